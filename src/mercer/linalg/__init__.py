@@ -1,0 +1,21 @@
+"""The numeric floor: inner loops in compiled code, each beside the NumPy twin that defines it.
+
+Every function fills an array that the caller provides, works row by row so that a row's result never
+depends on the other rows, keeps float32, and runs on one thread with the interpreter lock released.
+"""
+
+from mercer.linalg.dispatch import (
+    cosines,
+    instruction_set,
+    sign_hadamard,
+    sign_hadamard_pairs,
+    sincos_pairs,
+)
+
+__all__ = [
+    "cosines",
+    "instruction_set",
+    "sign_hadamard",
+    "sign_hadamard_pairs",
+    "sincos_pairs",
+]

@@ -1,0 +1,19 @@
+"""Compiled kernels, one set for each instruction set; call them through `mercer.linalg`."""
+
+from typing import Protocol
+
+from mercer.linalg.twins import FloatArray
+
+class _KernelSet(Protocol):
+    def sincos_pairs(self, angles: FloatArray, scale: float, out: FloatArray) -> None: ...
+    def cosines(self, angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None: ...
+    def sign_hadamard(self, X: FloatArray, signs: FloatArray, out: FloatArray) -> None: ...
+    def sign_hadamard_pairs(
+        self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
+    ) -> None: ...
+
+baseline: _KernelSet
+avx2: _KernelSet
+avx512: _KernelSet
+
+def supported() -> list[str]: ...

@@ -1,0 +1,233 @@
+"""Public functions of the floor: they check their arguments and call the best kernels there are.
+
+The kernels are chosen once, at import: compiled ones for the best instruction set that the processor
+has, or the NumPy twins when the extension is not installed.
+"""
+
+import threading
+import warnings
+from typing import Protocol
+
+from mercer.linalg import checks, twins
+from mercer.linalg.twins import FloatArray
+
+__all__ = ["cosines", "instruction_set", "sign_hadamard", "sign_hadamard_pairs", "sincos_pairs"]
+
+
+class _Kernels(Protocol):
+    """A compiled kernel set, or the twins."""
+
+    def sincos_pairs(self, angles: FloatArray, scale: float, out: FloatArray) -> None: ...
+
+    def cosines(self, angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None: ...
+
+    def sign_hadamard(self, X: FloatArray, signs: FloatArray, out: FloatArray) -> None: ...
+
+    def sign_hadamard_pairs(
+        self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
+    ) -> None: ...
+
+
+def _choose() -> tuple[str, _Kernels]:
+    try:
+        from mercer.linalg import _native
+    except ImportError:
+        return "numpy", twins
+    best = _native.supported()[0]
+    return best, getattr(_native, best)
+
+
+_INSTRUCTION_SET, _KERNELS = _choose()
+# Taken by the first use and never given back, so that threads cannot warn twice.
+_FIRST_USE = threading.Lock()
+
+
+def _kernels() -> _Kernels:
+    if _INSTRUCTION_SET == "numpy" and _FIRST_USE.acquire(blocking=False):
+        warnings.warn(
+            "mercer: the compiled kernels are not installed; their NumPy twins serve, with equal results "
+            "to rounding but several times slower. Install a C++ compiler and reinstall mercer.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _KERNELS
+
+
+def instruction_set() -> str:
+    """Name the kernels in use.
+
+    Returns
+    -------
+    str
+        "avx512", "avx2" or "baseline" for compiled kernels, "numpy" for their twins.
+
+    Examples
+    --------
+    >>> instruction_set() in {"avx512", "avx2", "baseline", "numpy"}
+    True
+    """
+    return _INSTRUCTION_SET
+
+
+def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> FloatArray:
+    """Write the scaled cosines, then the scaled sines, of a matrix of angles.
+
+    Parameters
+    ----------
+    angles : ndarray of shape (n, m)
+        Angles in radians, float32 or float64.
+    scale : float
+        Factor of every cosine and sine.
+    out : ndarray of shape (n, D), m <= D <= 2m
+        Filled with `m` columns of cosines and the sines of the first ``D - m`` angles. Has the dtype of
+        `angles` and shares no memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> angles = np.array([[0.0, np.pi / 2]])
+    >>> sincos_pairs(angles, 2.0, np.empty((1, 3))).round(12)
+    array([[2., 0., 0.]])
+    """
+    name = "sincos_pairs"
+    checks.check_array(name, "angles", angles, 2)
+    checks.check_out(name, out, angles)
+    checks.check_pair_width(name, angles.shape[1], out)
+    checks.check_separate(name, "angles", angles, out)
+    _kernels().sincos_pairs(angles, float(scale), out)
+    return out
+
+
+def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> FloatArray:
+    """Write the scaled cosines of a matrix of angles, each column shifted by a phase.
+
+    Parameters
+    ----------
+    angles : ndarray of shape (n, m)
+        Angles in radians, float32 or float64.
+    phases : ndarray of shape (m,)
+        Added to every row, in the dtype of `angles`.
+    scale : float
+        Factor of every cosine.
+    out : ndarray of shape (n, m)
+        Filled with ``scale * cos(angles + phases)``. Has the dtype of `angles`; it may be `angles`
+        itself, but not overlap it in another way.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> angles = np.zeros((1, 2))
+    >>> cosines(angles, np.array([0.0, np.pi]), 3.0, out=angles)
+    array([[ 3., -3.]])
+    """
+    name = "cosines"
+    checks.check_array(name, "angles", angles, 2)
+    checks.check_array(name, "phases", phases, 1, angles.dtype)
+    checks.check_out(name, out, angles)
+    m = angles.shape[1]
+    for what, width in (("phases", len(phases)), ("out", out.shape[1])):
+        if width != m:
+            msg = f"{name}: {what} must have m = {m} columns, got {width}"
+            raise ValueError(msg)
+    in_place = angles.ctypes.data == out.ctypes.data and angles.strides == out.strides
+    if not in_place:
+        checks.check_separate(name, "angles", angles, out)
+    checks.check_separate(name, "phases", phases, out)
+    _kernels().cosines(angles, phases, float(scale), out)
+    return out
+
+
+def sign_hadamard(X: FloatArray, signs: FloatArray, out: FloatArray) -> FloatArray:
+    r"""Project rows by products of random signs and Hadamard matrices.
+
+    Block :math:`b` of the output is :math:`H D_{b,k} \cdots H D_{b,1} x / P^{k/2}`, for the row
+    :math:`x` padded with zeros to length :math:`P`, :math:`H` the Hadamard matrix in Sylvester's order
+    and :math:`D_{b,i}` the diagonal of ``signs[b, i - 1]``: an orthogonal map.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    signs : ndarray of shape (blocks, k, P), P a power of two >= d
+        Entries +1 or -1, in the dtype of `X`.
+    out : ndarray of shape (n, m), (blocks - 1) * P < m <= blocks * P
+        Filled with the blocks side by side, the last one cut off at `m`. Has the dtype of `X` and
+        shares no memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, signs = np.array([[3.0, 1.0, 0.0]]), np.ones((1, 1, 4))
+    >>> sign_hadamard(X, signs, np.empty((1, 4)))
+    array([[2., 1., 2., 1.]])
+    """
+    name = "sign_hadamard"
+    checks.check_array(name, "X", X, 2)
+    checks.check_signs(name, signs, X)
+    checks.check_out(name, out, X)
+    checks.check_projection(name, "the columns of out", out.shape[1], signs)
+    for what, array in (("X", X), ("signs", signs)):
+        checks.check_separate(name, what, array, out)
+    _kernels().sign_hadamard(X, signs, out)
+    return out
+
+
+def sign_hadamard_pairs(
+    X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
+) -> FloatArray:
+    """Write the pairs of `sincos_pairs` at angles ``radii * sign_hadamard(X)``.
+
+    The angles are never in memory as a whole: the cost is near that of writing the output.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    signs : ndarray of shape (blocks, k, P), P a power of two >= d
+        Entries +1 or -1, in the dtype of `X`.
+    radii : ndarray of shape (m,), (blocks - 1) * P < m <= blocks * P
+        Factor of each projection, in the dtype of `X`.
+    scale : float
+        Factor of every cosine and sine.
+    out : ndarray of shape (n, D), m <= D <= 2m
+        Filled with `m` columns of cosines and ``D - m`` of sines. Has the dtype of `X` and shares no
+        memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, signs = np.array([[2.0, 0.0]]), np.ones((1, 2, 2))
+    >>> sign_hadamard_pairs(X, signs, np.array([np.pi / 4, 1.0]), 1.0, np.empty((1, 4))).round(12)
+    array([[0., 1., 1., 0.]])
+    """
+    name = "sign_hadamard_pairs"
+    checks.check_array(name, "X", X, 2)
+    checks.check_signs(name, signs, X)
+    checks.check_array(name, "radii", radii, 1, X.dtype)
+    checks.check_out(name, out, X)
+    checks.check_projection(name, "radii", len(radii), signs)
+    checks.check_pair_width(name, len(radii), out)
+    for what, array in (("X", X), ("signs", signs), ("radii", radii)):
+        checks.check_separate(name, what, array, out)
+    _kernels().sign_hadamard_pairs(X, signs, radii, float(scale), out)
+    return out

@@ -1,0 +1,249 @@
+// One kernel set. This file is compiled once per instruction set, each time with MERCER_KERNEL_SET
+// naming the table that it defines.
+#include "hadamard.h"
+#include "kernels.h"
+#include "sincos.h"
+
+namespace mercer {
+namespace {
+
+using std::ptrdiff_t;
+
+MERCER_INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+MERCER_INLINE ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a < b ? b : a; }
+
+template <class T>
+MERCER_INLINE void copy(T* to, const T* from, ptrdiff_t count) {
+    std::memcpy(to, from, size_t(count) * sizeof(T));
+}
+
+// Writes the pairs of a chunk that may be cut short by the end of the row: `cosines` and `sines` of
+// them are wanted. All of `angles[0:chunk]` is read.
+template <class T>
+void write_short_pairs(const T* angles, T scale, T* cosine_out, ptrdiff_t cosines, T* sine_out, ptrdiff_t sines) {
+    T cosine_chunk[chunk], sine_chunk[chunk];
+    pairs_of_chunks(angles, chunk, 1, scale, cosine_chunk, sine_chunk, chunk);
+    copy(cosine_out, cosine_chunk, cosines);
+    copy(sine_out, sine_chunk, sines);
+}
+
+// How many of the chunk's `chunk` columns are there if there are `columns` in all.
+MERCER_INLINE ptrdiff_t columns_in_chunk(ptrdiff_t columns, ptrdiff_t first) {
+    return larger(0, smaller(chunk, columns - first));
+}
+
+template <class T>
+void sincos_pairs(Rows<const T> angles, T scale, Rows<T> out) {
+    const ptrdiff_t frequencies = angles.columns;
+    const ptrdiff_t sines = out.columns - frequencies;
+    const ptrdiff_t whole_chunks = sines / chunk;
+    for (ptrdiff_t i = 0; i < angles.rows; ++i) {
+        const T* angle = angles.data + i * angles.stride;
+        T* cosine_out = out.data + i * out.stride;
+        T* sine_out = cosine_out + frequencies;
+        pairs_of_chunks(angle, chunk, whole_chunks, scale, cosine_out, sine_out, chunk);
+        for (ptrdiff_t first = whole_chunks * chunk; first < frequencies; first += chunk) {
+            const ptrdiff_t count = columns_in_chunk(frequencies, first);
+            T padded[chunk] = {};
+            copy(padded, angle + first, count);
+            write_short_pairs(padded, scale, cosine_out + first, count, sine_out + first,
+                              columns_in_chunk(sines, first));
+        }
+    }
+}
+
+template <class T>
+void cosines(Rows<const T> angles, const T* phases, T scale, Rows<T> out) {
+    for (ptrdiff_t i = 0; i < angles.rows; ++i) {
+        for (ptrdiff_t column = 0; column < angles.columns; column += chunk) {
+            const ptrdiff_t count = columns_in_chunk(angles.columns, column);
+            const T* angle = angles.data + i * angles.stride + column;
+            T* result = out.data + i * out.stride + column;
+            // A copy of the angles, because the results may replace them before a repair reads them.
+            T shifted[chunk] = {};
+            for (ptrdiff_t j = 0; j < count; ++j) shifted[j] = angle[j] + phases[column + j];
+            if (count == chunk) {
+                cosines_of_chunk(shifted, scale, result);
+            } else {
+                T cosine_chunk[chunk];
+                cosines_of_chunk(shifted, scale, cosine_chunk);
+                copy(result, cosine_chunk, count);
+            }
+        }
+    }
+}
+
+// How the scratch memory of the Hadamard kernels is divided. All offsets are in elements and are
+// multiples of a pack.
+template <class T>
+struct Scratch {
+    Scratch(SignBlocks<T> signs, const TileLayout& layout)
+        : tiles((signs.blocks * signs.width + layout.columns - 1) / layout.columns),
+          tile((layout.position(layout.columns)) * lanes<T>),
+          rows(2 * tile),
+          signs(rows + written_columns * lanes<T>),
+          radii(this->signs + tiles * signs.repeats * layout.columns),
+          size(radii + tiles * layout.columns) {}
+
+    ptrdiff_t tiles;  // tiles that a row of output needs
+    ptrdiff_t tile;   // the transforms of the interleaved rows of X, which come first
+    ptrdiff_t rows;   // transformed columns, no longer interleaved
+    ptrdiff_t signs;  // scaled signs, (tiles, repeats, columns of a tile)
+    ptrdiff_t radii;  // padded radii, (tiles * columns of a tile)
+    ptrdiff_t size;
+};
+
+template <class T>
+ptrdiff_t hadamard_scratch(SignBlocks<T> signs) {
+    return Scratch<T>(signs, Transform<T>(signs.width).layout()).size;
+}
+
+// The signs in the order in which tiles read them, with the largest power of two that divides out of
+// each 1/sqrt(width): every product by them is exact. Returns the factor that is left over.
+template <class T>
+T scale_signs(SignBlocks<T> signs, ptrdiff_t tiles, T* scaled) {
+    int bits = 0;
+    while ((ptrdiff_t(1) << bits) < signs.width) ++bits;
+    const ptrdiff_t per_tile = tile_columns(signs.width) / signs.width;
+    for (ptrdiff_t tile = 0; tile < tiles; ++tile) {
+        bool half_bit_owed = false;
+        for (ptrdiff_t repeat = 0; repeat < signs.repeats; ++repeat) {
+            const int halvings = (bits + (half_bit_owed ? 1 : 0)) / 2;
+            half_bit_owed ^= bits % 2 == 1;
+            const T factor = T(1) / T(ptrdiff_t(1) << halvings);
+            for (ptrdiff_t block = tile * per_tile; block < (tile + 1) * per_tile; ++block) {
+                const T* from = signs.data + block * signs.block_stride + repeat * signs.repeat_stride;
+                const bool there = block < signs.blocks;
+                for (ptrdiff_t j = 0; j < signs.width; ++j) *scaled++ = there ? factor * from[j] : T(0);
+            }
+        }
+    }
+    const bool odd = bits % 2 == 1 && signs.repeats % 2 == 1;
+    return odd ? T(0.70710678118654752440) : T(1);
+}
+
+// Interleaves up to `lanes` rows, padded with zeros to `width` columns, and repeats them until the
+// tile is full.
+template <class T>
+void load_tile(Rows<const T> X, ptrdiff_t first_row, ptrdiff_t width, const TileLayout& layout, T* data) {
+    const auto place = [&](ptrdiff_t column) { return data + layout.position(column) * lanes<T>; };
+    const ptrdiff_t rows = smaller(lanes<T>, X.rows - first_row);
+    for (ptrdiff_t column = 0; column < X.columns; column += lanes<T>) {
+        const ptrdiff_t count = smaller(lanes<T>, X.columns - column);
+        Pack<T> square[lanes<T>] = {};
+        for (ptrdiff_t i = 0; i < rows; ++i) {
+            const T* from = X.data + (first_row + i) * X.stride + column;
+            if (count == lanes<T>) square[i] = load(from);
+            else std::memcpy(&square[i], from, size_t(count) * sizeof(T));
+        }
+        transpose<T>(square);
+        for (int j = 0; j < lanes<T>; ++j) store(place(column + j), square[j]);
+    }
+    for (ptrdiff_t column = X.columns; column < width; ++column) store(place(column), Pack<T>{});
+    for (ptrdiff_t column = width; column < layout.columns; ++column)
+        store(place(column), load(place(column - width)));
+}
+
+// Runs every tile of every `lanes` rows and hands the finished columns, `written_columns` from each
+// row, to `writer.write(row, count, column, values)`; `writer.finish` is the last arithmetic on them.
+template <class T, class Writer>
+MERCER_INLINE void for_each_chunk(Rows<const T> X, SignBlocks<T> signs, const Transform<T>& transform, T* scratch,
+                                  ptrdiff_t out_columns, const Writer& writer) {
+    const TileLayout& layout = transform.layout();
+    const Scratch<T> part(signs, layout);
+    T* tile = scratch + part.tile;
+    T* rows = scratch + part.rows;
+    for (ptrdiff_t row = 0; row < X.rows; row += lanes<T>) {
+        const ptrdiff_t row_count = smaller(lanes<T>, X.rows - row);
+        load_tile(X, row, signs.width, layout, scratch);
+        const T* tile_signs = scratch + part.signs;
+        for (ptrdiff_t first = 0; first < out_columns; first += layout.columns) {
+            transform.begin(scratch, tile_signs, signs.repeats, tile);
+            tile_signs += signs.repeats * layout.columns;
+            const ptrdiff_t end = smaller(layout.columns, out_columns - first);
+            for (ptrdiff_t column = 0; column < end; column += written_columns) {
+                T* packs = tile + layout.position(column) * lanes<T>;
+                if (column % layout.block() == 0) transform.finish_block(packs);
+                transform.finish_columns(packs, rows, [&](Pack<T> values, ptrdiff_t offset) {
+                    return writer.finish(values, first + column + offset);
+                });
+                writer.write(row, row_count, first + column, rows);
+            }
+        }
+    }
+}
+
+template <class T>
+struct ProjectionWriter {
+    T factor;
+    Rows<T> out;
+
+    MERCER_INLINE Pack<T> finish(Pack<T> values, ptrdiff_t) const { return values * factor; }
+
+    MERCER_INLINE void write(ptrdiff_t row, ptrdiff_t count, ptrdiff_t column, const T* values) const {
+        const ptrdiff_t columns = columns_in_chunk(out.columns, column);
+        for (ptrdiff_t i = 0; i < count; ++i)
+            copy(out.data + (row + i) * out.stride + column, values + i * written_columns, columns);
+    }
+};
+
+template <class T>
+struct PairWriter {
+    T factor;
+    const T* radii;
+    ptrdiff_t frequencies;
+    T scale;
+    Rows<T> out;
+
+    MERCER_INLINE Pack<T> finish(Pack<T> values, ptrdiff_t column) const {
+        return values * factor * load(radii + column);
+    }
+
+    MERCER_INLINE void write(ptrdiff_t row, ptrdiff_t count, ptrdiff_t column, const T* angles) const {
+        const ptrdiff_t sines = columns_in_chunk(out.columns - frequencies, column);
+        T* cosine_out = out.data + row * out.stride + column;
+        T* sine_out = cosine_out + frequencies;
+        if (sines == chunk) {
+            pairs_of_chunks(angles, written_columns, count, scale, cosine_out, sine_out, out.stride);
+            return;
+        }
+        const ptrdiff_t cosines = columns_in_chunk(frequencies, column);
+        for (ptrdiff_t i = 0; i < count; ++i)
+            write_short_pairs(angles + i * written_columns, scale, cosine_out + i * out.stride, cosines,
+                              sine_out + i * out.stride, sines);
+    }
+};
+
+static_assert(written_columns == chunk, "finished columns are a chunk of angles");
+
+template <class T>
+void sign_hadamard(Rows<const T> X, SignBlocks<T> signs, Rows<T> out, T* scratch) {
+    const Transform<T> transform(signs.width);
+    const Scratch<T> part(signs, transform.layout());
+    const T factor = scale_signs(signs, part.tiles, scratch + part.signs);
+    for_each_chunk(X, signs, transform, scratch, out.columns, ProjectionWriter<T>{factor, out});
+}
+
+template <class T>
+void sign_hadamard_pairs(Rows<const T> X, SignBlocks<T> signs, const T* radii, ptrdiff_t frequencies, T scale,
+                         Rows<T> out, T* scratch) {
+    const Transform<T> transform(signs.width);
+    const Scratch<T> part(signs, transform.layout());
+    const T factor = scale_signs(signs, part.tiles, scratch + part.signs);
+    T* padded_radii = scratch + part.radii;
+    copy(padded_radii, radii, frequencies);
+    for (ptrdiff_t j = frequencies; j < part.tiles * transform.layout().columns; ++j) padded_radii[j] = T(0);
+    for_each_chunk(X, signs, transform, scratch, frequencies,
+                   PairWriter<T>{factor, padded_radii, frequencies, scale, out});
+}
+
+template <class T>
+constexpr Kernels<T> kernels() {
+    return {sincos_pairs<T>, cosines<T>, hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>};
+}
+
+}  // namespace
+
+extern const KernelSet MERCER_KERNEL_SET = {kernels<float>(), kernels<double>()};
+
+}  // namespace mercer

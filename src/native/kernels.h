@@ -1,0 +1,59 @@
+// What every compiled kernel set offers. Plain data and function pointers only: this header is
+// compiled both into the binding and, with other instruction sets, into each kernel set.
+#pragma once
+
+#include <cstddef>
+
+namespace mercer {
+
+// Rows of a matrix: unit stride along a row, `stride` elements from one row to the next.
+template <class T>
+struct Rows {
+    T* data;
+    std::ptrdiff_t rows;
+    std::ptrdiff_t columns;
+    std::ptrdiff_t stride;
+};
+
+// Signs of shape (blocks, repeats, width), unit stride in the last axis; width is a power of two.
+template <class T>
+struct SignBlocks {
+    const T* data;
+    std::ptrdiff_t blocks;
+    std::ptrdiff_t repeats;
+    std::ptrdiff_t width;
+    std::ptrdiff_t block_stride;
+    std::ptrdiff_t repeat_stride;
+};
+
+template <class T>
+struct Kernels {
+    void (*sincos_pairs)(Rows<const T> angles, T scale, Rows<T> out);
+
+    void (*cosines)(Rows<const T> angles, const T* phases, T scale, Rows<T> out);
+
+    // Elements of scratch memory that the two functions below need for these signs.
+    std::ptrdiff_t (*hadamard_scratch)(SignBlocks<T> signs);
+
+    void (*sign_hadamard)(Rows<const T> X, SignBlocks<T> signs, Rows<T> out, T* scratch);
+
+    // `frequencies` is the length of `radii`: the number of cosines, at most half of an even width.
+    void (*sign_hadamard_pairs)(Rows<const T> X, SignBlocks<T> signs, const T* radii,
+                                std::ptrdiff_t frequencies, T scale, Rows<T> out, T* scratch);
+};
+
+struct KernelSet {
+    Kernels<float> float32;
+    Kernels<double> float64;
+};
+
+extern const KernelSet baseline_kernels;
+#ifdef MERCER_X86_KERNELS
+extern const KernelSet avx2_kernels;
+extern const KernelSet avx512_kernels;
+#endif
+
+// The mathematical library's sine and cosine, for arguments that the kernels' reduction cannot take.
+void library_sincos(double angle, double* sine, double* cosine);
+
+}  // namespace mercer

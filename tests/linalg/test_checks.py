@@ -1,0 +1,137 @@
+"""Every wrong argument is refused in one line that says which, why and what it was."""
+
+import re
+
+import numpy as np
+import pytest
+
+from mercer import linalg
+
+
+def valid(function, dtype):
+    """Return arguments by name that `function` accepts."""
+    X, out = np.ones((3, 4), dtype), np.empty((3, 8), dtype)
+    signs, radii = np.ones((2, 3, 4), dtype), np.ones(8, dtype)
+    return {
+        "sincos_pairs": {"angles": X, "scale": 1.0, "out": out},
+        "cosines": {"angles": np.ones((3, 8), dtype), "phases": radii, "scale": 1.0, "out": out},
+        "sign_hadamard": {"X": X, "signs": signs, "out": out},
+        "sign_hadamard_pairs": {"X": X, "signs": signs, "radii": radii, "scale": 1.0, "out": out},
+    }[function]
+
+
+FUNCTIONS = [name for name in linalg.__all__ if name != "instruction_set"]
+ARRAYS = [(f, name) for f in FUNCTIONS for name, a in valid(f, float).items() if isinstance(a, np.ndarray)]
+DATA = {f: next(iter(valid(f, float))) for f in FUNCTIONS}
+
+
+def refuses(function, arguments, error, text):
+    with pytest.raises(error, match="^" + re.escape(f"{function}: {text}") + "$"):
+        getattr(linalg, function)(**arguments)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_valid_arguments_are_accepted_and_out_is_returned(function, dtype):
+    arguments = valid(function, dtype)
+    assert getattr(linalg, function)(**arguments) is arguments["out"]
+
+
+@pytest.mark.parametrize(("function", "name"), ARRAYS)
+def test_kind_of_array(function, name, dtype):
+    arguments = valid(function, dtype)
+    array = arguments[name]
+    text = f"{name} must be a NumPy array, got list"
+    refuses(function, {**arguments, name: array.tolist()}, TypeError, text)
+
+    other = array.astype(np.float64 if dtype == np.float32 else np.float32)
+    if name == DATA[function]:
+        wrong, text = array.astype(int), f"{name} must be float32 or float64, got int64"
+    else:
+        wrong, text = other, f"{name} must be {dtype} as the data, got {other.dtype}"
+    refuses(function, {**arguments, name: wrong}, TypeError, text)
+
+    ndim = array.ndim
+    text = f"{name} must have {ndim} dimension{'s' if ndim > 1 else ''}, got {ndim + 1}"
+    refuses(function, {**arguments, name: array[None]}, ValueError, text)
+
+    size = dtype.itemsize
+    text = f"{name} must have unit stride along its last axis, "
+    text += f"got a stride of {2 * size} bytes for items of {size}"
+    refuses(function, {**arguments, name: np.repeat(array, 2, axis=-1)[..., ::2]}, ValueError, text)
+
+
+def test_strides_that_split_items(dtype):
+    arguments = valid("sincos_pairs", dtype)
+    record = np.dtype([("values", dtype, 4), ("flag", np.uint8)])
+    arguments["angles"] = np.zeros(3, record)["values"]
+    size = dtype.itemsize
+    text = f"angles must have strides of whole {size}-byte items, got {4 * size + 1} bytes"
+    refuses("sincos_pairs", arguments, ValueError, text)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_output(function, dtype):
+    arguments = valid(function, dtype)
+    out = arguments["out"]
+    text = "out must have as many rows as the data = 3, got 2"
+    refuses(function, {**arguments, "out": out[:2]}, ValueError, text)
+    read_only = out.copy()
+    read_only.flags.writeable = False
+    text = "out must be writeable, got a read-only array"
+    refuses(function, {**arguments, "out": read_only}, ValueError, text)
+
+
+@pytest.mark.parametrize(("function", "name"), [pair for pair in ARRAYS if pair[1] != "out"])
+def test_output_that_overlaps_an_input(function, name, dtype):
+    arguments = valid(function, dtype)
+    memory = np.ones(400, dtype)
+    out, array = arguments["out"], arguments[name]
+    arguments["out"] = memory[: out.size].reshape(out.shape)
+    arguments[name] = memory[1 : 1 + array.size].reshape(array.shape)
+    text = f"out must not share memory with {name}, got overlapping arrays"
+    refuses(function, arguments, ValueError, text)
+
+
+def test_input_beside_the_output_in_one_matrix_is_accepted(dtype):
+    memory = np.zeros((3, 12), dtype)
+    linalg.sincos_pairs(memory[:, :4], 1.0, memory[:, 4:])
+    np.testing.assert_array_equal(memory, np.repeat([[0, 1, 0]], 4, axis=1).repeat(3, axis=0))
+
+
+@pytest.mark.parametrize("width", [3, 9])
+def test_pair_width(dtype, width):
+    arguments = valid("sincos_pairs", dtype) | {"out": np.empty((3, width), dtype)}
+    refuses("sincos_pairs", arguments, ValueError, f"out must have m = 4 to 2m = 8 columns, got {width}")
+    arguments = valid("sign_hadamard_pairs", dtype) | {"out": np.empty((3, 17), dtype)}
+    refuses("sign_hadamard_pairs", arguments, ValueError, "out must have m = 8 to 2m = 16 columns, got 17")
+
+
+def test_widths_of_cosines(dtype):
+    arguments = valid("cosines", dtype)
+    wrong = {**arguments, "phases": np.ones(7, dtype)}
+    refuses("cosines", wrong, ValueError, "phases must have m = 8 columns, got 7")
+    wrong = {**arguments, "out": np.ones((3, 7), dtype)}
+    refuses("cosines", wrong, ValueError, "out must have m = 8 columns, got 7")
+
+
+@pytest.mark.parametrize("function", ["sign_hadamard", "sign_hadamard_pairs"])
+def test_signs(function, dtype):
+    arguments = valid(function, dtype)
+    for shape, text in [
+        ((0, 3, 4), "signs must have at least one block and one repeat, got shape (0, 3, 4)"),
+        ((2, 0, 4), "signs must have at least one block and one repeat, got shape (2, 0, 4)"),
+        ((2, 3, 6), "the width of signs must be a power of two, got 6"),
+        ((2, 3, 0), "the width of signs must be a power of two, got 0"),
+        ((2, 3, 2), "the width of signs must be >= the columns of X = 4, got 2"),
+    ]:
+        refuses(function, {**arguments, "signs": np.ones(shape, dtype)}, ValueError, text)
+
+
+@pytest.mark.parametrize("m", [4, 9])
+def test_number_of_projections(dtype, m):
+    arguments = valid("sign_hadamard", dtype) | {"out": np.ones((3, m), dtype)}
+    text = f"the columns of out must number 5 to 8 for 2 blocks of 4, got {m}"
+    refuses("sign_hadamard", arguments, ValueError, text)
+    arguments = valid("sign_hadamard_pairs", dtype) | {"radii": np.ones(m, dtype)}
+    text = f"radii must number 5 to 8 for 2 blocks of 4, got {m}"
+    refuses("sign_hadamard_pairs", arguments, ValueError, text)

@@ -1,0 +1,119 @@
+"""The choice of kernels at import, and what happens when the extension is not installed."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mercer import linalg
+from mercer.linalg import dispatch, twins
+
+WITHOUT_EXTENSION = """
+import sys, warnings
+sys.modules["mercer.linalg._native"] = None  # makes its import fail
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from mercer import linalg
+    assert linalg.instruction_set() == "numpy"
+    assert not caught, caught
+    def pairs(_):
+        return linalg.sincos_pairs(np.array([[0.0, 1.0]]), 2.0, np.empty((1, 4)))
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(pairs, range(64)))
+    linalg.cosines(np.zeros((1, 1)), np.zeros(1), 1.0, np.empty((1, 1)))
+    [warning] = caught
+assert warning.category is RuntimeWarning
+assert warning.filename == "<string>", warning.filename
+for result in results:
+    np.testing.assert_allclose(result, 2 * np.array([[1, np.cos(1), 0, np.sin(1)]]))
+print(warning.message)
+"""
+
+
+def run(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+
+def test_without_the_extension_the_twins_serve_and_one_warning_says_so():
+    done = run(WITHOUT_EXTENSION)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "mercer: the compiled kernels are not installed; their NumPy twins serve, with equal results to "
+        "rounding but several times slower. Install a C++ compiler and reinstall mercer.\n"
+    )
+
+
+def test_import_needs_numpy_alone():
+    script = "import sys; import mercer.linalg; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    foreign = set(done.stdout.split()) - set(sys.stdlib_module_names) - set(run_plain_modules())
+    assert foreign <= {"mercer", "numpy"}
+
+
+def run_plain_modules():
+    """Modules that the interpreter of this environment loads by itself."""
+    return run("import sys; print(*{name.partition('.')[0] for name in sys.modules})").stdout.split()
+
+
+def test_best_supported_set_is_in_use():
+    native = pytest.importorskip("mercer.linalg._native")
+    supported = native.supported()
+    assert supported[-1] == "baseline"
+    assert supported == [name for name in ("avx512", "avx2", "baseline") if name in supported]
+    assert linalg.instruction_set() == supported[0]
+    assert dispatch._KERNELS is getattr(native, supported[0])
+
+
+def test_read_only_inputs_are_accepted(dtype):
+    X, signs, radii = np.ones((3, 4), dtype), np.ones((1, 3, 4), dtype), np.ones(4, dtype)
+    for array in (X, signs, radii):
+        array.flags.writeable = False
+    found, expected = np.empty((2, 3, 8), dtype)
+    linalg.sign_hadamard_pairs(X, signs, radii, np.float32(0.5), found)
+    twins.sign_hadamard_pairs(X, signs, radii, 0.5, expected)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_empty_rows(dtype):
+    empty = np.empty((0, 4), dtype)
+    assert linalg.sincos_pairs(empty, 1.0, np.empty((0, 8), dtype)).shape == (0, 8)
+    assert linalg.sincos_pairs(np.empty((3, 0), dtype), 1.0, np.empty((3, 0), dtype)).shape == (3, 0)
+    assert linalg.cosines(empty, np.ones(4, dtype), 1.0, empty) is empty
+    signs = np.ones((1, 3, 4), dtype)
+    assert linalg.sign_hadamard(empty, signs, np.empty((0, 4), dtype)).shape == (0, 4)
+
+
+def test_threads_over_row_blocks_give_the_bits_of_one_call(dtype):
+    rng = np.random.default_rng(0)
+    X, signs = rng.normal(size=(300, 20)).astype(dtype), rng.choice([-1.0, 1.0], (9, 3, 32)).astype(dtype)
+    radii = rng.normal(size=280).astype(dtype)
+    one, many = np.empty((2, 300, 560), dtype)
+    linalg.sign_hadamard_pairs(X, signs, radii, 0.1, one)
+    blocks = [slice(start, start + 7) for start in range(0, 300, 7)]
+
+    def work(rows):
+        linalg.sign_hadamard_pairs(X[rows], signs, radii, 0.1, many[rows])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, blocks))
+    np.testing.assert_array_equal(many, one)
+
+
+def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
+    matrix, signs = np.ones((3, 4), dtype), np.ones((1, 1, 4), dtype)
+    for call in (
+        lambda: kernels.sincos_pairs(matrix, 1.0, np.empty((3, 9), dtype)),
+        lambda: kernels.sincos_pairs(matrix, 1.0, np.empty((2, 8), dtype)),
+        lambda: kernels.sincos_pairs(np.asfortranarray(matrix), 1.0, np.empty((3, 8), dtype)),
+        lambda: kernels.cosines(matrix, np.ones(3, dtype), 1.0, matrix),
+        lambda: kernels.sign_hadamard(matrix, signs, np.empty((3, 5), dtype)),
+        lambda: kernels.sign_hadamard(matrix, signs[..., :2], np.empty((3, 2), dtype)),
+        lambda: kernels.sign_hadamard_pairs(matrix, signs, np.ones(5, dtype), 1.0, np.empty((3, 8), dtype)),
+    ):
+        with pytest.raises(ValueError, match="shapes or strides do not fit"):
+            call()

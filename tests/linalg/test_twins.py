@@ -1,0 +1,74 @@
+"""The NumPy twins against the formulas that they stand for."""
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+
+from mercer.linalg import twins
+
+TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-14}
+
+
+def random_signs(rng, shape, dtype):
+    return rng.choice([-1.0, 1.0], shape).astype(dtype)
+
+
+@pytest.mark.parametrize("width", [5, 7, 9, 10])
+def test_sincos_pairs(dtype, width):
+    angles = np.random.default_rng(0).normal(size=(4, 5)).astype(dtype)
+    out = np.empty((4, width), dtype)
+    twins.sincos_pairs(angles, 0.5, out)
+    wide = angles.astype(float)
+    expected = 0.5 * np.hstack([np.cos(wide), np.sin(wide)])[:, :width]
+    np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype])
+
+
+def test_cosines_also_in_place(dtype):
+    rng = np.random.default_rng(0)
+    angles, phases = rng.normal(size=(4, 5)).astype(dtype), rng.normal(size=5).astype(dtype)
+    expected = 0.5 * np.cos(angles.astype(float) + phases)
+    twins.cosines(angles, phases, 0.5, angles)
+    np.testing.assert_allclose(angles, expected, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(("d", "width", "m"), [(1, 1, 3), (3, 4, 9), (8, 8, 24), (20, 32, 70)])
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_sign_hadamard(dtype, d, width, m, repeats):
+    rng = np.random.default_rng(0)
+    X, signs = rng.normal(size=(6, d)).astype(dtype), random_signs(rng, (3, repeats, width), dtype)
+    out = np.empty((6, m), dtype)
+    twins.sign_hadamard(X, signs, out)
+    H = hadamard(width) / np.sqrt(width)
+    expected = []
+    for block in signs:
+        product = np.eye(width)
+        for s in block:
+            product = H @ np.diag(s) @ product
+        expected.append(X @ product[:, :d].T)
+    np.testing.assert_allclose(out, np.hstack(expected)[:, :m], atol=TOLERANCE[dtype])
+
+
+def test_sign_hadamard_pairs(dtype):
+    rng = np.random.default_rng(0)
+    X, signs, radii = rng.normal(size=(6, 3)).astype(dtype), random_signs(rng, (2, 3, 4), dtype), np.arange(7)
+    radii = radii.astype(dtype)
+    out, angles = np.empty((6, 13), dtype), np.empty((6, 7), dtype)
+    twins.sign_hadamard_pairs(X, signs, radii, 0.5, out)
+    twins.sign_hadamard(X, signs, angles)
+    angles = angles.astype(float) * radii
+    expected = 0.5 * np.hstack([np.cos(angles), np.sin(angles)])[:, :13]
+    np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype])
+
+
+def test_infinite_values_give_nan_without_a_warning(dtype):
+    infinite = np.full((1, 2), np.inf, dtype)
+    signs, radii = np.ones((1, 1, 2), dtype), np.ones(2, dtype)
+    for fill in (
+        lambda out: twins.sincos_pairs(infinite, 1.0, out),
+        lambda out: twins.sign_hadamard_pairs(infinite, signs, radii, 1.0, out),
+        lambda out: twins.cosines(np.repeat(infinite, 2, axis=1), np.ones(4, dtype), 1.0, out),
+    ):
+        out = np.zeros((1, 4), dtype)
+        with np.errstate(all="raise"):
+            fill(out)
+        assert np.isnan(out).all()
