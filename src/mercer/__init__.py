@@ -1,0 +1,112 @@
+"""Kernel methods at linear cost: explicit feature maps with an error bar, and the learners on top."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mercer.diagnostics.audit import audit
+    from mercer.diagnostics.compare import compare
+    from mercer.errors import (
+        DataError,
+        MercerError,
+        MercerWarning,
+        NoClosedFormError,
+        ParameterError,
+        UnsupportedKernelError,
+    )
+    from mercer.kernels import (
+        Cauchy,
+        Composed,
+        Constant,
+        Exponential,
+        Gaussian,
+        Kernel,
+        Laplacian,
+        Matern,
+        Polynomial,
+        Product,
+        RationalQuadratic,
+        Scaled,
+        Sum,
+        Transformed,
+    )
+    from mercer.learners import KernelRidge, KernelRidgeClassifier
+    from mercer.maps import Nystroem, RandomFourier
+    from mercer.theory import required_components
+
+__version__ = "0.1.0"
+
+# Each public name and the module that it comes from: imported at first use, so that `import mercer` and the
+# command line start at once.
+_HOMES = {
+    "Cauchy": "kernels",
+    "Composed": "kernels",
+    "Constant": "kernels",
+    "DataError": "errors",
+    "Exponential": "kernels",
+    "Gaussian": "kernels",
+    "Kernel": "kernels",
+    "KernelRidge": "learners",
+    "KernelRidgeClassifier": "learners",
+    "Laplacian": "kernels",
+    "Matern": "kernels",
+    "MercerError": "errors",
+    "MercerWarning": "errors",
+    "NoClosedFormError": "errors",
+    "Nystroem": "maps",
+    "ParameterError": "errors",
+    "Polynomial": "kernels",
+    "Product": "kernels",
+    "RandomFourier": "maps",
+    "RationalQuadratic": "kernels",
+    "Scaled": "kernels",
+    "Sum": "kernels",
+    "Transformed": "kernels",
+    "UnsupportedKernelError": "errors",
+    "audit": "diagnostics",
+    "compare": "diagnostics",
+    "required_components": "theory",
+}
+
+__all__ = [
+    "Cauchy",
+    "Composed",
+    "Constant",
+    "DataError",
+    "Exponential",
+    "Gaussian",
+    "Kernel",
+    "KernelRidge",
+    "KernelRidgeClassifier",
+    "Laplacian",
+    "Matern",
+    "MercerError",
+    "MercerWarning",
+    "NoClosedFormError",
+    "Nystroem",
+    "ParameterError",
+    "Polynomial",
+    "Product",
+    "RandomFourier",
+    "RationalQuadratic",
+    "Scaled",
+    "Sum",
+    "Transformed",
+    "UnsupportedKernelError",
+    "audit",
+    "compare",
+    "required_components",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module 'mercer' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(importlib.import_module(f"mercer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,268 @@
+"""The algebra of kernels: constants, sums, products, scalings, compositions and transformed inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from mercer.errors import DataError, ParameterError
+from mercer.kernels.base import Kernel, Rows, as_rows
+from mercer.kernels.spectrum import Affine, SpectralPart
+
+if TYPE_CHECKING:
+    from mercer.kernels.dot_product import DotProductKernel
+
+T = TypeVar("T")
+
+__all__ = ["Composed", "Constant", "Product", "Scaled", "Sum", "Transformed"]
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The kernel that is `value` everywhere; ``1 + k`` writes it for you.
+
+    Examples
+    --------
+    >>> from mercer import Gaussian
+    >>> (1 + Gaussian())([[0.0]], [[0.0]])
+    array([[2.]])
+    """
+
+    structure = "a constant"
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_weight(self, "value")
+
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return np.full((len(X), len(Y)), self.value)
+
+    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.value)
+
+    def spectral_parts(self) -> tuple[SpectralPart, ...]:
+        return (SpectralPart(self.value),)
+
+    def __repr__(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Kernel):
+    """The sum of two kernels, written ``left + right``."""
+
+    structure = "a sum of kernels"
+
+    left: Kernel
+    right: Kernel
+
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.left._values(X, Y) + self.right._values(X, Y)
+
+    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+        return self.left._diagonal(X) + self.right._diagonal(X)
+
+    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+        left, right = self.left.spectral_parts(), self.right.spectral_parts()
+        return None if left is None or right is None else left + right
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} + {self.right!r}"
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Kernel):
+    """The pointwise product of two kernels, written ``left * right``."""
+
+    structure = "a product of kernels"
+
+    left: Kernel
+    right: Kernel
+
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.left._values(X, Y) * self.right._values(X, Y)
+
+    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+        return self.left._diagonal(X) * self.right._diagonal(X)
+
+    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+        left, right = self.left.spectral_parts(), self.right.spectral_parts()
+        if left is None or right is None:
+            return None
+        return tuple(SpectralPart(a.mass * b.mass, a.factors + b.factors) for a in left for b in right)
+
+    def __repr__(self) -> str:
+        return f"{in_brackets(self.left)} * {in_brackets(self.right)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Kernel):
+    """A kernel times a non-negative number, written ``2.0 * k``."""
+
+    structure = "a scaled kernel"
+
+    kernel: Kernel
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_weight(self, "weight")
+
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.weight * self.kernel._values(X, Y)
+
+    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+        return self.weight * self.kernel._diagonal(X)
+
+    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+        parts = self.kernel.spectral_parts()
+        return None if parts is None else tuple(replace(part, mass=self.weight * part.mass) for part in parts)
+
+    def __repr__(self) -> str:
+        return f"{self.weight:g} * {in_brackets(self.kernel)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Composed(Kernel):
+    """f(k(x, y)) for the function f of a dot-product kernel, written ``f @ k``.
+
+    Positive definite because f has a power series with non-negative coefficients: powers, sums and limits
+    of kernels are kernels.
+
+    Examples
+    --------
+    >>> from mercer import Exponential, Gaussian
+    >>> (Exponential() @ Gaussian())([[0.0]], [[0.0]]).round(4)
+    array([[2.7183]])
+    """
+
+    structure = "a composition, k(x, y) = f(k'(x, y))"
+
+    outer: DotProductKernel
+    inner: Kernel
+
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.outer._checked(self.inner._values(X, Y))
+
+    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+        return self.outer._checked(self.inner._diagonal(X))
+
+    def __repr__(self) -> str:
+        return f"{in_brackets(self.outer)} @ {in_brackets(self.inner)}"
+
+
+@dataclass(frozen=True)
+class Transformed(Kernel):
+    """A kernel of transformed inputs: k((x[columns] - centre) / lengthscales, ...).
+
+    One place for automatic relevance determination (a lengthscale per column), for centring, and for
+    kernels that look at some of the columns.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of the transformed rows.
+    columns : sequence of int, default=None
+        Columns to keep, in this order; None keeps all.
+    centre : sequence of float, default=None
+        Subtracted from the kept columns; matters for dot-product kernels only.
+    lengthscales : sequence of float, default=None
+        Divides the kept columns; each > 0.
+
+    Examples
+    --------
+    >>> from mercer import Gaussian, Transformed
+    >>> ard = Transformed(Gaussian(), lengthscales=(1.0, 10.0))
+    >>> ard([[0.0, 0.0]], [[1.0, 10.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    structure = "a kernel of transformed inputs"
+
+    kernel: Kernel
+    columns: Sequence[int] | None = None
+    centre: Sequence[float] | None = None
+    lengthscales: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        # Tuples, so that the spec can be hashed and compared.
+        for name in ("columns", "centre", "lengthscales"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, tuple(np.asarray(value).ravel().tolist()))
+        if self.columns is not None and not (
+            all(isinstance(c, Integral) and c >= 0 for c in self.columns)
+            and len(set(self.columns)) == len(self.columns) > 0
+        ):
+            msg = f"Transformed: columns must be different integers >= 0, at least one, got {self.columns}."
+            raise ParameterError(msg)
+        if self.lengthscales is not None and not all(np.isfinite(s) and s > 0 for s in self.lengthscales):
+            msg = f"Transformed: every lengthscale must be a finite number > 0, got {self.lengthscales}."
+            raise ParameterError(msg)
+        if self.centre is not None and not np.isfinite(self.centre).all():
+            msg = f"Transformed: centre must be finite, got {self.centre}."
+            raise ParameterError(msg)
+        widths = {len(v) for v in (self.columns, self.centre, self.lengthscales) if v is not None}
+        if len(widths) > 1:
+            msg = f"Transformed: columns, centre and lengthscales must have equal lengths, got {sorted(widths)}."
+            raise ParameterError(msg)
+
+    def _inputs(self) -> Affine:
+        return Affine(as_tuple(self.columns), as_tuple(self.centre), as_tuple(self.lengthscales))
+
+    def _apply(self, X: Rows) -> np.ndarray:
+        d = X.shape[1]
+        if self.columns is not None and max(self.columns, default=-1) >= d:
+            msg = f"Transformed: column {max(self.columns)} was asked for, but the rows have {d} columns."
+            raise DataError(msg)
+        for name in ("centre", "lengthscales"):
+            value = getattr(self, name)
+            if value is not None and self.columns is None and len(value) != d:
+                msg = f"Transformed: {name} has {len(value)} values, but the rows have {d} columns."
+                raise DataError(msg)
+        return self._inputs()(X)
+
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.kernel._values(self._apply(X), self._apply(Y))
+
+    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+        return self.kernel._diagonal(self._apply(X))
+
+    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+        parts = self.kernel.spectral_parts()
+        if parts is None:
+            return None
+        outer = self._inputs()
+        return tuple(
+            SpectralPart(p.mass, tuple(replace(f, inputs=(outer, *f.inputs)) for f in p.factors)) for p in parts
+        )
+
+    def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Kernel:
+        if not self.needs_rows:
+            return self
+        return replace(self, kernel=self.kernel.resolve(self._apply(as_rows(self, X)), weight))
+
+
+def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:
+    """Return the values as a tuple, which can be hashed; None stays None."""
+    return None if values is None else tuple(values)
+
+
+def check_weight(kernel: Kernel, name: str) -> None:
+    """Raise unless the named parameter is a finite number of at least zero."""
+    value = getattr(kernel, name)
+    if not (np.isfinite(value) and value >= 0):
+        msg = (
+            f"{type(kernel).__name__}: {name} must be a finite number >= 0, else the kernel is not positive definite; "
+            f"got {value!r}."
+        )
+        raise ParameterError(msg)
+
+
+def in_brackets(kernel: Kernel) -> str:
+    """Return the text of a kernel, in brackets where an operator around it would bind tighter."""
+    return f"({kernel!r})" if isinstance(kernel, Sum | Scaled | Product | Composed) else repr(kernel)

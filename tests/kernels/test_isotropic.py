@@ -1,0 +1,152 @@
+"""Gaussian, Matern, rational quadratic: values against other libraries and against mpmath."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process import kernels as oracle
+from sklearn.metrics.pairwise import rbf_kernel
+
+from mercer import Gaussian, Laplacian, Matern, ParameterError, RationalQuadratic
+from mercer.kernels.isotropic import distances
+
+from .instances import ISOTROPIC
+
+RADII = [0.0, 1e-12, 1e-8, 1e-5, 1e-3, 0.01, 0.05, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0]
+
+
+def rows(seed, n=30, d=4):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.5, 7.0])
+def test_gaussian_equals_scikit_learn(gamma):
+    X, Y = rows(0), rows(1)
+    np.testing.assert_allclose(Gaussian.from_gamma(gamma)(X, Y), rbf_kernel(X, Y, gamma=gamma), rtol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.5, 1.0, 1.5, 2.5, 4.2, np.inf])
+@pytest.mark.parametrize("lengthscale", [0.4, 3.0])
+def test_matern_equals_scikit_learn(nu, lengthscale):
+    X, Y = rows(0), rows(1)
+    expected = oracle.Matern(length_scale=lengthscale, nu=nu)(X, Y)
+    np.testing.assert_allclose(Matern(nu, lengthscale)(X, Y), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("lengthscale", [0.4, 3.0])
+def test_rational_quadratic_equals_scikit_learn(alpha, lengthscale):
+    X, Y = rows(0), rows(1)
+    expected = oracle.RationalQuadratic(length_scale=lengthscale, alpha=alpha)(X, Y)
+    np.testing.assert_allclose(RationalQuadratic(alpha, lengthscale)(X, Y), expected, rtol=1e-12)
+
+
+def matern_in_high_precision(nu, r):
+    if r == 0:
+        return mp.mpf(1)
+    nu, r = mp.mpf(nu), mp.mpf(r)
+    x = mp.sqrt(2 * nu) * r
+    if nu < 100:
+        bessel = mp.besselk(nu, x)
+    else:
+        # K_nu(x) is half the integral of exp(nu t - x cosh t): mpmath's own series is slow for large nu. The
+        # trapezoidal rule converges faster than any power of its step; 15 widths of the peak hold all of it.
+        peak = mp.asinh(nu / x)
+        step = 1 / mp.sqrt(x * mp.cosh(peak)) / 8
+        nodes = [peak + k * step for k in range(-120, 121)]
+        bessel = step / 2 * mp.fsum(mp.exp(nu * t - x * mp.cosh(t)) for t in nodes)
+    return 2 * (x / 2) ** nu * bessel / mp.gamma(nu)
+
+
+@pytest.mark.parametrize("nu", [1e-3, 0.1, 0.3, 0.5, 1, 1.5, 2, 2.5, 7.3, 20, 99.9, 100.1, 1000, 1e5])
+def test_matern_keeps_its_digits_for_every_smoothness_and_distance(nu):
+    with mp.workdps(40):
+        expected = np.array([float(matern_in_high_precision(nu, r)) for r in RADII])
+    # Relative: the largest of the exponents of a value, some hundreds, times the unit roundoff, plus the error
+    # of the expansion in 1 / nu where it takes over.
+    np.testing.assert_allclose(Matern(nu).profile(np.array(RADII)), expected, rtol=5e-12)
+
+
+@pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
+def test_profiles_fall_from_one_to_zero_and_never_exceed_one(kernel):
+    r = np.concatenate([[0.0], np.geomspace(1e-200, 1e4, 4000), [1e150]])
+    values = kernel.profile(r)
+    assert values[0] == 1.0
+    assert (values <= 1.0 + 2**-52).all()
+    assert (values >= 0.0).all()
+    # Monotone up to the rounding of neighbours.
+    assert (np.diff(values) <= 1e-12).all()
+    assert values[-1] < 1e-30
+
+
+def test_the_family_is_coherent():
+    X, Y = rows(0), rows(1)
+    np.testing.assert_array_equal(Matern(np.inf, 2.0)(X, Y), Gaussian(2.0)(X, Y))
+    # The distance of these profiles to the Gaussian one is below 1 / nu and 1 / alpha.
+    np.testing.assert_allclose(Matern(1e9, 2.0)(X, Y), Gaussian(2.0)(X, Y), atol=1e-9)
+    np.testing.assert_allclose(RationalQuadratic(1e9, 2.0)(X, Y), Gaussian(2.0)(X, Y), atol=1e-9)
+    np.testing.assert_allclose(Matern(0.5, 2.0)(X[:, :1], Y[:, :1]), Laplacian(2.0)(X[:, :1], Y[:, :1]), rtol=1e-12)
+    for nu in (0.5, 1.5, 2.5, 100.0):
+        # The closed forms and the expansion join the Bessel function without a step.
+        below, above = Matern(nu * (1 - 1e-12))(X, Y), Matern(nu * (1 + 1e-12))(X, Y)
+        np.testing.assert_allclose(Matern(nu)(X, Y), below, rtol=1e-10)
+        np.testing.assert_allclose(above, below, rtol=1e-10)
+
+
+def test_gamma_is_scikit_learns():
+    assert Gaussian.from_gamma(0.5) == Gaussian(1.0)
+    for gamma in (0, -1.0, float("nan")):
+        with pytest.raises(ParameterError, match="Gaussian.from_gamma: gamma must be > 0, got"):
+            Gaussian.from_gamma(gamma)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8, -1e8])
+@pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
+def test_equal_rows_have_the_value_one_however_far_from_the_origin(kernel, offset):
+    X = rows(0) + offset
+    Y = np.concatenate([rows(1) + offset, X[::-1], X[:3]])
+    np.testing.assert_array_equal(kernel(X, X)[np.diag_indices(len(X))], 1.0)
+    values = kernel(X, Y)
+    same = (X[:, None] == Y).all(axis=2)
+    assert same.sum() == len(X) + 3
+    np.testing.assert_array_equal(values[same], 1.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
+def test_distances_equal_differences_far_from_the_origin(offset):
+    X, Y = rows(0, d=40) + offset, rows(1, d=40) + offset
+    Y[:5] = X[:5] + 1e-4  # near pairs, which a matrix product alone would lose
+    np.testing.assert_allclose(distances(X, Y), cdist(X, Y), rtol=1e-10)
+
+
+@pytest.mark.parametrize("outlier", [1e17, 1e60, 1e150, 1e200])
+def test_one_row_far_away_leaves_the_other_values_alone(outlier):
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
+    expected = Gaussian()(X)
+    far = np.concatenate([X, [[outlier, -outlier]]])
+    np.testing.assert_allclose(Gaussian()(far)[:3, :3], expected, rtol=1e-12)
+    np.testing.assert_array_equal(Gaussian()(far)[3], [0.0, 0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
+def test_huge_values_are_right(kernel):
+    X = np.array([[1e200, 0.0], [0.0, 1e200], [1e200, 0.0], [-1.7e308, 1.7e308]])
+    values = kernel(X)
+    assert values[0, 2] == 1.0
+    np.testing.assert_array_equal(values[0, [1, 3]], kernel.profile(np.array([1e150, 1e150])))
+    # In units of the lengthscale they are ordinary numbers.
+    at_one = kernel.with_params(lengthscale=1.0)
+    scaled = kernel.with_params(lengthscale=1e200)
+    np.testing.assert_allclose(scaled(X)[:3, :3], at_one(X[:3] / 1e200), rtol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [0, -1.5, np.nan, -np.inf, True, "smooth", None])
+def test_a_wrong_smoothness_is_refused(nu):
+    with pytest.raises(ParameterError, match="Matern: nu must be a finite number > 0, got"):
+        Matern(nu)
+
+
+@pytest.mark.parametrize("alpha", [0, -1.0, np.inf, np.nan, True, "a"])
+def test_a_wrong_shape_is_refused(alpha):
+    with pytest.raises(ParameterError, match="RationalQuadratic: alpha must be a finite number > 0, got"):
+        RationalQuadratic(alpha)

@@ -1,0 +1,76 @@
+"""Laplacian and Cauchy: values, distances of the right metric, extreme rows and quantiles."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics.pairwise import laplacian_kernel
+
+from mercer import Cauchy, Laplacian, Matern
+from mercer.kernels.isotropic import LARGEST_SCALE
+
+from .instances import PRODUCT
+
+
+def rows(seed, n=25, d=5):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, 1.0, 8.0])
+def test_laplacian_equals_scikit_learn(lengthscale):
+    X, Y = rows(0), rows(1)
+    expected = laplacian_kernel(X, Y, gamma=1 / lengthscale)
+    np.testing.assert_allclose(Laplacian(lengthscale)(X, Y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, 1.0, 8.0])
+def test_cauchy_is_the_product_over_columns(lengthscale):
+    X, Y = rows(0), rows(1)
+    expected = np.prod(1 / (1 + ((X[:, None] - Y) / lengthscale) ** 2), axis=2)
+    np.testing.assert_allclose(Cauchy(lengthscale)(X, Y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", PRODUCT, ids=repr)
+def test_values_are_products_of_the_values_of_single_columns(kernel):
+    X, Y = rows(0), rows(1)
+    product = np.prod([kernel(X[:, [j]], Y[:, [j]]) for j in range(5)], axis=0)
+    np.testing.assert_allclose(kernel(X, Y), product, rtol=1e-12)
+
+
+def test_the_laplacian_is_not_the_exponential_of_the_euclidean_distance():
+    X, Y = np.zeros((1, 4)), np.full((1, 4), 0.5)
+    np.testing.assert_allclose(Laplacian()(X, Y), np.exp(-2.0), rtol=1e-14)
+    np.testing.assert_allclose(Matern(0.5)(X, Y), np.exp(-1.0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+@pytest.mark.parametrize("kernel", PRODUCT, ids=repr)
+def test_equal_rows_have_the_value_one(kernel, offset):
+    X = rows(0) + offset
+    np.testing.assert_array_equal(np.diagonal(kernel(X, X.copy())), 1.0)
+
+
+@pytest.mark.parametrize("kernel", PRODUCT, ids=repr)
+def test_huge_and_tiny_values_are_right(kernel):
+    X = np.array([[0.0, 0.0], [1e200, 0.0], [-1e300, 1e300], [1e-300, 0.0]])
+    expected = np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1.0]])
+    np.testing.assert_array_equal(kernel(X), expected)
+    far = kernel.with_params(lengthscale=1e200)
+    np.testing.assert_allclose(far(X[:2]), kernel.with_params(lengthscale=1.0)(X[:2] / 1e200), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("kernel", "law"), [(Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())])
+def test_quantiles_are_those_of_the_spectral_law(kernel, law):
+    uniforms = np.concatenate([np.linspace(0.001, 0.999, 999), [1e-12, 1 - 1e-12, 1e-6]])
+    # Near 0 and 1 the condition of the quantile function magnifies the rounding of pi.
+    np.testing.assert_allclose(kernel.spectral_quantile(uniforms), law.ppf(uniforms), rtol=2e-4, atol=1e-13)
+    middle = uniforms[:999]
+    np.testing.assert_allclose(kernel.spectral_quantile(middle), law.ppf(middle), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", PRODUCT, ids=repr)
+def test_frequencies_stay_finite_at_the_ends_of_the_normal_law(kernel):
+    normals = np.array([[-40.0, 40.0, 0.0], [-np.inf, np.inf, 0.0]])
+    frequencies = kernel.frequencies(normals, np.array([0.5, 0.5]))
+    assert (np.abs(frequencies) <= LARGEST_SCALE / kernel.lengthscale).all()
+    np.testing.assert_array_equal(np.sign(frequencies[:, :2]), [[-1, 1], [-1, 1]])
+    np.testing.assert_array_equal(frequencies[:, 2], 0.0)
