@@ -1,0 +1,80 @@
+"""Rows in memory (or in a memory-mapped file), cut into blocks of fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.base import Block, Engine, count_threads, in_order
+from mercer.errors import ParameterError
+
+__all__ = ["MemoryEngine", "block_rows_for", "fill_rows"]
+
+# A block of features of this size keeps matrix products at full speed and D x D additions rare.
+BLOCK_BYTES = 64 * 2**20
+# A block of a transform: small enough to stay in cache, large enough for a matrix product at full speed.
+TRANSFORM_BYTES = 4 * 2**20
+
+
+def block_rows_for(n_components: int, itemsize: int = 8) -> int:
+    """Return how many rows make a block of features of `n_components` columns.
+
+    It depends on the width alone, so that equal rows give equal bits on every machine.
+    """
+    return int(np.clip(BLOCK_BYTES // max(1, n_components * itemsize), 256, 65536))
+
+
+class MemoryEngine(Engine):
+    """An engine over arrays: `X`, and optionally `y` and `weight`, with equal numbers of rows."""
+
+    replayable = True
+
+    def __init__(
+        self,
+        X: Any,
+        y: np.ndarray | None = None,
+        weight: np.ndarray | None = None,
+        *,
+        block_rows: int,
+        n_jobs: int | None = None,
+        start: int = 0,
+    ) -> None:
+        if block_rows < 1:
+            msg = f"block_rows must be at least 1, got {block_rows}."
+            raise ParameterError(msg)
+        self.X = X
+        self.y = y
+        self.weight = weight
+        self.block_rows = block_rows
+        self.n_jobs = n_jobs
+        self.start = start
+
+    def blocks(self) -> Iterator[Block]:
+        for i in range(0, self.X.shape[0], self.block_rows):
+            rows = slice(i, i + self.block_rows)
+            y = None if self.y is None else self.y[rows]
+            weight = None if self.weight is None else self.weight[rows]
+            yield Block(self.start + i, self.X[rows], y, weight)
+
+
+def fill_rows(
+    function: Callable[[Any, np.ndarray], None],
+    X: Any,
+    out: np.ndarray,
+    *,
+    n_jobs: int | None,
+    width: int | None = None,
+) -> None:
+    """Call ``function(rows of X, the same rows of out)`` for blocks of rows, on several threads.
+
+    `width` is the number of columns that the function works with, by default those of `out`. The blocks depend on
+    it alone, so the bits do not depend on the number of threads.
+    """
+    columns = out.shape[1] if width is None else width
+    step = max(16, TRANSFORM_BYTES // max(1, X.dtype.itemsize * columns))
+    slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]
+    threads = min(count_threads(n_jobs), len(slices))
+    for _ in in_order(lambda rows: function(X[rows], out[rows]), slices, max(1, threads)):
+        pass

@@ -1,0 +1,14 @@
+"""How good, before drawing: variances, bounds and sample sizes as functions, one theorem each."""
+
+from mercer.theory.bounds import fourier_failure, hoeffding_radius
+from mercer.theory.sizes import required_components
+from mercer.theory.variance import cosine_variance, orthogonal_covariance, phase_variance
+
+__all__ = [
+    "cosine_variance",
+    "fourier_failure",
+    "hoeffding_radius",
+    "orthogonal_covariance",
+    "phase_variance",
+    "required_components",
+]

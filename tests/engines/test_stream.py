@@ -1,0 +1,78 @@
+"""Blocks that arrive one after another."""
+
+import threading
+
+import numpy as np
+import pytest
+from mercer import DataError
+from mercer.engines import StreamEngine
+
+
+def accept(X, y=None, weight=None):
+    return X, y, weight
+
+
+BLOCKS = [(np.full((n, 2), float(n)),) for n in (3, 0, 2, 4)]
+
+
+def test_replayable_or_not():
+    assert StreamEngine(BLOCKS, accept).replayable
+    assert not StreamEngine(iter(BLOCKS), accept).replayable
+    assert not StreamEngine((b for b in BLOCKS), accept).replayable
+
+
+@pytest.mark.parametrize("wrap", [list, iter], ids=["list", "iterator"])
+def test_looking_at_the_first_block_loses_nothing(wrap):
+    engine = StreamEngine(wrap([BLOCKS[1], *BLOCKS]), accept)
+    assert len(engine.first()) == 3
+    assert len(engine.first()) == 3
+    assert engine.sum(lambda block: block.X.sum()) == 2 * (9 + 4 + 16)
+
+
+def test_starts_count_the_rows_before():
+    assert [b.start for b in StreamEngine(BLOCKS, accept).blocks()] == [0, 3, 3, 5]
+
+
+def test_no_more_blocks_are_read_ahead_than_threads_can_hold():
+    read, done = [], []
+    go = threading.Semaphore(0)
+
+    def source():
+        for i in range(20):
+            read.append(i)
+            yield (np.ones((1, 1)),)
+
+    def term(block):
+        go.acquire(timeout=5)
+        done.append(block.start)
+        # Under way or waiting to be added: at most the threads and one more.
+        assert len(read) - len(done) <= 4
+        go.release()
+        return block.X.sum()
+
+    go.release()
+    assert StreamEngine(source(), accept, n_jobs=2).sum(term) == 20
+
+
+def test_errors_name_the_block():
+    def refuse(X):
+        if X[0, 0] == 4:
+            raise ValueError("bad rows")
+        return X, None, None
+
+    engine = StreamEngine([b for b in BLOCKS if len(b[0])], refuse)
+    with pytest.raises(DataError, match="Block 2, which starts at row 5: bad rows"):
+        engine.sum(lambda block: block.X.sum())
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 2)), (), (1, 2, 3, 4), "rows"])
+def test_what_is_not_a_block_is_refused(bad):
+    with pytest.raises(DataError, match="Block 0: a block is a tuple"):
+        StreamEngine([bad], accept).first()
+
+
+@pytest.mark.parametrize("blocks", [[], [BLOCKS[1]]])
+def test_no_rows_at_all(blocks):
+    for ask in (StreamEngine(blocks, accept).first, lambda: StreamEngine(blocks, accept).sum(len)):
+        with pytest.raises(DataError, match="There are no rows"):
+            ask()
