@@ -1,0 +1,272 @@
+"""The contract of a feature map: fit draws, transform applies. The only scikit-learn code of this folder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from numbers import Integral
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer.engines import MemoryEngine, RowSample, block_rows_for, fill_rows
+from mercer.errors import NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.kernels import Gaussian, Kernel
+from mercer.kernels.spectrum import MEDIAN_ROWS
+
+__all__ = ["BaseMap", "Features", "FrozenParams", "as_generator", "check_choice", "for_kernel", "maps_for", "seed_of"]
+
+FLOATS = (np.float64, np.float32)
+
+
+class Features(Protocol):
+    """A drawn map: a pure function of rows, free of scikit-learn."""
+
+    @property
+    def n_components(self) -> int:
+        """Return the number of columns."""
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of features of rows of this dtype."""
+
+    def __call__(self, X: Any, out: np.ndarray) -> None:
+        """Write the features of the rows of `X` into `out`."""
+
+
+class FrozenParams(BaseEstimator):
+    """An estimator some of whose parameters are frozen kernels.
+
+    scikit-learn changes nested parameters in place; a kernel is replaced by a changed copy instead.
+    """
+
+    def set_params(self, **params: Any) -> Self:
+        plain: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            holder = params.get(name, getattr(self, name, None))
+            if inner and isinstance(holder, Kernel):
+                nested.setdefault(name, {})[inner] = value
+            else:
+                plain[key] = value
+        super().set_params(**plain)
+        for name, inner_params in nested.items():
+            setattr(self, name, getattr(self, name).with_params(**inner_params))
+        return self
+
+
+class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, ABC):
+    """A map from rows to features whose inner products approximate a kernel.
+
+    A concrete map adds `accepts`, `_draw`, `unbiased`, and `_variance` where a closed form exists.
+    """
+
+    #: One phrase: the structure that a kernel must have for this map.
+    needs: ClassVar[str]
+
+    kernel: Kernel | None
+    n_components: int
+    random_state: Any
+    n_jobs: int | None
+
+    #: None, or +-1 a column where the approximate kernel is indefinite.
+    signs_: np.ndarray | None
+    kernel_: Kernel
+    features_: Features
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        """Return whether this map can approximate the kernel."""
+
+    @abstractmethod
+    def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> Features:
+        """Draw the map for a kernel without open parameters and for rows like those of `X`."""
+
+    @property
+    @abstractmethod
+    def unbiased(self) -> bool | str:
+        """True if the mean of the approximate kernel over draws is the kernel, else the reason why not."""
+
+    def variance(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
+
+        Parameters
+        ----------
+        X, Y : array-like or CSR of shapes (n, d) and (m, d)
+            Rows; None for `Y` means `X`.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+
+        Raises
+        ------
+        NoClosedFormError
+            If no formula is known for this design; `mercer.audit` measures the error then.
+        """
+        check_is_fitted(self)
+        return self._variance(X, Y)
+
+    def _variance(self, X: Any, Y: Any) -> np.ndarray:  # noqa: ARG002 - the signature of the contract
+        msg = (
+            f"{type(self).__name__} has no closed form for its variance. Try mercer.audit(feature_map, X): it measures."
+        )
+        raise NoClosedFormError(msg)
+
+    def rows_wanted(self) -> int:
+        """Return how many rows `fit` looks at: one if it needs only their width."""
+        check_count(self, "n_components")
+        return MEDIAN_ROWS if self._kernel().needs_rows else 1
+
+    def sample_seed(self) -> int:
+        """Return the seed of the sample of rows that `fit` looks at, if there are more than it wants."""
+        return seed_of(self.random_state)
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+        """Draw the map.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows. Only their width matters, unless a parameter is learned from a sample of them.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        wanted, seed = self.rows_wanted(), self.sample_seed()
+        if X.shape[0] > wanted:
+            engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
+            X = X[:1] if wanted == 1 else engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
+        return self.fit_sample(X)
+
+    def fit_sample(self, X: Any, weight: np.ndarray | None = None) -> Self:
+        """Draw the map from checked rows, all of which it may look at: what a learner calls with its own sample.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            At most `rows_wanted` rows.
+        weight : ndarray of shape (n,), default=None
+            Weights of the rows; those of zero are passed over.
+
+        Returns
+        -------
+        self
+        """
+        if weight is not None:
+            X, weight = X[weight > 0], weight[weight > 0]
+        kernel = self._accepted(self._kernel())
+        self.n_features_in_ = X.shape[1]
+        self.kernel_ = kernel.resolve(X, weight)
+        self.kernel_.diag(X[:1])  # a kernel that cannot take such rows says so here
+        self.features_ = self._draw(self.kernel_, X, as_generator(self.random_state))
+        self.signs_ = None
+        self._n_features_out = self.features_.n_components
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of the rows, float32 if they are float32.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+            ``transform(X) @ transform(Y).T`` approximates ``kernel_(X, Y)``.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        features = self.features_.astype(X.dtype)
+        out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
+        fill_rows(features, X, out, n_jobs=self.n_jobs)
+        return out
+
+    def gram(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return the approximate kernel of all pairs of rows of `X` and `Y` (None: of `X`)."""
+        left = self.transform(X)
+        right = left if Y is None else self.transform(Y)
+        if np.iscomplexobj(left):
+            # The imaginary part has mean zero: real kernels have symmetric spectra.
+            return left.real @ right.real.T + left.imag @ right.imag.T
+        return left @ right.T
+
+    def _kernel(self) -> Kernel:
+        if self.kernel is None:
+            return Gaussian(lengthscale="median")
+        if not isinstance(self.kernel, Kernel):
+            msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
+            raise ParameterError(msg)
+        return self.kernel
+
+    def _accepted(self, kernel: Kernel) -> Kernel:
+        if self.accepts(kernel):
+            return kernel
+        msg = (
+            f"{type(self).__name__} cannot approximate {kernel!r}.\n"
+            f"  needs: {self.needs}\n"
+            f"  got:   {kernel.structure}\n"
+            f"  try:   {', '.join(m.__name__ for m in maps_for(kernel))}"
+        )
+        raise UnsupportedKernelError(msg)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def for_kernel(feature_map: BaseMap, kernel: Kernel) -> BaseMap:
+    """Return an unfitted copy of a map with another kernel."""
+    return clone(feature_map).set_params(kernel=kernel)
+
+
+def maps_for(kernel: Kernel) -> list[type[BaseMap]]:
+    """Return the maps that can approximate a kernel."""
+    return [m for m in BaseMap.__subclasses__() if m.accepts(kernel)]
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator for a seed, a Generator, a legacy RandomState, or None."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        msg = f"random_state must be None, an integer >= 0, or a numpy Generator, got {random_state!r}."
+        raise ParameterError(msg) from error
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed for a sample of rows, apart from whatever else is drawn from the same state."""
+    if isinstance(random_state, Integral):
+        return int(np.random.default_rng([int(random_state), 1]).integers(2**63))
+    return int(as_generator(random_state).integers(2**63))
+
+
+def check_count(owner: Any, name: str) -> None:
+    """Raise unless the named parameter is an integer of at least one."""
+    value = getattr(owner, name)
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        msg = f"{type(owner).__name__}: {name} must be an integer >= 1, got {value!r}."
+        raise ParameterError(msg)
+
+
+def check_choice(owner: Any, name: str, choices: Any) -> None:
+    """Raise unless the named parameter is one of a closed set of words."""
+    value = getattr(owner, name)
+    if value not in tuple(choices):
+        msg = f"{type(owner).__name__}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}."
+        raise ParameterError(msg)

@@ -1,0 +1,318 @@
+"""Random Fourier features: trigonometric functions of projections on random frequencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from mercer import linalg
+from mercer.errors import NoClosedFormError, UnsupportedKernelError
+from mercer.kernels import Gaussian, Kernel, Matern
+from mercer.kernels.isotropic import IsotropicKernel
+from mercer.kernels.spectrum import SpectralFactor, SpectralPart
+from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.directions import DENSE_DIRECTIONS, DIRECTIONS, hadamard_signs, sobol_normals
+from mercer.maps.projections import DenseProjection, HadamardProjection, check_range
+from mercer.maps.radii import RADII, chi_quantile
+from mercer.theory import cosine_variance, orthogonal_covariance, phase_variance
+
+__all__ = ["RandomFourier", "TrigFeatures"]
+
+Array = np.ndarray
+FORMS = ("pairs", "phase", "complex")
+
+
+class RandomFourier(BaseMap):
+    r"""Random Fourier features for shift-invariant kernels.
+
+    Draws frequencies :math:`w_j` from the spectral law of the kernel (Bochner's theorem) and maps x to cosines and
+    sines of :math:`w_j^\top x`, so that
+
+    .. math:: \mathbb{E}\,[z(x)^\top z(y)] = k(x, y)
+
+    for kernels of any mass k(0), and for sums, products, scalings and linear input maps of such kernels.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Kernel to approximate; None means ``Gaussian(lengthscale="median")``.
+    n_components : int, default=512
+        Width of the output, from 1 up. An odd number of trigonometric columns leaves one cosine unpaired, with a
+        random phase: still unbiased, a little more variance.
+    form : {"pairs", "phase", "complex"}, default="pairs"
+        Cosines and sines of each frequency; one cosine of random phase a frequency, as in scikit-learn's
+        RBFSampler; or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
+    directions : {"big_block", "orthogonal", "iid", "sobol", "hadamard"}, default="big_block"
+        How directions are drawn; see Notes.
+    radii : {"plain", "stratified"}, default="plain"
+        Independent radii, or one in each of equally likely cells: also unbiased, usually less variance. Sobol points
+        carry radii of their own.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; an int makes repeated fits identical.
+    n_jobs : int or None, default=None
+        Threads of `transform`; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with every parameter a number.
+    features_ : TrigFeatures
+        The drawn map: a pure function of rows.
+    signs_ : None
+        The approximate kernel is positive semi-definite.
+    n_features_in_ : int
+        Width of the rows seen in `fit`.
+
+    Notes
+    -----
+    Directions, for m frequencies of rows of width d:
+
+    - "big_block": one block of m orthogonal directions of :math:`\mathbb{R}^m`, cut to d coordinates. Unbiased; the
+      least variance near the diagonal; drawing costs :math:`O(m d^2)`.
+    - "orthogonal": blocks of d orthogonal directions of :math:`\mathbb{R}^d` [2]_, at the same cost. Unbiased.
+    - "iid": independent. `variance` is :math:`(1 + k(2\delta) - 2k(\delta)^2)/D` for D columns and mass one.
+    - "sobol": scrambled Sobol points. Unbiased; the best in low dimension, no better than iid in high.
+    - "hadamard": sign-Hadamard products [3]_. Time :math:`O(D \log d)` a row and memory O(D) instead of O(d D), for
+      sums of isotropic kernels. Not exactly unbiased: the directions are uniform only as d grows.
+
+    Frequencies of a sum of kernels are shared out by mass; a constant takes one exact column. Time O(n d D) for dense
+    directions, memory O(d D) for the draw.
+
+    References
+    ----------
+    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
+    .. [2] Yu et al. (2016), Orthogonal Random Features, NeurIPS.
+    .. [3] Choromanski et al. (2017), The Unreasonable Effectiveness of Structured Random Orthogonal Embeddings,
+       NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gaussian, RandomFourier
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> feature_map = RandomFourier(Gaussian(lengthscale=2.0), n_components=1024, random_state=0).fit(X)
+    >>> Z = feature_map.transform(X)
+    >>> Z.shape
+    (100, 1024)
+    >>> bool(abs(Z @ Z.T - Gaussian(lengthscale=2.0)(X)).max() < 0.1)
+    True
+    """
+
+    needs: ClassVar[str] = "a shift-invariant kernel, k(x, y) = f(x - y), or a sum or product of such"
+    features_: TrigFeatures
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 512,
+        *,
+        form: Literal["pairs", "phase", "complex"] = "pairs",
+        directions: Literal["big_block", "orthogonal", "iid", "sobol", "hadamard"] = "big_block",
+        radii: Literal["plain", "stratified"] = "plain",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.form = form
+        self.directions = directions
+        self.radii = radii
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        return kernel.spectral_parts() is not None
+
+    @property
+    def unbiased(self) -> bool | str:
+        if self.directions == "hadamard":
+            return "sign-Hadamard directions are uniform on the sphere only in the limit of many columns of X"
+        return True
+
+    def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> TrigFeatures:
+        check_choice(self, "form", FORMS)
+        check_choice(self, "directions", DIRECTIONS)
+        check_choice(self, "radii", RADII)
+        d = X.shape[1]
+        mass, constant, parts = split_constant(kernel, self.n_components)
+        width = self.n_components - (constant > 0)
+        m = -(-width // 2) if self.form == "pairs" else width
+        labels = self._share_out(np.array([part.mass for part in parts]), m, rng)
+        draw = self._draw_hadamard if self.directions == "hadamard" else self._draw_dense
+        projection = draw(parts, labels, d, rng)
+        phases = rng.uniform(0, 2 * np.pi, m)  # drawn for every form, so that all forms share the frequencies
+        if self.form != "phase":
+            paired = m if self.form == "complex" else width // 2
+            phases[:paired] = 0.0
+        terms = m if self.form == "complex" else 0.5 * width
+        return TrigFeatures(projection, phases, self.form, self.n_components, np.sqrt(mass / terms), np.sqrt(constant))
+
+    def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:
+        """Return for each of m frequencies the part it belongs to, with probability its share of the mass."""
+        if len(masses) == 1 or masses.sum() == 0:
+            return np.zeros(m, dtype=int)
+        edges = np.cumsum(masses / masses.sum())
+        edges[-1] = 1.0
+        if self.directions == "iid":
+            return np.searchsorted(edges, rng.random(m), side="right")
+        # Systematic: each part gets its share to within one frequency. The random order keeps single columns fair.
+        return rng.permutation(np.searchsorted(edges, (np.arange(m) + rng.random()) / m, side="right"))
+
+    def _draw_dense(
+        self, parts: tuple[SpectralPart, ...], labels: Array, d: int, rng: np.random.Generator
+    ) -> DenseProjection:
+        frequencies = np.zeros((len(labels), d))
+        for p, part in enumerate(parts):
+            mine = np.flatnonzero(labels == p)
+            for factor in part.factors if len(mine) else ():
+                normals, uniforms = self._normals(len(mine), factor.width(d), rng)
+                frequencies[mine] += factor.pull_back(factor.kernel.frequencies(normals, uniforms), d)
+        return DenseProjection(np.ascontiguousarray(frequencies.T))
+
+    def _normals(self, m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return m standard normal rows, coupled as `directions` and `radii` say, and a uniform number for each."""
+        if self.directions == "sobol":
+            return sobol_normals(m, d, rng)
+        directions = DENSE_DIRECTIONS[self.directions](m, d, rng)
+        uniforms = RADII[self.radii]
+        lengths = chi_quantile(uniforms(m, rng), directions.ambient)
+        return lengths[:, None] * directions.vectors, uniforms(m, rng)
+
+    def _draw_hadamard(
+        self, parts: tuple[SpectralPart, ...], labels: Array, d: int, rng: np.random.Generator
+    ) -> HadamardProjection:
+        factors = [factor for part in parts if (factor := only_isotropic_factor(part)) is not None]
+        if len(factors) < len(parts) or len({factor.inputs for factor in factors}) > 1:
+            msg = (
+                f"directions='hadamard' cannot approximate {self.kernel_!r}.\n"
+                "  needs: a sum of isotropic kernels of the same inputs\n"
+                "  got:   a product over coordinates or of kernels, or different inputs\n"
+                "  try:   directions='orthogonal'"
+            )
+            raise UnsupportedKernelError(msg)
+        # The frequencies of a linear input map are pulled back column by column: here that is a scale of the input.
+        input_scale = None
+        if factors and factors[0].inputs:
+            input_scale = factors[0].pull_back(np.ones((1, factors[0].width(d))), d)[0]
+        signs = hadamard_signs(len(labels), d, rng)
+        radii = np.zeros(len(labels))
+        uniforms = RADII[self.radii]
+        for p, factor in enumerate(factors):
+            mine = np.flatnonzero(labels == p)
+            lengths = chi_quantile(uniforms(len(mine), rng), signs.shape[2])
+            assert isinstance(factor.kernel, IsotropicKernel)
+            radii[mine] = factor.kernel.scales(uniforms(len(mine), rng)) * lengths
+        return HadamardProjection(signs, radii, input_scale)
+
+    def _variance(self, X: Any, Y: Any) -> Array:
+        # In closed form for iid directions and every kernel, and for orthogonal or big-block directions and a single
+        # Gaussian kernel; with plain radii.
+        mass, constant, parts = split_constant(self.kernel_, self.n_components)
+        self._check_closed_form(parts)
+        k = self.kernel_(X, Y).astype(float) - constant
+        k_double = self.kernel_(double(X), None if Y is None else double(Y)).astype(float) - constant
+        v_pair, v_phase = cosine_variance(k, k_double, mass), phase_variance(k, k_double, mass)
+        m = self.features_.projection.n_frequencies
+        width = self.n_components - (constant > 0)
+        # Each frequency adds share * Z cos(w'(x - y)), on average over its phase if it has one.
+        has_phase = self.features_.phases != 0
+        shares = np.full(m, 1 / m) if self.form == "complex" else np.where(has_phase, 1 / width, 2 / width)
+        total = np.square(shares[~has_phase]).sum() * v_pair + np.square(shares[has_phase]).sum() * v_phase
+        if self.directions != "iid" and mass > 0:
+            d = parts[0].factors[0].width(self.n_features_in_)
+            block, ambient = (d, d) if self.directions == "orthogonal" else (m, max(m, d))
+            sums = np.array([shares[i : i + block].sum() for i in range(0, m, block)])
+            coupled = np.square(sums).sum() - np.square(shares).sum()
+            with np.errstate(divide="ignore"):
+                distance = np.sqrt(-2 * np.log(np.minimum(k / mass, 1.0)))
+            total = total + coupled * mass**2 * orthogonal_covariance(distance, ambient)
+        return np.maximum(total, 0.0)
+
+    def _check_closed_form(self, parts: tuple[SpectralPart, ...]) -> None:
+        one_gaussian = len(parts) == 1 and len(parts[0].factors) == 1 and is_gaussian(parts[0].factors[0].kernel)
+        exact = self.directions == "iid" or (self.directions in ("orthogonal", "big_block") and one_gaussian)
+        if exact and self.radii == "plain":
+            return
+        msg = (
+            f"No closed form is known for the variance of {self.kernel_!r} with directions={self.directions!r} and "
+            f"radii={self.radii!r}.\n"
+            "  needs: radii='plain' with directions='iid', or 'orthogonal' or 'big_block' for one Gaussian kernel\n"
+            "  try:   mercer.audit(feature_map, X), which measures the error"
+        )
+        raise NoClosedFormError(msg)
+
+
+@dataclass(frozen=True)
+class TrigFeatures:
+    """Drawn trigonometric features: immutable, picklable, free of scikit-learn."""
+
+    projection: DenseProjection | HadamardProjection
+    phases: Array  # (m,), zero where sine and cosine are both there
+    form: str
+    n_components: int
+    amplitude: float
+    constant: float  # the value of an exact first column; zero means there is none
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        return replace(self, projection=self.projection.astype(dtype), phases=self.phases.astype(dtype, copy=False))
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return np.result_type(dtype, np.complex64) if self.form == "complex" else np.dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
+        check_range(self.projection, X)
+        if self.constant:
+            out[:, 0] = self.constant
+            out = out[:, 1:]
+        paired = out.shape[1] % 2 == 0
+        if self.form == "pairs" and paired and isinstance(self.projection, HadamardProjection):
+            rows = self.projection.rows(X)
+            linalg.sign_hadamard_pairs(rows, self.projection.signs, self.projection.radii, self.amplitude, out)
+            return
+        angles = self.projection(X)
+        if self.form == "pairs":
+            if not paired:
+                angles[:, -1] += self.phases[-1]
+            linalg.sincos_pairs(angles, self.amplitude, out)
+        elif self.form == "phase":
+            linalg.cosines(angles, self.phases, self.amplitude, out)
+        else:
+            pairs = np.empty((angles.shape[0], 2 * angles.shape[1]), angles.dtype)
+            linalg.sincos_pairs(angles, self.amplitude, pairs)
+            out.real = pairs[:, : angles.shape[1]]
+            np.negative(pairs[:, angles.shape[1] :], out=out.imag)
+
+
+def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tuple[SpectralPart, ...]]:
+    """Return the random mass, the mass of the exact constant column, and the parts drawn at random.
+
+    A single column has no room for an exact constant: there it is drawn like any other part, at frequency zero.
+    """
+    parts = kernel.spectral_parts()
+    assert parts is not None
+    constant = sum(part.mass for part in parts if not part.factors) if n_components > 1 else 0.0
+    random = tuple(part for part in parts if part.mass > 0 and (part.factors or not constant))
+    return sum(part.mass for part in random), constant, random
+
+
+def only_isotropic_factor(part: SpectralPart) -> SpectralFactor | None:
+    """Return the single isotropic factor of a part, or None."""
+    if len(part.factors) == 1 and isinstance(part.factors[0].kernel, IsotropicKernel):
+        return part.factors[0]
+    return None
+
+
+def is_gaussian(kernel: Kernel) -> bool:
+    """Return whether the kernel is Gaussian under any of its names."""
+    return isinstance(kernel, Gaussian) or (isinstance(kernel, Matern) and kernel.nu == np.inf)
+
+
+def double(X: Any) -> Any:
+    """Return rows times two: at twice the lag, sparse or dense."""
+    return 2 * X if hasattr(X, "dtype") else 2 * np.asarray(X)

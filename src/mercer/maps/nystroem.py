@@ -1,0 +1,170 @@
+"""Nystroem features: kernel values at landmark rows, whitened. They serve every kernel."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from mercer.errors import MercerWarning
+from mercer.kernels import Kernel
+from mercer.maps.base import BaseMap, check_choice
+
+__all__ = ["LandmarkFeatures", "Nystroem"]
+
+Array = np.ndarray
+LANDMARKS = ("pivoted", "uniform")
+# Rows, as a multiple of the landmarks, among which randomly pivoted Cholesky chooses.
+POOL_FACTOR = 4
+POOL_MINIMUM = 2000
+
+
+class Nystroem(BaseMap):
+    r"""Nystroem features for any kernel, from landmarks among the rows.
+
+    With landmarks S, maps x to :math:`k(x, S) K_{SS}^{-1/2}`, so that inner products are those of the projections on
+    the span of the landmarks. Exact on the landmarks; never above the kernel: :math:`K - Z Z^\top` is positive
+    semi-definite.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Any kernel; None means ``Gaussian(lengthscale="median")``.
+    n_components : int, default=512
+        Width of the output and number of landmarks. With fewer rows than that, every row is a landmark, the map is
+        exact on them, and the columns left over are zero.
+    landmarks : {"pivoted", "uniform"}, default="pivoted"
+        Randomly pivoted Cholesky [1]_ on a uniform sample of ``max(4 n_components, 2000)`` rows, or a uniform sample.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; an int makes repeated fits identical.
+    n_jobs : int or None, default=None
+        Threads of `transform`; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with every parameter a number.
+    features_ : LandmarkFeatures
+        The drawn map: a pure function of rows.
+    n_features_in_ : int
+        Width of the rows seen in `fit`.
+
+    References
+    ----------
+    .. [1] Chen, Epperly, Tropp, Webber (2025), Randomly pivoted Cholesky, CPAM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Nystroem, Polynomial
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> feature_map = Nystroem(Polynomial(degree=2), n_components=10, random_state=0).fit(X)
+    >>> bool(np.allclose(feature_map.gram(X), Polynomial(degree=2)(X)))  # ten monomials: nothing is lost
+    True
+    """
+
+    needs: ClassVar[str] = "any kernel"
+    features_: LandmarkFeatures
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 512,
+        *,
+        landmarks: Literal["pivoted", "uniform"] = "pivoted",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:  # noqa: ARG003 - values are all it needs
+        return True
+
+    @property
+    def unbiased(self) -> bool | str:
+        return "a projection on landmarks never exceeds the kernel: its error is one-sided, and zero on the landmarks"
+
+    def rows_wanted(self) -> int:
+        for_kernel = super().rows_wanted()
+        pool = self.n_components if self.landmarks == "uniform" else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
+        return max(pool, for_kernel)
+
+    def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> LandmarkFeatures:
+        check_choice(self, "landmarks", LANDMARKS)
+        wanted = min(self.n_components, X.shape[0])
+        if wanted < self.n_components:
+            msg = (
+                f"Nystroem: n_components={self.n_components} landmarks were asked for, but there are only "
+                f"{X.shape[0]} rows; the last {self.n_components - wanted} columns are zero."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=3)
+        if self.landmarks == "uniform":
+            chosen = np.sort(rng.permutation(X.shape[0])[:wanted])
+        else:
+            chosen = pivoted_landmarks(kernel, X, wanted, rng)
+        landmarks = X[chosen]
+        values, vectors = scipy.linalg.eigh(kernel(as_float64(landmarks)))
+        # Directions that the landmarks share only through rounding would be blown up by the inverse root.
+        keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
+        whitening = np.zeros((len(chosen), self.n_components))
+        whitening[:, : keep.sum()] = (vectors[:, keep] / np.sqrt(values[keep]))[:, ::-1]
+        return LandmarkFeatures(kernel, landmarks, whitening, self.n_components)
+
+
+@dataclass(frozen=True)
+class LandmarkFeatures:
+    """Kernel values at landmarks times a whitening matrix: immutable, picklable, free of scikit-learn."""
+
+    kernel: Kernel
+    landmarks: Any  # (S, d)
+    whitening: Array  # (S, n_components), float64
+    n_components: int
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        return replace(self, landmarks=self.landmarks.astype(dtype))
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return np.dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`."""
+        # In float64 throughout: the whitening magnifies rounding by the condition of the landmarks.
+        out[:] = self.kernel(as_float64(X), as_float64(self.landmarks)) @ self.whitening
+
+
+def pivoted_landmarks(kernel: Kernel, X: Any, count: int, rng: np.random.Generator) -> Array:
+    """Choose rows by randomly pivoted Cholesky: each with probability its part of the residual trace."""
+    X = as_float64(X)
+    residual = kernel.diag(X)
+    # What is left of a diagonal entry below this is rounding: such a row is in the span of the chosen ones.
+    noise = 10 * count * np.finfo(float).eps * residual
+    factor = np.zeros((X.shape[0], count))
+    chosen: list[int] = []
+    while len(chosen) < count and (residual > 0).any():
+        row = int(rng.choice(X.shape[0], p=residual / residual.sum()))
+        step = len(chosen)
+        column = kernel(X, X[row : row + 1])[:, 0] - factor[:, :step] @ factor[row, :step]
+        if column[row] > noise[row]:
+            factor[:, step] = column / np.sqrt(column[row])
+            residual = residual - np.square(factor[:, step])
+            chosen.append(row)
+        residual[row] = 0.0
+        residual[residual <= noise] = 0.0
+    # A kernel that is zero on every row has no pivot; any row then serves as the landmark that adds nothing.
+    return np.sort(np.array(chosen or [0], dtype=int))
+
+
+def as_float64(X: Any) -> Any:
+    """Return rows in float64, sparse or dense."""
+    return X.astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
