@@ -1,0 +1,309 @@
+"""What every learner shares: rows in, a statistic added over them by an engine, one solve.
+
+A concrete learner adds `_term` (the statistic of a block) and `_solve`; the two bases below it, for numbers and
+for labels, validate targets.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from mercer.engines import Block, Engine, MemoryEngine, RowSample, StreamEngine, block_rows_for, fill_rows
+from mercer.errors import DataError, ParameterError
+from mercer.kernels import Kernel
+from mercer.maps import BaseMap, default_map
+from mercer.maps.base import FLOATS, Features, FrozenParams
+
+__all__ = ["BaseLearner", "Classifier", "Regressor", "features_of"]
+
+
+class BaseLearner(FrozenParams, ABC):
+    """An estimator on the features of a map that needs one pass of additions over the rows."""
+
+    feature_map: BaseMap | Kernel | None
+    block_size: int | None
+    n_jobs: int | None
+    random_state: Any
+
+    feature_map_: BaseMap
+    statistic_: Any
+    _solved: bool
+
+    # ---- what a learner adds ------------------------------------------------------------------
+
+    @abstractmethod
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        """Return validated rows and targets."""
+
+    @abstractmethod
+    def _term(self, features: Features) -> Callable[[Block], Any]:
+        """Return the function that maps a block to its statistic, a value with ``+`` and a count `rows`."""
+
+    @abstractmethod
+    def _solve(self) -> None:
+        """Turn `statistic_` into the fitted attributes and set `_solved`."""
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), or iterable of blocks
+            Rows; or, without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)``, read block by block. A map
+            that learns from rows, such as one with ``lengthscale="median"``, needs an iterable that can be read twice.
+        y : array-like of shape (n,) or (n, t)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0; a weight of two equals the row repeated.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_if_it_fails():
+            self._forget()
+            if y is None and sample_weight is None and is_blocks(X):
+                engine: Engine = self._stream(X)
+            else:
+                engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
+            self._fit_map(engine)
+            self.statistic_ = engine.sum(self._terms())
+            self._solve()
+        return self
+
+    def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add a block of rows to the statistic; the solve waits until a result is asked for."""
+        fresh = not hasattr(self, "statistic_")
+        X, y, weight = self._checked(X, y, sample_weight, reset=fresh)
+        engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
+        if fresh:
+            self._fit_map(engine)
+        statistic = engine.sum(self._terms())
+        self.statistic_ = statistic if fresh else self.statistic_ + statistic
+        self._solved = False
+
+    def _ensure_solved(self) -> None:
+        check_is_fitted(self, "statistic_")
+        if not self._solved:
+            self._solve()
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        self._solved = False
+
+    @contextmanager
+    def _unchanged_if_it_fails(self) -> Iterator[None]:
+        """Undo every change of this object if an error leaves the block: a bad block of rows costs nothing."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        X, y = self._validate(X, y, reset=reset)
+        if weight is not None:
+            weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, y, weight
+
+    def _memory(self, X: Any, y: np.ndarray, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
+        size = self.block_size
+        if size is None:
+            size = block_rows_for(self._prototype().n_components, X.dtype.itemsize)
+        elif not isinstance(size, Integral) or size < 1:
+            msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
+            raise ParameterError(msg)
+        return MemoryEngine(X, y, weight, block_rows=int(size), n_jobs=self.n_jobs, start=start)
+
+    def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
+        def check(X: Any, y: Any = None, weight: Any = None) -> tuple[Any, Any, Any]:
+            if not hasattr(X, "shape"):
+                X = np.asarray(X)
+            if X.shape[0] == 0:
+                return X, y, weight
+            return self._checked(X, y, weight, reset=not hasattr(self, "n_features_in_"))
+
+        return StreamEngine(blocks, check, n_jobs=self.n_jobs)
+
+    def _prototype(self) -> BaseMap:
+        """Return an unfitted map for the `feature_map` parameter."""
+        choice = self.feature_map
+        if choice is None or isinstance(choice, Kernel):
+            return default_map(choice, random_state=self.random_state)
+        if not isinstance(choice, BaseMap):
+            msg = (
+                f"{type(self).__name__}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; "
+                f"got {choice!r}."
+            )
+            raise ParameterError(msg)
+        return clone(choice)
+
+    def _fit_map(self, engine: Engine) -> None:
+        feature_map = self._prototype()
+        wanted, seed = feature_map.rows_wanted(), feature_map.sample_seed()
+        if wanted == 1:
+            rows, weight = engine.first().X[:1], None
+        elif engine.replayable:
+            sample = engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed, by_weight=True))
+            rows, weight = sample.X, sample.weight
+        else:
+            msg = (
+                f"{type(self).__name__}: {feature_map!r} learns from a sample of the rows, but the blocks can be read "
+                "only once. Pass an iterable that can be read again (a list, or an object whose __iter__ starts over), "
+                "or give the lengthscale as a number."
+            )
+            raise DataError(msg)
+        feature_map.fit_sample(rows, weight)
+        if np.issubdtype(feature_map.features_.output_dtype(rows.dtype), np.complexfloating):
+            msg = (
+                f"{type(self).__name__} needs real features, got {feature_map!r}. "
+                "Use form='pairs': real features of the same kernel."
+            )
+            raise ParameterError(msg)
+        self.feature_map_ = feature_map
+
+    def _terms(self) -> Callable[[Block], Any]:
+        """Return the term of the statistic; each dtype of rows gets its own cast of the draw, once."""
+        features = self.feature_map_.features_
+        terms: dict[Any, Callable[[Block], Any]] = {}
+
+        def term(block: Block) -> Any:
+            dtype = block.X.dtype
+            if dtype not in terms:
+                terms[dtype] = self._term(features.astype(dtype))
+            return terms[dtype](block)
+
+        return term
+
+    # ---- predicting ---------------------------------------------------------------------------
+
+    def _linear(self, X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return features @ coef + intercept of all rows, without ever holding all features."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        features = self.feature_map_.features_.astype(X.dtype)
+        coef, intercept = coef.astype(X.dtype), intercept.astype(X.dtype)
+        out = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+
+        def predict_rows(rows: Any, target: np.ndarray) -> None:
+            np.matmul(features_of(features, rows), coef, out=target)
+            target += intercept
+
+        fill_rows(predict_rows, X, out, n_jobs=self.n_jobs, width=features.n_components)
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Regressor(RegressorMixin, BaseLearner):
+    """A learner of numbers: one column of targets or several."""
+
+    _target_shape: tuple[int, ...]  # of one row: () for a single column of targets, (t,) for several
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, on the rows it is given. The solve waits until a result is asked for, so many
+        small blocks cost no more than one large one.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As arrays in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_if_it_fails():
+            self._add(X, y, sample_weight)
+        return self
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
+        )
+        if reset:
+            self._target_shape = y.shape[1:]
+        elif y.shape[1:] != self._target_shape:
+            needed = ", ".join(["n", *map(str, self._target_shape)])
+            msg = f"y must keep its shape from block to block: needed ({needed}), got {y.shape}."
+            raise DataError(msg)
+        return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class Classifier(ClassifierMixin, BaseLearner):
+    """A learner of labels; its statistic can take labels that were only announced: `with_labels`."""
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, on the rows it is given. The solve waits until a result is asked for, so many
+        small blocks cost no more than one large one.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As arrays in `fit`.
+        classes : array-like, default=None
+            All labels that there are. Not needed: labels that appear in a later block are added then. If given, a
+            label that is not among them is an error.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_if_it_fails():
+            if classes is not None:
+                unknown = np.setdiff1d(y, classes)
+                if unknown.size:
+                    msg = f"{type(self).__name__}: y has labels {unknown.tolist()} that are not in {list(classes)}."
+                    raise DataError(msg)
+            self._add(X, y, sample_weight)
+            if classes is not None:
+                self.statistic_ = self.statistic_.with_labels(np.unique(classes))
+        return self
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        check_classification_targets(y)
+        return X, column_or_1d(y, warn=True)
+
+
+def features_of(features: Features, X: Any) -> np.ndarray:
+    """Return the features of one block of rows."""
+    out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
+    features(X, out)
+    return out
+
+
+def is_blocks(X: Any) -> bool:
+    """Return whether `X` is an iterable of blocks rather than an array or table of rows."""
+    if sp.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
+        return False
+    if isinstance(X, list | tuple):
+        first = X[0] if X else None
+        return isinstance(first, tuple | list) and len(first) > 0 and len(getattr(first[0], "shape", ())) == 2
+    return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)

@@ -1,0 +1,332 @@
+"""The ridge estimators: equal to exact kernel ridge, to themselves by any road, and clear about bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from mercer import (
+    DataError,
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Matern,
+    Nystroem,
+    ParameterError,
+    RandomFourier,
+)
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge as ExactKernelRidge
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, train_test_split
+
+
+def data(n=300, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)
+
+
+# ---- against the exact machines ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_with_an_exact_map_it_is_scikit_learns_kernel_ridge(outputs):
+    X, y = data(60)
+    Y = y if outputs == 1 else np.column_stack([y, y**2, X[:, 0]])
+    X_new, _ = data(20, seed=1)
+    kernel = Gaussian(0.8)
+    exact = ExactKernelRidge(alpha=0.3, kernel="precomputed").fit(kernel(X), Y)
+    feature_map = Nystroem(kernel, n_components=60, landmarks="uniform", random_state=0)
+    ours = KernelRidge(feature_map, alpha=0.3, fit_intercept=False).fit(X, Y)
+    assert ours.predict(X_new).shape == exact.predict(kernel(X_new, X)).shape
+    np.testing.assert_allclose(ours.predict(X_new), exact.predict(kernel(X_new, X)), atol=1e-8)
+
+
+def test_classifier_is_scikit_learns_ridge_classifier_on_the_same_features():
+    X, y = load_digits(return_X_y=True)
+    model = KernelRidgeClassifier(RandomFourier(Gaussian(30.0), 100, random_state=0), alpha=0.1).fit(X, y)
+    peer = RidgeClassifier(alpha=0.1).fit(model.feature_map_.transform(X), y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-6, atol=1e-8)
+    assert np.array_equal(model.predict(X), peer.predict(model.feature_map_.transform(X)))
+
+
+# ---- the same model by any road ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengthscale", [1.0, "median"])
+def test_memory_blocks_and_memory_map_agree(lengthscale, tmp_path):
+    X, y = data(1500)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    fresh = KernelRidge(RandomFourier(Gaussian(lengthscale), 64, random_state=0), alpha=0.01)
+    expected = clone(fresh).fit(X, y).predict(X)
+    blocks = [(X[i : i + 113], y[i : i + 113]) for i in range(0, 1500, 113)]
+    np.testing.assert_allclose(clone(fresh).fit(blocks).predict(X), expected, rtol=0, atol=1e-9)
+    assert np.array_equal(clone(fresh).fit(mapped, y).predict(X), expected)
+
+
+def test_a_generator_is_read_once_and_whole():
+    X, y = data(500)
+    read = []
+
+    def blocks():
+        for i in range(0, 500, 50):
+            read.append(i)
+            yield X[i : i + 50], y[i : i + 50]
+
+    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0))
+    np.testing.assert_allclose(clone(fresh).fit(blocks()).predict(X), clone(fresh).fit(X, y).predict(X), atol=1e-10)
+    assert read == list(range(0, 500, 50))
+
+
+def test_a_generator_cannot_serve_a_median():
+    X, y = data(50)
+    with pytest.raises(DataError, match=r"can be read only once.*lengthscale as a number"):
+        KernelRidge().fit((X, y) for _ in range(2))
+
+
+def test_blocks_may_carry_weights():
+    X, y = data(200)
+    w = np.random.default_rng(0).uniform(size=200)
+    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0))
+    blocks = [(X[:90], y[:90], w[:90]), (X[90:], y[90:], w[90:])]
+    np.testing.assert_allclose(clone(fresh).fit(blocks).predict(X), clone(fresh).fit(X, y, w).predict(X), atol=1e-9)
+
+
+def test_labels_may_appear_in_any_block():
+    X, y = load_digits(return_X_y=True)
+    order = np.argsort(y, kind="stable")  # each block brings new labels
+    X, y = X[order], np.array([f"digit {label}" for label in y[order]])
+    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(30.0), 50, random_state=0), random_state=0)
+    whole = clone(fresh).fit(X, y)
+    parts = clone(fresh)
+    for i in range(0, len(X), 100):
+        parts.partial_fit(X[i : i + 100], y[i : i + 100])
+    assert list(parts.classes_) == [f"digit {label}" for label in range(10)]
+    np.testing.assert_allclose(parts.decision_function(X), whole.decision_function(X), atol=1e-9)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-7)
+
+
+def test_announced_classes_are_kept_and_others_refused():
+    X, y = data(40)
+    labels = (y > 0).astype(int)
+    model = KernelRidgeClassifier(Gaussian(), random_state=0).partial_fit(X, labels, classes=[0, 1, 2])
+    assert list(model.classes_) == [0, 1, 2]
+    assert model.predict_proba(X).shape == (40, 3)
+    with pytest.raises(DataError, match=r"labels \[7\] that are not in \[0, 1, 2\]"):
+        model.partial_fit(X, np.full(40, 7), classes=[0, 1, 2])
+
+
+def test_partial_fit_goes_on_from_fit():
+    X, y = data(300)
+    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0))
+    continued = clone(fresh).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    np.testing.assert_allclose(continued.predict(X), clone(fresh).fit(X, y).predict(X), atol=1e-9)
+
+
+def test_memory_does_not_hold_all_features():
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60_000, 2)), rng.normal(size=60_000)
+    model = KernelRidge(RandomFourier(Gaussian(), 256, random_state=0), block_size=1000, n_jobs=1)
+    tracemalloc.start()
+    model.fit(X, y).predict(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # All features would be 60000 * 256 * 8 = 123 MB; rows, blocks and moments are a tenth of it.
+    assert peak < 20e6
+
+
+# ---- choosing and judging ---------------------------------------------------------------------
+
+
+def test_gcv_finds_a_penalty_near_the_best_on_new_rows():
+    X, y = data(2000)
+    y = y + 0.5 * np.random.default_rng(5).normal(size=2000)
+    X_new, y_new = data(2000, seed=1)
+    feature_map = RandomFourier(Gaussian(1.0), 300, random_state=0)
+    chosen = KernelRidge(feature_map, alpha="gcv").fit(X, y)
+    scores = [KernelRidge(feature_map, alpha=a).fit(X, y).score(X_new, y_new) for a in np.geomspace(1e-6, 1e3, 19)]
+    assert chosen.score(X_new, y_new) > max(scores) - 0.01
+    assert min(scores) < max(scores) - 0.1  # the choice matters here
+
+
+def test_grid_search_reaches_the_kernel():
+    X, y = data(200)
+    model = KernelRidge(RandomFourier(Matern(nu=2.5), 50, random_state=0), alpha=0.1)
+    search = GridSearchCV(model, {"feature_map__kernel__lengthscale": [0.01, 1.0], "feature_map__kernel__nu": [1.5, 2.5]})
+    assert search.fit(X, y).best_params_["feature_map__kernel__lengthscale"] == 1.0
+    assert search.best_estimator_.feature_map_.kernel_.lengthscale == 1.0
+    assert model.feature_map.kernel == Matern(nu=2.5)  # the prototype was not touched
+
+
+def test_grid_search_reaches_a_bare_kernel():
+    X, y = data(200)
+    search = GridSearchCV(KernelRidge(Gaussian(), random_state=0), {"feature_map__lengthscale": [0.01, 1.0]}).fit(X, y)
+    assert search.best_params_ == {"feature_map__lengthscale": 1.0}
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_probabilities_are_calibrated_on_new_rows(classes):
+    X, y = make_classification(
+        6000, 10, n_informative=5, n_classes=classes, flip_y=0.15, class_sep=0.8, random_state=0
+    )
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+    model = KernelRidgeClassifier(RandomFourier(Gaussian("median"), 600, random_state=0), alpha="gcv", random_state=0)
+    proba = model.fit(X_train, y_train).predict_proba(X_test)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X_test))
+    confidence, right = proba.max(axis=1), model.predict(X_test) == y_test
+    # Among n rows, mean confidence and accuracy differ by chance of order 0.5 / sqrt(n).
+    for low, high in ((0.0, 0.7), (0.7, 0.9), (0.9, 1.01)):
+        mine = (confidence >= low) & (confidence < high)
+        assert abs(confidence[mine].mean() - right[mine].mean()) < 0.05 + 2 / np.sqrt(mine.sum())
+    # The scale is near the best one for the test rows, and no such rule without it is: the twin.
+    chosen = log_loss(y_test, proba)
+    values = model.decision_function(X_test) if classes > 2 else None
+    for factor in (0.2, 5.0):
+        model._scale *= factor
+        assert log_loss(y_test, model.predict_proba(X_test)) > chosen + 0.01
+        model._scale /= factor
+    assert values is None or values.shape == (len(X_test), classes)
+
+
+def test_the_scale_survives_rows_that_are_fitted_perfectly():
+    X, y = data(20)
+    model = KernelRidgeClassifier(RandomFourier(Gaussian(0.1), 500, random_state=0), alpha=0).fit(X, y > 0)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+# ---- shapes and names -------------------------------------------------------------------------
+
+
+def test_shapes_of_the_fitted_attributes():
+    X, y = data(50)
+    feature_map = RandomFourier(Gaussian(), 8, random_state=0)
+    one = KernelRidge(feature_map).fit(X, y)
+    assert one.coef_.shape == (8,)
+    assert isinstance(one.intercept_, float)
+    assert one.path_ is None
+    two = KernelRidge(feature_map).fit(X, np.column_stack([y, y]))
+    assert (two.coef_.shape, two.intercept_.shape, two.predict(X).shape) == ((2, 8), (2,), (50, 2))
+    binary = KernelRidgeClassifier(feature_map).fit(X, y > 0)
+    assert (binary.coef_.shape, binary.decision_function(X).shape) == ((1, 8), (50,))
+
+
+def test_float32_rows_give_float32_predictions_close_to_float64():
+    X, y = data(400)
+    model = KernelRidge(RandomFourier(Gaussian(), 64, random_state=0))
+    double, single = clone(model).fit(X, y), clone(model).fit(X.astype(np.float32), y)
+    assert single.predict(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=2e-4)
+
+
+def test_data_frames_and_their_names():
+    X, y = data(50)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = KernelRidge(Gaussian(), random_state=0).fit(frame, pd.Series(y))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"a": "z"}))
+
+
+# ---- bad input --------------------------------------------------------------------------------
+
+GOOD, TARGET = data(20)
+BAD_FITS = {
+    "nan": (np.where(GOOD > 2, np.nan, GOOD) * np.where(np.arange(20)[:, None] == 3, np.nan, 1), TARGET, "contains NaN"),
+    "inf": (np.where(np.arange(20)[:, None] == 3, np.inf, GOOD), TARGET, "contains infinity"),
+    "nan target": (GOOD, np.where(np.arange(20) == 3, np.nan, TARGET), "Input y contains NaN"),
+    "strings": (np.full((20, 3), "a"), TARGET, "could not convert string to float"),
+    "empty": (np.zeros((0, 3)), np.zeros(0), r"0 sample\(s\)"),
+    "no columns": (np.zeros((20, 0)), TARGET, r"0 feature\(s\)"),
+    "lengths": (GOOD, TARGET[:5], "inconsistent numbers of samples"),
+    "no target": (GOOD, None, "requires y to be passed"),
+    "one-dimensional": (TARGET, TARGET, "Expected 2D array"),
+    "all rows equal": (np.ones((20, 3)), TARGET, "needs at least two different rows"),
+    "one row": (GOOD[:1], TARGET[:1], "needs at least two different rows .* n_samples=1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FITS)
+def test_bad_rows_have_clear_errors(case):
+    X, y, message = BAD_FITS[case]
+    with pytest.raises(ValueError, match=message):
+        KernelRidge().fit(X, y)
+
+
+def test_one_row_is_enough_where_nothing_is_learned_from_rows():
+    model = KernelRidge(Gaussian(1.0), random_state=0).fit(GOOD[:1], TARGET[:1])
+    np.testing.assert_allclose(model.predict(GOOD), TARGET[0])
+
+
+def test_wrong_width_at_prediction():
+    model = KernelRidge(Gaussian()).fit(GOOD, TARGET)
+    with pytest.raises(ValueError, match="X has 2 features, but KernelRidge is expecting 3"):
+        model.predict(GOOD[:, :2])
+
+
+@pytest.mark.parametrize("model", [KernelRidge(), KernelRidgeClassifier()], ids=repr)
+def test_not_fitted(model):
+    with pytest.raises(NotFittedError):
+        model.predict(GOOD)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (KernelRidge(Gaussian(), alpha=-1), r"KernelRidge: alpha must be a finite number >= 0 or 'gcv', got -1"),
+        (KernelRidge(Gaussian(), alpha="loo"), r"got 'loo'"),
+        (KernelRidge(Gaussian(), alpha=np.nan), r"got nan"),
+        (KernelRidge(Gaussian(), block_size=0), r"block_size must be None or an integer >= 1, got 0"),
+        (KernelRidge(Gaussian(), n_jobs=0), r"n_jobs must not be 0"),
+        (KernelRidge("rbf"), r"feature_map must be a mercer map such as RandomFourier\(\), a kernel, or None; got 'rbf'"),
+        (KernelRidge(RandomFourier(Gaussian(), form="complex")), r"needs real features.*form='pairs'"),
+        (KernelRidge(RandomFourier(Gaussian(), 0)), r"n_components must be an integer >= 1, got 0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_parameters_have_clear_errors(model, message):
+    with pytest.raises(ParameterError, match=message):
+        model.fit(GOOD, TARGET)
+
+
+def test_labels_must_be_labels_of_two_classes_at_least():
+    with pytest.raises(ValueError, match="at least two classes, got one class only"):
+        KernelRidgeClassifier().fit(GOOD, np.ones(20))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        KernelRidgeClassifier().fit(GOOD, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (iter([]), "There are no rows"),
+        (iter([(GOOD[:0], TARGET[:0])]), "There are no rows"),
+        ([(GOOD, TARGET), (GOOD[:, :2], TARGET)], "Block 1, which starts at row 20: X has 2 features"),
+        ([(GOOD, TARGET), (GOOD * np.nan, TARGET)], "Block 1, which starts at row 20: Input X contains NaN"),
+        ([(GOOD, TARGET), (GOOD, TARGET[:3])], "Block 1, .*inconsistent numbers"),
+        ([(GOOD, TARGET), (GOOD, np.column_stack([TARGET, TARGET]))], "y must keep its shape"),
+        ([(GOOD,), (GOOD,)], "Block 0, .*requires y to be passed"),
+        (iter([GOOD]), "a block is a tuple"),
+        (iter([(GOOD, TARGET, TARGET * 0 - 1)]), "Negative values"),
+    ],
+)
+def test_bad_blocks_say_which_one(blocks, message):
+    with pytest.raises(ValueError, match=message):
+        KernelRidge(Gaussian(1.0)).fit(blocks)
+
+
+def test_a_bad_block_leaves_the_model_as_it_was():
+    model = KernelRidge(Gaussian(), random_state=0).partial_fit(GOOD, TARGET)
+    before = model.predict(GOOD)
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.partial_fit(GOOD * np.nan, TARGET)
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.fit(GOOD * np.nan, TARGET)
+    assert np.array_equal(model.predict(GOOD), before)
+    assert model.statistic_.rows == 20
