@@ -1,0 +1,132 @@
+"""How good a fitted map is on rows like these: its error, measured, with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import MemoryEngine, RowSample, block_rows_for
+from mercer.errors import DataError, NoClosedFormError
+from mercer.kernels.base import as_rows
+from mercer.maps import BaseMap
+from mercer.maps.base import seed_of
+
+__all__ = ["Audit", "audit"]
+
+Z_95 = 1.959963984540054  # two-sided 95 % of the normal law
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The measured error of one fitted map.
+
+    Attributes
+    ----------
+    feature_map, kernel : str
+        What was measured, against what.
+    n_components : int
+        Columns of the map.
+    n_rows : int
+        Rows of the sample; all their pairs were compared.
+    rmse : float
+        Root mean squared error of the approximate kernel over pairs of different rows.
+    rmse_interval : tuple of float
+        95 % interval of `rmse` for all rows like these, this draw of the map being given.
+    predicted_rmse : float or None
+        What theory predicts before drawing, where a closed form exists.
+    relative_error : float
+        Frobenius norm of the error over that of the exact matrix, diagonals included.
+    max_error : float
+        Largest absolute error in the sample.
+    mean_error : float
+        Mean signed error over pairs of different rows.
+    """
+
+    feature_map: str
+    kernel: str
+    n_components: int
+    n_rows: int
+    rmse: float
+    rmse_interval: tuple[float, float]
+    predicted_rmse: float | None
+    relative_error: float
+    max_error: float
+    mean_error: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain Python values."""
+        return asdict(self)
+
+
+def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any = 0) -> Audit:
+    """Measure the error of a fitted map on a sample of rows.
+
+    Parameters
+    ----------
+    feature_map : BaseMap
+        A fitted map.
+    X : array-like or CSR of shape (n, d)
+        Rows like those that the map will see; at least 3.
+    n_rows : int, default=1000
+        Size of the sample. Cost O(n_rows^2 (d + D)).
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample.
+
+    Returns
+    -------
+    Audit
+
+    Notes
+    -----
+    The mean squared error over pairs is a U-statistic, so its standard error is twice the standard deviation of the
+    row means over the root of the number of rows (Hoeffding 1948).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gaussian, RandomFourier, audit
+    >>> X = np.random.default_rng(0).normal(size=(500, 8))
+    >>> result = audit(RandomFourier(Gaussian(3.0), 256, random_state=0).fit(X), X)
+    >>> bool(result.rmse_interval[0] < result.rmse < result.rmse_interval[1] < 0.1)
+    True
+    """
+    X = as_rows(feature_map, X)
+    if X.shape[0] < 3:
+        msg = f"audit needs at least 3 rows to measure an error and its interval, got {X.shape[0]}."
+        raise DataError(msg)
+    if X.shape[0] > n_rows:
+        seed = seed_of(random_state)
+        engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]))
+        X = engine.sum(lambda block: RowSample.of(block, size=n_rows, seed=seed)).X
+    n = X.shape[0]
+    exact = feature_map.kernel_(X).astype(np.float64)
+    error = feature_map.gram(X).astype(np.float64) - exact
+    relative = float(np.linalg.norm(error) / np.linalg.norm(exact))
+    largest = float(np.abs(error).max())
+    np.fill_diagonal(error, 0.0)
+    squares = np.square(error).sum(axis=1) / (n - 1)  # row means over the other rows
+    mse, margin = squares.mean(), Z_95 * 2 * squares.std(ddof=1) / np.sqrt(n)
+    return Audit(
+        feature_map=type(feature_map).__name__,
+        kernel=repr(feature_map.kernel_),
+        n_components=feature_map.features_.n_components,
+        n_rows=n,
+        rmse=float(np.sqrt(mse)),
+        rmse_interval=(float(np.sqrt(max(mse - margin, 0.0))), float(np.sqrt(mse + margin))),
+        predicted_rmse=_predicted_rmse(feature_map, X),
+        relative_error=relative,
+        max_error=largest,
+        mean_error=float(error.sum() / (n * (n - 1))),
+    )
+
+
+def _predicted_rmse(feature_map: BaseMap, X: Any) -> float | None:
+    try:
+        variance = feature_map.variance(X)
+    except NoClosedFormError:
+        return None
+    np.fill_diagonal(variance, 0.0)
+    n = X.shape[0]
+    return float(np.sqrt(variance.sum() / (n * (n - 1))))

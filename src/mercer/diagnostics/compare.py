@@ -1,0 +1,110 @@
+"""Several maps for one kernel, side by side on the same rows: error and time at equal width."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mercer.diagnostics.audit import Audit, audit
+from mercer.kernels import Kernel
+from mercer.maps import BaseMap, maps_for
+from mercer.maps.base import for_kernel
+
+__all__ = ["Compared", "Comparison", "compare"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One map of a comparison."""
+
+    name: str
+    audit: Audit
+    fit_seconds: float
+    transform_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain Python values."""
+        times = {"name": self.name, "fit_seconds": self.fit_seconds, "transform_seconds": self.transform_seconds}
+        return times | {"audit": self.audit.to_dict()}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Maps for one kernel, the one of least error first."""
+
+    kernel: str
+    n_rows: int
+    maps: tuple[Compared, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain Python values."""
+        return {"kernel": self.kernel, "n_rows": self.n_rows, "maps": [m.to_dict() for m in self.maps]}
+
+
+def compare(
+    kernel: Kernel,
+    X: Any,
+    *,
+    n_components: int = 512,
+    maps: Mapping[str, BaseMap] | None = None,
+    repeats: int = 3,
+    random_state: Any = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Fit several maps for a kernel and measure the error and the time of each.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel; data-dependent parameters are resolved once, on `X`, so that all maps face the same one.
+    X : array-like or CSR of shape (n, d)
+        Rows.
+    n_components : int, default=512
+        Width of every map that `maps` does not name.
+    maps : mapping of str to BaseMap, default=None
+        Unfitted maps by name; their kernel is replaced by `kernel`. None means every map that accepts the kernel,
+        with its default parameters.
+    repeats : int, default=3
+        Times each transform is timed; the best counts.
+    random_state : int, default=0
+        Seed of the maps in the default choice and of the rows that are audited.
+    progress : callable, default=None
+        Called with the name of each map before it is measured.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gaussian, compare
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> result = compare(Gaussian("median"), X, n_components=128)
+    >>> sorted(m.name for m in result.maps)
+    ['Nystroem', 'RandomFourier']
+    """
+    kernel = kernel.resolve(X)
+    if maps is None:
+        chosen = {m.__name__: m(n_components=n_components, random_state=random_state) for m in maps_for(kernel)}
+    else:
+        chosen = dict(maps)
+    results = []
+    for name, feature_map in chosen.items():
+        if progress is not None:
+            progress(name)
+        fitted = for_kernel(feature_map, kernel)
+        start = time.perf_counter()
+        fitted.fit(X)
+        fit_seconds = time.perf_counter() - start
+        seconds = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            fitted.transform(X)
+            seconds.append(time.perf_counter() - start)
+        measured = audit(fitted, X, random_state=random_state)
+        results.append(Compared(name, measured, fit_seconds, min(seconds)))
+    results.sort(key=lambda result: result.audit.rmse)
+    return Comparison(repr(kernel), X.shape[0] if hasattr(X, "shape") else len(X), tuple(results))

@@ -1,0 +1,233 @@
+"""Checks of the contracts, for mercer's own kernels, maps, learners and engines and for those of others.
+
+Each function raises AssertionError with a sentence if the contract is broken, and returns None otherwise.
+
+Examples
+--------
+>>> from mercer import Gaussian, RandomFourier
+>>> from mercer.testing import check_kernel, check_map
+>>> check_kernel(Gaussian(2.0))
+>>> check_map(RandomFourier(Gaussian(2.0), n_components=64))
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+
+from mercer.engines import Block, Engine
+from mercer.errors import NoClosedFormError
+from mercer.kernels import Kernel
+from mercer.learners.base import BaseLearner
+from mercer.maps.base import BaseMap
+
+__all__ = ["check_engine", "check_kernel", "check_learner", "check_map"]
+
+
+def expect(condition: Any, sentence: str) -> None:
+    """Raise AssertionError with the sentence unless the condition holds; also under ``python -O``."""
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def sample_rows(n: int = 24, d: int = 3, seed: int = 0) -> np.ndarray:
+    """Rows that are neither centred nor of unit norm, some of them equal."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
+    X[-1] = X[0]
+    return X
+
+
+def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
+    """Check that a kernel keeps its contract on some rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel without open parameters.
+    X : ndarray of shape (n, d), default=None
+        Rows to try it on; at least 4, the last equal to the first. None means 24 rows of width 3.
+    """
+    X = sample_rows() if X is None else X
+    name = repr(kernel)
+    K = kernel(X)
+    n = len(X)
+    scale = max(1.0, float(np.abs(K).max()))
+    expect(K.shape == (n, n), f"{name}: k(X) must be n x n")
+    expect(np.array_equal(K, K.T), f"{name}: k(X) must be exactly symmetric")
+    expect(np.array_equal(np.diagonal(K), kernel.diag(X)), f"{name}: the diagonal of k(X) must be diag(X)")
+    expect(np.allclose(K, kernel(X, X), rtol=0, atol=1e-12 * scale), f"{name}: k(X) must equal k(X, X)")
+    expect(abs(K[0, -1] - K[0, 0]) <= 1e-12 * scale, f"{name}: equal rows must have the value of the diagonal")
+    single = np.array([[float(kernel(X[i : i + 1], X[j : j + 1])[0, 0]) for j in range(4)] for i in range(4)])
+    expect(np.allclose(K[:4, :4], single, rtol=0, atol=1e-12 * scale), f"{name}: values must not depend on the batch")
+    expect(np.linalg.eigvalsh(K).min() >= -1e-9 * n * scale, f"{name}: k(X) must be positive semi-definite")
+    K32 = kernel(X.astype(np.float32))
+    expect(K32.dtype == np.float32, f"{name}: float32 rows must give float32 values")
+    expect(np.allclose(K32, K, rtol=1e-4, atol=1e-4 * scale), f"{name}: float32 must be close to float64")
+    expect(np.allclose(kernel(sp.csr_array(X)), K, rtol=0, atol=1e-12 * scale), f"{name}: CSR must equal dense")
+    expect(pickle.loads(pickle.dumps(kernel)) == kernel, f"{name}: must survive pickle")
+    expect(clone(kernel) is kernel, f"{name}: is frozen, so clone must return it")
+    expect(kernel.with_params(**kernel.get_params(deep=False)) == kernel, f"{name}: parameters must round-trip")
+    expect(hash(kernel) == hash(kernel.with_params()), f"{name}: equal kernels must have equal hashes")
+    doubled = 2.0 * kernel + kernel * kernel
+    expect(np.allclose(doubled(X), 2 * K + K * K, rtol=1e-12, atol=1e-12), f"{name}: must work inside the algebra")
+
+
+def check_map(feature_map: BaseMap, X: np.ndarray | None = None) -> None:
+    """Check that a map keeps its contract on some rows.
+
+    Parameters
+    ----------
+    feature_map : BaseMap
+        An unfitted map.
+    X : ndarray of shape (n, d), default=None
+        Rows to try it on; None means 24 rows of width 3.
+    """
+    X = sample_rows() if X is None else X
+    name = repr(feature_map)
+    raised = False
+    try:
+        clone(feature_map).transform(X)
+    except NotFittedError:
+        raised = True
+    expect(raised, f"{name}: transform before fit must raise NotFittedError")
+    fitted = clone(feature_map).set_params(random_state=7).fit(X)
+    before = X.copy()
+    Z = fitted.transform(X)
+    expect(Z.shape == (len(X), feature_map.n_components), f"{name}: must have n_components columns")
+    expect(np.isfinite(Z).all(), f"{name}: features must be finite")
+    expect(np.array_equal(X, before), f"{name}: transform must not write into its input")
+    expect(np.array_equal(Z, fitted.transform(X)), f"{name}: transform must be pure")
+    close = dict(rtol=0, atol=1e-11 * max(1.0, float(np.abs(Z).max())))
+    parts = np.concatenate([fitted.transform(X[:1]), fitted.transform(X[1:8]), fitted.transform(X[8:])])
+    expect(np.allclose(Z, parts, **close), f"{name}: features must not depend on the batch")
+    order = np.random.default_rng(0).permutation(len(X))
+    expect(np.allclose(Z[order], fitted.transform(X[order]), **close), f"{name}: must commute with row order")
+    for sparse in (sp.csr_matrix(X), sp.csr_array(X)):
+        expect(np.allclose(Z, fitted.transform(sparse), **close), f"{name}: CSR must equal dense")
+    for jobs in (1, 2, 5):
+        expect(np.array_equal(Z, fitted.set_params(n_jobs=jobs).transform(X)), f"{name}: n_jobs must not matter")
+    again = clone(feature_map).set_params(random_state=7).fit(X)
+    expect(np.array_equal(Z, again.transform(X)), f"{name}: equal seeds must give equal features")
+    expect(np.array_equal(Z, pickle.loads(pickle.dumps(fitted)).transform(X)), f"{name}: must survive pickle")
+    X32 = X.astype(np.float32)
+    Z32 = fitted.transform(X32)
+    expect(Z32.real.dtype == np.float32, f"{name}: float32 rows must give float32 features")
+    gap = np.abs(Z32 - Z).max() / max(1e-30, np.abs(Z).max())
+    expect(gap < 1e-3, f"{name}: float32 must be close to float64, is {gap:.1e} away")
+    signs = np.ones(Z.shape[1]) if fitted.signs_ is None else fitted.signs_
+    gram = ((Z * signs) @ Z.conj().T).real
+    expect(np.allclose(fitted.gram(X), gram, **close), f"{name}: gram must be Z diag(signs) Z'")
+    reason = fitted.unbiased
+    expect(reason is True or (isinstance(reason, str) and reason), f"{name}: unbiased must be True or a reason")
+    try:
+        variance = fitted.variance(X)
+    except NoClosedFormError:
+        return
+    expect(variance.shape == (len(X), len(X)), f"{name}: variance(X) must be n x n")
+    expect((variance >= 0).all(), f"{name}: a variance must not be negative")
+
+
+def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
+    """Check that a learner gives the same model in memory, from blocks and bit by bit.
+
+    Parameters
+    ----------
+    learner : BaseLearner
+        An unfitted learner whose map needs no rows to be drawn from, so that `partial_fit` can be compared too.
+    X, y : ndarrays, default=None
+        Rows and targets; None means 200 rows of width 3.
+    """
+    if X is None or y is None:
+        X = sample_rows(200)
+        y = np.sin(3 * X[:, 0]) + X[:, 1]
+        y = np.digitize(y, [-0.5, 0.5]) if is_classifier(learner) else y
+    name = repr(learner)
+
+    def outputs(model: Any) -> np.ndarray:
+        return model.decision_function(X) if is_classifier(model) else model.predict(X)
+
+    seeds = {key: 3 for key in learner.get_params() if key.split("__")[-1] == "random_state"}
+    fresh = clone(learner).set_params(**seeds)
+    model = clone(fresh).fit(X, y)
+    expected = outputs(model)
+    expect(np.isfinite(expected).all(), f"{name}: predictions must be finite")
+    tight = dict(rtol=1e-7, atol=1e-7 * max(1.0, float(np.abs(expected).max())))
+    for jobs in (1, 2, 5):
+        same = clone(fresh).set_params(n_jobs=jobs).fit(X, y)
+        expect(np.array_equal(outputs(same), expected), f"{name}: n_jobs={jobs} must give equal bits")
+    for size in (1, 7, 64, 10_000):
+        other = clone(fresh).set_params(block_size=size).fit(X, y)
+        expect(np.allclose(outputs(other), expected, **tight), f"{name}: block_size={size} must not matter")
+    cuts = [0, 1, 1, 90, 150, len(X)]  # one of them empty
+    blocks = [(X[a:b], y[a:b]) for a, b in pairwise(cuts)]
+    expect(np.allclose(outputs(clone(fresh).fit(blocks)), expected, **tight), f"{name}: blocks must equal memory")
+    expect(np.allclose(outputs(clone(fresh).fit(iter(blocks))), expected, **tight), f"{name}: so must an iterator")
+    partial = clone(fresh)
+    for Xb, yb in blocks:
+        if len(Xb):
+            partial.partial_fit(Xb, yb)
+    expect(np.allclose(outputs(partial), expected, **tight), f"{name}: partial_fit must equal fit")
+    repeats = np.random.default_rng(0).integers(0, 3, len(X))
+    repeats[:6] = 1  # keep every label
+    weighted = clone(fresh).fit(X, y, sample_weight=repeats)
+    repeated = clone(fresh).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats, axis=0))
+    expect(np.allclose(outputs(weighted), outputs(repeated), **tight), f"{name}: weights must equal repetition")
+    expect(np.allclose(outputs(clone(fresh).fit(sp.csr_array(X), y)), expected, **tight), f"{name}: CSR = dense")
+    expect(np.array_equal(outputs(pickle.loads(pickle.dumps(model))), expected), f"{name}: must survive pickle")
+    before = outputs(model)
+    try:
+        model.fit(np.full((4, X.shape[1]), np.nan), y[:4])
+    except ValueError:
+        pass
+    expect(np.array_equal(outputs(model), before), f"{name}: a failed fit must leave the model as it was")
+
+
+def check_engine(make_engine: Callable[[Sequence[np.ndarray], int], Engine], *, n: int = 97) -> None:
+    """Check that an engine adds every row once, in order, with equal bits for any number of threads.
+
+    Parameters
+    ----------
+    make_engine : callable
+        Takes a sequence of row blocks and a number of threads and returns an engine over their rows.
+    n : int, default=97
+        Rows to try it on.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-8, 8, size=(n, 1))
+    blocks = [X[i : i + 10] for i in range(0, n, 10)]
+
+    def total(block: Block) -> np.ndarray:
+        return block.X.sum(axis=0)
+
+    def indices(block: Block) -> tuple[int, ...]:
+        return tuple(range(block.start, block.start + len(block)))
+
+    first = make_engine(blocks, 1)
+    expect(first.sum(indices) == tuple(range(n)), "an engine must visit every row once, in order")
+    sums = [make_engine(blocks, jobs).sum(total) for jobs in (1, 2, 7)]
+    expect(all(np.array_equal(sums[0], s) for s in sums), "the number of threads must not change a bit")
+    expect(np.allclose(sums[0], X.sum(axis=0)), "an engine must add all rows")
+    if first.replayable:
+        expect(np.array_equal(first.sum(total), sums[0]), "a replayable engine must give the same sum again")
+
+    def fail(block: Block) -> np.ndarray:
+        if block.start > 30:
+            msg = "stop here"
+            raise RuntimeError(msg)
+        return block.X
+
+    for jobs in (1, 3):
+        raised = False
+        try:
+            make_engine(blocks, jobs).sum(lambda block: fail(block).sum(axis=0))
+        except RuntimeError:
+            raised = True
+        expect(raised, "an error inside a term must reach the caller")

@@ -1,0 +1,72 @@
+"""One list of instances an axis. A public name that is missing from its list fails a test."""
+
+import numpy as np
+from mercer import (
+    Cauchy,
+    Constant,
+    Exponential,
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Laplacian,
+    Matern,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    RationalQuadratic,
+    Transformed,
+)
+
+SHIFT_INVARIANT = [
+    Gaussian(0.7),
+    Matern(nu=0.3, lengthscale=2.0),
+    Matern(nu=0.5),
+    Matern(nu=2.5, lengthscale=1.3),
+    Matern(nu=300.0),
+    RationalQuadratic(alpha=0.6, lengthscale=1.5),
+    Laplacian(2.0),
+    Cauchy(1.2),
+]
+
+KERNELS = [
+    *SHIFT_INVARIANT,
+    Constant(0.4),
+    Polynomial(degree=3, coef0=0.5),
+    Polynomial(degree=2, coef0=0.0),
+    Exponential(1.5),
+    Gaussian(0.7) + Matern(),
+    Gaussian(0.7) * Laplacian(2.0),
+    2.5 * Gaussian(0.7),
+    Exponential() @ Gaussian(0.7),
+    Transformed(Gaussian(), columns=(2, 0), centre=(0.1, -1.0), lengthscales=(0.5, 2.0)),
+]
+
+_DESIGNS = [
+    {"form": form, "directions": directions, "radii": radii}
+    for form in ("pairs", "phase", "complex")
+    for directions in ("iid", "orthogonal", "big_block", "sobol", "hadamard")
+    for radii in ("plain", "stratified")
+]
+
+MAPS = [
+    *(RandomFourier(3.0 * Gaussian(0.7), 12, **design) for design in _DESIGNS),
+    *(RandomFourier(Gaussian("median"), width) for width in (1, 2, 7)),
+    *(RandomFourier(1 + kernel, 9) for kernel in SHIFT_INVARIANT),
+    Nystroem(Gaussian(0.7), 10),
+    Nystroem(Polynomial(), 10, landmarks="uniform"),
+    Nystroem(Exponential() @ Gaussian(), 5),
+]
+
+LEARNERS = [
+    KernelRidge(RandomFourier(Gaussian(0.7), 40)),
+    KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="gcv"),
+    KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
+    KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
+    KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
+]
+
+
+def rows(n=30, d=4, seed=0):
+    """Rows that are neither centred nor of unit norm."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0.4, 1.0, size=(n, d)) * rng.uniform(0.3, 2.0, size=(n, 1))

@@ -1,0 +1,27 @@
+"""scikit-learn's own checks, with no expected failure."""
+
+import warnings
+
+from mercer import Gaussian, KernelRidge, KernelRidgeClassifier, MercerWarning, Nystroem, RandomFourier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+ESTIMATORS = [
+    RandomFourier(),
+    RandomFourier(Gaussian(), form="phase", directions="iid"),
+    RandomFourier(directions="sobol"),
+    RandomFourier(directions="hadamard", radii="stratified"),
+    Nystroem(),
+    Nystroem(landmarks="uniform"),
+    KernelRidge(),
+    KernelRidge(Gaussian(), fit_intercept=False),
+    KernelRidgeClassifier(),
+    KernelRidgeClassifier(Nystroem()),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_compatible(estimator, check):
+    with warnings.catch_warnings():
+        # More landmarks than rows: said, and meant here, where data sets have a dozen rows.
+        warnings.simplefilter("ignore", MercerWarning)
+        check(estimator)

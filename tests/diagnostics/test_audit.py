@@ -1,0 +1,68 @@
+"""The audit measures what it says, and its interval covers."""
+
+import json
+
+import numpy as np
+import pytest
+from mercer import DataError, Gaussian, Nystroem, RandomFourier, audit
+from scipy.stats import binom
+
+
+def rows(n=300, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 5))
+
+
+def test_numbers_are_those_of_the_matrices():
+    X = rows(40)
+    feature_map = RandomFourier(Gaussian(2.0), 64, random_state=0).fit(X)
+    result = audit(feature_map, X)
+    error = feature_map.gram(X) - Gaussian(2.0)(X)
+    off = ~np.eye(40, dtype=bool)
+    assert result.rmse == pytest.approx(np.sqrt(np.square(error[off]).mean()))
+    assert result.mean_error == pytest.approx(error[off].mean())
+    assert result.max_error == pytest.approx(np.abs(error).max())
+    assert result.relative_error == pytest.approx(np.linalg.norm(error) / np.linalg.norm(Gaussian(2.0)(X)))
+    predicted = np.sqrt(feature_map.variance(X)[off].mean())
+    assert result.predicted_rmse == pytest.approx(predicted)
+
+
+def test_the_interval_covers_the_error_on_all_rows():
+    X = rows(2000)
+    feature_map = RandomFourier(Gaussian(2.0), 64, random_state=0).fit(X)
+    truth = audit(feature_map, X, n_rows=2000).rmse
+    intervals = [audit(feature_map, X, n_rows=200, random_state=seed).rmse_interval for seed in range(100)]
+    covered = sum(low <= truth <= high for low, high in intervals)
+    # At a true coverage of 0.90 or more, fewer than this happens once in a million runs.
+    assert covered >= binom.ppf(1e-6, 100, 0.90)
+    # The twin: intervals shrunk to a fifth cover far less often.
+    shrunk = sum(abs(truth - (low + high) / 2) <= (high - low) / 10 for low, high in intervals)
+    assert shrunk < binom.ppf(1e-6, 100, 0.90)
+
+
+def test_prediction_before_agrees_with_measurement_after():
+    X = rows()
+    for directions in ("iid", "orthogonal", "big_block"):
+        results = [
+            audit(RandomFourier(Gaussian(2.0), 64, directions=directions, random_state=s).fit(X), X) for s in range(30)
+        ]
+        measured = np.sqrt(np.mean([r.rmse**2 for r in results]))
+        assert measured == pytest.approx(results[0].predicted_rmse, rel=0.15)
+
+
+def test_an_exact_map_has_no_error_and_no_prediction():
+    X = rows(50)
+    result = audit(Nystroem(Gaussian(2.0), 50, landmarks="uniform", random_state=0).fit(X), X)
+    assert result.max_error < 1e-8
+    assert result.predicted_rmse is None
+
+
+def test_result_is_json():
+    X = rows(30)
+    result = audit(RandomFourier(Gaussian(2.0), 16, random_state=0).fit(X), X)
+    assert json.loads(json.dumps(result.to_dict()))["n_components"] == 16
+
+
+def test_too_few_rows():
+    X = rows(30)
+    with pytest.raises(DataError, match="at least 3 rows to measure an error and its interval, got 2"):
+        audit(RandomFourier(Gaussian(2.0), 16).fit(X), X[:2])

@@ -1,0 +1,28 @@
+"""The package as a whole: public names, quick import, versions that agree."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import mercer
+
+
+def test_public_names_are_sorted_and_exist():
+    assert mercer.__all__ == sorted(mercer.__all__)
+    assert sorted(mercer._HOMES) == mercer.__all__
+    for name in mercer.__all__:
+        assert getattr(mercer, name).__name__ == name
+
+
+def test_versions_agree():
+    assert importlib.metadata.version("mercer") == mercer.__version__
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, mercer; print([m for m in ('numpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_unknown_names_are_attribute_errors():
+    assert not hasattr(mercer, "Guassian")

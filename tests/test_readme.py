@@ -1,0 +1,42 @@
+"""The README's quick start runs and prints what it promises; its tables name what exists."""
+
+import re
+from pathlib import Path
+
+import mercer
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def block_under(heading, language):
+    text = README.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1]
+    return re.search(rf"```{language}\n(.*?)```", text, re.DOTALL).group(1)
+
+
+def test_quick_start_runs(capsys):
+    exec(compile(block_under("Quick start", "python"), "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    accuracy = float(re.search(r"accuracy ([\d.]+)", printed).group(1))
+    low, rmse, high = (
+        float(re.search(pattern, printed).group(1))
+        for pattern in (r"interval ([\d.]+)", r"error ([\d.]+)", r"to ([\d.]+)")
+    )
+    assert accuracy > 0.97
+    assert 0 < low <= rmse <= high < 0.1
+
+
+def test_quick_start_has_about_ten_lines():
+    assert len([line for line in block_under("Quick start", "python").splitlines() if line]) <= 10
+
+
+@pytest.mark.parametrize("heading", ["Run it", "Test it"])
+def test_the_two_commands_stand_first(heading):
+    assert block_under(heading, "sh").startswith("pip install '.[")
+
+
+def test_every_public_name_is_in_the_table():
+    text = README.read_text(encoding="utf-8")
+    named_by_operators = {"Kernel", "Sum", "Product", "Scaled", "Composed", "Constant"}
+    names = [n for n in mercer.__all__ if not n.endswith(("Error", "Warning")) and n not in named_by_operators]
+    assert [name for name in names if f"`{name}`" not in text] == []
