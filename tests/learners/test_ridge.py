@@ -157,7 +157,9 @@ def test_gcv_finds_a_penalty_near_the_best_on_new_rows():
 def test_grid_search_reaches_the_kernel():
     X, y = data(200)
     model = KernelRidge(RandomFourier(Matern(nu=2.5), 50, random_state=0), alpha=0.1)
-    search = GridSearchCV(model, {"feature_map__kernel__lengthscale": [0.01, 1.0], "feature_map__kernel__nu": [1.5, 2.5]})
+    search = GridSearchCV(
+        model, {"feature_map__kernel__lengthscale": [0.01, 1.0], "feature_map__kernel__nu": [1.5, 2.5]}
+    )
     assert search.fit(X, y).best_params_["feature_map__kernel__lengthscale"] == 1.0
     assert search.best_estimator_.feature_map_.kernel_.lengthscale == 1.0
     assert model.feature_map.kernel == Matern(nu=2.5)  # the prototype was not touched
@@ -171,9 +173,7 @@ def test_grid_search_reaches_a_bare_kernel():
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_probabilities_are_calibrated_on_new_rows(classes):
-    X, y = make_classification(
-        6000, 10, n_informative=5, n_classes=classes, flip_y=0.15, class_sep=0.8, random_state=0
-    )
+    X, y = make_classification(6000, 10, n_informative=5, n_classes=classes, flip_y=0.15, class_sep=0.8, random_state=0)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
     model = KernelRidgeClassifier(RandomFourier(Gaussian("median"), 600, random_state=0), alpha="gcv", random_state=0)
     proba = model.fit(X_train, y_train).predict_proba(X_test)
@@ -237,7 +237,11 @@ def test_data_frames_and_their_names():
 
 GOOD, TARGET = data(20)
 BAD_FITS = {
-    "nan": (np.where(GOOD > 2, np.nan, GOOD) * np.where(np.arange(20)[:, None] == 3, np.nan, 1), TARGET, "contains NaN"),
+    "nan": (
+        np.where(GOOD > 2, np.nan, GOOD) * np.where(np.arange(20)[:, None] == 3, np.nan, 1),
+        TARGET,
+        "contains NaN",
+    ),
     "inf": (np.where(np.arange(20)[:, None] == 3, np.inf, GOOD), TARGET, "contains infinity"),
     "nan target": (GOOD, np.where(np.arange(20) == 3, np.nan, TARGET), "Input y contains NaN"),
     "strings": (np.full((20, 3), "a"), TARGET, "could not convert string to float"),
@@ -284,7 +288,10 @@ def test_not_fitted(model):
         (KernelRidge(Gaussian(), alpha=np.nan), r"got nan"),
         (KernelRidge(Gaussian(), block_size=0), r"block_size must be None or an integer >= 1, got 0"),
         (KernelRidge(Gaussian(), n_jobs=0), r"n_jobs must not be 0"),
-        (KernelRidge("rbf"), r"feature_map must be a mercer map such as RandomFourier\(\), a kernel, or None; got 'rbf'"),
+        (
+            KernelRidge("rbf"),
+            r"feature_map must be a mercer map such as RandomFourier\(\), a kernel, or None; got 'rbf'",
+        ),
         (KernelRidge(RandomFourier(Gaussian(), form="complex")), r"needs real features.*form='pairs'"),
         (KernelRidge(RandomFourier(Gaussian(), 0)), r"n_components must be an integer >= 1, got 0"),
     ],

@@ -1,8 +1,21 @@
 """Where: add the same statistic over row blocks, in memory or from a stream."""
 
-from mercer.engines.base import Block, Engine
+from mercer.engines.base import Accumulator, Block, Engine, Progress, Workers
 from mercer.engines.memory import MemoryEngine, block_rows_for, fill_rows
+from mercer.engines.progress import show_progress
 from mercer.engines.sample import RowSample
 from mercer.engines.stream import StreamEngine
 
-__all__ = ["Block", "Engine", "MemoryEngine", "RowSample", "StreamEngine", "block_rows_for", "fill_rows"]
+__all__ = [
+    "Accumulator",
+    "Block",
+    "Engine",
+    "MemoryEngine",
+    "Progress",
+    "RowSample",
+    "StreamEngine",
+    "Workers",
+    "block_rows_for",
+    "fill_rows",
+    "show_progress",
+]

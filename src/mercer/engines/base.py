@@ -1,20 +1,25 @@
 """The contract of an engine: add one statistic over row blocks, always in the same order.
 
-A statistic is any value with ``+``. Terms of different blocks may be computed by several threads at once, but
-they are added one after another in the order of the blocks: equal rows give equal bits for any number of
-threads. Inside a term, BLAS runs on one thread, because the engine owns all parallelism.
+A statistic is any value with ``+``. Parts of it may be computed by several threads at once, but they are added one
+after another in the order of the rows: equal rows give equal bits for any number of threads. Inside a part, BLAS
+runs on one thread, because the engine owns all parallelism.
+
+Small statistics come from `Engine.sum`, one term a block. Large ones, whose terms would be as large as the sum, come
+from `Engine.accumulate`: blocks one after another, all threads at work on each, added in place.
 """
 
 from __future__ import annotations
 
 import operator
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, reduce
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
@@ -22,7 +27,7 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["Block", "Engine", "count_threads", "in_order"]
+__all__ = ["Accumulator", "Block", "Engine", "Progress", "Workers", "count_threads", "workers"]
 
 NO_ROWS = "There are no rows: every block was empty, or there was no block. Check what the blocks yield."
 
@@ -43,11 +48,39 @@ class Block:
         return self.X.shape[0]
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a pass over the rows has come; the last report has ``rows == total``."""
+
+    rows: int
+    total: int | None  # None if the number of rows is not known before the last one is read
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate of the time to go, at the rate so far."""
+        return None if self.total is None else self.seconds * (self.total - self.rows) / max(self.rows, 1)
+
+
+class Accumulator(ABC, Generic[S]):
+    """A sum that blocks are added to in place."""
+
+    @abstractmethod
+    def add(self, block: Block, workers: Workers) -> None:
+        """Add a block that has rows."""
+
+    @abstractmethod
+    def result(self) -> S:
+        """Return the sum as a value with ``+``."""
+
+
 class Engine(ABC):
     """A source of row blocks and a way to add over them."""
 
     #: Whether the rows can be read more than once.
     replayable: bool
+    #: The number of rows, or None if it is not known beforehand.
+    n_rows: int | None
     n_jobs: int | None
 
     @abstractmethod
@@ -64,12 +97,75 @@ class Engine(ABC):
     def sum(self, term: Callable[[Block], S]) -> S:
         """Return the sum of ``term(block)`` over all blocks."""
         with_rows = (block for block in self.blocks() if len(block))
-        terms = in_order(term, with_rows, count_threads(self.n_jobs))
+        with workers(self.n_jobs) as team:
+            terms = team.in_order(term, with_rows)
+            try:
+                first = next(terms)
+            except StopIteration:
+                raise DataError(NO_ROWS) from None
+            return reduce(operator.add, terms, first)
+
+    def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
+        """Add all blocks to an accumulator and return its result; report after each block."""
+        start, rows = time.perf_counter(), 0
+        with workers(self.n_jobs) as team:
+            for block in self.blocks():
+                if not len(block):
+                    continue
+                into.add(block, team)
+                rows += len(block)
+                if progress is not None:
+                    progress(Progress(rows, self.n_rows, time.perf_counter() - start))
+        if rows == 0:
+            raise DataError(NO_ROWS)
+        if progress is not None and self.n_rows is None:
+            progress(Progress(rows, rows, time.perf_counter() - start))
+        return into.result()
+
+
+class Workers:
+    """Threads that work through tasks; BLAS inside a task runs on one thread."""
+
+    def __init__(self, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        self.threads = threads
+        self._pool = pool
+
+    def in_order(self, function: Callable[[T], S], items: Iterable[T]) -> Iterator[S]:
+        """Yield ``function(item)`` in the order of the items, a few ahead at a time.
+
+        At most one item more than there are threads is under way or waiting, which bounds the memory.
+        """
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        waiting: deque[Future[S]] = deque()
         try:
-            first = next(terms)
-        except StopIteration:
-            raise DataError(NO_ROWS) from None
-        return reduce(operator.add, terms, first)
+            for item in items:
+                waiting.append(self._pool.submit(function, item))
+                if len(waiting) > self.threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def run(self, function: Callable[[T], Any], items: Iterable[T]) -> None:
+        """Call ``function(item)`` for all items and wait for the last."""
+        for _ in self.in_order(function, items):
+            pass
+
+
+@contextmanager
+def workers(n_jobs: int | None) -> Iterator[Workers]:
+    """Provide a team of threads for `n_jobs` while the block runs."""
+    threads = count_threads(n_jobs)
+    with _blas_libraries().limit(limits=1, user_api="blas"):
+        if threads == 1:
+            yield Workers(1, None)
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="mercer") as pool:
+            yield Workers(threads, pool)
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -88,30 +184,7 @@ def count_threads(n_jobs: int | None) -> int:
     return max(1, joblib.cpu_count() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
 
 
-def in_order(function: Callable[[T], S], items: Iterable[T], threads: int) -> Iterator[S]:
-    """Yield ``function(item)`` in the order of the items, a few ahead at a time on several threads.
-
-    At most ``threads`` items are under way or waiting, which bounds the memory.
-    """
-    with _blas_threads().limit(limits=1, user_api="blas"):
-        if threads == 1:
-            yield from map(function, items)
-            return
-        with ThreadPoolExecutor(threads, thread_name_prefix="mercer") as pool:
-            waiting: deque[Future[S]] = deque()
-            try:
-                for item in items:
-                    waiting.append(pool.submit(function, item))
-                    if len(waiting) >= threads + 1:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
-
-
 @cache
-def _blas_threads() -> ThreadpoolController:
+def _blas_libraries() -> ThreadpoolController:
     # Finding the loaded libraries costs milliseconds: once is enough.
     return ThreadpoolController()

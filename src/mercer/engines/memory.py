@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.base import Block, Engine, count_threads, in_order
+from mercer.engines.base import Block, Engine, count_threads, workers
 from mercer.errors import ParameterError
 
 __all__ = ["MemoryEngine", "block_rows_for", "fill_rows"]
@@ -45,6 +45,7 @@ class MemoryEngine(Engine):
             msg = f"block_rows must be at least 1, got {block_rows}."
             raise ParameterError(msg)
         self.X = X
+        self.n_rows = int(X.shape[0])
         self.y = y
         self.weight = weight
         self.block_rows = block_rows
@@ -75,6 +76,5 @@ def fill_rows(
     columns = out.shape[1] if width is None else width
     step = max(16, TRANSFORM_BYTES // max(1, X.dtype.itemsize * columns))
     slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]
-    threads = min(count_threads(n_jobs), len(slices))
-    for _ in in_order(lambda rows: function(X[rows], out[rows]), slices, max(1, threads)):
-        pass
+    with workers(min(count_threads(n_jobs), max(1, len(slices)))) as team:
+        team.run(lambda rows: function(X[rows], out[rows]), slices)

@@ -24,6 +24,8 @@ class StreamEngine(Engine):
         Turns the parts of one block into validated ``(X, y, weight)``.
     """
 
+    n_rows = None
+
     def __init__(
         self,
         blocks: Iterable[Any],

@@ -1,6 +1,6 @@
 """What every learner shares: rows in, a statistic added over them by an engine, one solve.
 
-A concrete learner adds `_term` (the statistic of a block) and `_solve`; the two bases below it, for numbers and
+A concrete learner adds `_accumulator` (an empty sum) and `_solve`; the two bases below it, for numbers and
 for labels, validate targets.
 """
 
@@ -18,7 +18,17 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from mercer.engines import Block, Engine, MemoryEngine, RowSample, StreamEngine, block_rows_for, fill_rows
+from mercer.engines import (
+    Accumulator,
+    Engine,
+    MemoryEngine,
+    Progress,
+    RowSample,
+    StreamEngine,
+    block_rows_for,
+    fill_rows,
+    show_progress,
+)
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, default_map
@@ -34,6 +44,7 @@ class BaseLearner(FrozenParams, ABC):
     block_size: int | None
     n_jobs: int | None
     random_state: Any
+    progress: bool | Callable[[Progress], None]
 
     feature_map_: BaseMap
     statistic_: Any
@@ -46,8 +57,8 @@ class BaseLearner(FrozenParams, ABC):
         """Return validated rows and targets."""
 
     @abstractmethod
-    def _term(self, features: Features) -> Callable[[Block], Any]:
-        """Return the function that maps a block to its statistic, a value with ``+`` and a count `rows`."""
+    def _accumulator(self, features: Features) -> Accumulator[Any]:
+        """Return an empty sum, whose result is a value with ``+`` and a count `rows`."""
 
     @abstractmethod
     def _solve(self) -> None:
@@ -79,7 +90,7 @@ class BaseLearner(FrozenParams, ABC):
             else:
                 engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
             self._fit_map(engine)
-            self.statistic_ = engine.sum(self._terms())
+            self.statistic_ = self._sum(engine)
             self._solve()
         return self
 
@@ -90,7 +101,7 @@ class BaseLearner(FrozenParams, ABC):
         engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
         if fresh:
             self._fit_map(engine)
-        statistic = engine.sum(self._terms())
+        statistic = self._sum(engine)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._solved = False
 
@@ -177,18 +188,9 @@ class BaseLearner(FrozenParams, ABC):
             raise ParameterError(msg)
         self.feature_map_ = feature_map
 
-    def _terms(self) -> Callable[[Block], Any]:
-        """Return the term of the statistic; each dtype of rows gets its own cast of the draw, once."""
-        features = self.feature_map_.features_
-        terms: dict[Any, Callable[[Block], Any]] = {}
-
-        def term(block: Block) -> Any:
-            dtype = block.X.dtype
-            if dtype not in terms:
-                terms[dtype] = self._term(features.astype(dtype))
-            return terms[dtype](block)
-
-        return term
+    def _sum(self, engine: Engine) -> Any:
+        report = show_progress if self.progress is True else self.progress or None
+        return engine.accumulate(self._accumulator(self.feature_map_.features_), report)
 
     # ---- predicting ---------------------------------------------------------------------------
 

@@ -1,72 +1,22 @@
-"""Least squares from moments that add over rows: what ridge regression and its relatives are solved from."""
+"""Ridge regression solved from moments: one penalty, or a path of them from one eigendecomposition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
 
 from mercer.errors import DataError, ParameterError
+from mercer.learners.moments import Moments, TargetMoments
 
-__all__ = ["Moments", "RidgePath", "RidgeSolution", "solve_ridge"]
+__all__ = ["Leverages", "RidgePath", "RidgeSolution", "solve_ridge"]
 
 Array = np.ndarray
 # Penalties that generalised cross-validation tries, relative to the largest eigenvalue.
 PATH = np.geomspace(1e-10, 1e1, 89)
-
-
-@dataclass(frozen=True)
-class Moments:
-    """All that ridge regression needs to know of the rows it has seen.
-
-    Features are bounded, so their raw second moments lose nothing. Targets can sit far from zero, so whatever holds
-    them is kept around the means.
-    """
-
-    rows: int
-    weight: float
-    gram: Array  # (D, D), sum of w z z'
-    feature_sum: Array  # (D,), sum of w z
-    target_mean: Array  # (t,)
-    cross: Array  # (D, t), sum of w (z - mean) (y - mean)'
-    target_scatter: Array  # (t,), sum of w (y - mean)^2
-
-    @classmethod
-    def of(cls, Z: Array, targets: Array, weight: Array | None = None) -> Self:
-        """Return the moments of one block, accumulated in float64 whatever the dtype of the features."""
-        rows = len(Z)
-        w = np.ones(rows) if weight is None else weight
-        total = float(w.sum())
-        mean = (w @ targets / total) if total > 0 else np.zeros(targets.shape[1])
-        centred = targets - mean
-        weighted = Z if weight is None else Z * np.sqrt(w).astype(Z.dtype)[:, None]
-        gram = (weighted.T @ weighted).astype(np.float64, copy=False)
-        feature_sum = Z.sum(axis=0, dtype=np.float64) if weight is None else (w @ Z)
-        # The targets sum to zero around their mean, so the features need no centring here.
-        cross = (Z.T @ (w[:, None] * centred).astype(Z.dtype)).astype(np.float64, copy=False)
-        return cls(rows, total, gram, feature_sum, mean, cross, w @ np.square(centred))
-
-    def __add__(self, other: Moments) -> Moments:
-        weight = self.weight + other.weight
-        if weight == 0:
-            return replace(self, rows=self.rows + other.rows)
-        step = other.target_mean - self.target_mean
-        # Chan, Golub, LeVeque (1979): means are joined, and the moments around them get a correction of rank one.
-        shift = self.weight * other.feature_sum - other.weight * self.feature_sum
-        return Moments(
-            rows=self.rows + other.rows,
-            weight=weight,
-            gram=self.gram + other.gram,
-            feature_sum=self.feature_sum + other.feature_sum,
-            target_mean=self.target_mean + step * (other.weight / weight),
-            cross=self.cross + other.cross + np.outer(shift, step) / weight,
-            target_scatter=self.target_scatter
-            + other.target_scatter
-            + np.square(step) * (self.weight * other.weight / weight),
-        )
 
 
 @dataclass(frozen=True)
@@ -113,22 +63,26 @@ def solve_ridge(
 
     A number costs one Cholesky factorisation; "gcv" and zero (the solution of least norm) one eigendecomposition.
     """
-    n = moments.weight
+    targets = moments.targets
+    n = targets.weight
     if n <= 0:
         msg = "All sample weights are zero: there is nothing to fit."
         raise DataError(msg)
-    centre = moments.feature_sum / n if fit_intercept else np.zeros_like(moments.feature_sum)
-    A = moments.gram - np.outer(centre, moments.feature_sum)
-    right = moments.cross
+    centre = targets.feature_sum / n if fit_intercept else np.zeros_like(targets.feature_sum)
+    A = moments.gram.copy()
+    for i in range(0, len(A), 512):  # by rows: the whole outer product would be another matrix of that size
+        A[i : i + 512] -= np.outer(centre[i : i + 512], targets.feature_sum)
+    right = targets.cross
     if not fit_intercept:
-        right = right + np.outer(moments.feature_sum, moments.target_mean)
+        right = right + np.outer(targets.feature_sum, targets.target_mean)
     path = None
     if alpha == "gcv" or alpha == 0:
-        values, vectors = scipy.linalg.eigh(A, overwrite_a=True)
+        # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
+        values, vectors = scipy.linalg.eigh(A.T, lower=True, overwrite_a=True, check_finite=False)
         values = np.maximum(values, 0.0)
         rotated = vectors.T @ right
         if alpha == "gcv":
-            path = _gcv_path(moments, values, rotated, fit_intercept=fit_intercept)
+            path = _gcv_path(targets, values, rotated, fit_intercept=fit_intercept)
             alpha = path.alpha
         # Directions that no row has are there through rounding only, which a small alpha would blow up.
         keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
@@ -140,7 +94,7 @@ def solve_ridge(
     else:
         A[np.diag_indices_from(A)] += alpha
         try:
-            factor = scipy.linalg.cholesky(A, lower=True, overwrite_a=True)
+            factor = scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError as error:
             msg = (
                 f"alpha={alpha:g} is too small for the rounding of these features: A + alpha I is not positive "
@@ -157,18 +111,18 @@ def solve_ridge(
         white = whiten(Z - centre)
         return weight * (np.einsum("ij,ij->i", white, white) + (1 / n if fit_intercept else 0.0))
 
-    intercept = moments.target_mean - centre @ coef if fit_intercept else np.zeros(coef.shape[1])
+    intercept = targets.target_mean - centre @ coef if fit_intercept else np.zeros(coef.shape[1])
     return RidgeSolution(float(alpha), coef, intercept, path), leverages
 
 
-def _gcv_path(moments: Moments, values: Array, rotated: Array, *, fit_intercept: bool) -> RidgePath:
-    n = moments.weight
+def _gcv_path(targets: TargetMoments, values: Array, rotated: Array, *, fit_intercept: bool) -> RidgePath:
+    n = targets.weight
     alphas = PATH * max(values.max(initial=0.0), np.finfo(float).tiny)
     shrink = values / (values + alphas[:, None])  # (p, D)
     degrees = shrink.sum(axis=1) + fit_intercept
-    total = moments.target_scatter.sum()
+    total = targets.target_scatter.sum()
     if not fit_intercept:
-        total += n * np.square(moments.target_mean).sum()
+        total += n * np.square(targets.target_mean).sum()
     # |y - fit|^2 = |y|^2 - sum q^2 (1 - (alpha / (v + alpha))^2) / v with q = V'Z'y; where v = 0 so is q.
     energy = np.square(rotated).sum(axis=1)
     gain = (2 - shrink) / (values + alphas[:, None])

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy import optimize, special
 
-from mercer.engines import Block, RowSample
+from mercer.engines import Accumulator, Block, Progress, RowSample, Workers
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import BaseLearner, Classifier, Regressor, features_of
-from mercer.learners.least_squares import Leverages, Moments, RidgePath, RidgeSolution, solve_ridge
+from mercer.learners.least_squares import Leverages, RidgePath, RidgeSolution, solve_ridge
+from mercer.learners.moments import Moments, MomentSum, TargetMoments
 from mercer.maps import BaseMap
 from mercer.maps.base import Features, seed_of
 
@@ -39,6 +40,7 @@ class RidgeLearner(BaseLearner):
         block_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        progress: bool | Callable[[Progress], None] = False,
     ) -> None:
         self.feature_map = feature_map
         self.alpha = alpha
@@ -46,6 +48,7 @@ class RidgeLearner(BaseLearner):
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.progress = progress
 
     def _check_alpha(self) -> None:
         alpha = self.alpha
@@ -66,24 +69,19 @@ class RidgeLearner(BaseLearner):
 
 
 @dataclass(frozen=True)
-class LabelledMoments:
-    """Moments of indicator targets, one column a label, and a sample of rows for calibration."""
+class Labelled:
+    """Target moments of label indicators, one column a label."""
 
     labels: Array  # (K,), sorted
-    moments: Moments
-    sample: RowSample
+    targets: TargetMoments
 
-    @property
-    def rows(self) -> int:
-        return self.moments.rows
-
-    def with_labels(self, labels: Array) -> LabelledMoments:
+    def with_labels(self, labels: Array) -> Labelled:
         """Return the same with more labels; those never seen have indicators of zero."""
         union = np.union1d(self.labels, labels)
         if len(union) == len(self.labels):
             return self
         place = np.searchsorted(union, self.labels)
-        m = self.moments
+        m = self.targets
 
         def spread(values: Array) -> Array:
             out = np.zeros((*values.shape[:-1], len(union)))
@@ -93,22 +91,89 @@ class LabelledMoments:
         wider = replace(
             m, target_mean=spread(m.target_mean), cross=spread(m.cross), target_scatter=spread(m.target_scatter)
         )
-        return replace(self, labels=union, moments=wider)
+        return Labelled(union, wider)
 
-    def __add__(self, other: LabelledMoments) -> LabelledMoments:
+    def __add__(self, other: Labelled) -> Labelled:
         left, right = self.with_labels(other.labels), other.with_labels(self.labels)
-        return LabelledMoments(left.labels, left.moments + right.moments, self.sample + other.sample)
+        return Labelled(left.labels, left.targets + right.targets)
 
-    def signed(self) -> Moments:
+    def signed(self) -> TargetMoments:
         """Return the moments of targets +1 for the label and -1 for the others; of two labels, the second."""
         columns = slice(1, None) if len(self.labels) == 2 else slice(None)
-        m = self.moments
+        m = self.targets
         return replace(
             m,
             target_mean=2 * m.target_mean[columns] - 1,
             cross=2 * m.cross[:, columns],
             target_scatter=4 * m.target_scatter[columns],
         )
+
+
+@dataclass(frozen=True)
+class LabelledMoments:
+    """All that ridge classification needs to know of the rows it has seen."""
+
+    gram: Array
+    labelled: Labelled
+    sample: RowSample  # rows on which probabilities are scaled
+
+    @property
+    def rows(self) -> int:
+        return self.labelled.targets.rows
+
+    @property
+    def labels(self) -> Array:
+        return self.labelled.labels
+
+    def with_labels(self, labels: Array) -> LabelledMoments:
+        """Return the same with more labels, that were announced but not seen."""
+        return replace(self, labelled=self.labelled.with_labels(labels))
+
+    def __add__(self, other: LabelledMoments) -> LabelledMoments:
+        return LabelledMoments(self.gram + other.gram, self.labelled + other.labelled, self.sample + other.sample)
+
+    def signed(self) -> Moments:
+        """Return the moments of targets +1 for the label and -1 for the others."""
+        return Moments(self.gram, self.labelled.signed())
+
+
+class NumberSum(Accumulator[Moments]):
+    """Moments of numeric targets."""
+
+    def __init__(self, features: Features) -> None:
+        self._sum = MomentSum(features)
+        self._targets: TargetMoments | None = None
+
+    def add(self, block: Block, workers: Workers) -> None:
+        part = self._sum.add(block, block.y, workers)
+        self._targets = part if self._targets is None else self._targets + part
+
+    def result(self) -> Moments:
+        assert self._targets is not None
+        return self._sum.moments(self._targets)
+
+
+class LabelSum(Accumulator[LabelledMoments]):
+    """Moments of label indicators, whatever labels a block brings, and a sample of rows."""
+
+    def __init__(self, features: Features, seed: int) -> None:
+        self._sum = MomentSum(features)
+        self._seed = seed
+        self._total: tuple[Labelled, RowSample] | None = None
+
+    def add(self, block: Block, workers: Workers) -> None:
+        labels, codes = np.unique(block.y, return_inverse=True)
+        indicators = np.zeros((len(block), len(labels)))
+        indicators[np.arange(len(block)), codes] = 1.0
+        part = Labelled(labels, self._sum.add(block, indicators, workers))
+        sample = RowSample.of(block, size=CALIBRATION_ROWS, seed=self._seed)
+        before = self._total
+        self._total = (part, sample) if before is None else (before[0] + part, before[1] + sample)
+
+    def result(self) -> LabelledMoments:
+        assert self._total is not None
+        labelled, sample = self._total
+        return LabelledMoments(self._sum.moments(labelled.targets).gram, labelled, sample)
 
 
 class KernelRidge(RidgeLearner, Regressor):
@@ -131,6 +196,8 @@ class KernelRidge(RidgeLearner, Regressor):
         Threads; None means all cores. The result does not depend on it, to the bit.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the map, where `feature_map` is a kernel or None.
+    progress : bool or callable, default=False
+        True shows rows done and time left on a terminal; a callable gets a `Progress` after each block.
 
     Attributes
     ----------
@@ -167,9 +234,9 @@ class KernelRidge(RidgeLearner, Regressor):
     True
     """
 
-    def _term(self, features: Features) -> Callable[[Block], Moments]:
+    def _accumulator(self, features: Features) -> NumberSum:
         self._check_alpha()
-        return lambda block: Moments.of(features_of(features, block.X), block.y, block.weight)
+        return NumberSum(features)
 
     def _solve(self) -> None:
         self._solution, _ = solve_ridge(self.statistic_, self.alpha, fit_intercept=self.fit_intercept)
@@ -223,6 +290,8 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
         Threads; None means all cores. The result does not depend on it, to the bit.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the map, where `feature_map` is a kernel or None, and of the sample that probabilities are scaled on.
+    progress : bool or callable, default=False
+        True shows rows done and time left on a terminal; a callable gets a `Progress` after each block.
 
     Attributes
     ----------
@@ -260,18 +329,9 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
     True
     """
 
-    def _term(self, features: Features) -> Callable[[Block], LabelledMoments]:
+    def _accumulator(self, features: Features) -> LabelSum:
         self._check_alpha()
-        seed = seed_of(self.random_state)
-
-        def term(block: Block) -> LabelledMoments:
-            labels, codes = np.unique(block.y, return_inverse=True)
-            indicators = np.zeros((len(block), len(labels)))
-            indicators[np.arange(len(block)), codes] = 1.0
-            moments = Moments.of(features_of(features, block.X), indicators, block.weight)
-            return LabelledMoments(labels, moments, RowSample.of(block, size=CALIBRATION_ROWS, seed=seed))
-
-        return term
+        return LabelSum(features, seed_of(self.random_state))
 
     def _solve(self) -> None:
         labels = self.statistic_.labels

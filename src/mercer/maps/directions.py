@@ -43,8 +43,8 @@ def iid(m: int, d: int, rng: np.random.Generator) -> Directions:
 
 def orthogonal(m: int, d: int, rng: np.random.Generator) -> Directions:
     """Independent blocks of d orthonormal directions (Yu et al. 2016); the last block may be cut."""
-    blocks = [haar(d, d, rng)[: m - start] for start in range(0, m, d)]
-    return Directions(np.concatenate(blocks), d, tuple(len(block) for block in blocks))
+    sizes = tuple(min(d, m - start) for start in range(0, m, d))
+    return Directions(np.concatenate([haar(d, size, rng).T for size in sizes]), d, sizes)
 
 
 def big_block(m: int, d: int, rng: np.random.Generator) -> Directions:
@@ -52,8 +52,9 @@ def big_block(m: int, d: int, rng: np.random.Generator) -> Directions:
 
     With m < d it is a part of one block of R^d.
     """
-    ambient = max(m, d)
-    return Directions(haar(ambient, d, rng)[:m], ambient, (m,))
+    if m < d:
+        return Directions(haar(d, m, rng).T, d, (m,))
+    return Directions(haar(m, d, rng), m, (m,))
 
 
 DENSE_DIRECTIONS: dict[str, Callable[[int, int, np.random.Generator], Directions]] = {

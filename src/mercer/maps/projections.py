@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ class DenseProjection:
     def n_frequencies(self) -> int:
         return self.weights.shape[1]
 
-    @property
+    @cached_property
     def gain(self) -> float:
         """Largest |angle| over the largest |entry| of a row."""
         return float(np.abs(self.weights).sum(axis=0).max(initial=0.0))
@@ -51,7 +52,7 @@ class HadamardProjection:
     def n_frequencies(self) -> int:
         return len(self.radii)
 
-    @property
+    @cached_property
     def gain(self) -> float:
         """Largest |angle| over the largest |entry| of a row, from above."""
         scale = 1.0 if self.input_scale is None else np.abs(self.input_scale).max()

@@ -1,0 +1,32 @@
+"""Progress of long work, for people: one line on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+
+from mercer.engines.base import Progress
+
+__all__ = ["show_progress"]
+
+
+def show_progress(progress: Progress) -> None:
+    """Write how far a pass has come over the previous line on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        return
+    done = progress.rows == progress.total
+    sys.stderr.write("\r\033[K" + describe(progress) + ("\n" if done else ""))
+    sys.stderr.flush()
+
+
+def describe(progress: Progress) -> str:
+    """Return the progress as a line of text.
+
+    Examples
+    --------
+    >>> describe(Progress(rows=20000, total=60000, seconds=2.5))
+    '20,000 of 60,000 rows, 2.5 s, about 5.0 s left'
+    """
+    of = "" if progress.total is None else f" of {progress.total:,}"
+    text = f"{progress.rows:,}{of} rows, {progress.seconds:.1f} s"
+    left = progress.seconds_left
+    return text if left is None or progress.rows == progress.total else f"{text}, about {left:.1f} s left"

@@ -1,0 +1,156 @@
+"""Second moments of features and targets: what least squares needs to know of the rows it has seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.engines import Block, Workers
+from mercer.maps.base import Features
+
+__all__ = ["GramSum", "MomentSum", "Moments", "TargetMoments", "symmetric"]
+
+Array = np.ndarray
+# Rows whose features one thread computes and sums while they are in its cache.
+SLICE_ROWS = 256
+
+
+@dataclass(frozen=True)
+class TargetMoments:
+    """Moments in which targets take part, around the means: targets may sit far from zero."""
+
+    rows: int
+    weight: float
+    feature_sum: Array  # (D,), sum of w z
+    target_mean: Array  # (t,)
+    cross: Array  # (D, t), sum of w (z - mean) (y - mean)'
+    target_scatter: Array  # (t,), sum of w (y - mean)^2
+
+    @classmethod
+    def of(cls, Z: Array, targets: Array, weight: Array | None = None) -> Self:
+        """Return the moments of some rows, in float64 whatever the dtype of the features."""
+        w = np.ones(len(Z)) if weight is None else weight
+        total = float(w.sum())
+        mean = (w @ targets / total) if total > 0 else np.zeros(targets.shape[1])
+        centred = targets - mean
+        # The targets sum to zero around their mean, so the features need no centring here. One product gives the cross
+        # moments and, in its last column, the sum of the features.
+        right = np.column_stack([w[:, None] * centred, w]).astype(Z.dtype, copy=False)
+        product = (Z.T @ right).astype(np.float64, copy=False)
+        return cls(len(Z), total, product[:, -1], mean, product[:, :-1], w @ np.square(centred))
+
+    def __add__(self, other: TargetMoments) -> TargetMoments:
+        weight = self.weight + other.weight
+        # Chan, Golub, LeVeque (1979): means are joined, and the moments around them get a correction of rank one.
+        share = other.weight / weight if weight > 0 else 0.0
+        step = other.target_mean - self.target_mean
+        shift = (1 - share) * other.feature_sum - share * self.feature_sum
+        return TargetMoments(
+            rows=self.rows + other.rows,
+            weight=weight,
+            feature_sum=self.feature_sum + other.feature_sum,
+            target_mean=self.target_mean + step * share,
+            cross=self.cross + other.cross + np.outer(shift, step),
+            target_scatter=self.target_scatter + other.target_scatter + np.square(step) * (share * self.weight),
+        )
+
+
+@dataclass(frozen=True)
+class Moments:
+    """All that ridge regression needs to know of the rows it has seen.
+
+    Features are bounded, so their raw second moments lose nothing. Of the symmetric matrix only the upper triangle
+    counts; what stands below it is not defined.
+    """
+
+    gram: Array  # (D, D), sum of w z z', upper triangle
+    targets: TargetMoments
+
+    @property
+    def rows(self) -> int:
+        return self.targets.rows
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.gram + other.gram, self.targets + other.targets)
+
+
+class GramSum:
+    """The matrix of second moments of features, added up tile by tile in place.
+
+    Products run in the dtype of the features, over one block, and are added in float64: nothing is lost over any number
+    of rows. A tile is the work of one thread, and tiles depend on the width alone, so threads change no bit.
+    """
+
+    def __init__(self, n_components: int) -> None:
+        self._gram = np.zeros((n_components, n_components))
+        panel = int(np.clip(-(-n_components // 8), 64, 512))
+        edges = [slice(i, min(i + panel, n_components)) for i in range(0, n_components, panel)]
+        # Tiles off the diagonal first: they are twice the work, and the small ones fill the gaps at the end.
+        pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
+        self._tiles = pairs + [(a, a) for a in edges]
+        self._buffers: dict[Any, Array] = {}
+
+    def room(self, rows: int, dtype: Any) -> Array:
+        """Return a buffer for the features of a block, the same one again for the next."""
+        D = len(self._gram)
+        buffer = self._buffers.get(dtype)
+        if buffer is None or len(buffer) < rows:
+            # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
+            buffer = self._buffers[dtype] = np.empty((rows, D + 16), dtype)
+        return buffer[:rows, :D]
+
+    def add(self, Z: Array, workers: Workers) -> None:
+        """Add z z' for all rows of `Z`, already multiplied by the roots of their weights."""
+
+        def update(tile: tuple[slice, slice]) -> None:
+            a, b = tile
+            self._gram[a, b] += Z[:, a].T @ Z[:, b]
+
+        workers.run(update, self._tiles)
+
+    def result(self) -> Array:
+        """Return the matrix, of which the upper triangle counts."""
+        return self._gram
+
+
+class MomentSum:
+    """Adds features and targets of blocks: the features of a block are computed once, into a buffer that is reused."""
+
+    def __init__(self, features: Features) -> None:
+        self._features: dict[Any, Features] = {}
+        self._draw = features
+        self._gram = GramSum(features.n_components)
+
+    def add(self, block: Block, targets: Array, workers: Workers) -> TargetMoments:
+        """Add the block to the matrix of second moments and return its other moments."""
+        dtype = block.X.dtype
+        if dtype not in self._features:
+            self._features[dtype] = self._draw.astype(dtype)
+        features = self._features[dtype]
+        Z = self._gram.room(len(block), dtype)
+
+        def compute(start: int) -> TargetMoments:
+            rows = slice(start, start + SLICE_ROWS)
+            weight = None if block.weight is None else block.weight[rows]
+            features(block.X[rows], Z[rows])
+            part = TargetMoments.of(Z[rows], targets[rows], weight)
+            if weight is not None:
+                Z[rows] *= np.sqrt(weight).astype(dtype)[:, None]
+            return part
+
+        total = reduce(add, workers.in_order(compute, range(0, len(block), SLICE_ROWS)))
+        self._gram.add(Z, workers)
+        return total
+
+    def moments(self, targets: TargetMoments) -> Moments:
+        """Return the moments of all blocks, given the sum of what `add` returned."""
+        return Moments(self._gram.result(), targets)
+
+
+def symmetric(upper: Array) -> Array:
+    """Return the whole matrix of an upper triangle."""
+    return np.triu(upper) + np.triu(upper, 1).T

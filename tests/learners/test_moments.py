@@ -1,0 +1,133 @@
+"""Moments add up to the same however the rows are cut, whoever adds them."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mercer.engines import Block
+from mercer.engines.base import workers
+from mercer.learners.moments import GramSum, MomentSum, TargetMoments, symmetric
+
+
+def features(n=80, D=6, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(0.5, 1.0, size=(n, D)), rng.normal(size=(n, 2)) + 3.0, rng.uniform(0.1, 3.0, size=n)
+
+
+class Identity:
+    """A drawn map that leaves rows as they are."""
+
+    def __init__(self, n_components):
+        self.n_components = n_components
+
+    def astype(self, dtype):
+        return self
+
+    def __call__(self, X, out):
+        out[:] = X
+
+
+def assert_same(a, b, rtol=1e-10):
+    for name in ("rows", "weight", "feature_sum", "target_mean", "cross", "target_scatter"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=1e-9, err_msg=name)
+
+
+@settings(deadline=None, max_examples=40)
+@given(cuts=st.lists(st.integers(0, 80), max_size=6), weighted=st.booleans())
+def test_moments_of_parts_add_up_to_those_of_the_whole(cuts, weighted):
+    Z, T, w = features()
+    edges = [0, *sorted(cuts), 80]
+    w = w if weighted else None
+    parts = [
+        TargetMoments.of(Z[a:b], T[a:b], None if w is None else w[a:b])
+        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        if b > a
+    ]
+    assert_same(reduce(add, parts), TargetMoments.of(Z, T, w))
+
+
+def test_moments_are_what_they_say():
+    Z, T, w = features()
+    m = TargetMoments.of(Z, T, w)
+    mean, target = np.average(Z, axis=0, weights=w), np.average(T, axis=0, weights=w)
+    np.testing.assert_allclose(m.cross, ((Z - mean) * w[:, None]).T @ (T - target), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(m.target_scatter, w @ np.square(T - target))
+    np.testing.assert_allclose(m.feature_sum, w @ Z)
+
+
+def test_addition_is_associative_and_commutes():
+    Z, T, w = features()
+    a, b, c = (TargetMoments.of(Z[i : i + 20], T[i : i + 20], w[i : i + 20]) for i in (0, 20, 40))
+    assert_same((a + b) + c, a + (b + c))
+    assert_same(a + b, b + a)
+
+
+def test_weights_equal_repetition():
+    Z, T, _ = features()
+    counts = np.random.default_rng(1).integers(0, 4, len(Z))
+    weighted = TargetMoments.of(Z, T, counts.astype(float))
+    repeated = TargetMoments.of(np.repeat(Z, counts, 0), np.repeat(T, counts, 0))
+    np.testing.assert_allclose(weighted.cross, repeated.cross, rtol=1e-12, atol=1e-12)
+    assert weighted.weight == repeated.weight
+
+
+def test_a_block_without_weight_adds_nothing_but_rows():
+    Z, T, w = features()
+    whole, nothing = TargetMoments.of(Z, T, w), TargetMoments.of(Z[:5], T[:5] + 1e6, np.zeros(5))
+    for total in (whole + nothing, nothing + whole):
+        assert total.rows == 85
+        np.testing.assert_allclose(total.cross, whole.cross)
+        np.testing.assert_allclose(total.target_mean, whole.target_mean)
+
+
+def test_targets_far_from_zero_keep_their_digits():
+    Z, T, _ = features()
+    near = reduce(add, [TargetMoments.of(Z[i : i + 9], T[i : i + 9]) for i in range(0, 80, 9)])
+    far = reduce(add, [TargetMoments.of(Z[i : i + 9], T[i : i + 9] + 1e8) for i in range(0, 80, 9)])
+    # The targets themselves have been rounded to 1e8 * eps = 1e-8 before anything is computed.
+    np.testing.assert_allclose(far.target_scatter, near.target_scatter, rtol=1e-6)
+    np.testing.assert_allclose(far.cross, near.cross, atol=1e-5)
+
+
+@pytest.mark.parametrize("D", [1, 7, 64, 65, 200, 700])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_tiles_make_the_whole_matrix(D, threads):
+    Z, _, _ = features(50, D)
+    total = GramSum(D)
+    with workers(threads) as team:
+        total.add(Z[:20], team)
+        total.add(Z[20:], team)
+    np.testing.assert_allclose(symmetric(total.result()), Z.T @ Z, rtol=1e-10, atol=1e-10)
+
+
+def test_float32_products_are_added_in_float64():
+    # A single product in float32 would lose what is added to a large sum.
+    ones = np.ones((1024, 1), dtype=np.float32)
+    total = GramSum(1)
+    with workers(1) as team:
+        total.add(np.full((1, 1), 2.0**13, dtype=np.float32), team)  # 2^26
+        for _ in range(3):
+            total.add(ones[:1], team)
+    assert total.result()[0, 0] == 2.0**26 + 3
+    assert np.float32(2.0**26) + np.float32(1) == np.float32(2.0**26)  # as it would have been
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_of_features_and_targets(dtype, weighted):
+    Z, T, w = features(700, 5)
+    Z, w = Z.astype(dtype), w if weighted else None
+    total, parts = MomentSum(Identity(5)), []
+    with workers(2) as team:
+        for a, b in ((0, 400), (400, 401), (401, 700)):
+            block = Block(a, Z[a:b], None, None if w is None else w[a:b])
+            parts.append(total.add(block, T[a:b], team))
+    moments = total.moments(reduce(add, parts))
+    weight = np.ones(700) if w is None else w
+    rtol = 1e-4 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(symmetric(moments.gram), Z.T.astype(float) @ (Z * weight[:, None]), rtol=rtol)
+    assert_same(moments.targets, TargetMoments.of(Z.astype(float), T, w), rtol=rtol * 10)
+    assert moments.rows == 700
