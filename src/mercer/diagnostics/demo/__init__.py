@@ -1,0 +1,6 @@
+"""The demo: three feature maps and scikit-learn's RBFSampler on the same digits, measured side by side."""
+
+from mercer.diagnostics.demo.results import Demo
+from mercer.diagnostics.demo.run import run_demo
+
+__all__ = ["Demo", "run_demo"]

@@ -1,0 +1,66 @@
+"""A closer look at the chosen model: its penalties, its probabilities, its mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.diagnostics.audit import Z_95
+from mercer.diagnostics.demo.contenders import Rows
+from mercer.diagnostics.demo.results import Bin, Mistake, PenaltyPath
+from mercer.learners import KernelRidgeClassifier
+
+__all__ = ["mistakes", "penalty_path", "reliability"]
+
+Array = np.ndarray
+BINS = 5
+SHOWN_MISTAKES = 12
+
+
+def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
+    """Return the path of penalties that a fitted classifier chose from."""
+    path = model.path_
+    assert path is not None
+    scores = tuple(float(score) if np.isfinite(score) else None for score in path.scores)
+    return PenaltyPath(tuple(path.alphas.tolist()), scores, tuple(path.degrees.tolist()), float(path.alpha))
+
+
+def reliability(probabilities: Array, labels: Array) -> tuple[Bin, ...]:
+    """Return how often predicted probabilities came true; labels are 0, 1, ..., one a column."""
+    came_true = labels[:, None] == np.arange(probabilities.shape[1])
+    place = np.minimum((BINS * probabilities).astype(int), BINS - 1)
+    bins = []
+    for i in range(BINS):
+        inside = place == i
+        count = int(inside.sum())
+        if count:
+            observed = float(came_true[inside].mean())
+            bins.append(Bin(count, float(probabilities[inside].mean()), observed, wilson(observed, count)))
+    return tuple(bins)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a probability: unlike the normal one, it stays inside [0, 1]."""
+    if share == 1:
+        # Rounding would leave the upper end just below one.
+        return 1 - wilson(0.0, count)[1], 1.0
+    z2 = Z_95**2 / count
+    centre = (share + z2 / 2) / (1 + z2)
+    radius = Z_95 * np.sqrt(share * (1 - share) / count + z2 / (4 * count)) / (1 + z2)
+    return max(0.0, float(centre - radius)), float(centre + radius)
+
+
+def mistakes(probabilities: Array, rows: Rows) -> tuple[Mistake, ...]:
+    """Return the test rows whose label is wrong, the most confident first, a dozen at most."""
+    predicted = probabilities.argmax(axis=1)
+    confidence = probabilities.max(axis=1)
+    wrong = np.flatnonzero(predicted != rows.y_test)
+    shown = wrong[np.argsort(-confidence[wrong], kind="stable")][:SHOWN_MISTAKES]
+    return tuple(
+        Mistake(
+            pixels=tuple(np.rint(16 * rows.X_test[i]).astype(int).tolist()),
+            label=int(rows.y_test[i]),
+            predicted=int(predicted[i]),
+            probability=float(confidence[i]),
+        )
+        for i in shown
+    )

@@ -1,0 +1,134 @@
+"""How the demo measures: time in turns, memory by tracemalloc, the error of the kernel by `audit`."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from mercer.diagnostics.audit import Audit, audit
+from mercer.diagnostics.demo.contenders import Entrant, Peer, Rows, maps_of_width
+from mercer.diagnostics.demo.results import Contender, ErrorCurve, Pairs
+from mercer.errors import NoClosedFormError
+from mercer.kernels import Gaussian
+from mercer.maps import BaseMap
+
+__all__ = ["Times", "error_curves", "measure", "peak_bytes_of_fit", "time_in_turns"]
+
+Array = np.ndarray
+Begin = Callable[[str], None]
+
+ROUNDS = 3  # of timing, the contenders taking turns
+TRANSFORMS = 5  # a round
+SEEDS = 5  # of the maps whose error is drawn against their width
+DRAWN_PAIRS = 400
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of fits and of transforms."""
+
+    fit: tuple[float, ...]
+    transform: tuple[float, ...]
+
+    def __add__(self, other: Times) -> Times:
+        return Times(self.fit + other.fit, self.transform + other.transform)
+
+
+def time_in_turns(entrants: Sequence[Entrant], rows: Rows, begin: Begin) -> list[Times]:
+    """Return the times of each, a fit and some transforms a round, so that a busy moment hits all alike."""
+    everything = np.concatenate([rows.X_train, rows.X_test])
+    times = [Times((), ())] * len(entrants)
+    for turn in range(ROUNDS):
+        begin(f"timing, round {turn + 1} of {ROUNDS}")
+        for i, entrant in enumerate(entrants):
+            fit = _seconds(entrant.model.fit, rows.X_train, rows.y_train)
+            transform = entrant.map_of(entrant.model).transform
+            times[i] += Times((fit,), tuple(_seconds(transform, everything) for _ in range(TRANSFORMS)))
+    return times
+
+
+def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
+    start = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - start
+
+
+def measure(entrant: Entrant, rows: Rows, peak_bytes: int, times: Times, seed: int) -> Contender:
+    """Return all that the table says of one contender whose model is fitted."""
+    fitted = entrant.map_of(entrant.model)
+    accuracy = float(np.mean(entrant.model.predict(rows.X_test) == rows.y_test))
+    return Contender(
+        name=entrant.name,
+        library=entrant.library,
+        classifier=entrant.classifier,
+        accuracy=accuracy,
+        accuracy_error=float(np.sqrt(accuracy * (1 - accuracy) / len(rows.y_test))),
+        alpha=float(entrant.penalty_of(entrant.model)),
+        audit=_audit(fitted, rows.X_test),
+        fit_seconds=min(times.fit),
+        fit_seconds_slowest=max(times.fit),
+        transform_seconds=min(times.transform),
+        peak_bytes=peak_bytes,
+        pairs=_pairs(fitted, rows.X_test, seed),
+    )
+
+
+def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
+    """Return the most memory that Python and NumPy held at once during a fit, beyond what they had."""
+    started_here = not tracemalloc.is_tracing()
+    if started_here:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        entrant.model.fit(rows.X_train, rows.y_train)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if started_here:
+            tracemalloc.stop()
+
+
+def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
+    result = audit(cast(BaseMap, fitted), X)
+    # The measure is the same for both; the name is that of what stands behind the adapter.
+    if isinstance(fitted, Peer):
+        return replace(result, feature_map=type(fitted.transformer).__name__)
+    return result
+
+
+def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:
+    left, right = np.triu_indices(len(X), 1)
+    drawn = np.random.default_rng(seed).choice(len(left), DRAWN_PAIRS, replace=False)
+    at = left[drawn], right[drawn]
+    exact = fitted.kernel_(X)[at]
+    try:
+        deviation = tuple(np.sqrt(fitted.variance(X)[at]).tolist())
+    except NoClosedFormError:
+        deviation = None
+    return Pairs(tuple(exact.tolist()), tuple((fitted.gram(X)[at] - exact).tolist()), deviation)
+
+
+def error_curves(
+    kernel: Gaussian, widths: Sequence[int], seed: int, rows: Rows, begin: Begin
+) -> tuple[ErrorCurve, ...]:
+    """Return the error of each map at each width, for several seeds."""
+    audits: dict[str, list[list[Audit]]] = {name: [] for name in maps_of_width(kernel, 1, seed)}
+    for width in widths:
+        begin(f"error at width {width}")
+        drawn = [maps_of_width(kernel, width, seed + i) for i in range(SEEDS)]
+        for name, results in audits.items():
+            results.append([audit(maps[name].fit(rows.X_train), rows.X_test) for maps in drawn])
+    return tuple(_curve(name, widths, results) for name, results in audits.items())
+
+
+def _curve(name: str, widths: Sequence[int], results: list[list[Audit]]) -> ErrorCurve:
+    # A prediction is over draws, so it is the same for every seed of a width.
+    predicted = [seeds[0].predicted_rmse for seeds in results]
+    known = tuple(value for value in predicted if value is not None)
+    rmse = tuple(tuple(one.rmse for one in seeds) for seeds in results)
+    return ErrorCurve(name, tuple(widths), rmse, known if len(known) == len(predicted) else None)

@@ -1,0 +1,110 @@
+"""One run of the demo, from the data to the results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from mercer.diagnostics.demo.chosen import mistakes, penalty_path, reliability
+from mercer.diagnostics.demo.contenders import Entrant, Rows, entrants, load_rows
+from mercer.diagnostics.demo.measure import ROUNDS, error_curves, measure, peak_bytes_of_fit, time_in_turns
+from mercer.diagnostics.demo.results import Contender, Demo, Split
+from mercer.diagnostics.environment import describe_environment
+from mercer.errors import ParameterError
+from mercer.kernels import Gaussian
+
+__all__ = ["run_demo"]
+
+Progress = Callable[[int, int, str], None]
+
+# A narrower map says nothing; a wider one would have more landmarks than there are training rows.
+NARROWEST, WIDEST = 16, 1024
+
+
+def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progress | None = None) -> Demo:
+    """Compare feature maps of equal width on the digits that come with scikit-learn.
+
+    Parameters
+    ----------
+    n_components : int, default=512
+        Width of every map, from 16 to 1024.
+    random_state : int, default=0
+        Seed of the split, the maps and the samples.
+    progress : callable, default=None
+        Called with the number of steps done, the number of all steps and the name of the step that begins.
+
+    Returns
+    -------
+    Demo
+    """
+    _check_integer("n_components", n_components, NARROWEST, WIDEST)
+    _check_integer("random_state", random_state, 0, 2**32 - 1)  # scikit-learn takes no larger seed
+    started = time.perf_counter()
+    widths = [2**p for p in range(4, 11) if n_components / 16 <= 2**p <= 2 * n_components]
+    begin = _counted(1 + 4 + ROUNDS + 4 + len(widths), progress)
+    # One thread for all: the same means for every contender, and times that another process disturbs less.
+    with threadpool_limits(1):
+        begin("loading the digits")
+        rows = load_rows(random_state)
+        kernel = Gaussian("median").resolve(rows.X_train)
+        runners = entrants(kernel, n_components, random_state)
+        contenders = _contenders(runners, rows, random_state, begin)
+        curves = error_curves(kernel, widths, random_state, rows, begin)
+        ours = [runner for runner in runners if runner.library == "mercer"]
+        chosen = min(ours, key=lambda runner: runner.model.path_.scores.min())
+        probabilities = chosen.model.predict_proba(rows.X_test)
+    n_columns, n_classes = rows.X_test.shape[1], probabilities.shape[1]
+    return Demo(
+        n_components=int(n_components),
+        random_state=int(random_state),
+        kernel=repr(kernel),
+        lengthscale=float(kernel.lengthscale),
+        split=Split("digits", len(rows.y_train), len(rows.y_test), n_columns, n_classes),
+        contenders=contenders,
+        chosen=chosen.name,
+        curves=curves,
+        path=penalty_path(chosen.model),
+        reliability=reliability(probabilities, rows.y_test),
+        mistakes=mistakes(probabilities, rows),
+        environment=describe_environment(),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _contenders(
+    runners: list[Entrant], rows: Rows, random_state: int, begin: Callable[[str], None]
+) -> tuple[Contender, ...]:
+    # Memory first: its fits also warm up what the timed ones should not pay for.
+    peaks = []
+    for runner in runners:
+        begin(f"memory of {runner.name}")
+        peaks.append(peak_bytes_of_fit(runner, rows))
+    times = time_in_turns(runners, rows, begin)
+    contenders = []
+    for runner, peak, seconds in zip(runners, peaks, times, strict=True):
+        begin(f"error of {runner.name}")
+        contenders.append(measure(runner, rows, peak, seconds, random_state))
+    return tuple(contenders)
+
+
+def _counted(total: int, progress: Progress | None) -> Callable[[str], None]:
+    """Return a function that announces each step with its number."""
+    begun = 0
+
+    def begin(name: str) -> None:
+        nonlocal begun
+        if progress is not None:
+            progress(begun, total, name)
+        begun += 1
+
+    return begin
+
+
+def _check_integer(name: str, value: Any, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        msg = f"run_demo: {name} must be an integer from {least} to {most}, got {value!r}."
+        raise ParameterError(msg)

@@ -1,0 +1,125 @@
+"""Results as tables in a terminal, and progress on its error stream."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from mercer.diagnostics.demo import Demo
+from mercer.diagnostics.environment import Environment
+from mercer.report.numbers import interval, memory, percent, seconds, significant
+from mercer.report.words import caveat, compiled_note, headline, kernels_in_use
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["print_demo", "print_environment", "progress_bar"]
+
+# What is not a terminal has no width: wide enough that nothing wraps.
+FILE_WIDTH = 100
+
+
+def print_demo(demo: Demo, file: IO[str]) -> None:
+    """Write the table of the demo."""
+    console = _console(file)
+    split = demo.split
+    console.print(
+        f"mercer demo: {split.data}, {split.n_train} rows to learn from, {split.n_test} to judge by, "
+        f"{split.n_columns} columns"
+    )
+    console.print(
+        f"Gaussian kernel, lengthscale {significant(demo.lengthscale)}; n_components={demo.n_components}, "
+        f"random_state={demo.random_state}"
+    )
+    console.print(_demo_table(demo))
+    console.print(headline(demo))
+    console.print(f"{caveat(demo)}\n", style="dim")
+
+
+def _demo_table(demo: Demo) -> Table:
+    table = _table()
+    table.add_column("feature map")
+    for name in ("test\naccuracy", "relative\nerror", "kernel RMSE\n95 % interval"):
+        table.add_column(name, justify="right")
+    for name in ("fit", "transform", "peak\nmemory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in demo.contenders:
+        chosen = one.name == demo.chosen
+        table.add_row(
+            f"{one.name}\n[dim]{one.library}[/dim]",
+            f"{percent(one.accuracy)}\n[dim]± {percent(one.accuracy_error)}[/dim]",
+            percent(one.audit.relative_error, 2),
+            f"{significant(one.audit.rmse)}\n[dim]{interval(one.audit.rmse_interval)}[/dim]",
+            seconds(one.fit_seconds),
+            seconds(one.transform_seconds),
+            memory(one.peak_bytes),
+            style="bold" if chosen else None,
+        )
+    return table
+
+
+def print_environment(environment: Environment, file: IO[str]) -> None:
+    """Write the table of versions, kernels and threads."""
+    console = _console(file)
+    table = _table(show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in _facts(environment):
+        table.add_row(name, value)
+    console.print(table)
+    note = compiled_note(environment)
+    if note is not None:
+        console.print(note)
+
+
+def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
+    yield "mercer", environment.mercer
+    yield "Python", f"{environment.python}, {environment.system}"
+    yield from ((name, version or "not installed") for name, version in environment.packages.items())
+    yield "kernels", kernels_in_use(environment)
+    yield "threads", f"{environment.threads} of {environment.cpu_count} processors"
+    for library in environment.blas:
+        words = [library.library, library.version, library.architecture]
+        yield "BLAS", f"{' '.join(filter(None, words))}, {library.threads} threads"
+    for extra, packages in environment.extras.items():
+        found = ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
+        yield f"extra: {extra}", found
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
+    """Give a function that draws progress on the error stream; None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(bar_width=30), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting")
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name)
+
+
+def _table(*, show_header: bool = True) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        box=box.SIMPLE_HEAD,
+        show_header=show_header,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _console(file: IO[str]) -> Console:
+    from rich.console import Console
+
+    terminal = file.isatty()
+    # No highlighting: colours of every number would hide the one row that stands out.
+    return Console(file=file, width=None if terminal else FILE_WIDTH, highlight=False, emoji=False)

@@ -1,0 +1,19 @@
+"""One small run of the demo for all reports, and the page made of it."""
+
+import pytest
+
+from mercer.diagnostics.demo import run_demo
+
+
+@pytest.fixture(scope="session")
+def demo():
+    return run_demo(n_components=32, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def page(demo):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    from mercer.report.page import demo_page
+
+    return demo_page(demo)

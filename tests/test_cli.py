@@ -1,0 +1,248 @@
+"""Exit codes, streams and files of the command line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import mercer
+from mercer import cli
+from mercer.diagnostics.demo import run_demo
+from mercer.errors import DataError
+
+START = "import sys; from mercer.cli import main; "
+
+
+@pytest.fixture(scope="module")
+def result():
+    return run_demo(n_components=16, random_state=3)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Return a function that runs the command line in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["mercer", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code or 0, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def quick(monkeypatch, result):
+    """Let the demo return a result measured before, and record how it was called."""
+    calls = []
+
+    def replay(**arguments):
+        calls.append(arguments)
+        return result
+
+    monkeypatch.setattr("mercer.diagnostics.demo.run_demo", replay)
+    return calls
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["demo", "--help"], ["info", "-h"]])
+def test_help_and_version_answer_without_heavy_imports(arguments):
+    check = (
+        "import atexit; heavy = ('numpy', 'scipy', 'sklearn', 'joblib', 'matplotlib', 'jinja2', 'rich'); "
+        "atexit.register(lambda: print('LOADED', [m for m in heavy if m in sys.modules])); "
+    )
+    command = [sys.executable, "-W", "error", "-c", START + check + f"sys.argv[1:] = {arguments!r}; main()"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("LOADED []\n")
+    assert done.stderr == ""
+
+
+def test_version(run):
+    assert run("--version") == (0, f"mercer {mercer.__version__}\n", "")
+
+
+def test_help_names_the_commands(run):
+    code, out, _ = run("-h")
+    assert code == 0
+    assert "demo" in out
+    assert "info" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["unknown"],
+        ["info", "--unknown"],
+        ["demo", "--n-components", "15"],
+        ["demo", "--n-components", "1025"],
+        ["demo", "--n-components", "many"],
+        ["demo", "--random-state", "-1"],
+        ["demo", "--json", "--output", "-"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_two(run, tmp_path, arguments):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert "Usage: mercer" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_info_as_table_and_as_json(run):
+    code, out, err = run("info")
+    assert (code, err) == (0, "")
+    assert "scikit-learn" in out
+    code, out, err = run("info", "--json")
+    assert (code, err) == (0, "")
+    facts = json.loads(out)
+    assert list(facts) == [
+        "mercer",
+        "python",
+        "system",
+        "packages",
+        "extras",
+        "compiled",
+        "instruction_set",
+        "cpu_count",
+        "threads",
+        "blas",
+    ]
+    assert facts["compiled"] == (facts["instruction_set"] != "numpy")
+    assert set(facts["extras"]) == {"io", "dask", "report", "onnx", "torch", "tune"}
+    assert all(set(one) == {"library", "version", "architecture", "threads"} for one in facts["blas"])
+
+
+def test_demo_writes_the_page_and_says_where(run, quick, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    code, out, err = run("demo", "--n-components", "16", "--random-state", "3")
+    assert (code, err) == (0, "")
+    assert quick == [{"n_components": 16, "random_state": 3, "progress": None}]
+    page = tmp_path / "mercer-demo.html"
+    assert out.endswith(f"Page: {page}\n")
+    assert "RBFSampler" in out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_demo_json_is_all_that_stdout_gets(run, quick, result, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    code, out, err = run("demo", "--json", "-o", "sub/page.html")
+    assert code == 0
+    measured = json.loads(out)
+    page = tmp_path / "sub" / "page.html"
+    assert err == f"Page: {page}\n"
+    assert measured.pop("page") == str(page)
+    assert measured == json.loads(json.dumps(result.to_dict()))
+    assert set(measured["contenders"][0]) == {
+        "name",
+        "library",
+        "classifier",
+        "accuracy",
+        "accuracy_error",
+        "alpha",
+        "audit",
+        "fit_seconds",
+        "fit_seconds_slowest",
+        "transform_seconds",
+        "peak_bytes",
+    }
+
+
+def test_demo_page_to_stdout_moves_the_table_to_stderr(run, quick, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    code, out, err = run("demo", "--output", "-")
+    assert code == 0
+    assert out.startswith("<!doctype html>")
+    assert out.endswith("</html>\n")
+    assert "RBFSampler" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("absent", ["matplotlib", "jinja2"])
+def test_without_the_extra_the_table_stays_and_one_line_says_how_to_get_the_page(
+    run, quick, monkeypatch, tmp_path, absent
+):
+    monkeypatch.setitem(sys.modules, absent, None)
+    code, out, err = run("demo")
+    assert code == 0
+    assert "RBFSampler" in out
+    assert err == "No page: pip install 'mercer[report]' adds one with pictures.\n"
+    code, out, _ = run("demo", "--json")
+    assert code == 0
+    assert json.loads(out)["page"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_a_page_that_was_asked_for_is_a_failure(run, quick, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    code, out, err = run("demo", "--output", "page.html")
+    assert (code, out, quick) == (1, "", [])
+    assert err == "mercer: --output needs jinja2. Try: pip install 'mercer[report]'\n"
+
+
+def test_a_page_that_cannot_be_written_fails_before_the_work(run, quick, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    (tmp_path / "file").write_text("mine")
+    reasons = {"file/page.html": "is not a folder", ".": "it is a folder; give the name of a file"}
+    for output, reason in reasons.items():
+        code, out, err = run("demo", "--output", output)
+        assert (code, out, quick) == (1, "", [])
+        assert err.startswith(f"mercer: cannot write {output}: ")
+        assert err.endswith(f"{reason}\n")
+        assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_page_that_fails_to_be_written_after_all_leaves_nothing(run, quick, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+
+    def full(source, target):
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr("os.replace", full)
+    code, out, err = run("demo")
+    assert code == 1
+    assert "RBFSampler" in out  # what was measured is not lost
+    assert err == f"mercer: cannot write {tmp_path / 'mercer-demo.html'}: No space left on device\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_library_is_one_line_without_a_traceback(run, monkeypatch, tmp_path):
+    def fail(**_):
+        raise DataError("rows are wrong.\n  needs: rows\n  got:   none")
+
+    monkeypatch.setattr("mercer.diagnostics.demo.run_demo", fail)
+    code, out, err = run("demo")
+    assert (code, out) == (1, "")
+    assert err == "mercer: rows are wrong.; needs: rows; got:   none\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warning_is_one_line_too(run, quick, monkeypatch, result):
+    import warnings
+
+    def warn(**_):
+        warnings.warn("careful", UserWarning, stacklevel=1)
+        return result
+
+    monkeypatch.setattr("mercer.diagnostics.demo.run_demo", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, _, err = run("demo", "--json")
+    assert code == 0
+    assert err.startswith("mercer: warning: careful\n")
+
+
+def test_the_ranges_of_the_options_are_those_of_the_library():
+    with pytest.raises(mercer.ParameterError, match="from 16 to 1024"):
+        run_demo(n_components=1025)
+    with pytest.raises(mercer.ParameterError, match="from 0 to 4294967295"):
+        run_demo(random_state=2**32)

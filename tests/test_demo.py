@@ -1,0 +1,150 @@
+"""The demo measures what it says it measures."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from mercer import Gaussian, ParameterError, RandomFourier, audit
+from mercer.diagnostics.demo import run_demo
+from mercer.diagnostics.demo.chosen import mistakes, reliability, wilson
+from mercer.diagnostics.demo.contenders import Peer, Rows, load_rows
+from mercer.diagnostics.demo.measure import peak_bytes_of_fit
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return []
+
+
+@pytest.fixture(scope="module")
+def demo(steps):
+    return run_demo(n_components=32, random_state=1, progress=lambda *step: steps.append(step))
+
+
+def test_the_four_contenders_share_width_kernel_and_rows(demo):
+    names = ["Fourier, independent", "Fourier, orthogonal", "Nyström, pivoted", "RBFSampler"]
+    assert [one.name for one in demo.contenders] == names
+    assert {one.audit.n_components for one in demo.contenders} == {32}
+    assert {one.audit.kernel for one in demo.contenders} == {demo.kernel}
+    assert {one.audit.n_rows for one in demo.contenders} == {demo.split.n_test}
+    assert len({one.pairs.exact for one in demo.contenders}) == 1
+
+
+def test_numbers_are_of_a_plausible_size(demo):
+    for one in demo.contenders:
+        assert 0.5 < one.accuracy < 1
+        assert 0 < one.audit.rmse_interval[0] < one.audit.rmse < one.audit.rmse_interval[1]
+        assert 0 < one.fit_seconds <= one.fit_seconds_slowest
+        assert one.transform_seconds > 0
+        # The features of the training rows are held at least once.
+        assert one.peak_bytes > demo.split.n_train * 32 * 8
+
+
+def test_the_prediction_holds_for_the_curve(demo):
+    independent, orthogonal, nystroem = demo.curves
+    assert nystroem.predicted is None
+    for curve in (independent, orthogonal):
+        # Five seeds a width; the error of one draw varies by tens of percent at these widths.
+        np.testing.assert_allclose(np.mean(curve.rmse, axis=1), curve.predicted, rtol=0.4)
+    at_width = dict(zip(independent.widths, independent.rmse, strict=True))
+    assert at_width[32][0] == demo.contenders[0].audit.rmse
+
+
+def test_the_chosen_one_is_ours_and_its_penalty_is_the_best_of_the_path(demo):
+    chosen = next(one for one in demo.contenders if one.name == demo.chosen)
+    assert chosen.library == "mercer"
+    assert chosen.alpha == demo.path.alpha
+    finite = {a: s for a, s in zip(demo.path.alphas, demo.path.scores, strict=True) if s is not None}
+    assert min(finite, key=finite.get) == demo.path.alpha
+
+
+def test_probabilities_of_all_labels_of_all_test_rows_are_counted(demo):
+    assert sum(one.count for one in demo.reliability) == demo.split.n_test * demo.split.n_classes
+    chosen = next(one for one in demo.contenders if one.name == demo.chosen)
+    wrong = round((1 - chosen.accuracy) * demo.split.n_test)
+    assert len(demo.mistakes) == min(wrong, 12)
+    assert all(one.label != one.predicted and len(one.pixels) == 64 for one in demo.mistakes)
+
+
+def test_the_result_is_frozen_and_plain_json(demo):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        demo.seconds = 0.0
+    text = json.dumps(demo.to_dict(), allow_nan=False)
+    assert "pixels" not in text
+    assert "pairs" not in json.loads(text)["contenders"][0]
+
+
+def test_steps_are_announced_in_order_up_to_their_number(demo, steps):
+    done, totals, names = zip(*steps, strict=True)
+    assert done == tuple(range(len(steps)))
+    assert set(totals) == {len(steps)}
+    assert names[0] == "loading the digits"
+
+
+def test_equal_seeds_give_equal_measurements(demo):
+    again = run_demo(n_components=32, random_state=1)
+    assert [one.audit for one in again.contenders] == [one.audit for one in demo.contenders]
+    assert [one.accuracy for one in again.contenders] == [one.accuracy for one in demo.contenders]
+    assert again.curves == demo.curves
+
+
+@pytest.mark.parametrize("value", [15, 1025, 64.0, True])
+def test_a_width_outside_the_range_is_refused(value):
+    text = r"^run_demo: n_components must be an integer from 16 to 1024, got"
+    with pytest.raises(ParameterError, match=text):
+        run_demo(n_components=value)
+
+
+def test_the_peer_is_audited_as_our_maps_are():
+    class OurMapAsATransformer:
+        """A map of mercer behind the face of scikit-learn's: the two audits must agree."""
+
+        def __init__(self, feature_map):
+            self.feature_map = feature_map
+            self.n_components = feature_map.n_components
+
+        def transform(self, X):
+            return self.feature_map.transform(X)
+
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    ours = RandomFourier(Gaussian(2.0), 64, form="phase", directions="sobol", random_state=0).fit(X)
+    direct, adapted = audit(ours, X), audit(Peer(OurMapAsATransformer(ours), ours.kernel_), X)
+    assert dataclasses.replace(adapted, feature_map=direct.feature_map) == direct
+
+
+def test_peak_memory_counts_an_array_that_is_freed_at_once():
+    class Entrant:
+        @property
+        def model(self):
+            return self
+
+        def fit(self, X, y):
+            np.ones(3_000_000)
+
+    peak = peak_bytes_of_fit(Entrant(), load_rows(0))
+    assert 24_000_000 <= peak < 24_100_000
+
+
+def test_reliability_of_probabilities_that_are_right_by_construction():
+    probabilities = np.array([[0.9, 0.1]] * 8 + [[0.1, 0.9]] * 2)
+    low, high = reliability(probabilities, np.zeros(10, dtype=int))
+    assert (low.count, high.count) == (10, 10)
+    assert (low.observed, high.observed) == (0.2, 0.8)
+    assert high.interval == wilson(0.8, 10)
+
+
+def test_wilson_interval_of_a_published_example():
+    # Newcombe (1998), Statistics in Medicine 17, table I: 15 of 148 gives 0.0624 to 0.1605.
+    np.testing.assert_allclose(wilson(15 / 148, 148), (0.0624, 0.1605), atol=5e-5)
+    assert wilson(0.0, 10)[0] == 0.0
+    assert wilson(1.0, 10)[1] == 1.0
+
+
+def test_the_most_confident_mistake_comes_first():
+    probabilities = np.array([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]])
+    rows = Rows(np.zeros((0, 64)), np.full((3, 64), 0.5), np.zeros(0), np.ones(3, dtype=int))
+    first, second = mistakes(probabilities, rows)
+    assert (first.probability, second.probability) == (0.9, 0.6)
+    assert set(first.pixels) == {8}
