@@ -4,8 +4,9 @@ import doctest
 import importlib
 import pkgutil
 
-import mercer
 import pytest
+
+import mercer
 
 MODULES = sorted(
     info.name for info in pkgutil.walk_packages(mercer.__path__, "mercer.") if not info.name.endswith("._native")

@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-import mercer
 import pytest
+
+import mercer
 
 README = Path(__file__).parent.parent / "README.md"
 

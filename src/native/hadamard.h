@@ -25,8 +25,8 @@ MERCER_INLINE std::ptrdiff_t tile_columns(std::ptrdiff_t width) {
     return width < written_columns ? written_columns : width;
 }
 
-// Where a butterfly multiplies by signs: H, H S or H S H.
-enum class Signs { none, before, between };
+// Where a butterfly multiplies by signs: H, H S, H S H or S H.
+enum class Signs { none, before, between, after };
 
 // Whether strides grow (from 1 up) or shrink.
 enum class Order { up, down };
@@ -57,8 +57,8 @@ MERCER_INLINE void hadamard(Pack<T> (&a)[count]) {
 
 template <class T, Signs place, Order order, int radix, int count>
 MERCER_INLINE void signed_hadamard(Pack<T> (&a)[count], const T* signs, std::ptrdiff_t sign_stride) {
-    // Signs between two transforms stand where the strides turn round.
-    if constexpr (place == Signs::between) {
+    // Signs behind a transform stand where the strides turn round, or end.
+    if constexpr (place == Signs::between || place == Signs::after) {
         constexpr Order arriving = order == Order::up ? Order::down : Order::up;
         hadamard<T, arriving, radix>(a);
     }
@@ -66,7 +66,7 @@ MERCER_INLINE void signed_hadamard(Pack<T> (&a)[count], const T* signs, std::ptr
         MERCER_UNROLL
         for (int i = 0; i < count; ++i) a[i] = a[i] * signs[i * sign_stride];
     }
-    hadamard<T, order, radix>(a);
+    if constexpr (place != Signs::after) hadamard<T, order, radix>(a);
 }
 
 // Columns of a tile in memory. The spare pack after each block keeps columns a power of two apart
@@ -158,33 +158,46 @@ MERCER_INLINE void finishing_pass(const T* in, T* rows, const Finish& finish) {
     }
 }
 
-// The transform of a given width as passes: neighbouring columns first, then one or more strided
-// passes. With more than one of those, the finest two run block by block; the first then has radix 8,
-// so that a block of 8 * fine_columns packs stays in the first-level cache.
-//
+// A butterfly of a given width as passes: neighbouring columns first, then one or more strided passes.
+// With more than one of those, the finest two run block by block; the first then has radix 8, so that a
+// block of 8 * fine_columns packs stays in the first-level cache.
+struct Passes {
+    struct Strided {
+        std::ptrdiff_t stride;
+        int radix;
+    };
+
+    explicit Passes(std::ptrdiff_t width) : layout{tile_columns(width), 0} {
+        fine_radix = int(width < fine_columns ? width : fine_columns);
+        std::ptrdiff_t radix_left = width / fine_radix;
+        std::ptrdiff_t stride = fine_columns;
+        count = 0;
+        do {
+            const int most = count == 0 && radix_left > fine_columns ? 8 : fine_columns;
+            const int radix = int(radix_left < most ? radix_left : most);
+            strided[count++] = {stride, radix};
+            stride *= radix;
+            radix_left /= radix;
+        } while (radix_left > 1);
+        const std::ptrdiff_t block = count == 1 ? layout.columns : strided[1].stride;
+        while (std::ptrdiff_t(1) << layout.block_bits < block) ++layout.block_bits;
+    }
+
+    TileLayout layout;
+    int fine_radix;
+    int count;            // of strided passes, at least one
+    Strided strided[24];  // enough for any width that an address can hold
+};
+
 // Consecutive transforms run in opposite directions, so that the last butterfly of one, the signs and
 // the first butterfly of the next act on the same columns and are one pass over memory. The last
 // transform ends with neighbouring columns, which lets the caller use them while they are in cache.
 template <class T>
 class Transform {
   public:
-    explicit Transform(std::ptrdiff_t width) : layout_{tile_columns(width), 0} {
-        fine_radix_ = int(width < fine_columns ? width : fine_columns);
-        std::ptrdiff_t radix_left = width / fine_radix_;
-        std::ptrdiff_t stride = fine_columns;
-        passes_ = 0;
-        do {
-            const int most = passes_ == 0 && radix_left > fine_columns ? 8 : fine_columns;
-            const int radix = int(radix_left < most ? radix_left : most);
-            strided_[passes_++] = {stride, radix};
-            stride *= radix;
-            radix_left /= radix;
-        } while (radix_left > 1);
-        const std::ptrdiff_t block = passes_ == 1 ? layout_.columns : strided_[1].stride;
-        while (std::ptrdiff_t(1) << layout_.block_bits < block) ++layout_.block_bits;
-    }
+    explicit Transform(std::ptrdiff_t width) : passes_(width) {}
 
-    const TileLayout& layout() const { return layout_; }
+    const TileLayout& layout() const { return passes_.layout; }
 
     // Applies `repeats` rows of signs to `in`, each followed by a transform, but leaves out of the last
     // transform what `finish_block` and `finish_columns` do.
@@ -193,20 +206,26 @@ class Transform {
         if (at_top) coarse<Signs::before>(in, signs, tile);
         else fine<Signs::before>(in, signs, tile);
         for (std::ptrdiff_t i = 1; i < repeats; ++i) {
-            signs += layout_.columns;
+            signs += layout().columns;
             at_top = !at_top;
             if (at_top) coarse<Signs::between>(tile, signs, tile);
             else fine<Signs::between>(tile, signs, tile);
         }
     }
 
+    // Signs, one transform and signs again, all of it; `signs` has two rows.
+    void mix(const T* in, const T* signs, T* tile) const {
+        coarse<Signs::before>(in, signs, tile);
+        fine<Signs::after>(tile, signs + layout().columns, tile);
+    }
+
     void finish_block(T* block) const {
-        if (passes_ > 1) in_block<Order::down>(block);
+        if (passes_.count > 1) in_block<Order::down>(block);
     }
 
     template <class Finish>
     MERCER_INLINE void finish_columns(const T* columns, T* rows, const Finish& finish) const {
-        switch (fine_radix_) {
+        switch (passes_.fine_radix) {
             case 1: finishing_pass<T, 1>(columns, rows, finish); break;
             case 2: finishing_pass<T, 2>(columns, rows, finish); break;
             case 4: finishing_pass<T, 4>(columns, rows, finish); break;
@@ -216,27 +235,22 @@ class Transform {
     }
 
   private:
-    struct Strided {
-        std::ptrdiff_t stride;
-        int radix;
-    };
-
     template <Signs place, Order order>
     void strided(const T* in, const T* signs, T* tile, int i) const {
-        strided_pass<T, place, order>(in, signs, tile, layout_.columns, strided_[i].stride, layout_,
-                                      strided_[i].radix);
+        const Passes::Strided pass = passes_.strided[i];
+        strided_pass<T, place, order>(in, signs, tile, layout().columns, pass.stride, layout(), pass.radix);
     }
 
     template <Order order>
     void in_block(T* block) const {
-        strided_pass<T, Signs::none, order>(block, nullptr, block, layout_.block(), strided_[0].stride, layout_,
-                                            strided_[0].radix);
+        const Passes::Strided pass = passes_.strided[0];
+        strided_pass<T, Signs::none, order>(block, nullptr, block, layout().block(), pass.stride, layout(), pass.radix);
     }
 
     // The passes across blocks, signs at the largest stride.
     template <Signs place>
     void coarse(const T* in, const T* signs, T* tile) const {
-        const int top = passes_ - 1;
+        const int top = passes_.count - 1;
         if (place == Signs::between)
             for (int i = 1; i < top; ++i) strided<Signs::none, Order::up>(in, nullptr, tile, i);
         strided<place, Order::down>(in, signs, tile, top);
@@ -246,18 +260,16 @@ class Transform {
     // The passes within blocks, signs at stride 1.
     template <Signs place>
     void fine(const T* in, const T* signs, T* tile) const {
-        for (std::ptrdiff_t first = 0; first < layout_.columns; first += layout_.block()) {
-            const std::ptrdiff_t offset = layout_.position(first) * lanes<T>;
-            if (place == Signs::between && passes_ > 1) in_block<Order::down>(tile + offset);
-            fine_pass<T, place>(in + offset, signs + first, tile + offset, layout_.block(), fine_radix_);
-            if (passes_ > 1) in_block<Order::up>(tile + offset);
+        const bool blocked = passes_.count > 1;
+        for (std::ptrdiff_t first = 0; first < layout().columns; first += layout().block()) {
+            const std::ptrdiff_t offset = layout().position(first) * lanes<T>;
+            if (blocked && place != Signs::before) in_block<Order::down>(tile + offset);
+            fine_pass<T, place>(in + offset, signs + first, tile + offset, layout().block(), passes_.fine_radix);
+            if (blocked && place != Signs::after) in_block<Order::up>(tile + offset);
         }
     }
 
-    TileLayout layout_;
-    int fine_radix_;
-    int passes_;
-    Strided strided_[24];  // enough for any width that an address can hold
+    Passes passes_;
 };
 
 }  // namespace

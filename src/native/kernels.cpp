@@ -1,5 +1,6 @@
 // One kernel set. This file is compiled once per instruction set, each time with MERCER_KERNEL_SET
 // naming the table that it defines.
+#include "butterfly.h"
 #include "hadamard.h"
 #include "kernels.h"
 #include "sincos.h"
@@ -8,9 +9,6 @@ namespace mercer {
 namespace {
 
 using std::ptrdiff_t;
-
-MERCER_INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
-MERCER_INLINE ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a < b ? b : a; }
 
 template <class T>
 MERCER_INLINE void copy(T* to, const T* from, ptrdiff_t count) {
@@ -145,10 +143,11 @@ void load_tile(Rows<const T> X, ptrdiff_t first_row, ptrdiff_t width, const Tile
 }
 
 // Runs every tile of every `lanes` rows and hands the finished columns, `written_columns` from each
-// row, to `writer.write(row, count, column, values)`; `writer.finish` is the last arithmetic on them.
-template <class T, class Writer>
+// row, to `writer.write(row, count, column, values)`; `finish(values, column)` is the last arithmetic
+// on them.
+template <class T, class Finish, class Writer>
 MERCER_INLINE void for_each_chunk(Rows<const T> X, SignBlocks<T> signs, const Transform<T>& transform, T* scratch,
-                                  ptrdiff_t out_columns, const Writer& writer) {
+                                  ptrdiff_t out_columns, const Finish& finish, const Writer& writer) {
     const TileLayout& layout = transform.layout();
     const Scratch<T> part(signs, layout);
     T* tile = scratch + part.tile;
@@ -165,7 +164,7 @@ MERCER_INLINE void for_each_chunk(Rows<const T> X, SignBlocks<T> signs, const Tr
                 T* packs = tile + layout.position(column) * lanes<T>;
                 if (column % layout.block() == 0) transform.finish_block(packs);
                 transform.finish_columns(packs, rows, [&](Pack<T> values, ptrdiff_t offset) {
-                    return writer.finish(values, first + column + offset);
+                    return finish(values, first + column + offset);
                 });
                 writer.write(row, row_count, first + column, rows);
             }
@@ -175,29 +174,24 @@ MERCER_INLINE void for_each_chunk(Rows<const T> X, SignBlocks<T> signs, const Tr
 
 template <class T>
 struct ProjectionWriter {
-    T factor;
     Rows<T> out;
-
-    MERCER_INLINE Pack<T> finish(Pack<T> values, ptrdiff_t) const { return values * factor; }
 
     MERCER_INLINE void write(ptrdiff_t row, ptrdiff_t count, ptrdiff_t column, const T* values) const {
         const ptrdiff_t columns = columns_in_chunk(out.columns, column);
-        for (ptrdiff_t i = 0; i < count; ++i)
-            copy(out.data + (row + i) * out.stride + column, values + i * written_columns, columns);
+        T* to = out.data + row * out.stride + column;
+        for (ptrdiff_t i = 0; i < count; ++i, to += out.stride, values += written_columns) {
+            // A constant size is copied by packs; one that varies may go byte by byte.
+            if (columns == chunk) copy(to, values, chunk);
+            else copy(to, values, columns);
+        }
     }
 };
 
 template <class T>
 struct PairWriter {
-    T factor;
-    const T* radii;
     ptrdiff_t frequencies;
     T scale;
     Rows<T> out;
-
-    MERCER_INLINE Pack<T> finish(Pack<T> values, ptrdiff_t column) const {
-        return values * factor * load(radii + column);
-    }
 
     MERCER_INLINE void write(ptrdiff_t row, ptrdiff_t count, ptrdiff_t column, const T* angles) const {
         const ptrdiff_t sines = columns_in_chunk(out.columns - frequencies, column);
@@ -221,7 +215,8 @@ void sign_hadamard(Rows<const T> X, SignBlocks<T> signs, Rows<T> out, T* scratch
     const Transform<T> transform(signs.width);
     const Scratch<T> part(signs, transform.layout());
     const T factor = scale_signs(signs, part.tiles, scratch + part.signs);
-    for_each_chunk(X, signs, transform, scratch, out.columns, ProjectionWriter<T>{factor, out});
+    const auto finish = [=](Pack<T> values, ptrdiff_t) { return values * factor; };
+    for_each_chunk(X, signs, transform, scratch, out.columns, finish, ProjectionWriter<T>{out});
 }
 
 template <class T>
@@ -233,13 +228,135 @@ void sign_hadamard_pairs(Rows<const T> X, SignBlocks<T> signs, const T* radii, p
     T* padded_radii = scratch + part.radii;
     copy(padded_radii, radii, frequencies);
     for (ptrdiff_t j = frequencies; j < part.tiles * transform.layout().columns; ++j) padded_radii[j] = T(0);
-    for_each_chunk(X, signs, transform, scratch, frequencies,
-                   PairWriter<T>{factor, padded_radii, frequencies, scale, out});
+    const auto finish = [=](Pack<T> values, ptrdiff_t column) {
+        return values * factor * load(padded_radii + column);
+    };
+    for_each_chunk(X, signs, transform, scratch, frequencies, finish, PairWriter<T>{frequencies, scale, out});
+}
+
+// How the scratch memory of the butterflies is divided, in elements.
+template <class T>
+struct ButterflyScratch {
+    ButterflyScratch(const Butterflies<T>& butterflies, const Rotations<T>& rotations)
+        : columns(rotations.layout().columns),
+          tiles((butterflies.blocks * butterflies.width + columns - 1) / columns),
+          mixed(rotations.layout().position(columns) * lanes<T>),
+          tile(2 * mixed),
+          rows(3 * mixed),
+          signs(rows + written_columns * lanes<T>),
+          multipliers(signs + 2 * columns),
+          factors(multipliers + tiles * rotations.multipliers()),
+          order(factors + tiles * columns),
+          size(order + tiles * columns) {}
+
+    ptrdiff_t columns;      // of a tile
+    ptrdiff_t tiles;        // tiles that a row of output needs
+    ptrdiff_t mixed;        // the interleaved rows after signs, transform and signs; as they were, at 0
+    ptrdiff_t tile;         // their rotations
+    ptrdiff_t rows;         // rotated columns, no longer interleaved
+    ptrdiff_t signs;        // scaled signs, (2, columns)
+    ptrdiff_t multipliers;  // in the order in which passes read them, tile by tile
+    ptrdiff_t factors;      // of the results, (tiles, columns)
+    ptrdiff_t order;        // of the packs, (tiles, columns), 32-bit integers
+    ptrdiff_t size;
+};
+
+template <class T>
+ptrdiff_t butterfly_scratch(Butterflies<T> butterflies) {
+    return ButterflyScratch<T>(butterflies, Rotations<T>(butterflies.width)).size;
+}
+
+// Fills the part of the scratch memory that does not depend on the rows. `radii` may be null; columns
+// from `out_columns` on are zero.
+template <class T>
+void prepare(Rows<const T> signs, const Butterflies<T>& butterflies, const Rotations<T>& rotations, const T* radii,
+             ptrdiff_t out_columns, T* scratch) {
+    const ButterflyScratch<T> part(butterflies, rotations);
+    const ptrdiff_t width = butterflies.width;
+    const int bits = bits_of(width);  // shifts, because divisions would take longer than all the rest
+
+    // Copies of the rows that fill up a narrow tile are not used: their signs are zero.
+    T* first_signs = scratch + part.signs;
+    T* second_signs = first_signs + part.columns;
+    const T mixing_factor = scale_signs(SignBlocks<T>{signs.data, 1, 1, width, 0, 0}, 1, first_signs);
+    for (ptrdiff_t j = 0; j < part.columns; ++j) second_signs[j] = j < width ? signs.data[signs.stride + j] : T(0);
+
+    T* multiplier = scratch + part.multipliers;
+    T* factor = scratch + part.factors;
+    auto* order = reinterpret_cast<std::int32_t*>(scratch + part.order);
+    for (ptrdiff_t tile = 0; tile < part.tiles; ++tile) {
+        const ptrdiff_t first = tile * part.columns;
+        rotations.for_each_multiplier([&](int level, ptrdiff_t tile_column) {
+            const ptrdiff_t column = first + tile_column, block = column >> bits;
+            const bool there = block < butterflies.blocks;
+            const T* from = butterflies.multipliers + block * butterflies.multiplier_block_stride +
+                            level * butterflies.multiplier_level_stride;
+            *multiplier++ = there ? from[column & (width - 1)] : T(0);
+        });
+        for (ptrdiff_t column = first; column < first + part.columns; ++column) {
+            const ptrdiff_t block = column >> bits, j = column & (width - 1);
+            const bool there = block < butterflies.blocks;
+            const ptrdiff_t from = there ? butterflies.order[block * butterflies.order_stride + j] : 0;
+            *order++ = std::int32_t(rotations.layout().position(from));
+            const T own = there ? butterflies.factors[block * butterflies.factor_stride + j] * mixing_factor : T(0);
+            const T radius = column >= out_columns ? T(0) : radii ? radii[column] : T(1);
+            *factor++ = own * radius;
+        }
+    }
+}
+
+// As `for_each_chunk`; `radii` may be null.
+template <class T, class Writer>
+MERCER_INLINE void for_each_rotated_chunk(Rows<const T> X, Rows<const T> signs, const Butterflies<T>& butterflies,
+                                          const T* radii, ptrdiff_t out_columns, T* scratch, const Writer& writer) {
+    const Transform<T> transform(butterflies.width);
+    const Rotations<T> rotations(butterflies.width);
+    const ButterflyScratch<T> part(butterflies, rotations);
+    const TileLayout& layout = rotations.layout();
+    prepare(signs, butterflies, rotations, radii, out_columns, scratch);
+    T* mixed = scratch + part.mixed;
+    T* tile = scratch + part.tile;
+    T* rows = scratch + part.rows;
+    for (ptrdiff_t row = 0; row < X.rows; row += lanes<T>) {
+        const ptrdiff_t row_count = smaller(lanes<T>, X.rows - row);
+        load_tile(X, row, butterflies.width, layout, scratch);
+        transform.mix(scratch, scratch + part.signs, mixed);
+        const T* multipliers = scratch + part.multipliers;
+        const T* factors = scratch + part.factors;
+        const auto* order = reinterpret_cast<const std::int32_t*>(scratch + part.order);
+        for (ptrdiff_t first = 0; first < out_columns; first += layout.columns) {
+            const ptrdiff_t columns = smaller(layout.columns, out_columns - first);
+            rotations.run(mixed, order, multipliers, tile);
+            for (ptrdiff_t column = 0; column < columns; column += written_columns) {
+                const T* packs = tile + layout.position(column) * lanes<T>;
+                finishing_pass<T, 1>(packs, rows, [&](Pack<T> values, ptrdiff_t offset) {
+                    return values * load(factors + column + offset);
+                });
+                writer.write(row, row_count, first + column, rows);
+            }
+            multipliers += rotations.multipliers();
+            factors += layout.columns;
+            order += layout.columns;
+        }
+    }
+}
+
+template <class T>
+void butterfly(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, Rows<T> out, T* scratch) {
+    for_each_rotated_chunk<T>(X, signs, butterflies, nullptr, out.columns, scratch, ProjectionWriter<T>{out});
+}
+
+template <class T>
+void butterfly_pairs(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, const T* radii,
+                     ptrdiff_t frequencies, T scale, Rows<T> out, T* scratch) {
+    const PairWriter<T> writer{frequencies, scale, out};
+    for_each_rotated_chunk(X, signs, butterflies, radii, frequencies, scratch, writer);
 }
 
 template <class T>
 constexpr Kernels<T> kernels() {
-    return {sincos_pairs<T>, cosines<T>, hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>};
+    return {sincos_pairs<T>,      cosines<T>,           hadamard_scratch<T>, sign_hadamard<T>,
+            sign_hadamard_pairs<T>, butterfly_scratch<T>, butterfly<T>,        butterfly_pairs<T>};
 }
 
 }  // namespace

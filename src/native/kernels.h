@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mercer {
 
@@ -26,6 +27,21 @@ struct SignBlocks {
     std::ptrdiff_t repeat_stride;
 };
 
+// Butterflies as butterfly.h has them: columns in `order` (blocks, width), multipliers of shape
+// (blocks, log2(width), width), factors of the results (blocks, width); unit stride in the last axes.
+template <class T>
+struct Butterflies {
+    const std::int64_t* order;
+    const T* multipliers;
+    const T* factors;
+    std::ptrdiff_t blocks;
+    std::ptrdiff_t width;
+    std::ptrdiff_t order_stride;
+    std::ptrdiff_t multiplier_block_stride;
+    std::ptrdiff_t multiplier_level_stride;
+    std::ptrdiff_t factor_stride;
+};
+
 template <class T>
 struct Kernels {
     void (*sincos_pairs)(Rows<const T> angles, T scale, Rows<T> out);
@@ -40,6 +56,15 @@ struct Kernels {
     // `frequencies` is the length of `radii`: the number of cosines, at most half of an even width.
     void (*sign_hadamard_pairs)(Rows<const T> X, SignBlocks<T> signs, const T* radii,
                                 std::ptrdiff_t frequencies, T scale, Rows<T> out, T* scratch);
+
+    // Elements of scratch memory that the two functions below need for these butterflies.
+    std::ptrdiff_t (*butterfly_scratch)(Butterflies<T> butterflies);
+
+    // `signs` has two rows.
+    void (*butterfly)(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, Rows<T> out, T* scratch);
+
+    void (*butterfly_pairs)(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, const T* radii,
+                            std::ptrdiff_t frequencies, T scale, Rows<T> out, T* scratch);
 };
 
 struct KernelSet {

@@ -67,6 +67,9 @@ constexpr bool has_fused_multiply_add = false;
 template <class T>
 constexpr int lanes = pack_bytes / int(sizeof(T));
 
+MERCER_INLINE std::ptrdiff_t smaller(std::ptrdiff_t a, std::ptrdiff_t b) { return a < b ? a : b; }
+MERCER_INLINE std::ptrdiff_t larger(std::ptrdiff_t a, std::ptrdiff_t b) { return a < b ? b : a; }
+
 #ifdef MERCER_VECTOR_TYPES
 
 template <class T>

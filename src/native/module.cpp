@@ -18,6 +18,7 @@ using namespace nb::literals;
 
 namespace {
 
+using mercer::Butterflies;
 using mercer::Kernels;
 using mercer::KernelSet;
 using mercer::Rows;
@@ -61,9 +62,42 @@ SignBlocks<T> signs_of(const Cube<const T>& signs) {
 }
 
 template <class T>
-void require_projection(Rows<const T> X, SignBlocks<T> signs, std::ptrdiff_t frequencies, Rows<T> out) {
-    require(X.rows == out.rows && X.columns <= signs.width);
-    require((signs.blocks - 1) * signs.width < frequencies && frequencies <= signs.blocks * signs.width);
+Butterflies<T> butterflies_of(const Matrix<const std::int64_t>& order, const Cube<const T>& multipliers,
+                              const Matrix<const T>& factors) {
+    require_unit_stride(order);
+    require_unit_stride(multipliers);
+    require_unit_stride(factors);
+    const size_t blocks = order.shape(0), width = order.shape(1), levels = multipliers.shape(1);
+    require(blocks > 0 && width > 0 && levels < 31 && width == size_t(1) << levels);
+    require(multipliers.shape(0) == blocks && multipliers.shape(2) == width);
+    require(factors.shape(0) == blocks && factors.shape(1) == width);
+    for (size_t b = 0; b < blocks; ++b) {
+        for (size_t j = 0; j < width; ++j) {
+            const std::int64_t column = order.data()[std::ptrdiff_t(b) * order.stride(0) + std::ptrdiff_t(j)];
+            require(0 <= column && column < std::int64_t(width));
+        }
+    }
+    return {order.data(),
+            multipliers.data(),
+            factors.data(),
+            std::ptrdiff_t(blocks),
+            std::ptrdiff_t(width),
+            order.stride(0),
+            multipliers.stride(0),
+            multipliers.stride(1),
+            factors.stride(0)};
+}
+
+// The columns of X fit the blocks, and the projections need every block.
+template <class T, class Blocks>
+void require_projection(Rows<const T> X, const Blocks& blocks, std::ptrdiff_t frequencies, Rows<T> out) {
+    require(X.rows == out.rows && X.columns <= blocks.width);
+    require((blocks.blocks - 1) * blocks.width < frequencies && frequencies <= blocks.blocks * blocks.width);
+}
+
+template <class T>
+void require_mixing(Rows<const T> signs, const Butterflies<T>& butterflies) {
+    require(signs.rows == 2 && signs.columns == butterflies.width);
 }
 
 template <class T>
@@ -140,6 +174,44 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
             kernels.sign_hadamard_pairs(from, blocks, radii.data(), frequencies, T(scale), to, scratch.get());
         },
         "X"_a.noconvert(), "signs"_a.noconvert(), "radii"_a.noconvert(), "scale"_a, "out"_a.noconvert());
+
+    module.def(
+        "butterfly",
+        [&kernels](const Matrix<const T>& X, const Matrix<const T>& signs, const Matrix<const std::int64_t>& order,
+                   const Cube<const T>& multipliers, const Matrix<const T>& factors, const Matrix<T>& out) {
+            const Rows<const T> from = rows_of(X);
+            const Rows<const T> mixing = rows_of(signs);
+            const Butterflies<T> butterflies = butterflies_of<T>(order, multipliers, factors);
+            const Rows<T> to = rows_of(out);
+            require_mixing(mixing, butterflies);
+            require_projection(from, butterflies, to.columns, to);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.butterfly_scratch(butterflies));
+            kernels.butterfly(from, mixing, butterflies, to, scratch.get());
+        },
+        "X"_a.noconvert(), "signs"_a.noconvert(), "order"_a.noconvert(), "multipliers"_a.noconvert(),
+        "factors"_a.noconvert(), "out"_a.noconvert());
+
+    module.def(
+        "butterfly_pairs",
+        [&kernels](const Matrix<const T>& X, const Matrix<const T>& signs, const Matrix<const std::int64_t>& order,
+                   const Cube<const T>& multipliers, const Matrix<const T>& factors, const Vector<const T>& radii,
+                   double scale, const Matrix<T>& out) {
+            const Rows<const T> from = rows_of(X);
+            const Rows<const T> mixing = rows_of(signs);
+            const Butterflies<T> butterflies = butterflies_of<T>(order, multipliers, factors);
+            const Rows<T> to = rows_of(out);
+            const auto frequencies = std::ptrdiff_t(radii.shape(0));
+            require_unit_stride(radii);
+            require_mixing(mixing, butterflies);
+            require_projection(from, butterflies, frequencies, to);
+            require_pairs(frequencies, to);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.butterfly_scratch(butterflies));
+            kernels.butterfly_pairs(from, mixing, butterflies, radii.data(), frequencies, T(scale), to, scratch.get());
+        },
+        "X"_a.noconvert(), "signs"_a.noconvert(), "order"_a.noconvert(), "multipliers"_a.noconvert(),
+        "factors"_a.noconvert(), "radii"_a.noconvert(), "scale"_a, "out"_a.noconvert());
 }
 
 void bind_set(nb::module_& module, const char* name, const KernelSet& kernels) {

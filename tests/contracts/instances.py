@@ -1,6 +1,7 @@
 """One list of instances an axis. A public name that is missing from its list fails a test."""
 
 import numpy as np
+
 from mercer import (
     Cauchy,
     Constant,
@@ -44,7 +45,7 @@ KERNELS = [
 _DESIGNS = [
     {"form": form, "directions": directions, "radii": radii}
     for form in ("pairs", "phase", "complex")
-    for directions in ("iid", "orthogonal", "big_block", "sobol", "hadamard")
+    for directions in ("iid", "orthogonal", "big_block", "sobol", "butterfly", "hadamard")
     for radii in ("plain", "stratified")
 ]
 

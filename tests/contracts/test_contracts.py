@@ -1,14 +1,16 @@
 """Every instance of every axis keeps its contract, and no public class is missing from the lists."""
 
-import mercer
 import numpy as np
 import pytest
-from instances import KERNELS, LEARNERS, MAPS
+
+import mercer
 from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
 from mercer.learners.base import BaseLearner
 from mercer.maps import BaseMap
 from mercer.testing import check_engine, check_kernel, check_learner, check_map
+
+from .instances import KERNELS, LEARNERS, MAPS
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

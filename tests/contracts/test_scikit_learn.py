@@ -2,8 +2,9 @@
 
 import warnings
 
-from mercer import Gaussian, KernelRidge, KernelRidgeClassifier, MercerWarning, Nystroem, RandomFourier
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import Gaussian, KernelRidge, KernelRidgeClassifier, MercerWarning, Nystroem, RandomFourier
 
 ESTIMATORS = [
     RandomFourier(),

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from mercer import DataError, Gaussian, Nystroem, RandomFourier, audit
 from scipy.stats import binom
+
+from mercer import DataError, Gaussian, Nystroem, RandomFourier, audit
 
 
 def rows(n=300, seed=0):

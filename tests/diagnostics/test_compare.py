@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+
 from mercer import Gaussian, Polynomial, RandomFourier, compare
 
 X = np.random.default_rng(0).normal(size=(200, 4))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from mercer import ParameterError
 from mercer.engines import MemoryEngine, block_rows_for, fill_rows
 from mercer.engines.base import count_threads

@@ -4,6 +4,7 @@ import io
 import sys
 
 import numpy as np
+
 from mercer import Gaussian, KernelRidge, RandomFourier
 from mercer.engines import Progress, show_progress
 

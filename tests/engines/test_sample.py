@@ -1,6 +1,7 @@
 """Samples of rows that do not depend on how the rows were cut."""
 
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mercer.engines import Block, RowSample
 from scipy.stats import binom
+
+from mercer.engines import Block, RowSample
 
 X = np.arange(200.0).reshape(100, 2)
 Y = np.arange(100)
@@ -24,7 +26,7 @@ def sample(size, cuts=(), seed=0, weight=None, by_weight=False, rows=X):
             seed=seed,
             by_weight=by_weight,
         )
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
     ]
     return reduce(add, parts)
 

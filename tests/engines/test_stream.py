@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from mercer import DataError
 from mercer.engines import StreamEngine
 

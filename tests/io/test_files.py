@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from mercer.io import write_text
 
 

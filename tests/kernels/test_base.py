@@ -142,7 +142,7 @@ def test_wrong_rows_are_refused(kernel, X, text):
 
 @pytest.mark.parametrize("X", [np.array([["1", "2", "3"]]), np.array([[1j, 2.0, 0.0]])], ids=["digits", "complex"])
 def test_rows_that_would_be_converted_in_silence_are_refused(X):
-    with pytest.raises(DataError, match="rows must be numbers|rows must be real"):
+    with pytest.raises(DataError, match=r"rows must be numbers|rows must be real"):
         Gaussian()(X)
 
 
@@ -152,7 +152,9 @@ def test_rows_of_unequal_width_are_refused(kernel):
         kernel(rows(0), rows(0, d=4))
 
 
-@pytest.mark.parametrize("kernel", [Gaussian("median"), 1 + 2 * Laplacian("median"), Exponential() @ Matern(1.5, "median")])
+@pytest.mark.parametrize(
+    "kernel", [Gaussian("median"), 1 + 2 * Laplacian("median"), Exponential() @ Matern(1.5, "median")]
+)
 def test_a_kernel_that_waits_for_rows_has_no_values(kernel):
     assert kernel.needs_rows
     for call in (kernel, kernel.diag):
@@ -194,11 +196,11 @@ def test_nested_parameters_are_reached_by_their_path():
 
 
 def test_unknown_parameters_are_refused():
-    with pytest.raises(ParameterError, match="Gaussian has no parameter 'gamma'. It has: lengthscale"):
+    with pytest.raises(ParameterError, match=r"Gaussian has no parameter 'gamma'. It has: lengthscale"):
         Gaussian().with_params(gamma=1.0)
-    with pytest.raises(ParameterError, match="lengthscale = 1.0 is not a kernel and has no parameters"):
+    with pytest.raises(ParameterError, match=r"lengthscale = 1.0 is not a kernel and has no parameters"):
         Gaussian().with_params(lengthscale__x=1.0)
-    with pytest.raises(ParameterError, match="Sum has no parameter 'middle'. It has: left, right"):
+    with pytest.raises(ParameterError, match=r"Sum has no parameter 'middle'. It has: left, right"):
         (Gaussian() + 1).with_params(middle__lengthscale=1.0)
 
 
@@ -212,7 +214,10 @@ def test_grid_search_reaches_into_the_kernel_and_leaves_it_as_it_was():
     y = np.sin(2 * X[:, 0])
     kernel = 1.0 * RationalQuadratic(1.0, 1.0)
     model = KernelRidge(feature_map=RandomFourier(kernel, 200, random_state=0))
-    grid = {"feature_map__kernel__kernel__lengthscale": [1e-3, 0.8, 1e3], "feature_map__kernel__weight": [1.0]}
+    grid = {
+        "feature_map__kernel__kernel__lengthscale": [1e-3, 0.8, 1e3],
+        "feature_map__kernel__weight": [1.0],
+    }
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_params_["feature_map__kernel__kernel__lengthscale"] == 0.8
     assert search.best_estimator_.feature_map.kernel == 1.0 * RationalQuadratic(1.0, 0.8)

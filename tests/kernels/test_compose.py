@@ -58,7 +58,13 @@ def test_operators_are_the_arithmetic_of_matrices(kernel, arithmetic):
 
 def test_the_text_of_a_kernel_gives_it_back():
     names = {name: value for name, value in globals().items() if isinstance(value, type)}
-    kernels = [2.0 * (A + B) * C, 1 + A, (A + B) * (B + 1), Exponential() @ (A + B), Transformed(A, columns=(1,))]
+    kernels = [
+        2.0 * (A + B) * C,
+        1 + A,
+        (A + B) * (B + 1),
+        Exponential() @ (A + B),
+        Transformed(A, columns=(1,)),
+    ]
     for kernel in kernels:
         again = eval(repr(kernel), {"__builtins__": {}}, names)
         np.testing.assert_allclose(again(X), kernel(X), rtol=1e-12)
@@ -74,7 +80,13 @@ def test_weights_below_zero_are_refused(wrong):
 
 @pytest.mark.parametrize("wrong", ["a", None, [1.0], 1j])
 def test_what_is_no_kernel_and_no_number_does_not_combine(wrong):
-    for operate in (lambda: A + wrong, lambda: wrong + A, lambda: A * wrong, lambda: wrong * A, lambda: C @ wrong):
+    for operate in (
+        lambda: A + wrong,
+        lambda: wrong + A,
+        lambda: A * wrong,
+        lambda: wrong * A,
+        lambda: C @ wrong,
+    ):
         with pytest.raises(TypeError):
             operate()
 

@@ -53,7 +53,7 @@ def test_degree_and_constant_decide_the_last_coefficient_and_the_first():
 def test_overflow_is_refused_instead_of_returned(kernel, size):
     X = np.full((2, 1), size)
     for call in (kernel, kernel.diag):
-        with pytest.raises(DataError, match="the kernel overflows at an inner product of .*unit norm"):
+        with pytest.raises(DataError, match=r"the kernel overflows at an inner product of .*unit norm"):
             call(X)
 
 
@@ -74,5 +74,5 @@ def test_a_wrong_degree_is_refused(degree):
 
 @pytest.mark.parametrize("coef0", [-0.1, np.nan, np.inf, "1", None])
 def test_a_wrong_constant_is_refused(coef0):
-    with pytest.raises(ParameterError, match="Polynomial: coef0 must be .*>= 0"):
+    with pytest.raises(ParameterError, match=r"Polynomial: coef0 must be .*>= 0"):
         Polynomial(2, coef0)

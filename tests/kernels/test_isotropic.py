@@ -96,7 +96,7 @@ def test_the_family_is_coherent():
 def test_gamma_is_scikit_learns():
     assert Gaussian.from_gamma(0.5) == Gaussian(1.0)
     for gamma in (0, -1.0, float("nan")):
-        with pytest.raises(ParameterError, match="Gaussian.from_gamma: gamma must be > 0, got"):
+        with pytest.raises(ParameterError, match=r"Gaussian.from_gamma: gamma must be > 0, got"):
             Gaussian.from_gamma(gamma)
 
 

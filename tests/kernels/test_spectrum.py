@@ -76,6 +76,14 @@ def test_median_of_many_rows_is_that_of_a_part_of_them(monkeypatch):
     assert lengthscale == pytest.approx(np.median(pdist(kept)), rel=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [Gaussian("median"), 1 + Transformed(Laplacian("median"), columns=(0, 2))])
+def test_weights_of_rows_count_as_repetitions_of_them(kernel):
+    repeats = np.random.default_rng(1).integers(0, 4, len(X))
+    weighted = kernel.resolve(X, repeats.astype(float))
+    assert weighted == kernel.resolve(np.repeat(X, repeats, axis=0))
+    assert weighted != kernel.resolve(X)
+
+
 def test_median_ignores_equal_rows():
     # Nine of ten rows are equal: the plain median of distances is zero, and no lengthscale.
     rows = np.repeat([[0.0, 0.0], [3.0, 4.0]], [18, 2], axis=0)
@@ -86,7 +94,10 @@ def test_median_ignores_equal_rows():
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        (np.ones((1, 3)), "needs at least two different rows to take a median distance, got n_samples=1 row. Give"),
+        (
+            np.ones((1, 3)),
+            "needs at least two different rows to take a median distance, got n_samples=1 row. Give",
+        ),
         (np.ones((7, 3)), "got n_samples=7 equal rows"),
         (np.empty((0, 3)), "got n_samples=0"),
     ],

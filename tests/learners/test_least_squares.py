@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+
 from mercer import DataError, ParameterError
 from mercer.learners.least_squares import solve_ridge
 from mercer.learners.moments import Moments, TargetMoments
-from sklearn.linear_model import Ridge
 
 
 def features(n=80, D=6, seed=0):

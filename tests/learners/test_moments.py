@@ -1,12 +1,14 @@
 """Moments add up to the same however the rows are cut, whoever adds them."""
 
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mercer.engines import Block
 from mercer.engines.base import workers
 from mercer.learners.moments import GramSum, MomentSum, TargetMoments, symmetric
@@ -43,7 +45,7 @@ def test_moments_of_parts_add_up_to_those_of_the_whole(cuts, weighted):
     w = w if weighted else None
     parts = [
         TargetMoments.of(Z[a:b], T[a:b], None if w is None else w[a:b])
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
         if b > a
     ]
     assert_same(reduce(add, parts), TargetMoments.of(Z, T, w))

@@ -3,6 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge as ExactKernelRidge
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, train_test_split
+
 from mercer import (
     DataError,
     Gaussian,
@@ -13,13 +21,6 @@ from mercer import (
     ParameterError,
     RandomFourier,
 )
-from sklearn.base import clone
-from sklearn.datasets import load_digits, make_classification
-from sklearn.exceptions import NotFittedError
-from sklearn.kernel_ridge import KernelRidge as ExactKernelRidge
-from sklearn.linear_model import RidgeClassifier
-from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, train_test_split
 
 
 def data(n=300, d=3, seed=0):

@@ -1,6 +1,7 @@
 """Every wrong argument is refused in one line that says which, why and what it was."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,11 +9,28 @@ import pytest
 from mercer import linalg
 
 
+def plan(dtype, blocks=2, width=4):
+    """Return the butterflies that turn nothing."""
+    levels = width.bit_length() - 1
+    order = np.tile(np.arange(width), (blocks, 1))
+    return linalg.ButterflyPlan(order, np.zeros((blocks, levels, width), dtype), np.ones((blocks, width), dtype))
+
+
 def valid(function, dtype):
     """Return arguments by name that `function` accepts."""
     X, out = np.ones((3, 4), dtype), np.empty((3, 8), dtype)
     signs, radii = np.ones((2, 3, 4), dtype), np.ones(8, dtype)
+    mixing, butterflies = signs[0, :2], plan(dtype)
     return {
+        "butterfly": {"X": X, "signs": mixing, "plan": butterflies, "out": out},
+        "butterfly_pairs": {
+            "X": X,
+            "signs": mixing,
+            "plan": butterflies,
+            "radii": radii,
+            "scale": 1.0,
+            "out": out,
+        },
         "sincos_pairs": {"angles": X, "scale": 1.0, "out": out},
         "cosines": {"angles": np.ones((3, 8), dtype), "phases": radii, "scale": 1.0, "out": out},
         "sign_hadamard": {"X": X, "signs": signs, "out": out},
@@ -20,7 +38,7 @@ def valid(function, dtype):
     }[function]
 
 
-FUNCTIONS = [name for name in linalg.__all__ if name != "instruction_set"]
+FUNCTIONS = [name for name in linalg.__all__ if name not in {"ButterflyPlan", "butterfly_plan", "instruction_set"}]
 ARRAYS = [(f, name) for f in FUNCTIONS for name, a in valid(f, float).items() if isinstance(a, np.ndarray)]
 DATA = {f: next(iter(valid(f, float))) for f in FUNCTIONS}
 
@@ -135,3 +153,56 @@ def test_number_of_projections(dtype, m):
     arguments = valid("sign_hadamard_pairs", dtype) | {"radii": np.ones(m, dtype)}
     text = f"radii must number 5 to 8 for 2 blocks of 4, got {m}"
     refuses("sign_hadamard_pairs", arguments, ValueError, text)
+    arguments = valid("butterfly_pairs", dtype) | {"radii": np.ones(m, dtype)}
+    refuses("butterfly_pairs", arguments, ValueError, text)
+    arguments = valid("butterfly", dtype) | {"out": np.ones((3, m), dtype)}
+    text = f"the columns of out must number 5 to 8 for 2 blocks of 4, got {m}"
+    refuses("butterfly", arguments, ValueError, text)
+
+
+@pytest.mark.parametrize("function", ["butterfly", "butterfly_pairs"])
+def test_plan(function, dtype):
+    arguments = valid(function, dtype)
+    good = arguments["plan"]
+    refuses(function, {**arguments, "plan": None}, TypeError, "plan must be a ButterflyPlan, got NoneType")
+    other = np.dtype(np.float64 if dtype == np.float32 else np.float32)
+    text = f"plan.multipliers must be {dtype} as the data, got {other}"
+    refuses(function, {**arguments, "plan": good.astype(other)}, TypeError, text)
+
+    text = f"plan.order must be int64, got {dtype}"
+    refuses(function, {**arguments, "plan": replace(good, order=good.order.astype(dtype))}, TypeError, text)
+
+    for name in ("order", "multipliers", "factors"):
+        flat = getattr(good, name)[0]
+        text = f"plan.{name} must have {flat.ndim + 1} dimensions, got {flat.ndim}"
+        refuses(function, {**arguments, "plan": replace(good, **{name: flat})}, ValueError, text)
+
+    for wrong, text in [
+        (plan(dtype, blocks=0), "plan must have at least one block, got none"),
+        (plan(dtype, width=2), "the width of plan must be >= the columns of X = 4, got 2"),
+        (replace(good, order=np.zeros((2, 6), int)), "the width of plan must be a power of two, got 6"),
+        (replace(good, order=good.order + 1), "plan.order must lie in [0, 4), got 1 to 4"),
+        (replace(good, order=good.order - 1), "plan.order must lie in [0, 4), got -1 to 2"),
+        (
+            replace(good, factors=good.factors[:1]),
+            "plan must have multipliers and factors of shapes ((2, 2, 4), (2, 4)), got ((2, 2, 4), (1, 4))",
+        ),
+    ]:
+        refuses(function, {**arguments, "plan": wrong}, ValueError, text)
+
+
+def test_output_that_overlaps_a_plan(dtype):
+    arguments = valid("butterfly", dtype)
+    good = arguments["plan"]
+    memory = np.zeros(24, dtype)
+    wrong = replace(good, factors=memory[:8].reshape(2, 4))
+    text = "out must not share memory with plan.factors, got overlapping arrays"
+    refuses("butterfly", {**arguments, "plan": wrong, "out": memory.reshape(3, 8)}, ValueError, text)
+
+
+@pytest.mark.parametrize("function", ["butterfly", "butterfly_pairs"])
+def test_mixing_signs(function, dtype):
+    arguments = valid(function, dtype)
+    for shape in [(3, 4), (2, 8)]:
+        text = f"signs must have shape (2, 4), got {shape}"
+        refuses(function, {**arguments, "signs": np.ones(shape, dtype)}, ValueError, text)

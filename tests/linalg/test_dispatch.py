@@ -106,7 +106,16 @@ def test_threads_over_row_blocks_give_the_bits_of_one_call(dtype):
 
 def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
     matrix, signs = np.ones((3, 4), dtype), np.ones((1, 1, 4), dtype)
+    mixing, multipliers, factors = np.ones((2, 4), dtype), np.zeros((1, 2, 4), dtype), np.ones((1, 4), dtype)
+    order, out = np.arange(4)[None], np.empty((3, 4), dtype)
     for call in (
+        lambda: kernels.butterfly(matrix, mixing[:1], order, multipliers, factors, out),
+        lambda: kernels.butterfly(matrix, mixing, order + 1, multipliers, factors, out),
+        lambda: kernels.butterfly(matrix, mixing, order - 1, multipliers, factors, out),
+        lambda: kernels.butterfly(matrix, mixing, order, multipliers[:, :1], factors, out),
+        lambda: kernels.butterfly(matrix, mixing, order, multipliers, factors[:, :2], out),
+        lambda: kernels.butterfly(matrix, mixing, order, multipliers, factors, np.empty((3, 5), dtype)),
+        lambda: kernels.butterfly_pairs(matrix, mixing, order, multipliers, factors, np.ones(5, dtype), 1.0, out),
         lambda: kernels.sincos_pairs(matrix, 1.0, np.empty((3, 9), dtype)),
         lambda: kernels.sincos_pairs(matrix, 1.0, np.empty((2, 8), dtype)),
         lambda: kernels.sincos_pairs(np.asfortranarray(matrix), 1.0, np.empty((3, 8), dtype)),

@@ -83,9 +83,7 @@ def test_pairs_are_the_pairs_of_the_scaled_projections(kernels, dtype, layouts, 
     kernels.sincos_pairs(project(kernels, X, signs, m) * radii, 0.7, unfused)
     X = data.draw(layouts, label="layout of X").holding(X)
     layout = data.draw(layouts, label="layout of out")
-    fused = filled(
-        lambda out: kernels.sign_hadamard_pairs(X, signs, radii, 0.7, out), layout, unfused.shape, dtype
-    )
+    fused = filled(lambda out: kernels.sign_hadamard_pairs(X, signs, radii, 0.7, out), layout, unfused.shape, dtype)
     np.testing.assert_array_equal(fused, unfused)
 
 

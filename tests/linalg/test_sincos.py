@@ -120,9 +120,7 @@ def test_pairs_equal_their_twin(kernels, dtype, layouts, filled, data, n, m, see
     expected = np.empty((n, width), dtype)
     twins.sincos_pairs(angles, scale, expected)
     angles = data.draw(layouts, label="layout of angles").holding(angles)
-    found = filled(
-        lambda out: kernels.sincos_pairs(angles, scale, out), data.draw(layouts), (n, width), dtype
-    )
+    found = filled(lambda out: kernels.sincos_pairs(angles, scale, out), data.draw(layouts), (n, width), dtype)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2 * ERROR[dtype] * scale)
 
 

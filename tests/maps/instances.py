@@ -2,10 +2,21 @@
 
 from itertools import product
 
-from mercer import Cauchy, Exponential, Gaussian, Laplacian, Matern, Nystroem, Polynomial, RandomFourier, Transformed
+from mercer import (
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Matern,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    Transformed,
+)
 
 FORMS = ("pairs", "phase", "complex")
-DIRECTIONS = ("iid", "orthogonal", "big_block", "sobol", "hadamard")
+DENSE = ("iid", "orthogonal", "big_block", "sobol")
+DIRECTIONS = (*DENSE, "butterfly", "hadamard")
 RADII = ("plain", "stratified")
 KERNEL = Gaussian(1.3)
 

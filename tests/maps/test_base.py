@@ -13,7 +13,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
-from mercer import Gaussian, Laplacian, Matern, NoClosedFormError, Nystroem, ParameterError, Polynomial, RandomFourier
+from mercer import (
+    Gaussian,
+    Laplacian,
+    Matern,
+    NoClosedFormError,
+    Nystroem,
+    ParameterError,
+    Polynomial,
+    RandomFourier,
+)
 from mercer.engines import memory
 from mercer.maps import default_map, maps_for
 from mercer.maps.base import as_generator, for_kernel
@@ -129,14 +138,18 @@ def test_gram_is_the_product_of_features(feature_map):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_components", [0, -1, 2.0, True, "10", None])
 def test_wrong_widths_are_refused(kind, n_components):
-    with pytest.raises(ParameterError, match=rf"{kind.__name__}: n_components must be an integer >= 1, got {n_components!r}"):
+    with pytest.raises(
+        ParameterError, match=rf"{kind.__name__}: n_components must be an integer >= 1, got {n_components!r}"
+    ):
         kind(Gaussian(), n_components).fit(rows(0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["rbf", Gaussian, 1.0])
 def test_what_is_no_kernel_is_refused(kind, kernel):
-    with pytest.raises(ParameterError, match=rf"{kind.__name__}: kernel must be a mercer kernel such as Gaussian\(\), got"):
+    with pytest.raises(
+        ParameterError, match=rf"{kind.__name__}: kernel must be a mercer kernel such as Gaussian\(\), got"
+    ):
         kind(kernel).fit(rows(0))
 
 
@@ -166,7 +179,7 @@ def test_wrong_rows_are_refused_by_fit_and_by_transform(kind, X, text):
 def test_rows_of_another_width_are_refused(kind):
     m = kind(Gaussian(), 4).fit(rows(0))
     for call in (m.transform, m.gram):
-        with pytest.raises(ValueError, match="X has 4 features, but .* is expecting 3 features"):
+        with pytest.raises(ValueError, match=r"X has 4 features, but .* is expecting 3 features"):
             call(rows(0, d=4))
 
 
@@ -179,7 +192,9 @@ def test_transform_and_variance_need_a_fit(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_median_of_one_row_is_refused(kind):
-    with pytest.raises(ValueError, match="needs at least two different rows to take a median distance, got n_samples=1"):
+    with pytest.raises(
+        ValueError, match="needs at least two different rows to take a median distance, got n_samples=1"
+    ):
         kind(Laplacian("median"), 1).fit(rows(0, n=1))
     with pytest.raises(ValueError, match="got n_samples=5 equal rows"):
         kind(n_components=1).fit(np.ones((5, 2)))
@@ -200,13 +215,29 @@ def test_the_median_is_resolved_on_a_sample_that_the_seed_decides(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_seed_is_taken(kind):
     X = rows(0)
-    for make in (lambda: 5, lambda: np.random.default_rng(5), lambda: np.random.RandomState(5), lambda: np.int64(5)):
+    for make in (
+        lambda: 5,
+        lambda: np.random.default_rng(5),
+        lambda: np.random.RandomState(5),
+        lambda: np.int64(5),
+    ):
         one, two = (kind(Gaussian(), 4, random_state=make()).fit_transform(X) for _ in range(2))
         np.testing.assert_array_equal(one, two)
     for wrong in (-1, "seed", 1.5):
-        with pytest.raises(ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator, got"):
+        with pytest.raises(
+            ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator, got"
+        ):
             kind(Gaussian(), 4, random_state=wrong).fit(X)
     assert isinstance(as_generator(None), np.random.Generator)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_weight_zero_are_not_looked_at(kind):
+    X, weight = rows(0), np.repeat([1.0, 0.0], 20)
+    kept = kind(Gaussian("median"), 4, random_state=0).fit_sample(X[:20])
+    weighted = kind(Gaussian("median"), 4, random_state=0).fit_sample(X, weight)
+    assert weighted.kernel_ == kept.kernel_
+    np.testing.assert_array_equal(weighted.transform(X), kept.transform(X))
 
 
 def test_no_threads_are_refused():

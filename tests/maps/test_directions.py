@@ -8,7 +8,14 @@ from scipy import special
 from scipy.stats import qmc
 
 from mercer import ParameterError
-from mercer.maps.directions import DENSE_DIRECTIONS, DIRECTIONS, SOBOL_BITS, haar, hadamard_signs, sobol_normals
+from mercer.maps.directions import (
+    DENSE_DIRECTIONS,
+    DIRECTIONS,
+    SOBOL_BITS,
+    haar,
+    hadamard_signs,
+    sobol_normals,
+)
 
 from . import instances
 

@@ -22,7 +22,7 @@ from mercer import (
     UnsupportedKernelError,
 )
 
-from .instances import DESIGNS, DIRECTIONS, FORMS, name_of
+from .instances import DENSE, DESIGNS, DIRECTIONS, FORMS, KERNEL, name_of
 
 
 def rows(seed, n=12, d=3):
@@ -33,7 +33,7 @@ def weights_of(feature_map):
     return feature_map.features_.projection.weights
 
 
-@given(n=st.integers(1, 30), seed=st.integers(0, 2**32), directions=st.sampled_from(DIRECTIONS[:-1]))
+@given(n=st.integers(1, 30), seed=st.integers(0, 2**32), directions=st.sampled_from(DENSE))
 def test_features_are_the_cosines_and_sines_of_their_frequencies(n, seed, directions):
     X, mass = rows(seed), 2.5
     for form in FORMS:
@@ -51,7 +51,7 @@ def test_features_are_the_cosines_and_sines_of_their_frequencies(n, seed, direct
         np.testing.assert_allclose(m.transform(X), expected, rtol=0, atol=tolerance)
 
 
-@given(seed=st.integers(0, 2**32), m=st.integers(1, 12), directions=st.sampled_from(DIRECTIONS[:-1]))
+@given(seed=st.integers(0, 2**32), m=st.integers(1, 12), directions=st.sampled_from(DENSE))
 def test_forms_share_the_frequencies(seed, m, directions):
     kernel, X = Gaussian() + 2 * Cauchy(), rows(seed)
     pairs = RandomFourier(kernel, 2 * m, directions=directions, random_state=seed).fit(X)
@@ -129,21 +129,30 @@ def test_kernels_without_a_spectrum_are_refused(kernel, got):
 
 @pytest.mark.parametrize(
     "kernel",
-    [Laplacian(), Cauchy() + Gaussian(), Gaussian() * Matern(), Gaussian() + Transformed(Gaussian(), columns=(0,))],
+    [
+        Laplacian(),
+        Cauchy() + Gaussian(),
+        Gaussian() * Matern(),
+        Gaussian() + Transformed(Gaussian(), columns=(0,)),
+    ],
     ids=repr,
 )
-def test_hadamard_directions_refuse_what_is_not_isotropic(kernel):
-    with pytest.raises(UnsupportedKernelError, match="directions='hadamard' cannot approximate") as error:
-        RandomFourier(kernel, 4, directions="hadamard").fit(rows(0))
+@pytest.mark.parametrize("directions", ["butterfly", "hadamard"])
+def test_structured_directions_refuse_what_is_not_isotropic(directions, kernel):
+    with pytest.raises(UnsupportedKernelError, match=f"directions='{directions}' cannot approximate") as error:
+        RandomFourier(kernel, 4, directions=directions).fit(rows(0))
     assert "needs: a sum of isotropic kernels of the same inputs" in str(error.value)
-    assert "try:   directions='orthogonal'" in str(error.value)
+    assert "try:   directions='big_block'" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("form", "form must be one of 'pairs', 'phase', 'complex', got 'cosine'"),
-        ("directions", "directions must be one of 'iid', 'orthogonal', 'big_block', 'sobol', 'hadamard', got 'cosine'"),
+        (
+            "directions",
+            "directions must be one of 'auto', 'iid', 'orthogonal', 'big_block', 'sobol', 'butterfly', 'hadamard', got",
+        ),
         ("radii", "radii must be one of 'plain', 'stratified', got 'cosine'"),
     ],
 )
@@ -163,20 +172,21 @@ def test_the_reason_of_a_bias_is_given():
     assert "uniform on the sphere only in the limit" in RandomFourier(Gaussian(), directions="hadamard").unbiased
 
 
-# m Var at |delta| = .5, 1, 2, 3 for d = 16 and m = 256 frequencies, to the printed digits (MATHS C.2).
+# m Var at |delta| = .5, 1, 2, 3 for d = 16 and m = 256 frequencies (MATHS C.2). The first row is exact to its
+# digits; the others were measured on draws, to about one per cent.
 @pytest.mark.parametrize(
-    ("directions", "table", "digits"),
+    ("directions", "table", "relative"),
     [
-        ("iid", [0.0245, 0.200, 0.482, 0.500], 5e-4),
-        ("orthogonal", [0.0037, 0.0312, 0.320, 0.501], 8e-4),
-        ("big_block", [0.00036], 5e-6),
+        ("iid", [0.0245, 0.200, 0.482, 0.500], 2e-3),
+        ("orthogonal", [0.0037, 0.0312, 0.320, 0.501], 0.015),
+        ("big_block", [0.00036], 0.015),
     ],
 )
-def test_variances_of_the_published_table(directions, table, digits):
+def test_variances_of_the_table_in_the_notes(directions, table, relative):
     lags = np.zeros((len(table), 16))
     lags[:, 0] = [0.5, 1.0, 2.0, 3.0][: len(table)]
     m = RandomFourier(Gaussian(), 512, directions=directions, random_state=0).fit(lags)
-    np.testing.assert_allclose(256 * m.variance(lags, np.zeros((1, 16)))[:, 0], table, atol=digits)
+    np.testing.assert_allclose(256 * m.variance(lags, np.zeros((1, 16)))[:, 0], table, rtol=relative)
 
 
 def test_variance_of_iid_gaussian_pairs_is_the_textbook_formula():
@@ -203,12 +213,12 @@ def test_variance_is_zero_on_an_exact_diagonal_only(form, directions):
 
 def test_variance_takes_the_rows_that_a_kernel_takes():
     X, Y = rows(0), rows(1, n=4)
-    m = RandomFourier(Gaussian(), 8).fit(X)
+    m = RandomFourier(Gaussian(), 8, random_state=0).fit(X)
     expected = m.variance(X, Y)
     np.testing.assert_allclose(m.variance(X.tolist(), Y), expected, rtol=1e-12)
     np.testing.assert_allclose(m.variance(X.astype(np.float32), Y.astype(np.float32)), expected, atol=1e-6)
     assert m.variance(X).shape == (12, 12)
-    with pytest.raises(ValueError, match="X has 4 features, but RandomFourier is expecting 3|expects rows of width 3"):
+    with pytest.raises(ValueError, match=r"X has 4 features, but RandomFourier is expecting 3|expects rows of width 3"):
         m.variance(rows(0, d=4))
 
 
@@ -220,6 +230,7 @@ def test_variance_takes_the_rows_that_a_kernel_takes():
         (Gaussian() * Gaussian(2.0), {"directions": "big_block"}),
         (Gaussian(), {"directions": "sobol"}),
         (Gaussian(), {"directions": "hadamard"}),
+        (Gaussian(), {"directions": "butterfly"}),
         (Gaussian(), {"directions": "iid", "radii": "stratified"}),
     ],
 )
@@ -229,7 +240,9 @@ def test_no_closed_form_is_said_with_what_there_is(kernel, choices):
         m.variance(rows(0))
     assert repr(kernel) in str(error.value)
     assert f"directions={m.directions!r} and radii={m.radii!r}" in str(error.value)
-    assert "needs: radii='plain' with directions='iid', or 'orthogonal' or 'big_block' for one Gaussian" in str(error.value)
+    assert "needs: radii='plain' with directions='iid', or 'orthogonal' or 'big_block' for one Gaussian" in str(
+        error.value
+    )
     assert "try:   mercer.audit(feature_map, X)" in str(error.value)
 
 
@@ -247,3 +260,33 @@ def test_matern_of_infinite_smoothness_and_scaled_inputs_count_as_gaussian():
         np.testing.assert_allclose(variance, plain, atol=1e-14)
     with pytest.raises(NoClosedFormError):
         RandomFourier(same[3], 9, random_state=0).fit(X).variance(X)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "d", "chosen"),
+    [
+        (Gaussian(), 63, "big_block"),
+        (Gaussian(), 64, "butterfly"),
+        (1 + Gaussian() + 2 * Matern(), 100, "butterfly"),
+        (Laplacian(), 100, "big_block"),
+        (Gaussian() * Matern(), 100, "big_block"),
+    ],
+)
+def test_automatic_directions_tell_what_they_are(kernel, d, chosen):
+    m = RandomFourier(kernel, 32, random_state=0).fit(np.zeros((1, d)))
+    assert m.directions_ == chosen
+    explicit = RandomFourier(kernel, 32, directions=chosen, random_state=0).fit(np.zeros((1, d)))
+    X = np.random.default_rng(0).normal(size=(5, d))
+    assert np.array_equal(m.transform(X), explicit.transform(X))
+
+
+def test_out_is_filled_and_checked():
+    m = RandomFourier(KERNEL, 6, random_state=0).fit(rows(0))
+    X = rows(1)
+    buffer = np.full((len(X), 8), 7.0)
+    assert m.transform(X, out=buffer[:, :6]).base is buffer
+    np.testing.assert_array_equal(buffer[:, :6], m.transform(X))
+    assert (buffer[:, 6:] == 7).all()
+    for bad in (np.empty((len(X), 5)), np.empty((len(X), 6), np.float32), np.empty((6, len(X))).T):
+        with pytest.raises(ParameterError, match=r"RandomFourier: out must be of shape \(\d+, 6\) and dtype float64"):
+            m.transform(X, out=bad)

@@ -70,7 +70,7 @@ def test_columns_left_out_do_not_matter_to_hadamard_features():
 @pytest.mark.parametrize("directions", ["orthogonal", "hadamard"])
 def test_the_gain_bounds_every_angle(directions):
     m = RandomFourier(Matern(0.5), 40, directions=directions, random_state=0).fit(rows(0, d=5))
-    projection = m.features_.projection
+    projection = m.features_.astype(np.float64).projection
     X = np.sign(rows(1, n=500, d=5))
     largest = np.abs(projection(X)).max()
     assert projection.gain / 8 <= largest <= projection.gain * (1 + 1e-12)

@@ -38,4 +38,6 @@ def test_plain_numbers_do_not_fill_every_cell():
 def test_quantiles_are_those_of_the_chi_law(degrees):
     uniforms = np.array([1e-300, 1e-9, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
     np.testing.assert_allclose(chi_quantile(uniforms, degrees), stats.chi(degrees).ppf(uniforms), rtol=1e-8)
-    np.testing.assert_allclose(stats.chi(degrees).cdf(chi_quantile(uniforms, degrees)), uniforms, rtol=1e-8, atol=1e-200)
+    np.testing.assert_allclose(
+        stats.chi(degrees).cdf(chi_quantile(uniforms, degrees)), uniforms, rtol=1e-8, atol=1e-200
+    )

@@ -81,7 +81,10 @@ class Kernel(ABC):
                 if Y is None and columns.start < rows.start:
                     out[rows, columns] = out[columns, rows].T
                 else:
-                    out[rows, columns] = self._values(left, dense64(other[columns]))
+                    store(self, self._values(left, dense64(other[columns])), out[rows, columns])
+                if Y is None and columns.start == rows.start:
+                    upper = np.triu(out[rows, columns], 1)  # matrix products may round the two halves differently
+                    out[rows, columns] = upper + upper.T
         if Y is None:
             np.fill_diagonal(out, self.diag(X))
         return out
@@ -92,7 +95,7 @@ class Kernel(ABC):
         X = as_rows(self, X)
         out = np.empty(X.shape[0], X.dtype)
         for rows in tiles(X.shape[0]):
-            out[rows] = self._diagonal(dense64(X[rows]))
+            store(self, self._diagonal(dense64(X[rows])), out[rows])
         return out
 
     # ---- structure ----------------------------------------------------------------------------
@@ -225,6 +228,9 @@ def as_rows(owner: object, X: Rows) -> Rows:
     if X.ndim != 2:
         msg = f"{owner!r}: rows must form a 2-d array (n, d), got shape {X.shape}. Try X.reshape(-1, 1) or X[None]."
         raise DataError(msg)
+    if values.dtype.kind not in "fiubO":
+        msg = f"{owner!r}: rows must be numbers, got dtype {values.dtype}."
+        raise DataError(msg)
     if values.dtype not in (np.float32, np.float64):
         try:
             X = X.astype(np.float64)
@@ -236,6 +242,16 @@ def as_rows(owner: object, X: Rows) -> Rows:
         msg = f"{owner!r}: rows must be finite, got NaN or infinity. Drop or impute them first."
         raise DataError(msg)
     return X
+
+
+def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:
+    """Write float64 values into an array of maybe less range, or say that they do not fit."""
+    with np.errstate(over="ignore"):
+        out[...] = values
+    if out.dtype != values.dtype and not np.isfinite(out).all():
+        largest = np.abs(values).max()
+        msg = f"{kernel!r}: values up to {largest:.3g} overflow {out.dtype}. Pass float64, or scale the rows."
+        raise DataError(msg)
 
 
 def dense64(rows: Rows) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -195,7 +195,7 @@ class Transformed(Kernel):
             if value is not None:
                 object.__setattr__(self, name, tuple(np.asarray(value).ravel().tolist()))
         if self.columns is not None and not (
-            all(isinstance(c, Integral) and c >= 0 for c in self.columns)
+            all(isinstance(c, Integral) and not isinstance(c, bool) and c >= 0 for c in self.columns)
             and len(set(self.columns)) == len(self.columns) > 0
         ):
             msg = f"Transformed: columns must be different integers >= 0, at least one, got {self.columns}."
@@ -255,7 +255,7 @@ def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:
 def check_weight(kernel: Kernel, name: str) -> None:
     """Raise unless the named parameter is a finite number of at least zero."""
     value = getattr(kernel, name)
-    if not (np.isfinite(value) and value >= 0):
+    if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
         msg = (
             f"{type(kernel).__name__}: {name} must be a finite number >= 0, else the kernel is not positive definite; "
             f"got {value!r}."

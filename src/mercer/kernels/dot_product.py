@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import special
@@ -77,7 +77,7 @@ class Polynomial(DotProductKernel):
         if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 1:
             msg = f"Polynomial: degree must be an integer >= 1, got {self.degree!r}."
             raise ParameterError(msg)
-        if not (np.isfinite(self.coef0) and self.coef0 >= 0):
+        if not (isinstance(self.coef0, Real) and np.isfinite(self.coef0) and self.coef0 >= 0):
             msg = (
                 f"Polynomial: coef0 must be >= 0 (below zero the kernel is not positive definite), got {self.coef0!r}."
             )

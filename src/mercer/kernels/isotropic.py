@@ -53,7 +53,9 @@ class IsotropicKernel(ShiftInvariantKernel):
         return self.scales(uniforms)[:, None] * normals
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        return self.profile(distances(X, Y) / self.lengthscale)
+        # Every profile is zero at 1e150; infinity could give NaN.
+        with np.errstate(over="ignore"):
+            return self.profile(np.minimum(distances(X, Y) / self.lengthscale, 1e150))
 
 
 @dataclass(frozen=True)
@@ -196,15 +198,23 @@ def distances(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     unit = largest if largest > 1e100 else 1.0  # squares of such values would overflow
     # Distances do not change under a shift; norms shrink, and with them the rounding below.
     centre = Y.mean(axis=0) / unit if len(Y) else np.zeros(Y.shape[1])
+    originals = X, Y
     X, Y = X / unit - centre, Y / unit - centre
     norms = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Y, Y)
     squared = norms - 2 * (X @ Y.T)
     rows, columns = np.nonzero(squared <= CANCELLATION * norms)
+    with np.errstate(over="ignore"):
+        out = np.sqrt(np.maximum(squared, 0.0)) * unit
     step = max(1, 2**21 // max(1, X.shape[1]))  # differences of one step: at most 16 MiB
     for start in range(0, len(rows), step):
         i, j = rows[start : start + step], columns[start : start + step]
-        squared[i, j] = np.square(X[i] - Y[j]).sum(axis=1)
-    return np.minimum(np.sqrt(squared) * unit, 1e150)  # every profile is zero by then; infinity could give NaN
+        # From the rows as they came: next to a far outlier, shifted and scaled rows have lost their digits.
+        differences = originals[0][i] / 2 - originals[1][j] / 2  # halves cannot overflow
+        size = np.abs(differences).max(axis=1, initial=0.0)[:, None] if unit > 1 else np.ones((1, 1))
+        size = np.where(size > 0, size, 1.0)
+        with np.errstate(over="ignore"):
+            out[i, j] = 2 * (size[:, 0] * np.sqrt(np.square(differences / size).sum(axis=1)))
+    return out
 
 
 def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
@@ -218,7 +228,7 @@ def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
         first = np.square(x) / (4 * (nu - 1))
         near_zero += first * (np.square(x) / (8 * (nu - 2)) - 1)
     # Rounding may put a value next to one above it, which no correlation is.
-    return np.where(np.isfinite(bessel) & (x > 0), np.exp(np.minimum(log_value, 0)), near_zero)
+    return np.where(np.isfinite(bessel) & (x > 0), np.exp(np.minimum(log_value, 0)), np.where(x < 1, near_zero, 0.0))
 
 
 def matern_large_nu(r: np.ndarray, nu: float) -> np.ndarray:

@@ -108,10 +108,11 @@ class ShiftInvariantKernel(Kernel):
     lengthscale: float | Literal["median"]
 
     def __post_init__(self) -> None:
-        if self.lengthscale != "median":
-            if isinstance(self.lengthscale, str):
+        if isinstance(self.lengthscale, str):
+            if self.lengthscale != "median":
                 msg = f"{type(self).__name__}: lengthscale must be a number > 0 or 'median', got {self.lengthscale!r}."
                 raise ParameterError(msg)
+        else:
             check_positive(self, "lengthscale")
 
     @abstractmethod

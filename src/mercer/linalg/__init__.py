@@ -4,7 +4,10 @@ Every function fills an array that the caller provides, works row by row so that
 depends on the other rows, keeps float32, and runs on one thread with the interpreter lock released.
 """
 
+from mercer.linalg.butterfly import ButterflyPlan, butterfly_plan
 from mercer.linalg.dispatch import (
+    butterfly,
+    butterfly_pairs,
     cosines,
     instruction_set,
     sign_hadamard,
@@ -13,6 +16,10 @@ from mercer.linalg.dispatch import (
 )
 
 __all__ = [
+    "ButterflyPlan",
+    "butterfly",
+    "butterfly_pairs",
+    "butterfly_plan",
     "cosines",
     "instruction_set",
     "sign_hadamard",

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mercer.linalg.twins import FloatArray
 
 class _KernelSet(Protocol):
@@ -10,6 +13,26 @@ class _KernelSet(Protocol):
     def sign_hadamard(self, X: FloatArray, signs: FloatArray, out: FloatArray) -> None: ...
     def sign_hadamard_pairs(
         self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
+    ) -> None: ...
+    def butterfly(
+        self,
+        X: FloatArray,
+        signs: FloatArray,
+        order: NDArray[np.int64],
+        multipliers: FloatArray,
+        factors: FloatArray,
+        out: FloatArray,
+    ) -> None: ...
+    def butterfly_pairs(
+        self,
+        X: FloatArray,
+        signs: FloatArray,
+        order: NDArray[np.int64],
+        multipliers: FloatArray,
+        factors: FloatArray,
+        radii: FloatArray,
+        scale: float,
+        out: FloatArray,
     ) -> None: ...
 
 baseline: _KernelSet

@@ -3,14 +3,20 @@
 Each raises with one line that names the function, the argument, the constraint and the value.
 """
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.linalg.butterfly import ButterflyPlan
 from mercer.linalg.twins import FloatArray
 
 __all__ = [
     "check_array",
+    "check_mixing_signs",
     "check_out",
     "check_pair_width",
+    "check_plan",
     "check_projection",
     "check_separate",
     "check_signs",
@@ -19,10 +25,8 @@ __all__ = [
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def check_array(
-    function: str, name: str, array: FloatArray, ndim: int, dtype: np.dtype[np.floating] | None = None
-) -> None:
-    """Require an `ndim`-dimensional float array with unit stride along its last axis.
+def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype: np.dtype[Any] | None = None) -> None:
+    """Require an `ndim`-dimensional array with unit stride along its last axis.
 
     Its dtype must be `dtype`, or float32 or float64 if that is None.
     """
@@ -33,7 +37,8 @@ def check_array(
         msg = f"{function}: {name} must be float32 or float64, got {array.dtype}"
         raise TypeError(msg)
     if dtype is not None and array.dtype != dtype:
-        msg = f"{function}: {name} must be {dtype} as the data, got {array.dtype}"
+        like = " as the data" if dtype in _DTYPES else ""
+        msg = f"{function}: {name} must be {dtype}{like}, got {array.dtype}"
         raise TypeError(msg)
     if array.ndim != ndim:
         msg = f"{function}: {name} must have {ndim} dimension{'s' * (ndim > 1)}, got {array.ndim}"
@@ -71,7 +76,7 @@ def check_pair_width(function: str, m: int, out: FloatArray) -> None:
         raise ValueError(msg)
 
 
-def check_separate(function: str, name: str, array: FloatArray, out: FloatArray) -> None:
+def check_separate(function: str, name: str, array: NDArray[Any], out: FloatArray) -> None:
     """Require that writing to `out` leaves `array` as it is."""
     if np.shares_memory(array, out):
         msg = f"{function}: out must not share memory with {name}, got overlapping arrays"
@@ -85,17 +90,52 @@ def check_signs(function: str, signs: FloatArray, X: FloatArray) -> None:
     if blocks < 1 or repeats < 1:
         msg = f"{function}: signs must have at least one block and one repeat, got shape {signs.shape}"
         raise ValueError(msg)
+    _check_width(function, "signs", width, X)
+
+
+def check_plan(function: str, plan: ButterflyPlan, X: FloatArray) -> None:
+    """Require butterflies in the dtype of `X` that are as wide as `X` or wider."""
+    if not isinstance(plan, ButterflyPlan):
+        msg = f"{function}: plan must be a ButterflyPlan, got {type(plan).__name__}"
+        raise TypeError(msg)
+    check_array(function, "plan.order", plan.order, 2, np.dtype(np.int64))
+    check_array(function, "plan.multipliers", plan.multipliers, 3, X.dtype)
+    check_array(function, "plan.factors", plan.factors, 2, X.dtype)
+    blocks, width = plan.shape
+    if blocks < 1:
+        msg = f"{function}: plan must have at least one block, got none"
+        raise ValueError(msg)
+    _check_width(function, "plan", width, X)
+    shapes = plan.multipliers.shape, plan.factors.shape
+    expected = (blocks, width.bit_length() - 1, width), (blocks, width)
+    if shapes != expected:
+        msg = f"{function}: plan must have multipliers and factors of shapes {expected}, got {shapes}"
+        raise ValueError(msg)
+    if plan.order.min() < 0 or plan.order.max() >= width:
+        msg = f"{function}: plan.order must lie in [0, {width}), got {plan.order.min()} to {plan.order.max()}"
+        raise ValueError(msg)
+
+
+def check_mixing_signs(function: str, signs: FloatArray, plan: ButterflyPlan, X: FloatArray) -> None:
+    """Require two rows of signs as wide as the butterflies."""
+    check_array(function, "signs", signs, 2, X.dtype)
+    expected = (2, plan.shape[1])
+    if signs.shape != expected:
+        msg = f"{function}: signs must have shape {expected}, got {signs.shape}"
+        raise ValueError(msg)
+
+
+def _check_width(function: str, what: str, width: int, X: FloatArray) -> None:
     if width < 1 or width & (width - 1):
-        msg = f"{function}: the width of signs must be a power of two, got {width}"
+        msg = f"{function}: the width of {what} must be a power of two, got {width}"
         raise ValueError(msg)
     if width < X.shape[1]:
-        msg = f"{function}: the width of signs must be >= the columns of X = {X.shape[1]}, got {width}"
+        msg = f"{function}: the width of {what} must be >= the columns of X = {X.shape[1]}, got {width}"
         raise ValueError(msg)
 
 
-def check_projection(function: str, what: str, m: int, signs: FloatArray) -> None:
-    """Require that `m` projections need every block of signs and no more."""
-    blocks, _, width = signs.shape
+def check_projection(function: str, what: str, m: int, blocks: int, width: int) -> None:
+    """Require that `m` projections need every block and no more."""
     least, most = (blocks - 1) * width + 1, blocks * width
     if not least <= m <= most:
         msg = f"{function}: {what} must number {least} to {most} for {blocks} blocks of {width}, got {m}"

@@ -6,12 +6,24 @@ has, or the NumPy twins when the extension is not installed.
 
 import threading
 import warnings
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mercer.linalg import checks, twins
+from mercer.linalg.butterfly import ButterflyPlan
 from mercer.linalg.twins import FloatArray
 
-__all__ = ["cosines", "instruction_set", "sign_hadamard", "sign_hadamard_pairs", "sincos_pairs"]
+__all__ = [
+    "butterfly",
+    "butterfly_pairs",
+    "cosines",
+    "instruction_set",
+    "sign_hadamard",
+    "sign_hadamard_pairs",
+    "sincos_pairs",
+]
 
 
 class _Kernels(Protocol):
@@ -25,6 +37,28 @@ class _Kernels(Protocol):
 
     def sign_hadamard_pairs(
         self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
+    ) -> None: ...
+
+    def butterfly(
+        self,
+        X: FloatArray,
+        signs: FloatArray,
+        order: NDArray[np.int64],
+        multipliers: FloatArray,
+        factors: FloatArray,
+        out: FloatArray,
+    ) -> None: ...
+
+    def butterfly_pairs(
+        self,
+        X: FloatArray,
+        signs: FloatArray,
+        order: NDArray[np.int64],
+        multipliers: FloatArray,
+        factors: FloatArray,
+        radii: FloatArray,
+        scale: float,
+        out: FloatArray,
     ) -> None: ...
 
 
@@ -180,7 +214,8 @@ def sign_hadamard(X: FloatArray, signs: FloatArray, out: FloatArray) -> FloatArr
     checks.check_array(name, "X", X, 2)
     checks.check_signs(name, signs, X)
     checks.check_out(name, out, X)
-    checks.check_projection(name, "the columns of out", out.shape[1], signs)
+    blocks, _, width = signs.shape
+    checks.check_projection(name, "the columns of out", out.shape[1], blocks, width)
     for what, array in (("X", X), ("signs", signs)):
         checks.check_separate(name, what, array, out)
     _kernels().sign_hadamard(X, signs, out)
@@ -225,9 +260,111 @@ def sign_hadamard_pairs(
     checks.check_signs(name, signs, X)
     checks.check_array(name, "radii", radii, 1, X.dtype)
     checks.check_out(name, out, X)
-    checks.check_projection(name, "radii", len(radii), signs)
+    blocks, _, width = signs.shape
+    checks.check_projection(name, "radii", len(radii), blocks, width)
     checks.check_pair_width(name, len(radii), out)
     for what, array in (("X", X), ("signs", signs), ("radii", radii)):
         checks.check_separate(name, what, array, out)
     _kernels().sign_hadamard_pairs(X, signs, radii, float(scale), out)
     return out
+
+
+def butterfly(X: FloatArray, signs: FloatArray, plan: ButterflyPlan, out: FloatArray) -> FloatArray:
+    r"""Project rows by random signs, one Hadamard matrix and transposed butterfly matrices.
+
+    Block :math:`b` of the output is :math:`B_b^\top D_2 H D_1 x / \sqrt P`, for the row :math:`x` padded with
+    zeros to length :math:`P`, :math:`H` the Hadamard matrix in Sylvester's order, :math:`D_i` the diagonal of
+    ``signs[i - 1]`` and :math:`B_b` the butterfly matrices of `plan`: an orthogonal map. Signs and :math:`H`
+    are applied once for all blocks.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    signs : ndarray of shape (2, P), P a power of two >= d
+        Entries +1 or -1, in the dtype of `X`.
+    plan : ButterflyPlan
+        Butterfly matrices of size P, in the dtype of `X`: see `butterfly_plan`.
+    out : ndarray of shape (n, m), (blocks - 1) * P < m <= blocks * P
+        Filled with the blocks side by side, the last one cut off at `m`. Has the dtype of `X` and
+        shares no memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg import butterfly_plan
+    >>> plan = butterfly_plan([np.array([[0.8]])], [np.array([[0.6]])])
+    >>> X, signs = np.array([[1.0, 1.0]]), np.ones((2, 2))
+    >>> np.square(butterfly(X, signs, plan, np.empty((1, 2)))).round(12)
+    array([[1.28, 0.72]])
+    """
+    name = "butterfly"
+    checks.check_array(name, "X", X, 2)
+    checks.check_plan(name, plan, X)
+    checks.check_mixing_signs(name, signs, plan, X)
+    checks.check_out(name, out, X)
+    checks.check_projection(name, "the columns of out", out.shape[1], *plan.shape)
+    for what, array in (("X", X), ("signs", signs), *_arrays(plan)):
+        checks.check_separate(name, what, array, out)
+    _kernels().butterfly(X, signs, plan.order, plan.multipliers, plan.factors, out)
+    return out
+
+
+def butterfly_pairs(
+    X: FloatArray, signs: FloatArray, plan: ButterflyPlan, radii: FloatArray, scale: float, out: FloatArray
+) -> FloatArray:
+    """Write the pairs of `sincos_pairs` at angles ``radii * butterfly(X)``.
+
+    The angles are never in memory as a whole: the cost is near that of writing the output.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    signs : ndarray of shape (2, P), P a power of two >= d
+        Entries +1 or -1, in the dtype of `X`.
+    plan : ButterflyPlan
+        Butterfly matrices of size P, in the dtype of `X`: see `butterfly_plan`.
+    radii : ndarray of shape (m,), (blocks - 1) * P < m <= blocks * P
+        Factor of each projection, in the dtype of `X`.
+    scale : float
+        Factor of every cosine and sine.
+    out : ndarray of shape (n, D), m <= D <= 2m
+        Filled with `m` columns of cosines and ``D - m`` of sines. Has the dtype of `X` and shares no
+        memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg import butterfly_plan
+    >>> plan = butterfly_plan([np.array([[1.0]])], [np.array([[0.0]])])
+    >>> X, signs, radii = np.array([[2.0, 0.0]]), np.ones((2, 2)), np.array([0.5, 1.0]) * np.pi / 2**0.5
+    >>> butterfly_pairs(X, signs, plan, radii, 1.0, np.empty((1, 3))).round(12)
+    array([[ 0., -1.,  1.]])
+    """
+    name = "butterfly_pairs"
+    checks.check_array(name, "X", X, 2)
+    checks.check_plan(name, plan, X)
+    checks.check_mixing_signs(name, signs, plan, X)
+    checks.check_array(name, "radii", radii, 1, X.dtype)
+    checks.check_out(name, out, X)
+    checks.check_projection(name, "radii", len(radii), *plan.shape)
+    checks.check_pair_width(name, len(radii), out)
+    for what, array in (("X", X), ("signs", signs), ("radii", radii), *_arrays(plan)):
+        checks.check_separate(name, what, array, out)
+    _kernels().butterfly_pairs(X, signs, plan.order, plan.multipliers, plan.factors, radii, float(scale), out)
+    return out
+
+
+def _arrays(plan: ButterflyPlan) -> list[tuple[str, NDArray[Any]]]:
+    return [("plan.order", plan.order), ("plan.multipliers", plan.multipliers), ("plan.factors", plan.factors)]

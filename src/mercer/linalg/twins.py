@@ -6,7 +6,15 @@ Arguments are as in `mercer.linalg.dispatch`, which also checks them.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "cosines", "sign_hadamard", "sign_hadamard_pairs", "sincos_pairs"]
+__all__ = [
+    "FloatArray",
+    "butterfly",
+    "butterfly_pairs",
+    "cosines",
+    "sign_hadamard",
+    "sign_hadamard_pairs",
+    "sincos_pairs",
+]
 
 FloatArray = NDArray[np.floating]
 
@@ -45,6 +53,46 @@ def sign_hadamard_pairs(X: FloatArray, signs: FloatArray, radii: FloatArray, sca
     """Fill `out` with the pairs of `sincos_pairs` at angles `radii * sign_hadamard(X)`."""
     angles = np.empty((len(X), len(radii)), X.dtype)
     sign_hadamard(X, signs, angles)
+    angles *= radii
+    sincos_pairs(angles, scale, out)
+
+
+def butterfly(
+    X: FloatArray,
+    signs: FloatArray,
+    order: NDArray[np.int64],
+    multipliers: FloatArray,
+    factors: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Fill `out`, block by block, with the rows of `X` after signs, a Hadamard transform, signs and rotations."""
+    n, width = len(X), signs.shape[1]
+    mixed = np.empty((n, width), X.dtype)
+    sign_hadamard(X, signs[None, :1], mixed)
+    mixed *= signs[1]
+    for b, block_order in enumerate(order):
+        V = mixed[:, block_order]
+        with np.errstate(invalid="ignore"):
+            for level, row in enumerate(multipliers[b]):
+                pairs = V.reshape(n, width >> (level + 1), 2, 1 << level)
+                V = V + row * pairs[:, :, ::-1].reshape(n, width)
+        columns = out[:, b * width : (b + 1) * width]
+        np.multiply(V[:, : columns.shape[1]], factors[b, : columns.shape[1]], out=columns)
+
+
+def butterfly_pairs(
+    X: FloatArray,
+    signs: FloatArray,
+    order: NDArray[np.int64],
+    multipliers: FloatArray,
+    factors: FloatArray,
+    radii: FloatArray,
+    scale: float,
+    out: FloatArray,
+) -> None:
+    """Fill `out` with the pairs of `sincos_pairs` at angles `radii * butterfly(X)`."""
+    angles = np.empty((len(X), len(radii)), X.dtype)
+    butterfly(X, signs, order, multipliers, factors, angles)
     angles *= radii
     sincos_pairs(angles, scale, out)
 

@@ -16,12 +16,23 @@ from scipy.stats import qmc
 
 from mercer.errors import ParameterError
 
-__all__ = ["DENSE_DIRECTIONS", "DIRECTIONS", "Directions", "haar", "hadamard_signs", "sobol_normals"]
+__all__ = [
+    "DENSE_DIRECTIONS",
+    "DIRECTIONS",
+    "STRUCTURED_DIRECTIONS",
+    "Directions",
+    "butterfly_rotations",
+    "haar",
+    "hadamard_signs",
+    "sobol_normals",
+]
 
 Array = np.ndarray
 
 # Products of signs and a Hadamard matrix: three make the directions of one block nearly uniform.
 HADAMARD_FACTORS = 3
+# Narrower butterflies cost as much, so rows of fewer columns are padded to this, which lowers the variance.
+BUTTERFLY_WIDTH = 64
 SOBOL_BITS = 52
 SOBOL_MAX_DIMENSION = 21201
 
@@ -62,8 +73,10 @@ DENSE_DIRECTIONS: dict[str, Callable[[int, int, np.random.Generator], Directions
     "orthogonal": orthogonal,
     "big_block": big_block,
 }
-#: Every name that a map takes: the dense ones, Sobol points, and sign-Hadamard products.
-DIRECTIONS = (*DENSE_DIRECTIONS, "sobol", "hadamard")
+#: Products of sparse factors, applied without ever forming the matrix.
+STRUCTURED_DIRECTIONS = ("butterfly", "hadamard")
+#: Every name that a map takes.
+DIRECTIONS = (*DENSE_DIRECTIONS, "sobol", *STRUCTURED_DIRECTIONS)
 
 
 def haar(n: int, d: int, rng: np.random.Generator) -> Array:
@@ -92,3 +105,33 @@ def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> Array:
     ambient = 1 << (d - 1).bit_length()
     blocks = -(-m // ambient)
     return rng.choice(np.array([-1, 1], dtype=np.int8), size=(blocks, HADAMARD_FACTORS, ambient))
+
+
+def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array, list[Array], list[Array]]:
+    """Return what butterfly directions are made of: signs (2, P), and cosines and sines of rotations level by level.
+
+    A butterfly matrix of size 2h joins two of size h by one rotation. With squared cosines from Beta(h/2, h/2), and a
+    uniform angle at h = 1, every column is exactly uniform on the sphere: halves of a uniform direction are independent
+    uniform directions, times lengths with just this law. The rows are not uniform, so the transpose is applied to the
+    data. Signs and one Hadamard transform mix the columns of the data first; blocks share them, at no cost in variance,
+    because given the signs each direction is still uniform (MATHS S1.13).
+    """
+    widest = 1 << max(0, m.bit_length() - 1)  # the power of two <= m: wider blocks would mostly be cut off
+    width = max(1 << (d - 1).bit_length(), min(BUTTERFLY_WIDTH, widest))
+    blocks = -(-m // width)
+    signs = rng.choice(np.array([-1.0, 1.0]), size=(2, width))
+    cosines, sines = [], []
+    for level in range(width.bit_length() - 1):
+        half = 1 << level
+        shape = (blocks, width // (2 * half))
+        if level == 0:
+            angles = rng.uniform(0, 2 * np.pi, shape)
+            cosines.append(np.cos(angles))
+            sines.append(np.sin(angles))
+        else:
+            squares = rng.beta(0.5 * half, 0.5 * half, shape)
+            cosines.append(np.sqrt(squares))
+            sines.append(np.sqrt(1 - squares))
+    if width == 1:
+        cosines = sines = [np.zeros((blocks, 0))]
+    return signs, cosines, sines

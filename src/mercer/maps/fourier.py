@@ -13,8 +13,22 @@ from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor, SpectralPart
 from mercer.maps.base import BaseMap, check_choice
-from mercer.maps.directions import DENSE_DIRECTIONS, DIRECTIONS, hadamard_signs, sobol_normals
-from mercer.maps.projections import DenseProjection, HadamardProjection, check_range
+from mercer.maps.directions import (
+    DENSE_DIRECTIONS,
+    DIRECTIONS,
+    STRUCTURED_DIRECTIONS,
+    butterfly_rotations,
+    hadamard_signs,
+    sobol_normals,
+)
+from mercer.maps.projections import (
+    ButterflyProjection,
+    DenseProjection,
+    HadamardProjection,
+    Projection,
+    StructuredProjection,
+    check_range,
+)
 from mercer.maps.radii import RADII, chi_quantile
 from mercer.theory import cosine_variance, orthogonal_covariance, phase_variance
 
@@ -22,6 +36,8 @@ __all__ = ["RandomFourier", "TrigFeatures"]
 
 Array = np.ndarray
 FORMS = ("pairs", "phase", "complex")
+# Columns of X from which butterflies beat dense projections (benchmarks/transform.py).
+STRUCTURED_FROM = 64
 
 
 class RandomFourier(BaseMap):
@@ -44,8 +60,9 @@ class RandomFourier(BaseMap):
     form : {"pairs", "phase", "complex"}, default="pairs"
         Cosines and sines of each frequency; one cosine of random phase a frequency, as in scikit-learn's
         RBFSampler; or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
-    directions : {"big_block", "orthogonal", "iid", "sobol", "hadamard"}, default="big_block"
-        How directions are drawn; see Notes.
+    directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
+        How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 64 columns of X up and
+        for sums of isotropic kernels, and one big block otherwise; `directions_` tells.
     radii : {"plain", "stratified"}, default="plain"
         Independent radii, or one in each of equally likely cells: also unbiased, usually less variance. Sobol points
         carry radii of their own.
@@ -60,6 +77,8 @@ class RandomFourier(BaseMap):
         The kernel with every parameter a number.
     features_ : TrigFeatures
         The drawn map: a pure function of rows.
+    directions_ : str
+        The directions drawn.
     signs_ : None
         The approximate kernel is positive semi-definite.
     n_features_in_ : int
@@ -74,7 +93,10 @@ class RandomFourier(BaseMap):
     - "orthogonal": blocks of d orthogonal directions of :math:`\mathbb{R}^d` [2]_, at the same cost. Unbiased.
     - "iid": independent. `variance` is :math:`(1 + k(2\delta) - 2k(\delta)^2)/D` for D columns and mass one.
     - "sobol": scrambled Sobol points. Unbiased; the best in low dimension, no better than iid in high.
-    - "hadamard": sign-Hadamard products [3]_. Time :math:`O(D \log d)` a row and memory O(D) instead of O(d D), for
+    - "butterfly": blocks of orthogonal directions as products of rotations and one Hadamard transform [3]_. Time
+      :math:`O(D \log d)` a row and memory :math:`O(D \log d)` instead of O(d D), for sums of isotropic kernels.
+      Unbiased.
+    - "hadamard": sign-Hadamard products [4]_. Time :math:`O(D \log d)` a row and memory O(D), for
       sums of isotropic kernels. Not exactly unbiased: the directions are uniform only as d grows.
 
     Frequencies of a sum of kernels are shared out by mass; a constant takes one exact column. Time O(n d D) for dense
@@ -84,7 +106,9 @@ class RandomFourier(BaseMap):
     ----------
     .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
     .. [2] Yu et al. (2016), Orthogonal Random Features, NeurIPS.
-    .. [3] Choromanski et al. (2017), The Unreasonable Effectiveness of Structured Random Orthogonal Embeddings,
+    .. [3] Munkhoeva et al. (2018), Quadrature-based Features for Kernel Approximation, NeurIPS; the law of the angles
+       is another here, and exact.
+    .. [4] Choromanski et al. (2017), The Unreasonable Effectiveness of Structured Random Orthogonal Embeddings,
        NeurIPS.
 
     Examples
@@ -102,6 +126,7 @@ class RandomFourier(BaseMap):
 
     needs: ClassVar[str] = "a shift-invariant kernel, k(x, y) = f(x - y), or a sum or product of such"
     features_: TrigFeatures
+    directions_: str
 
     def __init__(
         self,
@@ -109,7 +134,7 @@ class RandomFourier(BaseMap):
         n_components: int = 512,
         *,
         form: Literal["pairs", "phase", "complex"] = "pairs",
-        directions: Literal["big_block", "orthogonal", "iid", "sobol", "hadamard"] = "big_block",
+        directions: Literal["auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard"] = "auto",
         radii: Literal["plain", "stratified"] = "plain",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -134,14 +159,15 @@ class RandomFourier(BaseMap):
 
     def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> TrigFeatures:
         check_choice(self, "form", FORMS)
-        check_choice(self, "directions", DIRECTIONS)
+        check_choice(self, "directions", ("auto", *DIRECTIONS))
         check_choice(self, "radii", RADII)
         d = X.shape[1]
         mass, constant, parts = split_constant(kernel, self.n_components)
+        self.directions_ = self._choose_directions(parts, d)
         width = self.n_components - (constant > 0)
         m = -(-width // 2) if self.form == "pairs" else width
         labels = self._share_out(np.array([part.mass for part in parts]), m, rng)
-        draw = self._draw_hadamard if self.directions == "hadamard" else self._draw_dense
+        draw = self._draw_structured if self.directions_ in STRUCTURED_DIRECTIONS else self._draw_dense
         projection = draw(parts, labels, d, rng)
         phases = rng.uniform(0, 2 * np.pi, m)  # drawn for every form, so that all forms share the frequencies
         if self.form != "phase":
@@ -150,13 +176,19 @@ class RandomFourier(BaseMap):
         terms = m if self.form == "complex" else 0.5 * width
         return TrigFeatures(projection, phases, self.form, self.n_components, np.sqrt(mass / terms), np.sqrt(constant))
 
+    def _choose_directions(self, parts: tuple[SpectralPart, ...], d: int) -> str:
+        if self.directions != "auto":
+            return self.directions
+        structured = d >= STRUCTURED_FROM and common_isotropic_factors(parts) is not None
+        return "butterfly" if structured else "big_block"
+
     def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:
         """Return for each of m frequencies the part it belongs to, with probability its share of the mass."""
         if len(masses) == 1 or masses.sum() == 0:
             return np.zeros(m, dtype=int)
         edges = np.cumsum(masses / masses.sum())
         edges[-1] = 1.0
-        if self.directions == "iid":
+        if self.directions_ == "iid":
             return np.searchsorted(edges, rng.random(m), side="right")
         # Systematic: each part gets its share to within one frequency. The random order keeps single columns fair.
         return rng.permutation(np.searchsorted(edges, (np.arange(m) + rng.random()) / m, side="right"))
@@ -174,38 +206,48 @@ class RandomFourier(BaseMap):
 
     def _normals(self, m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return m standard normal rows, coupled as `directions` and `radii` say, and a uniform number for each."""
-        if self.directions == "sobol":
+        if self.directions_ == "sobol":
             return sobol_normals(m, d, rng)
-        directions = DENSE_DIRECTIONS[self.directions](m, d, rng)
+        directions = DENSE_DIRECTIONS[self.directions_](m, d, rng)
         uniforms = RADII[self.radii]
         lengths = chi_quantile(uniforms(m, rng), directions.ambient)
         return lengths[:, None] * directions.vectors, uniforms(m, rng)
 
-    def _draw_hadamard(
+    def _draw_structured(
         self, parts: tuple[SpectralPart, ...], labels: Array, d: int, rng: np.random.Generator
-    ) -> HadamardProjection:
-        factors = [factor for part in parts if (factor := only_isotropic_factor(part)) is not None]
-        if len(factors) < len(parts) or len({factor.inputs for factor in factors}) > 1:
+    ) -> HadamardProjection | ButterflyProjection:
+        factors = common_isotropic_factors(parts)
+        if factors is None:
             msg = (
-                f"directions='hadamard' cannot approximate {self.kernel_!r}.\n"
+                f"directions={self.directions_!r} cannot approximate {self.kernel!r}.\n"
                 "  needs: a sum of isotropic kernels of the same inputs\n"
                 "  got:   a product over coordinates or of kernels, or different inputs\n"
-                "  try:   directions='orthogonal'"
+                "  try:   directions='big_block'"
             )
             raise UnsupportedKernelError(msg)
         # The frequencies of a linear input map are pulled back column by column: here that is a scale of the input.
-        input_scale = None
-        if factors and factors[0].inputs:
-            input_scale = factors[0].pull_back(np.ones((1, factors[0].width(d))), d)[0]
-        signs = hadamard_signs(len(labels), d, rng)
+        first = next(iter(factors.values()), None)
+        scale = first.pull_back(np.ones((1, first.width(d))), d)[0] if first is not None and first.inputs else None
+        m = len(labels)
+        if self.directions_ == "butterfly":
+            signs, cosines, sines = butterfly_rotations(m, d, rng)
+            plan = linalg.butterfly_plan(cosines, sines)
+            return ButterflyProjection(signs, plan, self._radii(factors, labels, signs.shape[1], rng), scale)
+        signs = hadamard_signs(m, d, rng)
+        return HadamardProjection(signs, self._radii(factors, labels, signs.shape[2], rng), scale)
+
+    def _radii(
+        self, factors: dict[int, SpectralFactor], labels: Array, ambient: int, rng: np.random.Generator
+    ) -> Array:
+        """Return the length of each frequency, given which part it belongs to and the dimension of its direction."""
         radii = np.zeros(len(labels))
         uniforms = RADII[self.radii]
-        for p, factor in enumerate(factors):
+        for p, factor in factors.items():
             mine = np.flatnonzero(labels == p)
-            lengths = chi_quantile(uniforms(len(mine), rng), signs.shape[2])
+            lengths = chi_quantile(uniforms(len(mine), rng), ambient)
             assert isinstance(factor.kernel, IsotropicKernel)
             radii[mine] = factor.kernel.scales(uniforms(len(mine), rng)) * lengths
-        return HadamardProjection(signs, radii, input_scale)
+        return radii
 
     def _variance(self, X: Any, Y: Any) -> Array:
         # In closed form for iid directions and every kernel, and for orthogonal or big-block directions and a single
@@ -221,9 +263,9 @@ class RandomFourier(BaseMap):
         has_phase = self.features_.phases != 0
         shares = np.full(m, 1 / m) if self.form == "complex" else np.where(has_phase, 1 / width, 2 / width)
         total = np.square(shares[~has_phase]).sum() * v_pair + np.square(shares[has_phase]).sum() * v_phase
-        if self.directions != "iid" and mass > 0:
+        if self.directions_ != "iid" and mass > 0:
             d = parts[0].factors[0].width(self.n_features_in_)
-            block, ambient = (d, d) if self.directions == "orthogonal" else (m, max(m, d))
+            block, ambient = (d, d) if self.directions_ == "orthogonal" else (m, max(m, d))
             sums = np.array([shares[i : i + block].sum() for i in range(0, m, block)])
             coupled = np.square(sums).sum() - np.square(shares).sum()
             with np.errstate(divide="ignore"):
@@ -233,11 +275,11 @@ class RandomFourier(BaseMap):
 
     def _check_closed_form(self, parts: tuple[SpectralPart, ...]) -> None:
         one_gaussian = len(parts) == 1 and len(parts[0].factors) == 1 and is_gaussian(parts[0].factors[0].kernel)
-        exact = self.directions == "iid" or (self.directions in ("orthogonal", "big_block") and one_gaussian)
+        exact = self.directions_ == "iid" or (self.directions_ in ("orthogonal", "big_block") and one_gaussian)
         if exact and self.radii == "plain":
             return
         msg = (
-            f"No closed form is known for the variance of {self.kernel_!r} with directions={self.directions!r} and "
+            f"No closed form is known for the variance of {self.kernel_!r} with directions={self.directions_!r} and "
             f"radii={self.radii!r}.\n"
             "  needs: radii='plain' with directions='iid', or 'orthogonal' or 'big_block' for one Gaussian kernel\n"
             "  try:   mercer.audit(feature_map, X), which measures the error"
@@ -249,7 +291,7 @@ class RandomFourier(BaseMap):
 class TrigFeatures:
     """Drawn trigonometric features: immutable, picklable, free of scikit-learn."""
 
-    projection: DenseProjection | HadamardProjection
+    projection: Projection
     phases: Array  # (m,), zero where sine and cosine are both there
     form: str
     n_components: int
@@ -271,9 +313,8 @@ class TrigFeatures:
             out[:, 0] = self.constant
             out = out[:, 1:]
         paired = out.shape[1] % 2 == 0
-        if self.form == "pairs" and paired and isinstance(self.projection, HadamardProjection):
-            rows = self.projection.rows(X)
-            linalg.sign_hadamard_pairs(rows, self.projection.signs, self.projection.radii, self.amplitude, out)
+        if self.form == "pairs" and paired and isinstance(self.projection, StructuredProjection):
+            self.projection.pairs(X, self.amplitude, out)
             return
         angles = self.projection(X)
         if self.form == "pairs":
@@ -301,11 +342,16 @@ def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tup
     return sum(part.mass for part in random), constant, random
 
 
-def only_isotropic_factor(part: SpectralPart) -> SpectralFactor | None:
-    """Return the single isotropic factor of a part, or None."""
-    if len(part.factors) == 1 and isinstance(part.factors[0].kernel, IsotropicKernel):
-        return part.factors[0]
-    return None
+def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, SpectralFactor] | None:
+    """Return the one isotropic factor of each part if all have just that, of the same inputs; else None.
+
+    A constant has no factor and frequency zero; it is among the parts only if it had no column of its own.
+    """
+    drawn = {p: part.factors[0] for p, part in enumerate(parts) if len(part.factors) == 1}
+    others = [part for part in parts if len(part.factors) > 1]
+    isotropic = all(isinstance(factor.kernel, IsotropicKernel) for factor in drawn.values())
+    same_inputs = len({factor.inputs for factor in drawn.values()}) <= 1
+    return drawn if not others and isotropic and same_inputs else None
 
 
 def is_gaussian(kernel: Kernel) -> bool:

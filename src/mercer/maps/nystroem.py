@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from mercer.engines.base import workers
 from mercer.errors import MercerWarning
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, check_choice
@@ -110,7 +111,8 @@ class Nystroem(BaseMap):
         if self.landmarks == "uniform":
             chosen = np.sort(rng.permutation(X.shape[0])[:wanted])
         else:
-            chosen = pivoted_landmarks(kernel, X, wanted, rng)
+            with workers(1):  # many small products: threads of BLAS would only wait for each other
+                chosen = pivoted_landmarks(kernel, X, wanted, rng)
         landmarks = X[chosen]
         values, vectors = scipy.linalg.eigh(kernel(as_float64(landmarks)))
         # Directions that the landmarks share only through rounding would be blown up by the inverse root.

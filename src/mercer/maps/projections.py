@@ -1,7 +1,8 @@
-"""Drawn frequencies, applied to rows: a dense matrix, or sign-Hadamard products that need none."""
+"""Drawn frequencies, applied to rows: a dense matrix, or products of sparse factors that need none."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -12,7 +13,14 @@ import scipy.sparse as sp
 from mercer import linalg
 from mercer.errors import DataError
 
-__all__ = ["DenseProjection", "HadamardProjection", "check_range"]
+__all__ = [
+    "ButterflyProjection",
+    "DenseProjection",
+    "HadamardProjection",
+    "Projection",
+    "StructuredProjection",
+    "check_range",
+]
 
 Array = np.ndarray
 
@@ -40,13 +48,24 @@ class DenseProjection:
         return angles.toarray() if sp.issparse(angles) else angles
 
 
-@dataclass(frozen=True)
-class HadamardProjection:
-    """Angles r_j (H S_3 H S_2 H S_1 x)_j, blocks of orthogonal frequencies at O(log d) operations each."""
+class StructuredProjection(ABC):
+    """Angles r_j (Q x)_j for blocks of orthogonal Q that are products of sparse factors: O(log d) operations each."""
 
-    signs: Array  # (blocks, factors, P)
     radii: Array  # (m,)
     input_scale: Array | None  # (d,), multiplies the rows first
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Columns of a block, a power of two."""
+
+    @abstractmethod
+    def _project(self, X: Array, out: Array) -> None:
+        """Write Q x for prepared rows."""
+
+    @abstractmethod
+    def _pairs(self, X: Array, scale: float, out: Array) -> None:
+        """Write sine-cosine pairs of the angles of prepared rows."""
 
     @property
     def n_frequencies(self) -> int:
@@ -56,33 +75,87 @@ class HadamardProjection:
     def gain(self) -> float:
         """Largest |angle| over the largest |entry| of a row, from above."""
         scale = 1.0 if self.input_scale is None else np.abs(self.input_scale).max()
-        return float(np.abs(self.radii).max(initial=0.0) * self.signs.shape[2] * scale)
+        return float(np.abs(self.radii).max(initial=0.0) * self.width * scale)
 
-    def astype(self, dtype: Any) -> Self:
-        scale = None if self.input_scale is None else self.input_scale.astype(dtype, copy=False)
-        return replace(
-            self,
-            signs=self.signs.astype(dtype, copy=False),
-            radii=self.radii.astype(dtype, copy=False),
-            input_scale=scale,
-        )
+    def __call__(self, X: Any) -> Array:
+        """Return the angles of rows."""
+        X = self._prepare(X)
+        angles = np.empty((len(X), self.n_frequencies), X.dtype)
+        self._project(X, angles)
+        angles *= self.radii
+        return angles
 
-    def rows(self, X: Any) -> Array:
-        """Return rows ready for the transform: dense, scaled, contiguous."""
+    def pairs(self, X: Any, scale: float, out: Array) -> None:
+        """Write sine-cosine pairs of the angles of rows, which are never in memory as a whole."""
+        self._pairs(self._prepare(X), scale, out)
+
+    def _prepare(self, X: Any) -> Array:
+        """Return rows ready for the kernels: dense, scaled, contiguous."""
         X = X.toarray() if sp.issparse(X) else X
         if self.input_scale is not None:
             X = X * self.input_scale
         return np.ascontiguousarray(X, dtype=self.radii.dtype)
 
-    def __call__(self, X: Any) -> Array:
-        X = self.rows(X)
-        angles = np.empty((len(X), self.n_frequencies), X.dtype)
-        linalg.sign_hadamard(X, self.signs, angles)
-        angles *= self.radii
-        return angles
+
+@dataclass(frozen=True)
+class HadamardProjection(StructuredProjection):
+    """Q = H S_3 H S_2 H S_1 with random signs S_i and Hadamard matrices H."""
+
+    signs: Array  # (blocks, factors, P)
+    radii: Array
+    input_scale: Array | None = None
+
+    @property
+    def width(self) -> int:
+        return self.signs.shape[2]
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same for rows of another dtype."""
+        scale = None if self.input_scale is None else self.input_scale.astype(dtype, copy=False)
+        return replace(self, signs=self.signs.astype(dtype), radii=self.radii.astype(dtype), input_scale=scale)
+
+    def _project(self, X: Array, out: Array) -> None:
+        linalg.sign_hadamard(X, self.signs, out)
+
+    def _pairs(self, X: Array, scale: float, out: Array) -> None:
+        linalg.sign_hadamard_pairs(X, self.signs, self.radii, scale, out)
 
 
-def check_range(projection: DenseProjection | HadamardProjection, X: Any) -> None:
+@dataclass(frozen=True)
+class ButterflyProjection(StructuredProjection):
+    """Q = B' S_2 H S_1 with a butterfly matrix B for each block, and signs and a Hadamard matrix that all share."""
+
+    signs: Array  # (2, P)
+    plan: linalg.ButterflyPlan
+    radii: Array
+    input_scale: Array | None = None
+
+    @property
+    def width(self) -> int:
+        return self.signs.shape[1]
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same for rows of another dtype."""
+        scale = None if self.input_scale is None else self.input_scale.astype(dtype, copy=False)
+        return replace(
+            self,
+            signs=self.signs.astype(dtype),
+            plan=self.plan.astype(dtype),
+            radii=self.radii.astype(dtype),
+            input_scale=scale,
+        )
+
+    def _project(self, X: Array, out: Array) -> None:
+        linalg.butterfly(X, self.signs, self.plan, out)
+
+    def _pairs(self, X: Array, scale: float, out: Array) -> None:
+        linalg.butterfly_pairs(X, self.signs, self.plan, self.radii, scale, out)
+
+
+Projection = DenseProjection | HadamardProjection | ButterflyProjection
+
+
+def check_range(projection: Projection, X: Any) -> None:
     """Raise if an angle of these rows could overflow its dtype, and so turn into NaN."""
     values = X.data if sp.issparse(X) else X
     largest = float(np.abs(values).max(initial=0.0)) if values.size else 0.0

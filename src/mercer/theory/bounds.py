@@ -51,4 +51,7 @@ def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: str = 
     if not eps > 0:
         msg = f"fourier_failure: eps must be > 0, got {eps!r}."
         raise ParameterError(msg)
+    if form not in FORM_WIDTH:
+        msg = f"fourier_failure: form must be one of {', '.join(FORM_WIDTH)}, got {form!r}."
+        raise ParameterError(msg)
     return float(min(1.0, 2 * np.exp(-2 * n_terms * (eps / (FORM_WIDTH[form] * mass)) ** 2)))

@@ -88,7 +88,7 @@ def maps_of_width(kernel: Gaussian, width: int, seed: int) -> dict[str, BaseMap]
     shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
     return {
         "Fourier, independent": RandomFourier(kernel, width, directions="iid", **shared),
-        "Fourier, orthogonal": RandomFourier(kernel, width, directions="orthogonal", **shared),
+        "Fourier, orthogonal": RandomFourier(kernel, width, directions="big_block", **shared),
         "Nyström, pivoted": Nystroem(kernel, width, landmarks="pivoted", **shared),
     }
 

@@ -1,0 +1,81 @@
+"""Statistical tests whose tolerance is a theorem.
+
+`misfit` is at most one, except with probability `FAILURE`, if the samples have the expected means. So a test that
+asserts ``misfit(...) <= 1`` never fails by chance, and its twin that asserts ``misfit(...) > 1`` for a wrong
+expectation shows that it would see such a mistake.
+"""
+
+import numpy as np
+
+FAILURE = 1e-9
+
+
+def bernstein_radius(samples, *, width, failure=FAILURE):
+    """Radius that the mean of independent rows leaves with probability <= `failure`, in any column.
+
+    Maurer and Pontil (2009), Theorem 4, for values in an interval of length `width`: on both sides, hence
+    `failure / 2`, and over the columns, hence a share of it for each.
+    """
+    n, columns = samples.shape
+    log = np.log(2 / (failure / (2 * columns)))
+    return np.sqrt(2 * samples.var(axis=0, ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
+
+
+def misfit(samples, expected, *, width):
+    """Return the largest gap between column means and expected means, in units of its calibrated radius."""
+    gap = np.abs(samples.mean(axis=0) - expected)
+    return float((gap / bernstein_radius(samples, width=width)).max())
+
+
+def pairs_of_rows(d, seed, *, unit_norm=False):
+    """Return rows and partners: equal, near, one unit apart on an axis and off it, far; not around the origin."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0.5, 1.0, size=(5, d))
+    if unit_norm:
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        Y = rng.normal(size=(5, d))
+        Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+        Y[0] = X[0]
+        return X, Y
+    lags = rng.normal(size=(5, d))
+    lags *= np.array([0.0, 0.3, 0.0, 1.0, 2.5])[:, None] / np.linalg.norm(lags, axis=1, keepdims=True)
+    lags[2, 0] = 1.0
+    return X, X + lags
+
+
+def kernel_of_pairs(kernel, X, Y):
+    """Return k(x, y) of each row and its partner."""
+    return np.diagonal(kernel(X, Y))
+
+
+def products(Z, W):
+    """Return the approximate kernel of each row and its partner from their features."""
+    return (Z * W.conj()).sum(axis=1).real
+
+
+def estimates(feature_map, X, Y, n, seed):
+    """Return the approximate kernel of each row and its partner for n independent draws: (n, rows)."""
+    feature_map.set_params(random_state=np.random.default_rng(seed))
+    rows = np.concatenate([X, Y])
+    values = np.empty((n, len(X)))
+    for i in range(n):
+        # What fit and transform do, without the checks of the rows.
+        features = feature_map.fit_sample(X[:1]).features_.astype(rows.dtype)
+        Z = np.empty((len(rows), features.n_components), features.output_dtype(rows.dtype))
+        features(rows, Z)
+        values[i] = products(Z[: len(X)], Z[len(X) :])
+    return values
+
+
+def mass_of(kernel):
+    """Return k(0)."""
+    return sum(part.mass for part in kernel.spectral_parts())
+
+
+def width_of(feature_map):
+    """Return the length of an interval that holds every estimate: pairs stay within the mass, phases within twice."""
+    even = (feature_map.form == "pairs" and feature_map.n_components % 2 == 0) or feature_map.form == "complex"
+    constant = sum(part.mass for part in feature_map.kernel.spectral_parts() if not part.factors)
+    # With an exact constant column, an even width leaves an odd number of cosines: take the wider interval.
+    paired = even and not (constant and feature_map.form == "pairs")
+    return (2 if paired else 4) * mass_of(feature_map.kernel)
