@@ -21,7 +21,7 @@ from mercer import Gaussian, RandomFourier
 
 DESIGNS = {
     f"{directions}, {radii}": {"directions": directions, "radii": radii}
-    for directions in ("iid", "orthogonal", "big_block", "hadamard")
+    for directions in ("iid", "orthogonal", "big_block", "butterfly", "hadamard")
     for radii in ("plain", "stratified")
 } | {"sobol": {"directions": "sobol"}}
 
