@@ -123,10 +123,12 @@ class Rotations {
                   T* tile) const {
         const Passes::Strided pass = passes_.strided[which];
         const std::ptrdiff_t end = first + part_columns(which);
-        if (which == 0) multipliers = gather(in, order + first, multipliers, tile + layout().position(first) * lanes<T>);
-        else
+        if (which == 0) {
+            multipliers = gather(in, order + first, multipliers, tile + layout().position(first) * lanes<T>);
+        } else {
             for (std::ptrdiff_t inner = first; inner < end; inner += pass.stride)
                 multipliers = part(which - 1, inner, in, order, multipliers, tile);
+        }
         if (pass.radix == 1) return multipliers;
         const std::ptrdiff_t run = smaller(pass.stride, layout().block());
         for (std::ptrdiff_t base = first; base < end; base += pass.radix * pass.stride)

@@ -1,6 +1,8 @@
 // One kernel set. This file is compiled once per instruction set, each time with MERCER_KERNEL_SET
 // naming the table that it defines.
 #include "butterfly.h"
+#include "dense.h"
+#include "functions.h"
 #include "hadamard.h"
 #include "kernels.h"
 #include "sincos.h"
@@ -173,18 +175,30 @@ MERCER_INLINE void for_each_chunk(Rows<const T> X, SignBlocks<T> signs, const Tr
 }
 
 template <class T>
-struct ProjectionWriter {
-    Rows<T> out;
+struct ResultWriter {
+    explicit ResultWriter(Result<T> result)
+        : apply(result.product ? chunk_function<T, true>(result.function) : chunk_function<T, false>(result.function)),
+          scale(result.scale),
+          out(result.rows) {}
 
     MERCER_INLINE void write(ptrdiff_t row, ptrdiff_t count, ptrdiff_t column, const T* values) const {
         const ptrdiff_t columns = columns_in_chunk(out.columns, column);
         T* to = out.data + row * out.stride + column;
-        for (ptrdiff_t i = 0; i < count; ++i, to += out.stride, values += written_columns) {
-            // A constant size is copied by packs; one that varies may go byte by byte.
-            if (columns == chunk) copy(to, values, chunk);
-            else copy(to, values, columns);
+        if (columns == chunk) {
+            apply(values, written_columns, count, scale, to, out.stride);
+            return;
+        }
+        for (ptrdiff_t i = 0; i < count; ++i, to += out.stride) {
+            T padded[chunk] = {};
+            copy(padded, to, columns);
+            apply(values + i * written_columns, written_columns, 1, scale, padded, chunk);
+            copy(to, padded, columns);
         }
     }
+
+    ApplyToChunks<T> apply;
+    T scale;
+    Rows<T> out;
 };
 
 template <class T>
@@ -208,30 +222,53 @@ struct PairWriter {
     }
 };
 
+template <class T>
+struct CosineWriter {
+    T scale;
+    Rows<T> out;
+
+    MERCER_INLINE void write(ptrdiff_t row, ptrdiff_t count, ptrdiff_t column, const T* angles) const {
+        const ptrdiff_t columns = columns_in_chunk(out.columns, column);
+        T* to = out.data + row * out.stride + column;
+        for (ptrdiff_t i = 0; i < count; ++i, to += out.stride, angles += written_columns) {
+            if (columns == chunk) {
+                cosines_of_chunk(angles, scale, to);
+            } else {
+                T cosine_chunk[chunk];
+                cosines_of_chunk(angles, scale, cosine_chunk);
+                copy(to, cosine_chunk, columns);
+            }
+        }
+    }
+};
+
 static_assert(written_columns == chunk, "finished columns are a chunk of angles");
 
-template <class T>
-void sign_hadamard(Rows<const T> X, SignBlocks<T> signs, Rows<T> out, T* scratch) {
+// `radii` may be null.
+template <class T, class Writer>
+MERCER_INLINE void write_sign_hadamard(Rows<const T> X, SignBlocks<T> signs, const T* radii, ptrdiff_t out_columns,
+                                       T* scratch, const Writer& writer) {
     const Transform<T> transform(signs.width);
     const Scratch<T> part(signs, transform.layout());
     const T factor = scale_signs(signs, part.tiles, scratch + part.signs);
-    const auto finish = [=](Pack<T> values, ptrdiff_t) { return values * factor; };
-    for_each_chunk(X, signs, transform, scratch, out.columns, finish, ProjectionWriter<T>{out});
+    T* padded_radii = scratch + part.radii;
+    for (ptrdiff_t j = 0; j < part.tiles * transform.layout().columns; ++j)
+        padded_radii[j] = j >= out_columns ? T(0) : radii ? radii[j] : T(1);
+    const auto finish = [=](Pack<T> values, ptrdiff_t column) {
+        return values * factor * load(padded_radii + column);
+    };
+    for_each_chunk(X, signs, transform, scratch, out_columns, finish, writer);
+}
+
+template <class T>
+void sign_hadamard(Rows<const T> X, SignBlocks<T> signs, const T* radii, Result<T> result, T* scratch) {
+    write_sign_hadamard(X, signs, radii, result.rows.columns, scratch, ResultWriter<T>(result));
 }
 
 template <class T>
 void sign_hadamard_pairs(Rows<const T> X, SignBlocks<T> signs, const T* radii, ptrdiff_t frequencies, T scale,
                          Rows<T> out, T* scratch) {
-    const Transform<T> transform(signs.width);
-    const Scratch<T> part(signs, transform.layout());
-    const T factor = scale_signs(signs, part.tiles, scratch + part.signs);
-    T* padded_radii = scratch + part.radii;
-    copy(padded_radii, radii, frequencies);
-    for (ptrdiff_t j = frequencies; j < part.tiles * transform.layout().columns; ++j) padded_radii[j] = T(0);
-    const auto finish = [=](Pack<T> values, ptrdiff_t column) {
-        return values * factor * load(padded_radii + column);
-    };
-    for_each_chunk(X, signs, transform, scratch, frequencies, finish, PairWriter<T>{frequencies, scale, out});
+    write_sign_hadamard(X, signs, radii, frequencies, scratch, PairWriter<T>{frequencies, scale, out});
 }
 
 // How the scratch memory of the butterflies is divided, in elements.
@@ -342,8 +379,10 @@ MERCER_INLINE void for_each_rotated_chunk(Rows<const T> X, Rows<const T> signs, 
 }
 
 template <class T>
-void butterfly(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, Rows<T> out, T* scratch) {
-    for_each_rotated_chunk<T>(X, signs, butterflies, nullptr, out.columns, scratch, ProjectionWriter<T>{out});
+void butterfly(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, const T* radii, Result<T> result,
+               T* scratch) {
+    const ResultWriter<T> writer(result);
+    for_each_rotated_chunk(X, signs, butterflies, radii, result.rows.columns, scratch, writer);
 }
 
 template <class T>
@@ -353,10 +392,82 @@ void butterfly_pairs(Rows<const T> X, Rows<const T> signs, Butterflies<T> butter
     for_each_rotated_chunk(X, signs, butterflies, radii, frequencies, scratch, writer);
 }
 
+// How the scratch memory of the dense kernels is divided, in elements.
+template <class T>
+struct DenseScratch {
+    explicit DenseScratch(Rows<const T> weights)
+        : columns(padded_columns(weights.columns)),
+          phases(columns * weights.rows),
+          rows(phases + columns),
+          size(rows + grouped_rows * written_columns) {}
+
+    ptrdiff_t columns;  // of the packed weights, which come first
+    ptrdiff_t phases;   // padded
+    ptrdiff_t rows;     // finished columns of a group of rows
+    ptrdiff_t size;
+};
+
+template <class T>
+ptrdiff_t dense_scratch(Rows<const T> weights) {
+    return DenseScratch<T>(weights).size;
+}
+
+// As `for_each_chunk`, for dense products. The weights are packed once, then read once for each group of
+// rows; the columns of a group are written from left to right.
+template <class T, class Finish, class Writer>
+MERCER_INLINE void for_each_dense_chunk(Rows<const T> X, Rows<const T> weights, T* scratch, const Finish& finish,
+                                        const Writer& writer) {
+    const DenseScratch<T> part(weights);
+    T* rows = scratch + part.rows;
+    pack_panels(weights, scratch);
+    for (ptrdiff_t row = 0; row < X.rows; row += grouped_rows) {
+        const ptrdiff_t row_count = smaller(grouped_rows, X.rows - row);
+        const T* panel = scratch;
+        for (ptrdiff_t column = 0; column < weights.columns; column += written_columns) {
+            for (ptrdiff_t offset = 0; offset < written_columns; offset += panel_columns<T>) {
+                for (ptrdiff_t i = 0; i < row_count; i += dense_rows)
+                    multiply_panel<T>(X.data + (row + i) * X.stride, X.stride, row_count - i, panel, weights.rows,
+                                      rows + i * written_columns + offset, [&](Pack<T> values, ptrdiff_t pack) {
+                                          return finish(values, column + offset + pack);
+                                      });
+                panel += panel_columns<T> * weights.rows;
+            }
+            writer.write(row, row_count, column, rows);
+        }
+    }
+}
+
+template <class T>
+struct Unchanged {
+    MERCER_INLINE Pack<T> operator()(Pack<T> values, ptrdiff_t) const { return values; }
+};
+
+template <class T>
+void dense(Rows<const T> X, Rows<const T> weights, Result<T> result, T* scratch) {
+    for_each_dense_chunk(X, weights, scratch, Unchanged<T>(), ResultWriter<T>(result));
+}
+
+template <class T>
+void dense_pairs(Rows<const T> X, Rows<const T> weights, T scale, Rows<T> out, T* scratch) {
+    for_each_dense_chunk(X, weights, scratch, Unchanged<T>(), PairWriter<T>{weights.columns, scale, out});
+}
+
+template <class T>
+void dense_cosines(Rows<const T> X, Rows<const T> weights, const T* phases, T scale, Rows<T> out, T* scratch) {
+    const DenseScratch<T> part(weights);
+    T* padded = scratch + part.phases;
+    for (ptrdiff_t j = 0; j < part.columns; ++j) padded[j] = j < weights.columns ? phases[j] : T(0);
+    const auto finish = [=](Pack<T> values, ptrdiff_t column) { return values + load(padded + column); };
+    for_each_dense_chunk(X, weights, scratch, finish, CosineWriter<T>{scale, out});
+}
+
 template <class T>
 constexpr Kernels<T> kernels() {
-    return {sincos_pairs<T>,      cosines<T>,           hadamard_scratch<T>, sign_hadamard<T>,
-            sign_hadamard_pairs<T>, butterfly_scratch<T>, butterfly<T>,        butterfly_pairs<T>};
+    return {
+        sincos_pairs<T>,      cosines<T>,   hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>,
+        butterfly_scratch<T>, butterfly<T>, butterfly_pairs<T>,  dense_scratch<T>, dense<T>,
+        dense_pairs<T>,       dense_cosines<T>,
+    };
 }
 
 }  // namespace

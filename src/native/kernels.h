@@ -42,6 +42,18 @@ struct Butterflies {
     std::ptrdiff_t factor_stride;
 };
 
+// What is done to projections before they are written: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x|, e^x.
+enum class Function { identity, sign, absolute, relu, relu_squared, signed_square, exponential };
+
+// Where `scale * function(projections)` goes: into `rows`, or as a factor of what is there.
+template <class T>
+struct Result {
+    Function function;
+    T scale;
+    bool product;
+    Rows<T> rows;
+};
+
 template <class T>
 struct Kernels {
     void (*sincos_pairs)(Rows<const T> angles, T scale, Rows<T> out);
@@ -51,7 +63,8 @@ struct Kernels {
     // Elements of scratch memory that the two functions below need for these signs.
     std::ptrdiff_t (*hadamard_scratch)(SignBlocks<T> signs);
 
-    void (*sign_hadamard)(Rows<const T> X, SignBlocks<T> signs, Rows<T> out, T* scratch);
+    // `radii` may be null: they are ones then.
+    void (*sign_hadamard)(Rows<const T> X, SignBlocks<T> signs, const T* radii, Result<T> result, T* scratch);
 
     // `frequencies` is the length of `radii`: the number of cosines, at most half of an even width.
     void (*sign_hadamard_pairs)(Rows<const T> X, SignBlocks<T> signs, const T* radii,
@@ -60,11 +73,22 @@ struct Kernels {
     // Elements of scratch memory that the two functions below need for these butterflies.
     std::ptrdiff_t (*butterfly_scratch)(Butterflies<T> butterflies);
 
-    // `signs` has two rows.
-    void (*butterfly)(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, Rows<T> out, T* scratch);
+    // `signs` has two rows; `radii` may be null.
+    void (*butterfly)(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, const T* radii,
+                      Result<T> result, T* scratch);
 
     void (*butterfly_pairs)(Rows<const T> X, Rows<const T> signs, Butterflies<T> butterflies, const T* radii,
                             std::ptrdiff_t frequencies, T scale, Rows<T> out, T* scratch);
+
+    // Elements of scratch memory that the three functions below need for these weights.
+    std::ptrdiff_t (*dense_scratch)(Rows<const T> weights);
+
+    void (*dense)(Rows<const T> X, Rows<const T> weights, Result<T> result, T* scratch);
+
+    void (*dense_pairs)(Rows<const T> X, Rows<const T> weights, T scale, Rows<T> out, T* scratch);
+
+    void (*dense_cosines)(Rows<const T> X, Rows<const T> weights, const T* phases, T scale, Rows<T> out,
+                          T* scratch);
 };
 
 struct KernelSet {

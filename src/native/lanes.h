@@ -114,6 +114,7 @@ MERCER_LANEWISE(&)
 MERCER_LANEWISE(|)
 MERCER_LANEWISE(^)
 MERCER_LANEWISE(<<)
+MERCER_LANEWISE(>>)
 #undef MERCER_LANEWISE
 
 template <class T>
@@ -187,6 +188,12 @@ MERCER_INLINE Pack<T> select_odd(Bits<T> integer, Pack<T> if_odd, Pack<T> if_eve
     return SignedBits(integer << (8 * sizeof(T) - 1)) < 0 ? if_odd : if_even;
 }
 
+// `if_negative` in the lanes where x < 0, `otherwise` in the others, also where x is NaN.
+template <class T>
+MERCER_INLINE Pack<T> select_negative(Pack<T> x, Pack<T> if_negative, Pack<T> otherwise) {
+    return x < Pack<T>{} ? if_negative : otherwise;
+}
+
 template <class T, int... index>
 MERCER_INLINE Pack<T> shuffle(Pack<T> a, Pack<T> b) {
 #if defined(__clang__)
@@ -209,6 +216,12 @@ template <class T>
 MERCER_INLINE Pack<T> select_odd(Bits<T> integer, Pack<T> if_odd, Pack<T> if_even) {
     for (int i = 0; i < lanes<T>; ++i) if (integer.lane[i] & 1) if_even.lane[i] = if_odd.lane[i];
     return if_even;
+}
+
+template <class T>
+MERCER_INLINE Pack<T> select_negative(Pack<T> x, Pack<T> if_negative, Pack<T> otherwise) {
+    for (int i = 0; i < lanes<T>; ++i) if (x.lane[i] < 0) otherwise.lane[i] = if_negative.lane[i];
+    return otherwise;
 }
 
 template <class T, int... index>

@@ -2,12 +2,14 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,8 +21,10 @@ using namespace nb::literals;
 namespace {
 
 using mercer::Butterflies;
+using mercer::Function;
 using mercer::Kernels;
 using mercer::KernelSet;
+using mercer::Result;
 using mercer::Rows;
 using mercer::SignBlocks;
 
@@ -105,6 +109,41 @@ void require_pairs(std::ptrdiff_t frequencies, Rows<T> out) {
     require(frequencies <= out.columns && out.columns <= 2 * frequencies);
 }
 
+Function function_of(const std::string& name) {
+    static constexpr struct {
+        const char* name;
+        Function function;
+    } functions[] = {
+        {"identity", Function::identity},
+        {"sign", Function::sign},
+        {"abs", Function::absolute},
+        {"relu", Function::relu},
+        {"relu_squared", Function::relu_squared},
+        {"signed_square", Function::signed_square},
+        {"exp", Function::exponential},
+    };
+    for (const auto& entry : functions)
+        if (name == entry.name) return entry.function;
+    throw std::invalid_argument("no such function: " + name);
+}
+
+template <class T>
+using Radii = std::optional<Vector<const T>>;
+
+// Null for radii that are not there.
+template <class T>
+const T* radii_of(const Radii<T>& radii, std::ptrdiff_t frequencies) {
+    if (!radii) return nullptr;
+    require_unit_stride(*radii);
+    require(std::ptrdiff_t(radii->shape(0)) == frequencies);
+    return radii->data();
+}
+
+template <class T>
+void require_dense(Rows<const T> X, Rows<const T> weights, Rows<T> out) {
+    require(X.rows == out.rows && X.columns == weights.rows);
+}
+
 constexpr std::align_val_t cache_line{64};
 
 struct FreeAligned {
@@ -147,16 +186,20 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
 
     module.def(
         "sign_hadamard",
-        [&kernels](const Matrix<const T>& X, const Cube<const T>& signs, const Matrix<T>& out) {
+        [&kernels](const Matrix<const T>& X, const Cube<const T>& signs, const Matrix<T>& out, const Radii<T>& radii,
+                   const std::string& function, double scale, bool product) {
             const Rows<const T> from = rows_of(X);
             const SignBlocks<T> blocks = signs_of<T>(signs);
             const Rows<T> to = rows_of(out);
+            const Result<T> result{function_of(function), T(scale), product, to};
+            const T* factors = radii_of<T>(radii, to.columns);
             require_projection(from, blocks, to.columns, to);
             nb::gil_scoped_release release;
             const auto scratch = allocate<T>(kernels.hadamard_scratch(blocks));
-            kernels.sign_hadamard(from, blocks, to, scratch.get());
+            kernels.sign_hadamard(from, blocks, factors, result, scratch.get());
         },
-        "X"_a.noconvert(), "signs"_a.noconvert(), "out"_a.noconvert());
+        "X"_a.noconvert(), "signs"_a.noconvert(), "out"_a.noconvert(), "radii"_a.noconvert() = nb::none(),
+        "function"_a = "identity", "scale"_a = 1.0, "product"_a = false);
 
     module.def(
         "sign_hadamard_pairs",
@@ -178,19 +221,23 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
     module.def(
         "butterfly",
         [&kernels](const Matrix<const T>& X, const Matrix<const T>& signs, const Matrix<const std::int64_t>& order,
-                   const Cube<const T>& multipliers, const Matrix<const T>& factors, const Matrix<T>& out) {
+                   const Cube<const T>& multipliers, const Matrix<const T>& factors, const Matrix<T>& out,
+                   const Radii<T>& radii, const std::string& function, double scale, bool product) {
             const Rows<const T> from = rows_of(X);
             const Rows<const T> mixing = rows_of(signs);
             const Butterflies<T> butterflies = butterflies_of<T>(order, multipliers, factors);
             const Rows<T> to = rows_of(out);
+            const Result<T> result{function_of(function), T(scale), product, to};
+            const T* radius = radii_of<T>(radii, to.columns);
             require_mixing(mixing, butterflies);
             require_projection(from, butterflies, to.columns, to);
             nb::gil_scoped_release release;
             const auto scratch = allocate<T>(kernels.butterfly_scratch(butterflies));
-            kernels.butterfly(from, mixing, butterflies, to, scratch.get());
+            kernels.butterfly(from, mixing, butterflies, radius, result, scratch.get());
         },
         "X"_a.noconvert(), "signs"_a.noconvert(), "order"_a.noconvert(), "multipliers"_a.noconvert(),
-        "factors"_a.noconvert(), "out"_a.noconvert());
+        "factors"_a.noconvert(), "out"_a.noconvert(), "radii"_a.noconvert() = nb::none(),
+        "function"_a = "identity", "scale"_a = 1.0, "product"_a = false);
 
     module.def(
         "butterfly_pairs",
@@ -212,6 +259,53 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
         },
         "X"_a.noconvert(), "signs"_a.noconvert(), "order"_a.noconvert(), "multipliers"_a.noconvert(),
         "factors"_a.noconvert(), "radii"_a.noconvert(), "scale"_a, "out"_a.noconvert());
+
+    module.def(
+        "dense",
+        [&kernels](const Matrix<const T>& X, const Matrix<const T>& weights, const Matrix<T>& out,
+                   const std::string& function, double scale, bool product) {
+            const Rows<const T> from = rows_of(X);
+            const Rows<const T> by = rows_of(weights);
+            const Rows<T> to = rows_of(out);
+            const Result<T> result{function_of(function), T(scale), product, to};
+            require_dense(from, by, to);
+            require(by.columns == to.columns);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.dense_scratch(by));
+            kernels.dense(from, by, result, scratch.get());
+        },
+        "X"_a.noconvert(), "weights"_a.noconvert(), "out"_a.noconvert(), "function"_a = "identity", "scale"_a = 1.0,
+        "product"_a = false);
+
+    module.def(
+        "dense_pairs",
+        [&kernels](const Matrix<const T>& X, const Matrix<const T>& weights, double scale, const Matrix<T>& out) {
+            const Rows<const T> from = rows_of(X);
+            const Rows<const T> by = rows_of(weights);
+            const Rows<T> to = rows_of(out);
+            require_dense(from, by, to);
+            require_pairs(by.columns, to);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.dense_scratch(by));
+            kernels.dense_pairs(from, by, T(scale), to, scratch.get());
+        },
+        "X"_a.noconvert(), "weights"_a.noconvert(), "scale"_a, "out"_a.noconvert());
+
+    module.def(
+        "dense_cosines",
+        [&kernels](const Matrix<const T>& X, const Matrix<const T>& weights, const Vector<const T>& phases,
+                   double scale, const Matrix<T>& out) {
+            const Rows<const T> from = rows_of(X);
+            const Rows<const T> by = rows_of(weights);
+            const Rows<T> to = rows_of(out);
+            require_unit_stride(phases);
+            require_dense(from, by, to);
+            require(by.columns == to.columns && std::ptrdiff_t(phases.shape(0)) == to.columns);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.dense_scratch(by));
+            kernels.dense_cosines(from, by, phases.data(), T(scale), to, scratch.get());
+        },
+        "X"_a.noconvert(), "weights"_a.noconvert(), "phases"_a.noconvert(), "scale"_a, "out"_a.noconvert());
 }
 
 void bind_set(nb::module_& module, const char* name, const KernelSet& kernels) {

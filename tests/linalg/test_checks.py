@@ -20,9 +20,9 @@ def valid(function, dtype):
     """Return arguments by name that `function` accepts."""
     X, out = np.ones((3, 4), dtype), np.empty((3, 8), dtype)
     signs, radii = np.ones((2, 3, 4), dtype), np.ones(8, dtype)
-    mixing, butterflies = signs[0, :2], plan(dtype)
+    mixing, butterflies, weights = signs[0, :2], plan(dtype), np.ones((4, 8), dtype)
     return {
-        "butterfly": {"X": X, "signs": mixing, "plan": butterflies, "out": out},
+        "butterfly": {"X": X, "signs": mixing, "plan": butterflies, "out": out, "radii": radii},
         "butterfly_pairs": {
             "X": X,
             "signs": mixing,
@@ -33,7 +33,10 @@ def valid(function, dtype):
         },
         "sincos_pairs": {"angles": X, "scale": 1.0, "out": out},
         "cosines": {"angles": np.ones((3, 8), dtype), "phases": radii, "scale": 1.0, "out": out},
-        "sign_hadamard": {"X": X, "signs": signs, "out": out},
+        "dense": {"X": X, "weights": weights, "out": out},
+        "dense_pairs": {"X": X, "weights": weights, "scale": 1.0, "out": out},
+        "dense_cosines": {"X": X, "weights": weights, "phases": radii, "scale": 1.0, "out": out},
+        "sign_hadamard": {"X": X, "signs": signs, "out": out, "radii": radii},
         "sign_hadamard_pairs": {"X": X, "signs": signs, "radii": radii, "scale": 1.0, "out": out},
     }[function]
 
@@ -206,3 +209,33 @@ def test_mixing_signs(function, dtype):
     for shape in [(3, 4), (2, 8)]:
         text = f"signs must have shape (2, 4), got {shape}"
         refuses(function, {**arguments, "signs": np.ones(shape, dtype)}, ValueError, text)
+
+
+@pytest.mark.parametrize("function", ["dense", "dense_pairs", "dense_cosines"])
+def test_weights(function, dtype):
+    arguments = valid(function, dtype) | {"weights": np.ones((5, 8), dtype)}
+    text = "weights must have as many rows as X has columns = 4, got 5"
+    refuses(function, arguments, ValueError, text)
+
+
+def test_widths_of_dense_results(dtype):
+    wrong = {"out": np.ones((3, 17), dtype)}
+    text = "out must have m = 8 columns, got 17"
+    refuses("dense", valid("dense", dtype) | wrong, ValueError, text)
+    refuses("dense_cosines", valid("dense_cosines", dtype) | wrong, ValueError, text)
+    text = "out must have m = 8 to 2m = 16 columns, got 17"
+    refuses("dense_pairs", valid("dense_pairs", dtype) | wrong, ValueError, text)
+    arguments = valid("dense_cosines", dtype) | {"phases": np.ones(7, dtype)}
+    refuses("dense_cosines", arguments, ValueError, "phases must have m = 8 columns, got 7")
+
+
+@pytest.mark.parametrize("function", ["butterfly", "dense", "sign_hadamard"])
+def test_functions_of_projections(function, dtype):
+    text = "function must be one of identity, sign, abs, relu, relu_squared, signed_square, exp, got 'tanh'"
+    refuses(function, valid(function, dtype) | {"function": "tanh"}, ValueError, text)
+
+
+@pytest.mark.parametrize("function", ["butterfly", "sign_hadamard"])
+def test_number_of_radii(function, dtype):
+    arguments = valid(function, dtype) | {"radii": np.ones(7, dtype)}
+    refuses(function, arguments, ValueError, "radii must have m = 8 columns, got 7")

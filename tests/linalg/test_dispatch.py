@@ -86,6 +86,10 @@ def test_empty_rows(dtype):
     assert linalg.cosines(empty, np.ones(4, dtype), 1.0, empty) is empty
     signs = np.ones((1, 3, 4), dtype)
     assert linalg.sign_hadamard(empty, signs, np.empty((0, 4), dtype)).shape == (0, 4)
+    assert linalg.dense(empty, np.ones((4, 5), dtype), np.empty((0, 5), dtype)).shape == (0, 5)
+    assert linalg.dense(empty, np.ones((4, 0), dtype), np.empty((0, 0), dtype)).shape == (0, 0)
+    nothing = linalg.dense(np.ones((2, 0), dtype), np.ones((0, 3), dtype), np.ones((2, 3), dtype))
+    np.testing.assert_array_equal(nothing, 0)
 
 
 def test_threads_over_row_blocks_give_the_bits_of_one_call(dtype):
@@ -107,7 +111,7 @@ def test_threads_over_row_blocks_give_the_bits_of_one_call(dtype):
 def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
     matrix, signs = np.ones((3, 4), dtype), np.ones((1, 1, 4), dtype)
     mixing, multipliers, factors = np.ones((2, 4), dtype), np.zeros((1, 2, 4), dtype), np.ones((1, 4), dtype)
-    order, out = np.arange(4)[None], np.empty((3, 4), dtype)
+    order, out, weights = np.arange(4)[None], np.empty((3, 4), dtype), np.ones((4, 4), dtype)
     for call in (
         lambda: kernels.butterfly(matrix, mixing[:1], order, multipliers, factors, out),
         lambda: kernels.butterfly(matrix, mixing, order + 1, multipliers, factors, out),
@@ -115,7 +119,14 @@ def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
         lambda: kernels.butterfly(matrix, mixing, order, multipliers[:, :1], factors, out),
         lambda: kernels.butterfly(matrix, mixing, order, multipliers, factors[:, :2], out),
         lambda: kernels.butterfly(matrix, mixing, order, multipliers, factors, np.empty((3, 5), dtype)),
+        lambda: kernels.butterfly(matrix, mixing, order, multipliers, factors, out, np.ones(3, dtype)),
         lambda: kernels.butterfly_pairs(matrix, mixing, order, multipliers, factors, np.ones(5, dtype), 1.0, out),
+        lambda: kernels.dense(matrix, weights[:3], out),
+        lambda: kernels.dense(matrix, weights, out[:2]),
+        lambda: kernels.dense(matrix, weights, np.empty((3, 5), dtype)),
+        lambda: kernels.dense_pairs(matrix, weights, 1.0, np.empty((3, 9), dtype)),
+        lambda: kernels.dense_cosines(matrix, weights, np.ones(3, dtype), 1.0, out),
+        lambda: kernels.sign_hadamard(matrix, signs, out, np.ones(3, dtype)),
         lambda: kernels.sincos_pairs(matrix, 1.0, np.empty((3, 9), dtype)),
         lambda: kernels.sincos_pairs(matrix, 1.0, np.empty((2, 8), dtype)),
         lambda: kernels.sincos_pairs(np.asfortranarray(matrix), 1.0, np.empty((3, 8), dtype)),
@@ -126,3 +137,50 @@ def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
     ):
         with pytest.raises(ValueError, match="shapes or strides do not fit"):
             call()
+
+
+def test_unknown_functions_are_refused_by_the_kernels_too(kernels, dtype):
+    X, weights = np.ones((3, 4), dtype), np.ones((4, 4), dtype)
+    with pytest.raises(ValueError, match="no such function: tanh"):
+        kernels.dense(X, weights, np.empty((3, 4), dtype), "tanh")
+
+
+def test_the_public_functions_pass_everything_on(dtype):
+    rng = np.random.default_rng(8)
+    X, signs, radii = rng.normal(size=(5, 4)), rng.choice([-1.0, 1.0], (2, 2, 4)), rng.normal(size=7)
+    X, signs, radii = X.astype(dtype), signs.astype(dtype), radii.astype(dtype)
+    weights, angle = rng.normal(size=(4, 7)).astype(dtype), np.array([[1.0], [2.0]])
+    angles = [np.hstack([angle, 3 * angle]), angle]
+    plan = linalg.butterfly_plan([np.cos(a) for a in angles], [np.sin(a) for a in angles]).astype(dtype)
+    arrays = plan.order, plan.multipliers, plan.factors
+    options = {"function": "relu", "scale": 0.5, "product": True}
+    for call, twin in (
+        (
+            lambda out: linalg.sign_hadamard(X, signs, out, radii=radii, **options),
+            lambda out: twins.sign_hadamard(X, signs, out, radii, "relu", 0.5, True),
+        ),
+        (
+            lambda out: linalg.butterfly(X, signs[0], plan, out, radii=radii, **options),
+            lambda out: twins.butterfly(X, signs[0], *arrays, out, radii, "relu", 0.5, True),
+        ),
+        (
+            lambda out: linalg.dense(X, weights, out, **options),
+            lambda out: twins.dense(X, weights, out, "relu", 0.5, True),
+        ),
+        (
+            lambda out: linalg.dense_cosines(X, weights, radii, 0.5, out),
+            lambda out: twins.dense_cosines(X, weights, radii, 0.5, out),
+        ),
+        (
+            lambda out: linalg.dense_pairs(X, weights[:, :4], 0.5, out),
+            lambda out: twins.dense_pairs(X, weights[:, :4], 0.5, out),
+        ),
+        (
+            lambda out: linalg.butterfly_pairs(X, signs[0], plan, radii, 0.5, out),
+            lambda out: twins.butterfly_pairs(X, signs[0], *arrays, radii, 0.5, out),
+        ),
+    ):
+        found, expected = np.full((2, 5, 7), 3.0, dtype)
+        assert call(found) is found
+        twin(expected)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)

@@ -60,10 +60,55 @@ def test_sign_hadamard_pairs(dtype):
     np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("width", [5, 7, 10])
+def test_dense_pairs_and_cosines(dtype, width):
+    rng = np.random.default_rng(0)
+    X, weights, phases = (rng.normal(size=size).astype(dtype) for size in [(6, 3), (3, 5), 5])
+    angles = X.astype(float) @ weights
+    out, shifted = np.empty((6, width), dtype), np.empty((6, 5), dtype)
+    twins.dense_pairs(X, weights, 0.5, out)
+    expected = 0.5 * np.hstack([np.cos(angles), np.sin(angles)])[:, :width]
+    np.testing.assert_allclose(out, expected, atol=TOLERANCE[dtype])
+    twins.dense_cosines(X, weights, phases, 0.5, shifted)
+    np.testing.assert_allclose(shifted, 0.5 * np.cos(angles + phases), atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("function", twins.FUNCTION_NAMES)
+def test_functions_of_dense_products(dtype, function, product):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(6, 3)).astype(dtype), rng.normal(size=(3, 5)).astype(dtype)
+    before = rng.normal(size=(6, 5)).astype(dtype)
+    u = X.astype(float) @ weights
+    values = {
+        "identity": u,
+        "sign": np.sign(u),
+        "abs": np.abs(u),
+        "relu": u * (u > 0),
+        "relu_squared": u**2 * (u > 0),
+        "signed_square": u**2 * np.sign(u),
+        "exp": np.exp(u),
+    }
+    out = before.copy()
+    twins.dense(X, weights, out, function, 0.5, product)
+    expected = 0.5 * values[function] * (before if product else 1)
+    np.testing.assert_allclose(out, expected, atol=20 * TOLERANCE[dtype])
+
+
+def test_radii_come_before_the_function(dtype):
+    X, signs, radii = np.array([[3.0]], dtype), np.ones((1, 1, 1), dtype), np.array([-2.0], dtype)
+    out = np.empty((1, 1), dtype)
+    twins.sign_hadamard(X, signs, out, radii, "signed_square", 0.5)
+    assert out == -18
+
+
 def test_infinite_values_give_nan_without_a_warning(dtype):
     infinite = np.full((1, 2), np.inf, dtype)
     signs, radii = np.ones((1, 1, 2), dtype), np.ones(2, dtype)
+    arrays = np.array([[0, 1]]), np.zeros((1, 1, 2), dtype), np.ones((1, 2), dtype)
     for fill in (
+        lambda out: twins.butterfly_pairs(infinite, np.ones((2, 2), dtype), *arrays, radii, 1.0, out),
+        lambda out: twins.dense_pairs(infinite, np.array([[1, 1], [-1, -1]], dtype), 1.0, out),
         lambda out: twins.sincos_pairs(infinite, 1.0, out),
         lambda out: twins.sign_hadamard_pairs(infinite, signs, radii, 1.0, out),
         lambda out: twins.cosines(np.repeat(infinite, 2, axis=1), np.ones(4, dtype), 1.0, out),

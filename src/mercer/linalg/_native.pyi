@@ -5,12 +5,21 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.linalg.twins import FloatArray
+from mercer.linalg.twins import FloatArray, FunctionName
 
 class _KernelSet(Protocol):
     def sincos_pairs(self, angles: FloatArray, scale: float, out: FloatArray) -> None: ...
     def cosines(self, angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None: ...
-    def sign_hadamard(self, X: FloatArray, signs: FloatArray, out: FloatArray) -> None: ...
+    def sign_hadamard(
+        self,
+        X: FloatArray,
+        signs: FloatArray,
+        out: FloatArray,
+        radii: FloatArray | None = None,
+        function: FunctionName = "identity",
+        scale: float = 1.0,
+        product: bool = False,
+    ) -> None: ...
     def sign_hadamard_pairs(
         self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
     ) -> None: ...
@@ -22,6 +31,10 @@ class _KernelSet(Protocol):
         multipliers: FloatArray,
         factors: FloatArray,
         out: FloatArray,
+        radii: FloatArray | None = None,
+        function: FunctionName = "identity",
+        scale: float = 1.0,
+        product: bool = False,
     ) -> None: ...
     def butterfly_pairs(
         self,
@@ -33,6 +46,19 @@ class _KernelSet(Protocol):
         radii: FloatArray,
         scale: float,
         out: FloatArray,
+    ) -> None: ...
+    def dense(
+        self,
+        X: FloatArray,
+        weights: FloatArray,
+        out: FloatArray,
+        function: FunctionName = "identity",
+        scale: float = 1.0,
+        product: bool = False,
+    ) -> None: ...
+    def dense_pairs(self, X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None: ...
+    def dense_cosines(
+        self, X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray
     ) -> None: ...
 
 baseline: _KernelSet

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.linalg.butterfly import ButterflyPlan
-from mercer.linalg.twins import FloatArray
+from mercer.linalg.twins import FUNCTION_NAMES, FloatArray
 
 __all__ = [
     "check_array",
+    "check_columns",
+    "check_function",
     "check_mixing_signs",
     "check_out",
     "check_pair_width",
@@ -20,6 +22,7 @@ __all__ = [
     "check_projection",
     "check_separate",
     "check_signs",
+    "check_weights",
 ]
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -131,6 +134,28 @@ def _check_width(function: str, what: str, width: int, X: FloatArray) -> None:
         raise ValueError(msg)
     if width < X.shape[1]:
         msg = f"{function}: the width of {what} must be >= the columns of X = {X.shape[1]}, got {width}"
+        raise ValueError(msg)
+
+
+def check_weights(function: str, weights: FloatArray, X: FloatArray) -> None:
+    """Require a matrix that the rows of `X` can be multiplied with."""
+    check_array(function, "weights", weights, 2, X.dtype)
+    if len(weights) != X.shape[1]:
+        msg = f"{function}: weights must have as many rows as X has columns = {X.shape[1]}, got {len(weights)}"
+        raise ValueError(msg)
+
+
+def check_columns(function: str, what: str, width: int, m: int) -> None:
+    """Require `m` columns."""
+    if width != m:
+        msg = f"{function}: {what} must have m = {m} columns, got {width}"
+        raise ValueError(msg)
+
+
+def check_function(function: str, name: str) -> None:
+    """Require the name of a function of projections."""
+    if name not in FUNCTION_NAMES:
+        msg = f"{function}: function must be one of {', '.join(FUNCTION_NAMES)}, got {name!r}"
         raise ValueError(msg)
 
 

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from mercer.linalg import checks, twins
 from mercer.linalg.butterfly import ButterflyPlan
-from mercer.linalg.twins import FloatArray
+from mercer.linalg.twins import FloatArray, FunctionName
 
 __all__ = [
     "butterfly",
     "butterfly_pairs",
     "cosines",
+    "dense",
+    "dense_cosines",
+    "dense_pairs",
     "instruction_set",
     "sign_hadamard",
     "sign_hadamard_pairs",
@@ -33,7 +36,16 @@ class _Kernels(Protocol):
 
     def cosines(self, angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None: ...
 
-    def sign_hadamard(self, X: FloatArray, signs: FloatArray, out: FloatArray) -> None: ...
+    def sign_hadamard(
+        self,
+        X: FloatArray,
+        signs: FloatArray,
+        out: FloatArray,
+        radii: FloatArray | None = None,
+        function: FunctionName = "identity",
+        scale: float = 1.0,
+        product: bool = False,
+    ) -> None: ...
 
     def sign_hadamard_pairs(
         self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
@@ -47,6 +59,10 @@ class _Kernels(Protocol):
         multipliers: FloatArray,
         factors: FloatArray,
         out: FloatArray,
+        radii: FloatArray | None = None,
+        function: FunctionName = "identity",
+        scale: float = 1.0,
+        product: bool = False,
     ) -> None: ...
 
     def butterfly_pairs(
@@ -59,6 +75,22 @@ class _Kernels(Protocol):
         radii: FloatArray,
         scale: float,
         out: FloatArray,
+    ) -> None: ...
+
+    def dense(
+        self,
+        X: FloatArray,
+        weights: FloatArray,
+        out: FloatArray,
+        function: FunctionName = "identity",
+        scale: float = 1.0,
+        product: bool = False,
+    ) -> None: ...
+
+    def dense_pairs(self, X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None: ...
+
+    def dense_cosines(
+        self, X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray
     ) -> None: ...
 
 
@@ -169,10 +201,8 @@ def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArra
     checks.check_array(name, "phases", phases, 1, angles.dtype)
     checks.check_out(name, out, angles)
     m = angles.shape[1]
-    for what, width in (("phases", len(phases)), ("out", out.shape[1])):
-        if width != m:
-            msg = f"{name}: {what} must have m = {m} columns, got {width}"
-            raise ValueError(msg)
+    checks.check_columns(name, "phases", len(phases), m)
+    checks.check_columns(name, "out", out.shape[1], m)
     in_place = angles.ctypes.data == out.ctypes.data and angles.strides == out.strides
     if not in_place:
         checks.check_separate(name, "angles", angles, out)
@@ -181,7 +211,16 @@ def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArra
     return out
 
 
-def sign_hadamard(X: FloatArray, signs: FloatArray, out: FloatArray) -> FloatArray:
+def sign_hadamard(
+    X: FloatArray,
+    signs: FloatArray,
+    out: FloatArray,
+    *,
+    radii: FloatArray | None = None,
+    function: FunctionName = "identity",
+    scale: float = 1.0,
+    product: bool = False,
+) -> FloatArray:
     r"""Project rows by products of random signs and Hadamard matrices.
 
     Block :math:`b` of the output is :math:`H D_{b,k} \cdots H D_{b,1} x / P^{k/2}`, for the row
@@ -197,6 +236,15 @@ def sign_hadamard(X: FloatArray, signs: FloatArray, out: FloatArray) -> FloatArr
     out : ndarray of shape (n, m), (blocks - 1) * P < m <= blocks * P
         Filled with the blocks side by side, the last one cut off at `m`. Has the dtype of `X` and
         shares no memory with it.
+    radii : ndarray of shape (m,), optional
+        Factor of each projection, in the dtype of `X`; ones by default.
+    function : {"identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"}
+        What to do to the projections times radii: :math:`u`, :math:`\mathrm{sign}\,u` with 0 at 0,
+        :math:`|u|`, :math:`\max(u, 0)`, :math:`\max(u, 0)^2`, :math:`u|u|` or :math:`e^u`. NaN stays NaN.
+    scale : float
+        Factor of the results.
+    product : bool
+        Whether to multiply `out` by the results instead of writing them there.
 
     Returns
     -------
@@ -216,9 +264,11 @@ def sign_hadamard(X: FloatArray, signs: FloatArray, out: FloatArray) -> FloatArr
     checks.check_out(name, out, X)
     blocks, _, width = signs.shape
     checks.check_projection(name, "the columns of out", out.shape[1], blocks, width)
+    checks.check_function(name, function)
+    _check_radii(name, radii, out)
     for what, array in (("X", X), ("signs", signs)):
         checks.check_separate(name, what, array, out)
-    _kernels().sign_hadamard(X, signs, out)
+    _kernels().sign_hadamard(X, signs, out, radii, function, float(scale), bool(product))
     return out
 
 
@@ -269,7 +319,17 @@ def sign_hadamard_pairs(
     return out
 
 
-def butterfly(X: FloatArray, signs: FloatArray, plan: ButterflyPlan, out: FloatArray) -> FloatArray:
+def butterfly(
+    X: FloatArray,
+    signs: FloatArray,
+    plan: ButterflyPlan,
+    out: FloatArray,
+    *,
+    radii: FloatArray | None = None,
+    function: FunctionName = "identity",
+    scale: float = 1.0,
+    product: bool = False,
+) -> FloatArray:
     r"""Project rows by random signs, one Hadamard matrix and transposed butterfly matrices.
 
     Block :math:`b` of the output is :math:`B_b^\top D_2 H D_1 x / \sqrt P`, for the row :math:`x` padded with
@@ -288,6 +348,15 @@ def butterfly(X: FloatArray, signs: FloatArray, plan: ButterflyPlan, out: FloatA
     out : ndarray of shape (n, m), (blocks - 1) * P < m <= blocks * P
         Filled with the blocks side by side, the last one cut off at `m`. Has the dtype of `X` and
         shares no memory with it.
+    radii : ndarray of shape (m,), optional
+        Factor of each projection, in the dtype of `X`; ones by default.
+    function : {"identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"}
+        What to do to the projections times radii: :math:`u`, :math:`\mathrm{sign}\,u` with 0 at 0,
+        :math:`|u|`, :math:`\max(u, 0)`, :math:`\max(u, 0)^2`, :math:`u|u|` or :math:`e^u`. NaN stays NaN.
+    scale : float
+        Factor of the results.
+    product : bool
+        Whether to multiply `out` by the results instead of writing them there.
 
     Returns
     -------
@@ -309,9 +378,12 @@ def butterfly(X: FloatArray, signs: FloatArray, plan: ButterflyPlan, out: FloatA
     checks.check_mixing_signs(name, signs, plan, X)
     checks.check_out(name, out, X)
     checks.check_projection(name, "the columns of out", out.shape[1], *plan.shape)
+    checks.check_function(name, function)
+    _check_radii(name, radii, out)
     for what, array in (("X", X), ("signs", signs), *_arrays(plan)):
         checks.check_separate(name, what, array, out)
-    _kernels().butterfly(X, signs, plan.order, plan.multipliers, plan.factors, out)
+    arrays = plan.order, plan.multipliers, plan.factors
+    _kernels().butterfly(X, signs, *arrays, out, radii, function, float(scale), bool(product))
     return out
 
 
@@ -364,6 +436,145 @@ def butterfly_pairs(
         checks.check_separate(name, what, array, out)
     _kernels().butterfly_pairs(X, signs, plan.order, plan.multipliers, plan.factors, radii, float(scale), out)
     return out
+
+
+def dense(
+    X: FloatArray,
+    weights: FloatArray,
+    out: FloatArray,
+    *,
+    function: FunctionName = "identity",
+    scale: float = 1.0,
+    product: bool = False,
+) -> FloatArray:
+    r"""Multiply rows by a matrix, each row alone: its result does not depend on the batch.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    weights : ndarray of shape (d, m)
+        Matrix, in the dtype of `X`. It is copied once per call, which is little beside the products from
+        some dozen rows on.
+    out : ndarray of shape (n, m)
+        Filled with ``scale * function(X @ weights)``. Has the dtype of `X` and shares no memory with it.
+    function : {"identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"}
+        What to do to the products: :math:`u`, :math:`\mathrm{sign}\,u` with 0 at 0,
+        :math:`|u|`, :math:`\max(u, 0)`, :math:`\max(u, 0)^2`, :math:`u|u|` or :math:`e^u`. NaN stays NaN.
+    scale : float
+        Factor of the results.
+    product : bool
+        Whether to multiply `out` by the results instead of writing them there.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, weights = np.array([[3.0, 1.0]]), np.array([[1.0, -1.0], [0.0, 1.0]])
+    >>> dense(X, weights, np.empty((1, 2)), function="relu")
+    array([[3., 0.]])
+    """
+    name = "dense"
+    checks.check_array(name, "X", X, 2)
+    checks.check_weights(name, weights, X)
+    checks.check_out(name, out, X)
+    checks.check_columns(name, "out", out.shape[1], weights.shape[1])
+    checks.check_function(name, function)
+    for what, array in (("X", X), ("weights", weights)):
+        checks.check_separate(name, what, array, out)
+    _kernels().dense(X, weights, out, function, float(scale), bool(product))
+    return out
+
+
+def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> FloatArray:
+    """Write the pairs of `sincos_pairs` at angles ``X @ weights``, which are never in memory as a whole.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    weights : ndarray of shape (d, m)
+        Frequencies, in the dtype of `X`; copied once per call.
+    scale : float
+        Factor of every cosine and sine.
+    out : ndarray of shape (n, D), m <= D <= 2m
+        Filled with `m` columns of cosines and ``D - m`` of sines. Has the dtype of `X` and shares no
+        memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, weights = np.array([[1.0, 2.0]]), np.array([[np.pi, 0.0], [0.0, np.pi / 4]])
+    >>> dense_pairs(X, weights, 1.0, np.empty((1, 4))).round(12)
+    array([[-1.,  0.,  0.,  1.]])
+    """
+    name = "dense_pairs"
+    checks.check_array(name, "X", X, 2)
+    checks.check_weights(name, weights, X)
+    checks.check_out(name, out, X)
+    checks.check_pair_width(name, weights.shape[1], out)
+    for what, array in (("X", X), ("weights", weights)):
+        checks.check_separate(name, what, array, out)
+    _kernels().dense_pairs(X, weights, float(scale), out)
+    return out
+
+
+def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> FloatArray:
+    """Write ``scale * cos(X @ weights + phases)``; the angles are never in memory as a whole.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows to project, float32 or float64.
+    weights : ndarray of shape (d, m)
+        Frequencies, in the dtype of `X`; copied once per call.
+    phases : ndarray of shape (m,)
+        Added to every row of angles, in the dtype of `X`.
+    scale : float
+        Factor of every cosine.
+    out : ndarray of shape (n, m)
+        Has the dtype of `X` and shares no memory with it.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        The array `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, weights = np.array([[1.0]]), np.array([[np.pi, 0.0]])
+    >>> dense_cosines(X, weights, np.zeros(2), 2.0, np.empty((1, 2)))
+    array([[-2.,  2.]])
+    """
+    name = "dense_cosines"
+    checks.check_array(name, "X", X, 2)
+    checks.check_weights(name, weights, X)
+    checks.check_array(name, "phases", phases, 1, X.dtype)
+    checks.check_out(name, out, X)
+    checks.check_columns(name, "phases", len(phases), weights.shape[1])
+    checks.check_columns(name, "out", out.shape[1], weights.shape[1])
+    for what, array in (("X", X), ("weights", weights), ("phases", phases)):
+        checks.check_separate(name, what, array, out)
+    _kernels().dense_cosines(X, weights, phases, float(scale), out)
+    return out
+
+
+def _check_radii(name: str, radii: FloatArray | None, out: FloatArray) -> None:
+    if radii is None:
+        return
+    checks.check_array(name, "radii", radii, 1, out.dtype)
+    checks.check_columns(name, "radii", len(radii), out.shape[1])
+    checks.check_separate(name, "radii", radii, out)
 
 
 def _arrays(plan: ButterflyPlan) -> list[tuple[str, NDArray[Any]]]:

@@ -3,20 +3,43 @@
 Arguments are as in `mercer.linalg.dispatch`, which also checks them.
 """
 
+from collections.abc import Callable
+from typing import Literal, get_args
+
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "FUNCTION_NAMES",
     "FloatArray",
+    "FunctionName",
     "butterfly",
     "butterfly_pairs",
     "cosines",
+    "dense",
+    "dense_cosines",
+    "dense_pairs",
     "sign_hadamard",
     "sign_hadamard_pairs",
     "sincos_pairs",
 ]
 
 FloatArray = NDArray[np.floating]
+
+FunctionName = Literal["identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"]
+"""What may be done to projections: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x| and e^x."""
+
+FUNCTION_NAMES: tuple[FunctionName, ...] = get_args(FunctionName)
+
+_FUNCTIONS: dict[FunctionName, Callable[[FloatArray], FloatArray]] = {
+    "identity": lambda x: x,
+    "sign": np.sign,
+    "abs": np.abs,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "relu_squared": lambda x: np.square(np.maximum(x, x.dtype.type(0))),
+    "signed_square": lambda x: x * np.abs(x),
+    "exp": np.exp,
+}
 
 
 def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> None:
@@ -36,17 +59,24 @@ def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArra
     out *= out.dtype.type(scale)
 
 
-def sign_hadamard(X: FloatArray, signs: FloatArray, out: FloatArray) -> None:
-    """Fill `out`, block by block, with the rows of `X` after sign flips and Hadamard transforms."""
-    n, d = X.shape
-    width = signs.shape[2]
+def sign_hadamard(
+    X: FloatArray,
+    signs: FloatArray,
+    out: FloatArray,
+    radii: FloatArray | None = None,
+    function: FunctionName = "identity",
+    scale: float = 1.0,
+    product: bool = False,
+) -> None:
+    """Fill `out`, block by block, from the rows of `X` after sign flips and Hadamard transforms."""
+    blocks, _, width = signs.shape
+    projections = np.empty((len(X), blocks * width), X.dtype)
     for b, block_signs in enumerate(signs):
-        V = np.zeros((n, width), X.dtype)
-        V[:, :d] = X
+        V = _padded(X, width)
         for s in block_signs:
             V = _hadamard(s * V) / np.sqrt(width, dtype=X.dtype)
-        columns = out[:, b * width : (b + 1) * width]
-        columns[...] = V[:, : columns.shape[1]]
+        projections[:, b * width : (b + 1) * width] = V
+    _write(projections, radii, function, scale, product, out)
 
 
 def sign_hadamard_pairs(X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray) -> None:
@@ -64,20 +94,23 @@ def butterfly(
     multipliers: FloatArray,
     factors: FloatArray,
     out: FloatArray,
+    radii: FloatArray | None = None,
+    function: FunctionName = "identity",
+    scale: float = 1.0,
+    product: bool = False,
 ) -> None:
-    """Fill `out`, block by block, with the rows of `X` after signs, a Hadamard transform, signs and rotations."""
-    n, width = len(X), signs.shape[1]
-    mixed = np.empty((n, width), X.dtype)
-    sign_hadamard(X, signs[None, :1], mixed)
-    mixed *= signs[1]
+    """Fill `out`, block by block, from the rows of `X` after signs, a Hadamard transform, signs and rotations."""
+    n, (blocks, width) = len(X), order.shape
+    mixed = signs[1] * (_hadamard(signs[0] * _padded(X, width)) / np.sqrt(width, dtype=X.dtype))
+    projections = np.empty((n, blocks * width), X.dtype)
     for b, block_order in enumerate(order):
         V = mixed[:, block_order]
         with np.errstate(invalid="ignore"):
             for level, row in enumerate(multipliers[b]):
                 pairs = V.reshape(n, width >> (level + 1), 2, 1 << level)
                 V = V + row * pairs[:, :, ::-1].reshape(n, width)
-        columns = out[:, b * width : (b + 1) * width]
-        np.multiply(V[:, : columns.shape[1]], factors[b, : columns.shape[1]], out=columns)
+        projections[:, b * width : (b + 1) * width] = factors[b] * V
+    _write(projections, radii, function, scale, product, out)
 
 
 def butterfly_pairs(
@@ -92,9 +125,62 @@ def butterfly_pairs(
 ) -> None:
     """Fill `out` with the pairs of `sincos_pairs` at angles `radii * butterfly(X)`."""
     angles = np.empty((len(X), len(radii)), X.dtype)
-    butterfly(X, signs, order, multipliers, factors, angles)
-    angles *= radii
+    butterfly(X, signs, order, multipliers, factors, angles, radii)
     sincos_pairs(angles, scale, out)
+
+
+def dense(
+    X: FloatArray,
+    weights: FloatArray,
+    out: FloatArray,
+    function: FunctionName = "identity",
+    scale: float = 1.0,
+    product: bool = False,
+) -> None:
+    """Fill `out` from the products of the rows of `X` with a matrix."""
+    _write(_product(X, weights), None, function, scale, product, out)
+
+
+def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None:
+    """Fill `out` with the pairs of `sincos_pairs` at angles `X @ weights`."""
+    sincos_pairs(_product(X, weights), scale, out)
+
+
+def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None:
+    """Fill `out` with the `cosines` of the angles `X @ weights`."""
+    cosines(_product(X, weights), phases, scale, out)
+
+
+def _write(
+    projections: FloatArray,
+    radii: FloatArray | None,
+    function: FunctionName,
+    scale: float,
+    product: bool,
+    out: FloatArray,
+) -> None:
+    """Write `scale * function(radii * projections)`, or multiply `out` by it."""
+    values = projections[:, : out.shape[1]]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if radii is not None:
+            values = values * radii
+        values = _FUNCTIONS[function](values) * out.dtype.type(scale)
+        np.multiply(out, values, out=out) if product else np.copyto(out, values)
+
+
+def _product(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Multiply rows by a matrix one after the other: in a batch, a row's bits would depend on the others."""
+    products = np.empty((len(X), weights.shape[1]), X.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for row, result in zip(X, products, strict=True):
+            np.matmul(row, weights, out=result)
+    return products
+
+
+def _padded(X: FloatArray, width: int) -> FloatArray:
+    padded = np.zeros((len(X), width), X.dtype)
+    padded[:, : X.shape[1]] = X
+    return padded
 
 
 def _hadamard(V: FloatArray) -> FloatArray:

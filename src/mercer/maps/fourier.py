@@ -26,7 +26,6 @@ from mercer.maps.projections import (
     DenseProjection,
     HadamardProjection,
     Projection,
-    StructuredProjection,
     check_range,
 )
 from mercer.maps.radii import RADII, chi_quantile
@@ -312,22 +311,23 @@ class TrigFeatures:
         if self.constant:
             out[:, 0] = self.constant
             out = out[:, 1:]
-        paired = out.shape[1] % 2 == 0
-        if self.form == "pairs" and paired and isinstance(self.projection, StructuredProjection):
+        if self.form == "phase":
+            self.projection.cosines(X, self.phases, self.amplitude, out)
+        elif self.form == "complex":
+            self._write_complex(X, out)
+        elif out.shape[1] % 2 == 0:
             self.projection.pairs(X, self.amplitude, out)
-            return
-        angles = self.projection(X)
-        if self.form == "pairs":
-            if not paired:
-                angles[:, -1] += self.phases[-1]
-            linalg.sincos_pairs(angles, self.amplitude, out)
-        elif self.form == "phase":
-            linalg.cosines(angles, self.phases, self.amplitude, out)
         else:
-            pairs = np.empty((angles.shape[0], 2 * angles.shape[1]), angles.dtype)
-            linalg.sincos_pairs(angles, self.amplitude, pairs)
-            out.real = pairs[:, : angles.shape[1]]
-            np.negative(pairs[:, angles.shape[1] :], out=out.imag)
+            angles = self.projection(X)
+            angles[:, -1] += self.phases[-1]  # the cosine without its sine
+            linalg.sincos_pairs(angles, self.amplitude, out)
+
+    def _write_complex(self, X: Any, out: Array) -> None:
+        m = self.projection.n_frequencies
+        pairs = np.empty((X.shape[0], 2 * m), out.real.dtype)
+        self.projection.pairs(X, self.amplitude, pairs)
+        out.real = pairs[:, :m]
+        np.negative(pairs[:, m:], out=out.imag)
 
 
 def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tuple[SpectralPart, ...]]:

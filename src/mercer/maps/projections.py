@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+# Columns of X up to which projecting and writing in one go beats a matrix product of BLAS (benchmarks/transform.py).
+FUSED_UP_TO = 128
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,32 @@ class DenseProjection:
         return float(np.abs(self.weights).sum(axis=0).max(initial=0.0))
 
     def astype(self, dtype: Any) -> Self:
+        """Return the same for rows of another dtype."""
         return replace(self, weights=self.weights.astype(dtype, copy=False))
 
     def __call__(self, X: Any) -> Array:
+        """Return the angles of rows."""
         angles = X @ self.weights
         return angles.toarray() if sp.issparse(angles) else angles
+
+    def pairs(self, X: Any, scale: float, out: Array) -> None:
+        """Write sine-cosine pairs of the angles of rows."""
+        if self._is_narrow(X):
+            linalg.dense_pairs(np.ascontiguousarray(X), self.weights, scale, out)
+        else:
+            linalg.sincos_pairs(self(X), scale, out)
+
+    def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
+        """Write cosines of the angles of rows, each column shifted by a phase."""
+        if self._is_narrow(X):
+            linalg.dense_cosines(np.ascontiguousarray(X), self.weights, phases, scale, out)
+        else:
+            angles = self(X)
+            linalg.cosines(angles, phases, scale, out)
+
+    def _is_narrow(self, X: Any) -> bool:
+        # Without compiled kernels the matrix product of NumPy serves every width.
+        return not sp.issparse(X) and X.shape[1] <= FUSED_UP_TO and linalg.instruction_set() != "numpy"
 
 
 class StructuredProjection(ABC):
@@ -88,6 +111,10 @@ class StructuredProjection(ABC):
     def pairs(self, X: Any, scale: float, out: Array) -> None:
         """Write sine-cosine pairs of the angles of rows, which are never in memory as a whole."""
         self._pairs(self._prepare(X), scale, out)
+
+    def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
+        """Write cosines of the angles of rows, each column shifted by a phase."""
+        linalg.cosines(self(X), phases, scale, out)
 
     def _prepare(self, X: Any) -> Array:
         """Return rows ready for the kernels: dense, scaled, contiguous."""
