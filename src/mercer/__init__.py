@@ -70,6 +70,8 @@ _HOMES = {
     "required_components": "theory",
 }
 
+_MODULES = ("diagnostics", "engines", "errors", "io", "kernels", "learners", "linalg", "maps", "testing", "theory")
+
 __all__ = [
     "Cauchy",
     "Composed",
@@ -102,6 +104,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"mercer.{name}")
     if name not in _HOMES:
         msg = f"module 'mercer' has no attribute {name!r}"
         raise AttributeError(msg)

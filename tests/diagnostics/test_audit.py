@@ -3,10 +3,12 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
+from sklearn.exceptions import NotFittedError
 
-from mercer import DataError, Gaussian, Nystroem, RandomFourier, audit
+from mercer import DataError, Gaussian, Nystroem, ParameterError, RandomFourier, audit
 
 
 def rows(n=300, seed=0):
@@ -67,3 +69,24 @@ def test_too_few_rows():
     X = rows(30)
     with pytest.raises(DataError, match="at least 3 rows to measure an error and its interval, got 2"):
         audit(RandomFourier(Gaussian(2.0), 16).fit(X), X[:2])
+
+
+@pytest.mark.parametrize("landmarks", ["pivoted", "uniform"])
+def test_rows_of_the_audit_are_not_the_rows_of_the_map(landmarks):
+    # Equal seeds must not mean equal samples: Nystroem is exact on its landmarks.
+    X = np.random.default_rng(0).normal(size=(6000, 8))
+    feature_map = Nystroem(Gaussian(3.0), 300, landmarks=landmarks, random_state=0).fit(X)
+    same, *others = (audit(feature_map, X, n_rows=300, random_state=seed).rmse for seed in range(4))
+    assert same > 0.8 * min(others)
+
+
+def test_data_frames_and_bad_arguments():
+    frame = pd.DataFrame(rows(30), columns=list("abcde"))
+    feature_map = RandomFourier(Gaussian(2.0), 16).fit(frame)
+    assert audit(feature_map, frame).n_rows == 30
+    with pytest.raises(ParameterError, match=r"must be a fitted mercer map, such as model\.feature_map_, got Gaussian"):
+        audit(Gaussian(), frame)
+    with pytest.raises(ParameterError, match="n_rows must be an integer >= 3, got 2"):
+        audit(feature_map, frame, n_rows=2)
+    with pytest.raises(NotFittedError):
+        audit(RandomFourier(), frame)

@@ -17,7 +17,7 @@ def test_reports_count_all_rows():
     assert reports[-1].seconds_left == 0
     reports.clear()
     model.fit((X[i : i + 50], y[i : i + 50]) for i in (0, 50))
-    assert [(r.rows, r.total) for r in reports] == [(50, None), (100, None), (100, 100)]
+    assert [(r.rows, r.total) for r in reports] == [(30, None), (50, None), (80, None), (100, None), (100, 100)]
 
 
 def test_time_left_goes_by_the_rate():

@@ -81,3 +81,16 @@ def test_rows_are_drawn_with_the_right_probability(by_weight, probability):
 def test_the_check_above_tells_the_two_apart():
     low, high = binom.interval(1 - 1e-9, 4000, 50 / 140)
     assert not low <= inclusion_counts(by_weight=False) <= high
+
+
+def test_rows_without_weights_count_once_beside_rows_with_weights():
+    weighted = RowSample.of(Block(0, X[:50], Y[:50], np.full(50, 2.0)), size=200, seed=0)
+    plain = RowSample.of(Block(50, X[50:], Y[50:], None), size=200, seed=0)
+    for total in (weighted + plain, plain + weighted):
+        np.testing.assert_array_equal(total.weight, np.where(total.y < 50, 2.0, 1.0))
+
+
+def test_a_sample_knows_whether_it_is_whole():
+    assert sample(100).is_whole
+    assert not sample(99).is_whole
+    assert sample(50, weight=(np.arange(100) % 2).astype(float)).is_whole

@@ -77,3 +77,32 @@ def test_no_rows_at_all(blocks):
     for ask in (StreamEngine(blocks, accept).first, lambda: StreamEngine(blocks, accept).sum(len)):
         with pytest.raises(DataError, match="There are no rows"):
             ask()
+
+
+class OnceOnly:
+    """An iterable that looks as if it could be read again, like a progress bar around a generator."""
+
+    def __init__(self, blocks):
+        self.blocks = iter(blocks)
+
+    def __iter__(self):
+        return (block for block in self.blocks)
+
+
+def test_a_source_that_only_looks_replayable_loses_nothing():
+    engine = StreamEngine(OnceOnly(BLOCKS), accept)
+    assert engine.replayable
+    assert len(engine.first()) == 3
+    assert engine.sum(len) == 9
+
+
+def test_a_second_reading_that_differs_is_an_error():
+    engine = StreamEngine(OnceOnly(BLOCKS), accept)
+    assert engine.sum(len) == 9
+    with pytest.raises(DataError, match="gave 9 rows at the first reading and 0 at the next"):
+        engine.sum(len)
+
+
+def test_large_blocks_are_cut():
+    engine = StreamEngine([(np.arange(20.0).reshape(10, 2), np.arange(10))], accept, block_rows=lambda X: 4)
+    assert [(b.start, len(b), b.y[0]) for b in engine.blocks()] == [(0, 4, 0), (4, 4, 4), (8, 2, 8)]

@@ -15,6 +15,7 @@ from mercer import (
     Matern,
     ParameterError,
     Polynomial,
+    Product,
     RationalQuadratic,
     Scaled,
     Sum,
@@ -176,3 +177,29 @@ def test_resolving_reaches_every_inner_kernel():
     # The inner kernel sees the transformed rows only.
     assert resolved.left.right.kernel.kernel == Laplacian("median").resolve(X[:, [1]])
     assert kernel.needs_rows
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sum(1, Gaussian()),
+        lambda: Product(Gaussian(), "k"),
+        lambda: Scaled("a", 2.0),
+        lambda: Composed(Polynomial(), 3),
+        lambda: Transformed(3),
+    ],
+)
+def test_parts_must_be_kernels(make):
+    with pytest.raises(ParameterError, match="must be a kernel such as Gaussian"):
+        make()
+
+
+def test_an_array_times_a_kernel_is_refused():
+    with pytest.raises(TypeError):
+        np.array([1.0, 2.0]) * Gaussian()
+    with pytest.raises(ParameterError, match="centre must be None or a sequence of numbers, got 'mean'"):
+        Transformed(Gaussian(), centre="mean")
+
+
+def test_the_text_of_a_kernel_keeps_all_digits():
+    assert repr(1.23456789 * Gaussian()) == "1.23456789 * Gaussian(lengthscale=1.0)"

@@ -96,7 +96,7 @@ def test_the_family_is_coherent():
 def test_gamma_is_scikit_learns():
     assert Gaussian.from_gamma(0.5) == Gaussian(1.0)
     for gamma in (0, -1.0, float("nan")):
-        with pytest.raises(ParameterError, match=r"Gaussian.from_gamma: gamma must be > 0, got"):
+        with pytest.raises(ParameterError, match=r"Gaussian.from_gamma: gamma must be a finite number > 0, got"):
             Gaussian.from_gamma(gamma)
 
 
@@ -150,3 +150,10 @@ def test_a_wrong_smoothness_is_refused(nu):
 def test_a_wrong_shape_is_refused(alpha):
     with pytest.raises(ParameterError, match="RationalQuadratic: alpha must be a finite number > 0, got"):
         RationalQuadratic(alpha)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-200, 1e170])
+def test_rows_and_lengthscales_of_any_size(scale):
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    np.testing.assert_allclose(Gaussian(scale)(X * scale), Gaussian(1.0)(X), rtol=1e-9)
+    np.testing.assert_allclose(Matern(1.5, scale)(X * scale), Matern(1.5)(X), rtol=1e-9)

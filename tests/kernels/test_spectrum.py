@@ -72,8 +72,20 @@ def test_median_is_the_median_of_pairwise_distances(kernel, kind):
 def test_median_of_many_rows_is_that_of_a_part_of_them(monkeypatch):
     monkeypatch.setattr(spectrum, "MEDIAN_ROWS", 10)
     lengthscale = Gaussian("median").resolve(X).lengthscale
-    kept = X[np.linspace(0, 29, 10).astype(int)]
-    assert lengthscale == pytest.approx(np.median(pdist(kept)), rel=1e-12)
+    assert lengthscale == Gaussian("median").resolve(X).lengthscale
+    distances = np.sort(pdist(X))
+    assert distances[20] < lengthscale < distances[-20]
+
+
+def test_periodic_rows_do_not_fool_the_sample():
+    tiled = np.tile(X[:7], (1000, 1))[:6994]  # evenly spaced rows would all be equal
+    assert Gaussian("median").resolve(tiled).lengthscale == pytest.approx(np.median(pdist(X[:7])), rel=0.3)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_median_of_rows_of_any_size(scale):
+    expected = Gaussian("median").resolve(X).lengthscale * scale
+    assert Gaussian("median").resolve(X * scale).lengthscale == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian("median"), 1 + Transformed(Laplacian("median"), columns=(0, 2))])

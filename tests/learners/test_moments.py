@@ -43,11 +43,7 @@ def test_moments_of_parts_add_up_to_those_of_the_whole(cuts, weighted):
     Z, T, w = features()
     edges = [0, *sorted(cuts), 80]
     w = w if weighted else None
-    parts = [
-        TargetMoments.of(Z[a:b], T[a:b], None if w is None else w[a:b])
-        for a, b in pairwise(edges)
-        if b > a
-    ]
+    parts = [TargetMoments.of(Z[a:b], T[a:b], None if w is None else w[a:b]) for a, b in pairwise(edges) if b > a]
     assert_same(reduce(add, parts), TargetMoments.of(Z, T, w))
 
 

@@ -225,7 +225,7 @@ def test_every_kind_of_seed_is_taken(kind):
         np.testing.assert_array_equal(one, two)
     for wrong in (-1, "seed", 1.5):
         with pytest.raises(
-            ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator, got"
+            ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got"
         ):
             kind(Gaussian(), 4, random_state=wrong).fit(X)
     assert isinstance(as_generator(None), np.random.Generator)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 
 from mercer import (
     Cauchy,
@@ -288,5 +290,52 @@ def test_out_is_filled_and_checked():
     np.testing.assert_array_equal(buffer[:, :6], m.transform(X))
     assert (buffer[:, 6:] == 7).all()
     for bad in (np.empty((len(X), 5)), np.empty((len(X), 6), np.float32), np.empty((6, len(X))).T):
-        with pytest.raises(ParameterError, match=r"RandomFourier: out must be of shape \(\d+, 6\) and dtype float64"):
+        with pytest.raises(
+            ParameterError, match=r"RandomFourier: out must be a writable array of shape \(\d+, 6\) and dtype float64"
+        ):
             m.transform(X, out=bad)
+
+
+def test_a_seed_of_the_data_is_not_the_seed_of_the_map():
+    # The same numbers in both would put the frequencies along the rows.
+    X = np.random.default_rng(0).standard_normal((64, 16))
+    error = [
+        np.linalg.norm(RandomFourier(Gaussian(5.0), 128, random_state=s).fit(X).gram(X) - Gaussian(5.0)(X))
+        for s in (0, 1, 2)
+    ]
+    assert error[0] < 3 * min(error)
+
+
+def test_a_fitted_map_speaks_of_its_draw_not_of_its_parameters():
+    X = rows(0)
+    m = RandomFourier(KERNEL, 64, directions="hadamard", random_state=0).fit(X).set_params(directions="iid")
+    assert m.unbiased is not True
+    m = RandomFourier(KERNEL, 64, directions="iid", random_state=0).fit(X)
+    before = m.variance(X)
+    m.set_params(n_components=6400, form="phase", radii="stratified", directions="sobol")
+    np.testing.assert_array_equal(m.variance(X), before)
+
+
+def test_wide_sparse_rows_stay_sparse():
+    X = sp.random_array((20, 3000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    m = RandomFourier(Gaussian(3.0), 16, random_state=0).fit(X)
+    assert m.directions_ == "big_block"
+
+
+def test_a_failed_fit_changes_nothing():
+    X = rows(0)
+    fresh = RandomFourier(Polynomial(), 8)
+    with pytest.raises(UnsupportedKernelError):
+        fresh.fit(X)
+    with pytest.raises(NotFittedError):
+        fresh.transform(X)
+    fitted = RandomFourier(KERNEL, 8, random_state=0).fit(X)
+    expected = fitted.transform(X)
+    with pytest.raises(UnsupportedKernelError):
+        fitted.set_params(kernel=Polynomial()).fit(np.zeros((5, 7)))
+    np.testing.assert_array_equal(fitted.transform(X), expected)
+
+
+def test_nested_parameters_need_a_kernel_first():
+    with pytest.raises(ParameterError, match="kernel__lengthscale cannot be set while kernel is None"):
+        RandomFourier().set_params(kernel__lengthscale=2.0)

@@ -149,3 +149,10 @@ def test_unknown_landmarks_are_refused():
 
 def test_the_error_is_said_to_be_one_sided():
     assert "never exceeds the kernel" in Nystroem().unbiased
+
+
+def test_float32_rows_meet_the_landmarks_that_were_whitened():
+    # A hundred landmarks on a line: the whitening magnifies whatever is not where it was.
+    X = np.random.default_rng(0).normal(size=(400, 1))
+    m = Nystroem(Gaussian(1.0), 100, random_state=0).fit(X)
+    assert abs(m.gram(X.astype(np.float32)) - Gaussian(1.0)(X.astype(np.float32))).max() < 1e-5

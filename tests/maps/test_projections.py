@@ -73,7 +73,7 @@ def test_the_gain_bounds_every_angle(directions):
     projection = m.features_.astype(np.float64).projection
     X = np.sign(rows(1, n=500, d=5))
     largest = np.abs(projection(X)).max()
-    assert projection.gain / 8 <= largest <= projection.gain * (1 + 1e-12)
+    assert projection.gain / 16 <= largest <= projection.gain * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

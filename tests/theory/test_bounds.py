@@ -69,7 +69,7 @@ def test_a_probability_never_exceeds_one():
 
 @pytest.mark.parametrize("eps", [0, -0.1, float("nan")])
 def test_a_wrong_error_is_refused(eps):
-    with pytest.raises(ParameterError, match="fourier_failure: eps must be > 0, got"):
+    with pytest.raises(ParameterError, match="fourier_failure: eps must be > 0 and n_terms >= 1, got"):
         fourier_failure(eps, 10)
 
 

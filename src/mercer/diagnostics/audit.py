@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import MemoryEngine, RowSample, block_rows_for
-from mercer.errors import DataError, NoClosedFormError
-from mercer.kernels.base import as_rows
+from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
 from mercer.maps.base import seed_of
 
@@ -92,18 +92,26 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     >>> bool(result.rmse_interval[0] < result.rmse < result.rmse_interval[1] < 0.1)
     True
     """
-    X = as_rows(feature_map, X)
+    if not isinstance(feature_map, BaseMap):
+        msg = f"audit: feature_map must be a fitted mercer map, such as model.feature_map_, got {feature_map!r}."
+        raise ParameterError(msg)
+    if not isinstance(n_rows, Integral) or n_rows < 3:
+        msg = f"audit: n_rows must be an integer >= 3, got {n_rows!r}."
+        raise ParameterError(msg)
+    X = feature_map.check_rows(X)
     if X.shape[0] < 3:
         msg = f"audit needs at least 3 rows to measure an error and its interval, got {X.shape[0]}."
         raise DataError(msg)
     if X.shape[0] > n_rows:
-        seed = seed_of(random_state)
+        seed = seed_of(random_state, "audit")
         engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]))
-        X = engine.sum(lambda block: RowSample.of(block, size=n_rows, seed=seed)).X
+        X = engine.sum(lambda block: RowSample.of(block, size=int(n_rows), seed=seed)).X
     n = X.shape[0]
     exact = feature_map.kernel_(X).astype(np.float64)
-    error = feature_map.gram(X).astype(np.float64) - exact
-    relative = float(np.linalg.norm(error) / np.linalg.norm(exact))
+    features = feature_map.apply(X)
+    error = feature_map.inner_products(features, features).astype(np.float64) - exact
+    size = np.linalg.norm(exact)
+    relative = float(np.linalg.norm(error) / size) if size > 0 else 0.0
     largest = float(np.abs(error).max())
     np.fill_diagonal(error, 0.0)
     squares = np.square(error).sum(axis=1) / (n - 1)  # row means over the other rows
@@ -124,7 +132,7 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
 
 def _predicted_rmse(feature_map: BaseMap, X: Any) -> float | None:
     try:
-        variance = feature_map.variance(X)
+        variance = feature_map._variance(X, None)
     except NoClosedFormError:
         return None
     np.fill_diagonal(variance, 0.0)

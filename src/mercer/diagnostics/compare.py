@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.diagnostics.audit import Audit, audit
+from mercer.errors import ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
 from mercer.maps.base import for_kernel
@@ -86,6 +87,12 @@ def compare(
     >>> sorted(m.name for m in result.maps)
     ['Nystroem', 'RandomFourier']
     """
+    if not isinstance(kernel, Kernel):
+        msg = f"compare: kernel must be a mercer kernel such as Gaussian('median'), got {kernel!r}."
+        raise ParameterError(msg)
+    if repeats < 1 or (maps is not None and not maps):
+        msg = f"compare: at least one repeat and one map are needed, got repeats={repeats!r} and maps={maps!r}."
+        raise ParameterError(msg)
     kernel = kernel.resolve(X)
     if maps is None:
         chosen = {m.__name__: m(n_components=n_components, random_state=random_state) for m in maps_for(kernel)}

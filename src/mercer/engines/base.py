@@ -11,6 +11,8 @@ from `Engine.accumulate`: blocks one after another, all threads at work on each,
 from __future__ import annotations
 
 import operator
+import os
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -19,6 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, reduce
+from numbers import Integral
 from typing import Any, Generic, TypeVar
 
 import joblib
@@ -27,7 +30,7 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["Accumulator", "Block", "Engine", "Progress", "Workers", "count_threads", "workers"]
+__all__ = ["Accumulator", "Block", "Engine", "Progress", "Workers", "count_threads", "row_blocks", "workers"]
 
 NO_ROWS = "There are no rows: every block was empty, or there was no block. Check what the blocks yield."
 
@@ -46,6 +49,15 @@ class Block:
 
     def __len__(self) -> int:
         return self.X.shape[0]
+
+
+def row_blocks(block: Block, rows: int) -> Iterator[Block]:
+    """Cut a block into consecutive ones of at most `rows` rows."""
+    for i in range(0, len(block), rows):
+        part = slice(i, i + rows)
+        y = None if block.y is None else block.y[part]
+        weight = None if block.weight is None else block.weight[part]
+        yield Block(block.start + i, block.X[part], y, weight)
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,7 @@ class Workers:
 def workers(n_jobs: int | None) -> Iterator[Workers]:
     """Provide a team of threads for `n_jobs` while the block runs."""
     threads = count_threads(n_jobs)
-    with _blas_libraries().limit(limits=1, user_api="blas"):
+    with _ONE_BLAS_THREAD:
         if threads == 1:
             yield Workers(1, None)
             return
@@ -175,13 +187,50 @@ def count_threads(n_jobs: int | None) -> int:
     in joblib: -1 is all cores, -2 all but one.
     """
     if n_jobs is None:
-        return joblib.cpu_count()
+        return int(joblib.cpu_count())
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
+        msg = f"n_jobs must be None or an integer, got {n_jobs!r}."
+        raise ParameterError(msg)
     if n_jobs == 0:
         msg = (
             "n_jobs must not be 0. Use None for all cores, a number of threads, or -1, -2, ... to count from all cores."
         )
         raise ParameterError(msg)
     return max(1, joblib.cpu_count() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
+
+
+class _BlasLimit:
+    """Keeps BLAS on one thread as long as anybody works, and then gives it back as it was.
+
+    The setting belongs to the process, so teams that overlap must share it: the first in sets it, the last out
+    restores it.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew, as in a child process, where the threads that held the limit do not exist."""
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limit = _blas_libraries().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limit.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ONE_BLAS_THREAD.forget)
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.base import Block, Engine, count_threads, workers
+from mercer.engines.base import Block, Engine, count_threads, row_blocks, workers
 from mercer.errors import ParameterError
 
 __all__ = ["MemoryEngine", "block_rows_for", "fill_rows"]
@@ -53,11 +53,7 @@ class MemoryEngine(Engine):
         self.start = start
 
     def blocks(self) -> Iterator[Block]:
-        for i in range(0, self.X.shape[0], self.block_rows):
-            rows = slice(i, i + self.block_rows)
-            y = None if self.y is None else self.y[rows]
-            weight = None if self.weight is None else self.weight[rows]
-            yield Block(self.start + i, self.X[rows], y, weight)
+        return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows)
 
 
 def fill_rows(
@@ -71,9 +67,9 @@ def fill_rows(
     """Call ``function(rows of X, the same rows of out)`` for blocks of rows, on several threads.
 
     `width` is the number of columns that the function works with, by default those of `out`. The blocks depend on
-    it alone, so the bits do not depend on the number of threads.
+    it and on the width of `X` alone, so the bits do not depend on the number of threads.
     """
-    columns = out.shape[1] if width is None else width
+    columns = max(out.shape[1] if width is None else width, X.shape[1])
     step = max(16, TRANSFORM_BYTES // max(1, X.dtype.itemsize * columns))
     slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]
     with workers(min(count_threads(n_jobs), max(1, len(slices)))) as team:

@@ -23,6 +23,7 @@ class RowSample:
     """
 
     size: int
+    seen: int  # rows of weight above zero, kept or not
     index: np.ndarray  # (k,), ascending
     key: np.ndarray  # (k,)
     X: Any  # (k, d)
@@ -42,19 +43,30 @@ class RowSample:
         X = block.X[keep].copy()
         y = None if block.y is None else block.y[keep].copy()
         weight = None if block.weight is None else block.weight[keep].copy()
-        return cls(size, index[keep], key[keep], X, y, weight)
+        return cls(size, int(np.isfinite(key).sum()), index[keep], key[keep], X, y, weight)
 
     def __add__(self, other: RowSample) -> RowSample:
         key = np.concatenate([self.key, other.key])
         keep = smallest(key, self.size)
         index = np.concatenate([self.index, other.index])
+        weight = None
+        if self.weight is not None or other.weight is not None:  # rows without a weight count once
+            weight = np.concatenate([np.ones(len(s.key)) if s.weight is None else s.weight for s in (self, other)])
         keep = keep[np.argsort(index[keep], kind="stable")]
         return RowSample(
-            self.size, index[keep], key[keep],
-            stack(self.X, other.X)[keep],
-            None if self.y is None else np.concatenate([self.y, other.y])[keep],
-            None if self.weight is None else np.concatenate([self.weight, other.weight])[keep],
-        )  # fmt: skip
+            size=self.size,
+            seen=self.seen + other.seen,
+            index=index[keep],
+            key=key[keep],
+            X=stack(self.X, other.X)[keep],
+            y=None if self.y is None else np.concatenate([self.y, other.y])[keep],
+            weight=None if weight is None else weight[keep],
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row was left out."""
+        return self.seen <= self.size
 
 
 def exponentials(index: np.ndarray, seed: int) -> np.ndarray:

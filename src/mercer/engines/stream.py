@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from mercer.engines.base import Block, Engine
+from mercer.engines.base import NO_ROWS, Block, Engine, row_blocks
 from mercer.errors import DataError
 
 __all__ = ["StreamEngine"]
@@ -22,6 +22,10 @@ class StreamEngine(Engine):
         read more than once; a generator cannot.
     check : callable
         Turns the parts of one block into validated ``(X, y, weight)``.
+    block_rows : callable, default=None
+        Given checked rows, the number of them to work on at a time: larger blocks are cut. None leaves them whole.
+    n_jobs : int or None, default=None
+        Threads.
     """
 
     n_rows = None
@@ -31,44 +35,64 @@ class StreamEngine(Engine):
         blocks: Iterable[Any],
         check: Callable[..., tuple[Any, Any, Any]],
         *,
+        block_rows: Callable[[Any], int] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.source = blocks
         self.check = check
+        self.block_rows = block_rows
         self.n_jobs = n_jobs
         self.replayable = iter(blocks) is not blocks
-
-    def blocks(self) -> Iterator[Block]:
-        start = 0
-        for number, parts in enumerate(self.source):
-            if not isinstance(parts, tuple | list) or not 1 <= len(parts) <= 3:
-                msg = (
-                    f"Block {number}: a block is a tuple (X, y) or (X, y, weight), got {type(parts).__name__}"
-                    f"{f' of length {len(parts)}' if isinstance(parts, tuple | list) else ''}."
-                )
-                raise DataError(msg)
-            try:
-                X, y, weight = self.check(*parts)
-            except (TypeError, ValueError) as error:
-                msg = f"Block {number}, which starts at row {start}: {error}"
-                raise DataError(msg) from error
-            yield Block(start, X, y, weight)
-            start += X.shape[0]
+        self._pending: Iterator[Any] | None = None  # an iterator that was begun, with what was read put back
+        self._rows: int | None = None  # of the first complete reading
 
     def first(self) -> Block:
-        if self.replayable:
-            return super().first()
-        # A one-time source: what is read here is put back in front.
-        source = iter(self.source)
+        # Whatever is read here is put back for the next reading. Starting over instead would lose it for sources
+        # that only look as if they could.
+        source = iter(self.source) if self._pending is None else self._pending
         read: list[Any] = []
-        self.source = _remember(source, read)
         try:
-            return super().first()
+            for parts in source:
+                read.append(parts)
+                block = self._checked(len(read) - 1, 0, parts)
+                if len(block):
+                    return block
         finally:
-            self.source = chain(read, source)
+            self._pending = chain(read, source)
+        raise DataError(NO_ROWS)
 
+    def blocks(self) -> Iterator[Block]:
+        source = iter(self.source) if self._pending is None else self._pending
+        self._pending = None
+        start = 0
+        for number, parts in enumerate(source):
+            block = self._checked(number, start, parts)
+            yield from self._cut(block)
+            start += len(block)
+        if self._rows is not None and start != self._rows:
+            msg = (
+                f"The blocks gave {self._rows} rows at the first reading and {start} at the next. Pass a list, or an "
+                "object whose __iter__ starts over, or a map that does not learn from rows."
+            )
+            raise DataError(msg)
+        self._rows = start
 
-def _remember(source: Iterator[Any], read: list[Any]) -> Iterator[Any]:
-    for item in source:
-        read.append(item)
-        yield item
+    def _checked(self, number: int, start: int, parts: Any) -> Block:
+        if not isinstance(parts, tuple | list) or not 1 <= len(parts) <= 3:
+            msg = (
+                f"Block {number}: a block is a tuple (X, y) or (X, y, weight), got {type(parts).__name__}"
+                f"{f' of length {len(parts)}' if isinstance(parts, tuple | list) else ''}."
+            )
+            raise DataError(msg)
+        try:
+            X, y, weight = self.check(*parts)
+        except (TypeError, ValueError) as error:
+            msg = f"Block {number}, which starts at row {start}: {error}"
+            raise DataError(msg) from error
+        return Block(start, X, y, weight)
+
+    def _cut(self, block: Block) -> Iterator[Block]:
+        if self.block_rows is None or not len(block):
+            yield block
+            return
+        yield from row_blocks(block, self.block_rows(block.X))

@@ -38,6 +38,9 @@ class Kernel(ABC):
     kernel composes with any kernel as ``f @ k``, which is f(k(x, y)).
     """
 
+    # NumPy must not spread an operator over the entries of an array: an array times a kernel is a mistake.
+    __array_ufunc__ = None
+
     #: One phrase for error messages: what a map can know about such a kernel.
     structure: ClassVar[str] = "a kernel known by its values only"
 
@@ -75,9 +78,10 @@ class Kernel(ABC):
             msg = f"{self!r}: X and Y must have equal width, got {X.shape[1]} and {other.shape[1]} columns."
             raise DataError(msg)
         out = np.empty((X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype))
-        for rows in tiles(X.shape[0]):
+        side = tile_side(X.shape[1])
+        for rows in tiles(X.shape[0], side):
             left = dense64(X[rows])
-            for columns in tiles(other.shape[0]):
+            for columns in tiles(other.shape[0], side):
                 if Y is None and columns.start < rows.start:
                     out[rows, columns] = out[columns, rows].T
                 else:
@@ -94,7 +98,7 @@ class Kernel(ABC):
         self._check_resolved()
         X = as_rows(self, X)
         out = np.empty(X.shape[0], X.dtype)
-        for rows in tiles(X.shape[0]):
+        for rows in tiles(X.shape[0], tile_side(X.shape[1])):
             store(self, self._diagonal(dense64(X[rows])), out[rows])
         return out
 
@@ -259,6 +263,11 @@ def dense64(rows: Rows) -> np.ndarray:
     return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
 
 
-def tiles(n: int) -> Iterator[slice]:
-    """Cut range(n) into consecutive slices of `TILE`."""
-    return (slice(start, min(start + TILE, n)) for start in range(0, n, TILE))
+def tile_side(d: int) -> int:
+    """Return how many rows of width `d` make one side of a tile."""
+    return max(1, min(TILE, TILE * TILE // max(1, d)))
+
+
+def tiles(n: int, side: int) -> Iterator[slice]:
+    """Cut range(n) into consecutive slices."""
+    return (slice(start, min(start + side, n)) for start in range(0, n, side))

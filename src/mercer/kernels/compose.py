@@ -49,7 +49,7 @@ class Constant(Kernel):
         return (SpectralPart(self.value),)
 
     def __repr__(self) -> str:
-        return f"{self.value:g}"
+        return repr(self.value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,6 +60,9 @@ class Sum(Kernel):
 
     left: Kernel
     right: Kernel
+
+    def __post_init__(self) -> None:
+        check_kernels(self, "left", "right")
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.left._values(X, Y) + self.right._values(X, Y)
@@ -83,6 +86,9 @@ class Product(Kernel):
 
     left: Kernel
     right: Kernel
+
+    def __post_init__(self) -> None:
+        check_kernels(self, "left", "right")
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.left._values(X, Y) * self.right._values(X, Y)
@@ -110,6 +116,7 @@ class Scaled(Kernel):
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        check_kernels(self, "kernel")
         check_weight(self, "weight")
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -123,7 +130,7 @@ class Scaled(Kernel):
         return None if parts is None else tuple(replace(part, mass=self.weight * part.mass) for part in parts)
 
     def __repr__(self) -> str:
-        return f"{self.weight:g} * {in_brackets(self.kernel)}"
+        return f"{self.weight!r} * {in_brackets(self.kernel)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,6 +151,9 @@ class Composed(Kernel):
 
     outer: DotProductKernel
     inner: Kernel
+
+    def __post_init__(self) -> None:
+        check_kernels(self, "outer", "inner")
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.outer._checked(self.inner._values(X, Y))
@@ -189,11 +199,16 @@ class Transformed(Kernel):
     lengthscales: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        check_kernels(self, "kernel")
         # Tuples, so that the spec can be hashed and compared.
         for name in ("columns", "centre", "lengthscales"):
             value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, tuple(np.asarray(value).ravel().tolist()))
+            if value is None:
+                continue
+            if name != "columns" and np.asarray(value).dtype.kind not in "biuf":
+                msg = f"Transformed: {name} must be None or a sequence of numbers, got {value!r}."
+                raise ParameterError(msg)
+            object.__setattr__(self, name, tuple(np.asarray(value).ravel().tolist()))
         if self.columns is not None and not (
             all(isinstance(c, Integral) and not isinstance(c, bool) and c >= 0 for c in self.columns)
             and len(set(self.columns)) == len(self.columns) > 0
@@ -250,6 +265,15 @@ class Transformed(Kernel):
 def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:
     """Return the values as a tuple, which can be hashed; None stays None."""
     return None if values is None else tuple(values)
+
+
+def check_kernels(kernel: Kernel, *names: str) -> None:
+    """Raise unless each named part is a kernel."""
+    for name in names:
+        value = getattr(kernel, name)
+        if not isinstance(value, Kernel):
+            msg = f"{type(kernel).__name__}: {name} must be a kernel such as Gaussian(), got {value!r}."
+            raise ParameterError(msg)
 
 
 def check_weight(kernel: Kernel, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -93,8 +94,8 @@ class Gaussian(IsotropicKernel):
         >>> Gaussian.from_gamma(2.0)
         Gaussian(lengthscale=0.5)
         """
-        if not gamma > 0:
-            msg = f"Gaussian.from_gamma: gamma must be > 0, got {gamma!r}."
+        if not (isinstance(gamma, Real) and 0 < float(gamma) < np.inf):
+            msg = f"Gaussian.from_gamma: gamma must be a finite number > 0, got {gamma!r}."
             raise ParameterError(msg)
         return cls(lengthscale=float((2 * gamma) ** -0.5))
 
@@ -195,7 +196,8 @@ class RationalQuadratic(IsotropicKernel):
 def distances(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Euclidean distances of all pairs at the speed of a matrix product, exact where rows coincide."""
     largest = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0))
-    unit = largest if largest > 1e100 else 1.0  # squares of such values would overflow
+    # Squares of such values would overflow or vanish.
+    unit = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
     # Distances do not change under a shift; norms shrink, and with them the rounding below.
     centre = Y.mean(axis=0) / unit if len(Y) else np.zeros(Y.shape[1])
     originals = X, Y
@@ -210,7 +212,7 @@ def distances(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         i, j = rows[start : start + step], columns[start : start + step]
         # From the rows as they came: next to a far outlier, shifted and scaled rows have lost their digits.
         differences = originals[0][i] / 2 - originals[1][j] / 2  # halves cannot overflow
-        size = np.abs(differences).max(axis=1, initial=0.0)[:, None] if unit > 1 else np.ones((1, 1))
+        size = np.abs(differences).max(axis=1, initial=0.0)[:, None] if unit != 1 else np.ones((1, 1))
         size = np.where(size > 0, size, 1.0)
         with np.errstate(over="ignore"):
             out[i, j] = 2 * (size[:, 0] * np.sqrt(np.square(differences / size).sum(axis=1)))

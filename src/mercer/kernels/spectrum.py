@@ -27,6 +27,8 @@ __all__ = ["Affine", "ShiftInvariantKernel", "SpectralFactor", "SpectralPart"]
 # Rows that a median of pairwise distances is taken over: half a million pairs put its relative error
 # near one in a thousand, at a cost of milliseconds.
 MEDIAN_ROWS = 1000
+# Wide sparse rows are made dense for it: fewer of them, to bound the memory at 160 MB.
+MEDIAN_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -137,9 +139,9 @@ class ShiftInvariantKernel(Kernel):
         if not self.needs_rows:
             return self
         X = as_rows(self, X)
-        if X.shape[0] > MEDIAN_ROWS:
-            # Evenly spaced rows: a pure function of the rows, whatever drew them.
-            chosen = np.linspace(0, X.shape[0] - 1, MEDIAN_ROWS).astype(int)
+        most = min(MEDIAN_ROWS, max(100, MEDIAN_ENTRIES // max(1, X.shape[1])))
+        if X.shape[0] > most:
+            chosen = np.sort(np.random.default_rng(0).choice(X.shape[0], most, replace=False))
             X, weight = X[chosen], None if weight is None else weight[chosen]
         median = median_distance(dense64(X), weight, self.metric)
         if median is None:
@@ -157,7 +159,10 @@ def median_distance(X: np.ndarray, weight: np.ndarray | None, metric: str) -> fl
 
     Equal rows do not count: in data with many repeats they would drag the median to zero.
     """
-    distances = pdist(X, metric) if len(X) > 1 else np.zeros(0)
+    largest = np.abs(X).max(initial=0.0)
+    # Squares of huge or tiny values would overflow or vanish.
+    unit = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
+    distances = pdist(X / unit, metric) * unit if len(X) > 1 else np.zeros(0)
     pair_weight = np.ones(len(distances))
     if weight is not None and len(X) > 1:
         i, j = np.triu_indices(len(X), 1)

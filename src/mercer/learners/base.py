@@ -7,8 +7,7 @@ for labels, validate targets.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any, Self
 
@@ -34,7 +33,7 @@ from mercer.kernels import Kernel
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import FLOATS, Features, FrozenParams
 
-__all__ = ["BaseLearner", "Classifier", "Regressor", "features_of"]
+__all__ = ["BaseLearner", "Classifier", "Regressor", "check_fitted", "features_of"]
 
 
 class BaseLearner(FrozenParams, ABC):
@@ -85,7 +84,10 @@ class BaseLearner(FrozenParams, ABC):
         """
         with self._unchanged_if_it_fails():
             self._forget()
-            if y is None and sample_weight is None and is_blocks(X):
+            if y is None and is_blocks(X):
+                if sample_weight is not None:
+                    msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
+                    raise DataError(msg)
                 engine: Engine = self._stream(X)
             else:
                 engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
@@ -106,25 +108,15 @@ class BaseLearner(FrozenParams, ABC):
         self._solved = False
 
     def _ensure_solved(self) -> None:
-        check_is_fitted(self, "statistic_")
+        check_fitted(self)
         if not self._solved:
             self._solve()
 
     def _forget(self) -> None:
+        self.__dict__.pop("_announced", None)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         self._solved = False
-
-    @contextmanager
-    def _unchanged_if_it_fails(self) -> Iterator[None]:
-        """Undo every change of this object if an error leaves the block: a bad block of rows costs nothing."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray, np.ndarray | None]:
         X, y = self._validate(X, y, reset=reset)
@@ -133,30 +125,36 @@ class BaseLearner(FrozenParams, ABC):
         return X, y, weight
 
     def _memory(self, X: Any, y: np.ndarray, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
-        size = self.block_size
-        if size is None:
-            size = block_rows_for(self._prototype().n_components, X.dtype.itemsize)
-        elif not isinstance(size, Integral) or size < 1:
-            msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
-            raise ParameterError(msg)
-        return MemoryEngine(X, y, weight, block_rows=int(size), n_jobs=self.n_jobs, start=start)
+        return MemoryEngine(X, y, weight, block_rows=self._block_rows(X), n_jobs=self.n_jobs, start=start)
 
     def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
         def check(X: Any, y: Any = None, weight: Any = None) -> tuple[Any, Any, Any]:
             if not hasattr(X, "shape"):
                 X = np.asarray(X)
-            if X.shape[0] == 0:
+            if len(X.shape) and X.shape[0] == 0:
                 return X, y, weight
             return self._checked(X, y, weight, reset=not hasattr(self, "n_features_in_"))
 
-        return StreamEngine(blocks, check, n_jobs=self.n_jobs)
+        return StreamEngine(blocks, check, block_rows=self._block_rows, n_jobs=self.n_jobs)
+
+    def _block_rows(self, X: Any) -> int:
+        """Return how many of these rows to work on at a time."""
+        size = self.block_size
+        if size is None:
+            return block_rows_for(max(self._prototype().n_components, X.shape[1]), X.dtype.itemsize)
+        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+            msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
+            raise ParameterError(msg)
+        return int(size)
 
     def _prototype(self) -> BaseMap:
         """Return an unfitted map for the `feature_map` parameter."""
         choice = self.feature_map
         if choice is None or isinstance(choice, Kernel):
             return default_map(choice, random_state=self.random_state)
-        if not isinstance(choice, BaseMap):
+        if isinstance(choice, BaseMap):
+            choice.rows_wanted()  # a width that is no number says so here
+        else:
             msg = (
                 f"{type(self).__name__}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; "
                 f"got {choice!r}."
@@ -171,7 +169,8 @@ class BaseLearner(FrozenParams, ABC):
             rows, weight = engine.first().X[:1], None
         elif engine.replayable:
             sample = engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed, by_weight=True))
-            rows, weight = sample.X, sample.weight
+            # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
+            rows, weight = sample.X, sample.weight if sample.is_whole else None
         else:
             msg = (
                 f"{type(self).__name__}: {feature_map!r} learns from a sample of the rows, but the blocks can be read "
@@ -186,10 +185,15 @@ class BaseLearner(FrozenParams, ABC):
                 "Use form='pairs': real features of the same kernel."
             )
             raise ParameterError(msg)
+        if hasattr(self, "feature_names_in_"):
+            feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
 
     def _sum(self, engine: Engine) -> Any:
         report = show_progress if self.progress is True else self.progress or None
+        if report is not None and not callable(report):
+            msg = f"{type(self).__name__}: progress must be True, False or a callable, got {report!r}."
+            raise ParameterError(msg)
         return engine.accumulate(self._accumulator(self.feature_map_.features_), report)
 
     # ---- predicting ---------------------------------------------------------------------------
@@ -198,12 +202,12 @@ class BaseLearner(FrozenParams, ABC):
         """Return features @ coef + intercept of all rows, without ever holding all features."""
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         features = self.feature_map_.features_.astype(X.dtype)
-        coef, intercept = coef.astype(X.dtype), intercept.astype(X.dtype)
-        out = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        coef = coef.astype(X.dtype)
+        # In float64 whatever the rows are: an intercept may be far larger than what varies around it.
+        out = np.empty((X.shape[0], coef.shape[1]))
 
         def predict_rows(rows: Any, target: np.ndarray) -> None:
-            np.matmul(features_of(features, rows), coef, out=target)
-            target += intercept
+            np.add(features_of(features, rows) @ coef, intercept, out=target)
 
         fill_rows(predict_rows, X, out, n_jobs=self.n_jobs, width=features.n_components)
         return out
@@ -222,8 +226,7 @@ class Regressor(RegressorMixin, BaseLearner):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for, so many
-        small blocks cost no more than one large one.
+        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
 
         Parameters
         ----------
@@ -259,18 +262,20 @@ class Regressor(RegressorMixin, BaseLearner):
 class Classifier(ClassifierMixin, BaseLearner):
     """A learner of labels; its statistic can take labels that were only announced: `with_labels`."""
 
+    _announced: np.ndarray | None = None  # labels that `partial_fit` was told of
+    _label_kind: str  # what labels are made of: numbers, texts, ...
+
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for, so many
-        small blocks cost no more than one large one.
+        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
 
         Parameters
         ----------
         X, y, sample_weight
             As arrays in `fit`.
         classes : array-like, default=None
-            All labels that there are. Not needed: labels that appear in a later block are added then. If given, a
+            All labels that there are. Not needed: labels that appear in a later block are added then. Once given, a
             label that is not among them is an error.
 
         Returns
@@ -279,19 +284,36 @@ class Classifier(ClassifierMixin, BaseLearner):
         """
         with self._unchanged_if_it_fails():
             if classes is not None:
-                unknown = np.setdiff1d(y, classes)
+                self._announced = np.unique(classes)
+            announced = self._announced
+            if announced is not None:
+                unknown = np.setdiff1d(y, announced)
                 if unknown.size:
-                    msg = f"{type(self).__name__}: y has labels {unknown.tolist()} that are not in {list(classes)}."
+                    msg = (
+                        f"{type(self).__name__}: y has labels {unknown.tolist()} that are not in {announced.tolist()}."
+                    )
                     raise DataError(msg)
             self._add(X, y, sample_weight)
-            if classes is not None:
-                self.statistic_ = self.statistic_.with_labels(np.unique(classes))
+            if announced is not None:
+                self.statistic_ = self.statistic_.with_labels(announced)
         return self
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
         check_classification_targets(y)
-        return X, column_or_1d(y, warn=True)
+        y = column_or_1d(y, warn=True)
+        kind = {"b": "truth values", "U": "texts", "S": "bytes", "O": "objects"}.get(y.dtype.kind, "numbers")
+        if reset:
+            self._label_kind = kind
+        elif kind != self._label_kind:
+            msg = f"y must keep its kind from block to block: needed {self._label_kind}, got {kind}."
+            raise DataError(msg)
+        return X, y
+
+
+def check_fitted(learner: BaseLearner) -> None:
+    """Raise NotFittedError unless the learner has seen rows."""
+    check_is_fitted(learner, "statistic_")
 
 
 def features_of(features: Features, X: Any) -> np.ndarray:

@@ -117,12 +117,18 @@ def solve_ridge(
 
 def _gcv_path(targets: TargetMoments, values: Array, rotated: Array, *, fit_intercept: bool) -> RidgePath:
     n = targets.weight
-    alphas = PATH * max(values.max(initial=0.0), np.finfo(float).tiny)
+    largest = values.max(initial=0.0)
+    alphas = PATH * (largest if largest > 0 else 1.0)
     shrink = values / (values + alphas[:, None])  # (p, D)
     degrees = shrink.sum(axis=1) + fit_intercept
     total = targets.target_scatter.sum()
     if not fit_intercept:
         total += n * np.square(targets.target_mean).sum()
+    if not np.isfinite(total):
+        msg = (
+            "alpha='gcv' needs targets whose squares add up in float64. Scale the targets down, or give alpha a number."
+        )
+        raise DataError(msg)
     # |y - fit|^2 = |y|^2 - sum q^2 (1 - (alpha / (v + alpha))^2) / v with q = V'Z'y; where v = 0 so is q.
     energy = np.square(rotated).sum(axis=1)
     gain = (2 - shrink) / (values + alphas[:, None])

@@ -39,8 +39,10 @@ class TargetMoments:
         centred = targets - mean
         # The targets sum to zero around their mean, so the features need no centring here. One product gives the cross
         # moments and, in its last column, the sum of the features.
-        right = np.column_stack([w[:, None] * centred, w]).astype(Z.dtype, copy=False)
-        product = (Z.T @ right).astype(np.float64, copy=False)
+        right = np.column_stack([w[:, None] * centred, w])
+        size = np.abs(right).max(axis=0, initial=0.0)
+        size = np.where(size > 0, size, 1.0)  # in units of the largest, targets of any size fit into float32
+        product = (Z.T @ (right / size).astype(Z.dtype, copy=False)) * size
         return cls(len(Z), total, product[:, -1], mean, product[:, :-1], w @ np.square(centred))
 
     def __add__(self, other: TargetMoments) -> TargetMoments:
@@ -81,8 +83,9 @@ class Moments:
 class GramSum:
     """The matrix of second moments of features, added up tile by tile in place.
 
-    Products run in the dtype of the features, over one block, and are added in float64: nothing is lost over any number
-    of rows. A tile is the work of one thread, and tiles depend on the width alone, so threads change no bit.
+    Products run in the dtype of the features, over one block, and are added in float64: the error does not grow with
+    the number of blocks. A tile is the work of one thread, and tiles depend on the width alone, so the number of
+    threads changes no bit.
     """
 
     def __init__(self, n_components: int) -> None:

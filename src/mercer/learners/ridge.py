@@ -13,7 +13,7 @@ from scipy import optimize, special
 from mercer.engines import Accumulator, Block, Progress, RowSample, Workers
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import BaseLearner, Classifier, Regressor, features_of
+from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted, features_of
 from mercer.learners.least_squares import Leverages, RidgePath, RidgeSolution, solve_ridge
 from mercer.learners.moments import Moments, MomentSum, TargetMoments
 from mercer.maps import BaseMap
@@ -239,6 +239,7 @@ class KernelRidge(RidgeLearner, Regressor):
         return NumberSum(features)
 
     def _solve(self) -> None:
+        self._check_alpha()
         self._solution, _ = solve_ridge(self.statistic_, self.alpha, fit_intercept=self.fit_intercept)
         self._solved = True
 
@@ -253,7 +254,7 @@ class KernelRidge(RidgeLearner, Regressor):
         return self._solution.intercept if self._target_shape else float(self._solution.intercept[0])
 
     def predict(self, X: Any) -> Array:
-        """Return predictions, in the dtype of the rows.
+        """Return predictions.
 
         Parameters
         ----------
@@ -314,8 +315,8 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
     -----
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
     labels. The one number a > 0 minimises the logarithmic loss of the leave-one-out decision values of a seeded sample
-    of 2000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones. It never
-    changes which label is the most probable.
+    of 2000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones; labels are
+    smoothed as Platt does. It never changes which label is the most probable.
 
     Examples
     --------
@@ -331,12 +332,15 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
 
     def _accumulator(self, features: Features) -> LabelSum:
         self._check_alpha()
-        return LabelSum(features, seed_of(self.random_state))
+        return LabelSum(features, seed_of(self.random_state, "calibration"))
 
     def _solve(self) -> None:
+        self._check_alpha()
         labels = self.statistic_.labels
         if len(labels) < 2:
-            msg = f"{type(self).__name__} needs rows of at least two classes, got one class only: {labels[0]!r}."
+            msg = (
+                f"{type(self).__name__} needs rows of at least two classes, got one class only: {labels.tolist()[0]!r}."
+            )
             raise DataError(msg)
         signed = self.statistic_.signed()
         self._solution, leverages = solve_ridge(signed, self.alpha, fit_intercept=self.fit_intercept)
@@ -361,11 +365,11 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
         fitted = Z[free] @ solution.coef + solution.intercept
         left_out = signs[free] - (signs[free] - fitted) / room[free, None]
 
-        return best_scale(left_out, signs[free], weight[free])
+        return best_scale(left_out, codes[free], weight[free])
 
     @property
     def classes_(self) -> Array:
-        self._ensure_solved()
+        check_fitted(self)
         return self.statistic_.labels
 
     @property
@@ -423,18 +427,24 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
         return special.softmax(logits, axis=1)
 
 
-def best_scale(values: Array, signs: Array, weight: Array) -> float:
+def best_scale(values: Array, codes: Array, weight: Array) -> float:
     """Return the factor of the decision values that minimises the logarithmic loss of their softmax.
 
-    The loss is convex in the factor: its minimum is the root of the derivative, or an end of [1e-3, 1e3].
+    Right labels count as slightly uncertain, (N + 1) / (N + K) for N rows of the label among K (Platt 1999): so the
+    factor stays finite where the labels can be told apart without a mistake, the larger the more rows show it. The
+    loss is convex: its minimum is the root of the derivative, or an end of [1e-3, 1e3].
     """
     if values.shape[1] == 1:  # two labels: logits (-f/2, f/2) have the softmax of the logistic function
-        values, signs = values * np.array([-0.5, 0.5]), signs * np.array([-1.0, 1.0])
-    target = values[signs > 0]  # exactly one label a row is right
+        values = values * np.array([-0.5, 0.5])
+    n, K = values.shape
+    count = np.bincount(codes, weight, minlength=K)[codes]
+    targets = np.repeat(1 / (count + K), K).reshape(n, K)
+    targets[np.arange(n), codes] *= count + 1
+    wanted = np.einsum("ij,ij->i", targets, values)
 
     def slope(log_scale: float) -> float:
         mean = np.einsum("ij,ij->i", special.softmax(np.exp(log_scale) * values, axis=1), values)
-        return float(weight @ (mean - target))
+        return float(weight @ (mean - wanted))
 
     low, high = np.log(1e-3), np.log(1e3)
     if slope(low) >= 0:

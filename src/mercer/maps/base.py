@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self
 
@@ -43,12 +45,26 @@ class FrozenParams(BaseEstimator):
     scikit-learn changes nested parameters in place; a kernel is replaced by a changed copy instead.
     """
 
+    @contextmanager
+    def _unchanged_if_it_fails(self) -> Iterator[None]:
+        """Undo every change of this object if an error leaves the block: a bad block of rows costs nothing."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def set_params(self, **params: Any) -> Self:
         plain: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
         for key, value in params.items():
             name, _, inner = key.partition("__")
             holder = params.get(name, getattr(self, name, None))
+            if inner and holder is None and name in self.get_params(deep=False):
+                msg = f"{type(self).__name__}: {key} cannot be set while {name} is None. Give a {name} first."
+                raise ParameterError(msg)
             if inner and isinstance(holder, Kernel):
                 nested.setdefault(name, {})[inner] = value
             else:
@@ -109,11 +125,13 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         NoClosedFormError
             If no formula is known for this design; `mercer.audit` measures the error then.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        if Y is not None:
-            Y = validate_data(self, Y, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return self._variance(X, Y)
+        check_is_fitted(self, "features_")
+        return self._variance(self.check_rows(X), None if Y is None else self.check_rows(Y))
+
+    def check_rows(self, X: Any) -> Any:
+        """Return rows as an array or CSR matrix that this fitted map can take; otherwise explain."""
+        check_is_fitted(self, "features_")
+        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
 
     def _variance(self, X: Any, Y: Any) -> np.ndarray:  # noqa: ARG002 - the signature of the contract
         msg = (
@@ -128,7 +146,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     def sample_seed(self) -> int:
         """Return the seed of the sample of rows that `fit` looks at, if there are more than it wants."""
-        return seed_of(self.random_state)
+        return seed_of(self.random_state, "map")
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Draw the map.
@@ -144,12 +162,13 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        wanted, seed = self.rows_wanted(), self.sample_seed()
-        if X.shape[0] > wanted:
-            engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
-            X = X[:1] if wanted == 1 else engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
-        return self.fit_sample(X)
+        with self._unchanged_if_it_fails():
+            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+            wanted, seed = self.rows_wanted(), self.sample_seed()
+            if X.shape[0] > wanted:
+                engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
+                X = X[:1] if wanted == 1 else engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
+            return self.fit_sample(X)
 
     def fit_sample(self, X: Any, weight: np.ndarray | None = None) -> Self:
         """Draw the map from checked rows, all of which it may look at: what a learner calls with its own sample.
@@ -191,18 +210,25 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         Returns
         -------
         ndarray of shape (n, n_components)
-            ``transform(X) @ transform(Y).T`` approximates ``kernel_(X, Y)``.
+            ``transform(X) @ transform(Y).conj().T`` approximates ``kernel_(X, Y)``.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return self.apply(self.check_rows(X), out)
+
+    def apply(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the features of checked rows; `transform` without the checks."""
         features = self.features_.astype(X.dtype)
         shape, dtype = (X.shape[0], features.n_components), features.output_dtype(X.dtype)
         if out is None:
             out = np.empty(shape, dtype)
-        elif out.shape != shape or out.dtype != dtype or out.strides[-1] != out.itemsize:
+        elif not (
+            isinstance(out, np.ndarray)
+            and (out.shape, out.dtype, out.strides[-1]) == (shape, dtype, dtype.itemsize)
+            and out.flags.writeable
+        ):
+            got = f"shape {out.shape} and dtype {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
             msg = (
-                f"{type(self).__name__}: out must be of shape {shape} and dtype {dtype} with contiguous rows, "
-                f"got shape {out.shape} and dtype {out.dtype}."
+                f"{type(self).__name__}: out must be a writable array of shape {shape} and dtype {dtype} with "
+                f"contiguous rows, got {got}."
             )
             raise ParameterError(msg)
         fill_rows(features, X, out, n_jobs=self.n_jobs)
@@ -210,8 +236,13 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return the approximate kernel of all pairs of rows of `X` and `Y` (None: of `X`)."""
-        left = self.transform(X)
-        right = left if Y is None else self.transform(Y)
+        left = self.apply(self.check_rows(X))
+        right = left if Y is None else self.apply(self.check_rows(Y))
+        return self.inner_products(left, right)
+
+    @staticmethod
+    def inner_products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the approximate kernel of all pairs of features."""
         if np.iscomplexobj(left):
             # The imaginary part has mean zero: real kernels have symmetric spectra.
             return left.real @ right.real.T + left.imag @ right.imag.T
@@ -254,20 +285,29 @@ def maps_for(kernel: Kernel) -> list[type[BaseMap]]:
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator for a seed, a Generator, a legacy RandomState, or None."""
+    """Return a generator for a seed, a Generator, a legacy RandomState, or None.
+
+    A seed is keyed: data that somebody made with ``default_rng(0)`` must not be the very numbers that a map with
+    ``random_state=0`` draws.
+    """
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return np.random.default_rng([int(random_state), *b"mercer"])
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        msg = f"random_state must be None, an integer >= 0, or a numpy Generator, got {random_state!r}."
+        msg = f"random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got {random_state!r}."
         raise ParameterError(msg) from error
 
 
-def seed_of(random_state: Any) -> int:
-    """Return a seed for a sample of rows, apart from whatever else is drawn from the same state."""
+def seed_of(random_state: Any, purpose: str) -> int:
+    """Return a seed for a sample of rows, apart from whatever else is drawn from the same state.
+
+    Samples for different purposes must not coincide: an audit on the rows that a map was made from would flatter it.
+    """
     if isinstance(random_state, Integral) and int(random_state) >= 0:
-        return int(np.random.default_rng([int(random_state), 1]).integers(2**63))
+        return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
     return int(as_generator(random_state).integers(2**63))
 
 

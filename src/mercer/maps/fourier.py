@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import linalg
 from mercer.errors import NoClosedFormError, UnsupportedKernelError
@@ -60,8 +61,8 @@ class RandomFourier(BaseMap):
         Cosines and sines of each frequency; one cosine of random phase a frequency, as in scikit-learn's
         RBFSampler; or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
     directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
-        How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 64 columns of X up and
-        for sums of isotropic kernels, and one big block otherwise; `directions_` tells.
+        How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 64 columns of X up,
+        for dense rows and sums of isotropic kernels, and one big block otherwise; `directions_` tells.
     radii : {"plain", "stratified"}, default="plain"
         Independent radii, or one in each of equally likely cells: also unbiased, usually less variance. Sobol points
         carry radii of their own.
@@ -76,8 +77,8 @@ class RandomFourier(BaseMap):
         The kernel with every parameter a number.
     features_ : TrigFeatures
         The drawn map: a pure function of rows.
-    directions_ : str
-        The directions drawn.
+    directions_, radii_ : str
+        The directions and radii drawn.
     signs_ : None
         The approximate kernel is positive semi-definite.
     n_features_in_ : int
@@ -126,6 +127,7 @@ class RandomFourier(BaseMap):
     needs: ClassVar[str] = "a shift-invariant kernel, k(x, y) = f(x - y), or a sum or product of such"
     features_: TrigFeatures
     directions_: str
+    radii_: str
 
     def __init__(
         self,
@@ -152,7 +154,7 @@ class RandomFourier(BaseMap):
 
     @property
     def unbiased(self) -> bool | str:
-        if self.directions == "hadamard":
+        if getattr(self, "directions_", self.directions) == "hadamard":
             return "sign-Hadamard directions are uniform on the sphere only in the limit of many columns of X"
         return True
 
@@ -162,7 +164,8 @@ class RandomFourier(BaseMap):
         check_choice(self, "radii", RADII)
         d = X.shape[1]
         mass, constant, parts = split_constant(kernel, self.n_components)
-        self.directions_ = self._choose_directions(parts, d)
+        self.directions_ = self._choose_directions(parts, X)
+        self.radii_ = self.radii
         width = self.n_components - (constant > 0)
         m = -(-width // 2) if self.form == "pairs" else width
         labels = self._share_out(np.array([part.mass for part in parts]), m, rng)
@@ -175,11 +178,12 @@ class RandomFourier(BaseMap):
         terms = m if self.form == "complex" else 0.5 * width
         return TrigFeatures(projection, phases, self.form, self.n_components, np.sqrt(mass / terms), np.sqrt(constant))
 
-    def _choose_directions(self, parts: tuple[SpectralPart, ...], d: int) -> str:
+    def _choose_directions(self, parts: tuple[SpectralPart, ...], X: Any) -> str:
         if self.directions != "auto":
             return self.directions
-        structured = d >= STRUCTURED_FROM and common_isotropic_factors(parts) is not None
-        return "butterfly" if structured else "big_block"
+        # Sparse rows stay sparse in a dense projection; butterflies would have to fill them up.
+        wide = X.shape[1] >= STRUCTURED_FROM and not sp.issparse(X)
+        return "butterfly" if wide and common_isotropic_factors(parts) is not None else "big_block"
 
     def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:
         """Return for each of m frequencies the part it belongs to, with probability its share of the mass."""
@@ -251,16 +255,18 @@ class RandomFourier(BaseMap):
     def _variance(self, X: Any, Y: Any) -> Array:
         # In closed form for iid directions and every kernel, and for orthogonal or big-block directions and a single
         # Gaussian kernel; with plain radii.
-        mass, constant, parts = split_constant(self.kernel_, self.n_components)
+        features = self.features_
+        mass, constant, parts = split_constant(self.kernel_, features.n_components)
         self._check_closed_form(parts)
-        k = self.kernel_(X, Y).astype(float) - constant
-        k_double = self.kernel_(double(X), None if Y is None else double(Y)).astype(float) - constant
+        X, Y = in_float64(X), None if Y is None else in_float64(Y)
+        k = self.kernel_(X, Y) - constant
+        k_double = self.kernel_(2 * X, None if Y is None else 2 * Y) - constant
         v_pair, v_phase = cosine_variance(k, k_double, mass), phase_variance(k, k_double, mass)
-        m = self.features_.projection.n_frequencies
-        width = self.n_components - (constant > 0)
+        m = features.projection.n_frequencies
+        width = features.n_components - (constant > 0)
         # Each frequency adds share * Z cos(w'(x - y)), on average over its phase if it has one.
-        has_phase = self.features_.phases != 0
-        shares = np.full(m, 1 / m) if self.form == "complex" else np.where(has_phase, 1 / width, 2 / width)
+        has_phase = features.phases != 0
+        shares = np.full(m, 1 / m) if features.form == "complex" else np.where(has_phase, 1 / width, 2 / width)
         total = np.square(shares[~has_phase]).sum() * v_pair + np.square(shares[has_phase]).sum() * v_phase
         if self.directions_ != "iid" and mass > 0:
             d = parts[0].factors[0].width(self.n_features_in_)
@@ -275,18 +281,18 @@ class RandomFourier(BaseMap):
     def _check_closed_form(self, parts: tuple[SpectralPart, ...]) -> None:
         one_gaussian = len(parts) == 1 and len(parts[0].factors) == 1 and is_gaussian(parts[0].factors[0].kernel)
         exact = self.directions_ == "iid" or (self.directions_ in ("orthogonal", "big_block") and one_gaussian)
-        if exact and self.radii == "plain":
+        if exact and self.radii_ == "plain":
             return
         msg = (
             f"No closed form is known for the variance of {self.kernel_!r} with directions={self.directions_!r} and "
-            f"radii={self.radii!r}.\n"
+            f"radii={self.radii_!r}.\n"
             "  needs: radii='plain' with directions='iid', or 'orthogonal' or 'big_block' for one Gaussian kernel\n"
             "  try:   mercer.audit(feature_map, X), which measures the error"
         )
         raise NoClosedFormError(msg)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrigFeatures:
     """Drawn trigonometric features: immutable, picklable, free of scikit-learn."""
 
@@ -359,6 +365,6 @@ def is_gaussian(kernel: Kernel) -> bool:
     return isinstance(kernel, Gaussian) or (isinstance(kernel, Matern) and kernel.nu == np.inf)
 
 
-def double(X: Any) -> Any:
-    """Return rows times two: at twice the lag, sparse or dense."""
-    return 2 * X if hasattr(X, "dtype") else 2 * np.asarray(X)
+def in_float64(X: Any) -> Any:
+    """Return rows in float64, sparse or dense: a variance is a difference of nearly equal numbers."""
+    return X.astype(np.float64, copy=False)

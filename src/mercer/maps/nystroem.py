@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -113,8 +113,8 @@ class Nystroem(BaseMap):
         else:
             with workers(1):  # many small products: threads of BLAS would only wait for each other
                 chosen = pivoted_landmarks(kernel, X, wanted, rng)
-        landmarks = X[chosen]
-        values, vectors = scipy.linalg.eigh(kernel(as_float64(landmarks)))
+        landmarks = as_float64(X[chosen])
+        values, vectors = scipy.linalg.eigh(kernel(landmarks))
         # Directions that the landmarks share only through rounding would be blown up by the inverse root.
         keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
         whitening = np.zeros((len(chosen), self.n_components))
@@ -122,18 +122,18 @@ class Nystroem(BaseMap):
         return LandmarkFeatures(kernel, landmarks, whitening, self.n_components)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LandmarkFeatures:
     """Kernel values at landmarks times a whitening matrix: immutable, picklable, free of scikit-learn."""
 
     kernel: Kernel
-    landmarks: Any  # (S, d)
+    landmarks: Any  # (S, d), float64
     whitening: Array  # (S, n_components), float64
     n_components: int
 
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        return replace(self, landmarks=self.landmarks.astype(dtype))
+    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - the contract
+        """Return the draw itself: rounded landmarks would not fit their whitening any more."""
+        return self
 
     def output_dtype(self, dtype: Any) -> np.dtype:
         """Return the dtype of the features of rows of this dtype."""
@@ -142,7 +142,7 @@ class LandmarkFeatures:
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         # In float64 throughout: the whitening magnifies rounding by the condition of the landmarks.
-        out[:] = self.kernel(as_float64(X), as_float64(self.landmarks)) @ self.whitening
+        out[:] = self.kernel(as_float64(X), self.landmarks) @ self.whitening
 
 
 def pivoted_landmarks(kernel: Kernel, X: Any, count: int, rng: np.random.Generator) -> Array:

@@ -27,7 +27,7 @@ Array = np.ndarray
 FUSED_UP_TO = 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DenseProjection:
     """Angles X W of frequencies W, one a column."""
 
@@ -124,7 +124,7 @@ class StructuredProjection(ABC):
         return np.ascontiguousarray(X, dtype=self.radii.dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HadamardProjection(StructuredProjection):
     """Q = H S_3 H S_2 H S_1 with random signs S_i and Hadamard matrices H."""
 
@@ -148,7 +148,7 @@ class HadamardProjection(StructuredProjection):
         linalg.sign_hadamard_pairs(X, self.signs, self.radii, scale, out)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ButterflyProjection(StructuredProjection):
     """Q = B' S_2 H S_1 with a butterfly matrix B for each block, and signs and a Hadamard matrix that all share."""
 

@@ -22,6 +22,9 @@ def hoeffding_radius(n: int, *, width: float, failure: float) -> float:
     >>> round(hoeffding_radius(1000, width=2.0, failure=0.05), 4)
     0.0859
     """
+    if not (n >= 1 and 0 < failure < 1 and width >= 0):
+        msg = f"hoeffding_radius: needs n >= 1, 0 < failure < 1 and width >= 0, got {n=}, {failure=}, {width=}."
+        raise ParameterError(msg)
     return float(width * np.sqrt(np.log(2 / failure) / (2 * n)))
 
 
@@ -48,8 +51,8 @@ def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: str = 
     >>> round(fourier_failure(0.1, 1060), 4)
     0.01
     """
-    if not eps > 0:
-        msg = f"fourier_failure: eps must be > 0, got {eps!r}."
+    if not (eps > 0 and n_terms >= 1):
+        msg = f"fourier_failure: eps must be > 0 and n_terms >= 1, got {eps!r} and {n_terms!r}."
         raise ParameterError(msg)
     if form not in FORM_WIDTH:
         msg = f"fourier_failure: form must be one of {', '.join(FORM_WIDTH)}, got {form!r}."

@@ -47,6 +47,9 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
     if form not in FORM_WIDTH:
         msg = f"required_components: form must be one of {', '.join(FORM_WIDTH)}, got {form!r}."
         raise ParameterError(msg)
+    if not isinstance(kernel, Kernel):
+        msg = f"required_components: kernel must be a mercer kernel such as Gaussian(), got {kernel!r}."
+        raise ParameterError(msg)
     parts = kernel.spectral_parts()
     if parts is None:
         msg = (

@@ -1,0 +1,55 @@
+"""Threads of the engine and threads of BLAS."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from mercer import Gaussian, ParameterError, RandomFourier
+from mercer.engines.base import count_threads, workers
+
+
+def blas_threads():
+    np.dot(np.ones((2, 2)), np.ones((2, 2)))
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_blas_has_one_thread_inside_and_its_own_number_after():
+    before = blas_threads()
+    with workers(2):
+        assert set(blas_threads()) <= {1}
+    assert blas_threads() == before
+
+
+def test_teams_that_overlap_give_blas_back_as_it_was():
+    before = blas_threads()
+    X = np.random.default_rng(0).normal(size=(3000, 4))
+    m = RandomFourier(Gaussian(), 256, random_state=0).fit(X)
+    expected = m.transform(X)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(m.transform(X))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert blas_threads() == before
+    assert len(results) == 6
+    assert all(np.array_equal(result, expected) for result in results)
+
+
+def test_the_limit_is_held_until_the_last_team_is_done():
+    before = blas_threads()
+    first, second = workers(2), workers(2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_jobs", ["all", 2.5, True])
+def test_n_jobs_is_an_integer(n_jobs):
+    with pytest.raises(ParameterError, match="n_jobs must be None or an integer"):
+        count_threads(n_jobs)
