@@ -25,4 +25,4 @@ def test_import_loads_nothing_heavy():
 
 
 def test_unknown_names_are_attribute_errors():
-    assert not hasattr(mercer, "Guassian")
+    assert not hasattr(mercer, "Gauss")
