@@ -267,8 +267,8 @@ def test_matern_of_infinite_smoothness_and_scaled_inputs_count_as_gaussian():
 @pytest.mark.parametrize(
     ("kernel", "d", "chosen"),
     [
-        (Gaussian(), 63, "big_block"),
-        (Gaussian(), 64, "butterfly"),
+        (Gaussian(), 31, "big_block"),
+        (Gaussian(), 32, "butterfly"),
         (1 + Gaussian() + 2 * Matern(), 100, "butterfly"),
         (Laplacian(), 100, "big_block"),
         (Gaussian() * Matern(), 100, "big_block"),

@@ -23,7 +23,7 @@ __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 
 Array = np.ndarray
 # Rows on which the scale of predicted probabilities is chosen.
-CALIBRATION_ROWS = 2000
+CALIBRATION_ROWS = 1000
 
 
 class RidgeLearner(BaseLearner):
@@ -315,7 +315,7 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
     -----
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
     labels. The one number a > 0 minimises the logarithmic loss of the leave-one-out decision values of a seeded sample
-    of 2000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones; labels are
+    of 1000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones; labels are
     smoothed as Platt does. It never changes which label is the most probable.
 
     Examples

@@ -37,7 +37,7 @@ __all__ = ["RandomFourier", "TrigFeatures"]
 Array = np.ndarray
 FORMS = ("pairs", "phase", "complex")
 # Columns of X from which butterflies beat dense projections (benchmarks/transform.py).
-STRUCTURED_FROM = 64
+STRUCTURED_FROM = 32
 
 
 class RandomFourier(BaseMap):
@@ -61,7 +61,7 @@ class RandomFourier(BaseMap):
         Cosines and sines of each frequency; one cosine of random phase a frequency, as in scikit-learn's
         RBFSampler; or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
     directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
-        How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 64 columns of X up,
+        How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 32 columns of X up,
         for dense rows and sums of isotropic kernels, and one big block otherwise; `directions_` tells.
     radii : {"plain", "stratified"}, default="plain"
         Independent radii, or one in each of equally likely cells: also unbiased, usually less variance. Sobol points

@@ -185,7 +185,7 @@ Projection = DenseProjection | HadamardProjection | ButterflyProjection
 def check_range(projection: Projection, X: Any) -> None:
     """Raise if an angle of these rows could overflow its dtype, and so turn into NaN."""
     values = X.data if sp.issparse(X) else X
-    largest = float(np.abs(values).max(initial=0.0)) if values.size else 0.0
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no array of absolute values
     limit = float(np.finfo(X.dtype).max) / 4 / max(projection.gain, 1.0)
     if largest > limit:
         msg = (
