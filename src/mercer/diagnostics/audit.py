@@ -13,7 +13,7 @@ from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
 from mercer.maps.base import seed_of
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "audit_matrix"]
 
 Z_95 = 1.959963984540054  # two-sided 95 % of the normal law
 
@@ -106,10 +106,29 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
         seed = seed_of(random_state, "audit")
         engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]))
         X = engine.sum(lambda block: RowSample.of(block, size=int(n_rows), seed=seed)).X
-    n = X.shape[0]
-    exact = feature_map.kernel_(X).astype(np.float64)
     features = feature_map.apply(X)
-    error = feature_map.inner_products(features, features).astype(np.float64) - exact
+    return audit_matrix(
+        feature_map.inner_products(features, features),
+        feature_map.kernel_(X),
+        feature_map=type(feature_map).__name__,
+        kernel=repr(feature_map.kernel_),
+        n_components=feature_map.features_.n_components,
+        predicted_rmse=_predicted_rmse(feature_map, X),
+    )
+
+
+def audit_matrix(
+    approximate: np.ndarray,
+    exact: np.ndarray,
+    *,
+    feature_map: str,
+    kernel: str,
+    n_components: int,
+    predicted_rmse: float | None = None,
+) -> Audit:
+    """Return the audit of an approximate kernel matrix of a sample of rows, wherever it comes from."""
+    n = len(exact)
+    error = approximate.astype(np.float64) - exact
     size = np.linalg.norm(exact)
     relative = float(np.linalg.norm(error) / size) if size > 0 else 0.0
     largest = float(np.abs(error).max())
@@ -117,13 +136,13 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     squares = np.square(error).sum(axis=1) / (n - 1)  # row means over the other rows
     mse, margin = squares.mean(), Z_95 * 2 * squares.std(ddof=1) / np.sqrt(n)
     return Audit(
-        feature_map=type(feature_map).__name__,
-        kernel=repr(feature_map.kernel_),
-        n_components=feature_map.features_.n_components,
+        feature_map=feature_map,
+        kernel=kernel,
+        n_components=n_components,
         n_rows=n,
         rmse=float(np.sqrt(mse)),
         rmse_interval=(float(np.sqrt(max(mse - margin, 0.0))), float(np.sqrt(mse + margin))),
-        predicted_rmse=_predicted_rmse(feature_map, X),
+        predicted_rmse=predicted_rmse,
         relative_error=relative,
         max_error=largest,
         mean_error=float(error.sum() / (n * (n - 1))),

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import NoClosedFormError
 from mercer.kernels import Gaussian
 from mercer.learners import KernelRidgeClassifier
 from mercer.maps import BaseMap, Nystroem, RandomFourier
@@ -49,15 +48,10 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Peer:
-    """A fitted transformer of scikit-learn with what `audit` asks of a map."""
+    """A fitted transformer of scikit-learn and the kernel that it approximates."""
 
     transformer: Any
     kernel_: Gaussian
-
-    @property
-    def features_(self) -> Any:
-        """Return what knows the number of components."""
-        return self.transformer
 
     def transform(self, X: Array) -> Array:
         """Return the features of rows."""
@@ -67,11 +61,6 @@ class Peer:
         """Return the approximate kernel of all pairs of rows."""
         Z = self.transform(X)
         return Z @ Z.T
-
-    def variance(self, X: Array) -> Array:  # noqa: ARG002 - the signature of a map
-        """Raise: what the peer does is measured, not predicted."""
-        msg = "No prediction is made for a draw of another library."
-        raise NoClosedFormError(msg)
 
 
 def load_rows(random_state: int) -> Rows:

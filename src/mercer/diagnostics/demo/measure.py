@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from mercer.diagnostics.audit import Audit, audit
+from mercer.diagnostics.audit import Audit, audit, audit_matrix
 from mercer.diagnostics.demo.contenders import Entrant, Peer, Rows, maps_of_width
 from mercer.diagnostics.demo.results import Contender, ErrorCurve, Pairs
 from mercer.errors import NoClosedFormError
@@ -94,11 +95,16 @@ def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
 
 
 def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
-    result = audit(cast(BaseMap, fitted), X)
-    # The measure is the same for both; the name is that of what stands behind the adapter.
-    if isinstance(fitted, Peer):
-        return replace(result, feature_map=type(fitted.transformer).__name__)
-    return result
+    if isinstance(fitted, BaseMap):
+        return audit(fitted, X)
+    transformer = fitted.transformer
+    return audit_matrix(
+        fitted.gram(X),
+        fitted.kernel_(X),
+        feature_map=type(transformer).__name__,
+        kernel=repr(fitted.kernel_),
+        n_components=transformer.n_components,
+    )
 
 
 def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:
@@ -106,10 +112,10 @@ def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:
     drawn = np.random.default_rng(seed).choice(len(left), DRAWN_PAIRS, replace=False)
     at = left[drawn], right[drawn]
     exact = fitted.kernel_(X)[at]
-    try:
-        deviation = tuple(np.sqrt(fitted.variance(X)[at]).tolist())
-    except NoClosedFormError:
-        deviation = None
+    deviation = None
+    if isinstance(fitted, BaseMap):  # what a peer does is measured, not predicted
+        with suppress(NoClosedFormError):
+            deviation = tuple(np.sqrt(fitted.variance(X)[at]).tolist())
     return Pairs(tuple(exact.tolist()), tuple((fitted.gram(X)[at] - exact).tolist()), deviation)
 
 
