@@ -116,10 +116,10 @@ class RandomFourier(BaseMap):
     >>> import numpy as np
     >>> from mercer import Gaussian, RandomFourier
     >>> X = np.random.default_rng(0).normal(size=(100, 5))
-    >>> feature_map = RandomFourier(Gaussian(lengthscale=2.0), n_components=1024, random_state=0).fit(X)
+    >>> feature_map = RandomFourier(Gaussian(lengthscale=2.0), n_components=4096, random_state=0).fit(X)
     >>> Z = feature_map.transform(X)
     >>> Z.shape
-    (100, 1024)
+    (100, 4096)
     >>> bool(abs(Z @ Z.T - Gaussian(lengthscale=2.0)(X)).max() < 0.1)
     True
     """
