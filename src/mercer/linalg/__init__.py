@@ -5,18 +5,10 @@ depends on the other rows, keeps float32, and runs on one thread with the interp
 """
 
 from mercer.linalg.butterfly import ButterflyPlan, butterfly_plan
-from mercer.linalg.dispatch import (
-    butterfly,
-    butterfly_pairs,
-    cosines,
-    dense,
-    dense_cosines,
-    dense_pairs,
-    instruction_set,
-    sign_hadamard,
-    sign_hadamard_pairs,
-    sincos_pairs,
-)
+from mercer.linalg.dense_projections import dense, dense_cosines, dense_pairs
+from mercer.linalg.dispatch import instruction_set
+from mercer.linalg.structured_projections import butterfly, butterfly_pairs, sign_hadamard, sign_hadamard_pairs
+from mercer.linalg.trigonometric import cosines, sincos_pairs
 
 __all__ = [
     "ButterflyPlan",

@@ -1,6 +1,6 @@
 """What the compiled kernels compute, said in NumPy; they serve when the kernels are not installed.
 
-Arguments are as in `mercer.linalg.dispatch`, which also checks them.
+Arguments are as in the public functions of `mercer.linalg`, which also check them.
 """
 
 from collections.abc import Callable
