@@ -237,3 +237,39 @@ def test_only_shift_invariant_kernels_have_a_spectrum(kernel):
     assert Sum(Gaussian(), kernel).spectral_parts() is None
     assert (kernel * Gaussian()).spectral_parts() is None
     assert Transformed(2.0 * kernel, columns=(0,)).spectral_parts() is None
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(2.0),
+        Matern(1.5),
+        Polynomial(2),
+        Exponential(3.0),
+        1 + 2 * Gaussian() * Polynomial(2),
+        Exponential() @ Gaussian(),
+        Laplacian(3.0) + Gaussian(),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("wrap", [sp.csr_matrix, sp.csr_array], ids=["matrix", "array"])
+def test_wide_sparse_rows_equal_dense_ones(kernel, wrap):
+    dense = sp.random_array((30, 3000), density=0.01, rng=np.random.default_rng(0)).toarray()
+    dense[3] = dense[7]
+    dense[5] = 0.0
+    X, Y = wrap(dense), wrap(dense[:11])
+    np.testing.assert_allclose(kernel(X), kernel(dense), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel(X, Y), kernel(dense, dense[:11]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel.diag(X), kernel.diag(dense), rtol=1e-12)
+    assert kernel(X, Y)[3, 7] == kernel.diag(X)[3]  # equal rows, exactly
+
+
+def test_sparse_rows_are_not_filled_up(monkeypatch):
+    def refuse(rows):
+        raise AssertionError("made dense")
+
+    monkeypatch.setattr("mercer.kernels.base.dense64", refuse)
+    X = sp.random_array((50, 100_000), density=1e-4, rng=np.random.default_rng(0), format="csr")
+    assert (Exponential() @ Polynomial(2) + Polynomial(3))(X).shape == (50, 50)
+    with pytest.raises(AssertionError, match="made dense"):
+        Laplacian()(X)

@@ -47,11 +47,11 @@ class Kernel(ABC):
     # ---- formulas that a concrete kernel adds -------------------------------------------------
 
     @abstractmethod
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def _values(self, X: Any, Y: Any) -> np.ndarray:
         """Return k(x, y) for all rows of two small float64 tiles."""
 
     @abstractmethod
-    def _diagonal(self, X: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Any) -> np.ndarray:
         """Return k(x, x) for all rows of a small float64 tile."""
 
     # ---- exact values -------------------------------------------------------------------------
@@ -78,14 +78,15 @@ class Kernel(ABC):
             msg = f"{self!r}: X and Y must have equal width, got {X.shape[1]} and {other.shape[1]} columns."
             raise DataError(msg)
         out = np.empty((X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype))
-        side = tile_side(X.shape[1])
+        stay_sparse = self.takes_sparse and sp.issparse(X) and sp.issparse(other)
+        tile, side = (sparse64, TILE) if stay_sparse else (dense64, tile_side(X.shape[1]))
         for rows in tiles(X.shape[0], side):
-            left = dense64(X[rows])
+            left = tile(X[rows])
             for columns in tiles(other.shape[0], side):
                 if Y is None and columns.start < rows.start:
                     out[rows, columns] = out[columns, rows].T
                 else:
-                    store(self, self._values(left, dense64(other[columns])), out[rows, columns])
+                    store(self, self._values(left, tile(other[columns])), out[rows, columns])
                 if Y is None and columns.start == rows.start:
                     upper = np.triu(out[rows, columns], 1)  # matrix products may round the two halves differently
                     out[rows, columns] = upper + upper.T
@@ -98,11 +99,18 @@ class Kernel(ABC):
         self._check_resolved()
         X = as_rows(self, X)
         out = np.empty(X.shape[0], X.dtype)
-        for rows in tiles(X.shape[0], tile_side(X.shape[1])):
-            store(self, self._diagonal(dense64(X[rows])), out[rows])
+        stay_sparse = self.takes_sparse and sp.issparse(X)
+        tile, side = (sparse64, TILE) if stay_sparse else (dense64, tile_side(X.shape[1]))
+        for rows in tiles(X.shape[0], side):
+            store(self, self._diagonal(tile(X[rows])), out[rows])
         return out
 
     # ---- structure ----------------------------------------------------------------------------
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the formulas can work on CSR tiles, at the cost of their entries that are not zero."""
+        return False
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         """Return the spectral measure in normal form, or None if the kernel is not shift-invariant."""
@@ -261,6 +269,24 @@ def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:
 def dense64(rows: Rows) -> np.ndarray:
     """Return a small tile of rows as a dense float64 array."""
     return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
+
+def sparse64(rows: Rows) -> Rows:
+    """Return a tile of CSR rows in float64."""
+    return rows.astype(np.float64)
+
+
+def squared_norms(rows: Rows) -> np.ndarray:
+    """Return the squared lengths of rows, sparse or dense."""
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def inner_products(X: Rows, Y: Rows) -> np.ndarray:
+    """Return the inner products of all pairs of rows, sparse or dense, as a dense array."""
+    product = X @ Y.T
+    return product.toarray() if sp.issparse(product) else product
 
 
 def tile_side(d: int) -> int:

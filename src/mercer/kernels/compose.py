@@ -39,11 +39,15 @@ class Constant(Kernel):
     def __post_init__(self) -> None:
         check_weight(self, "value")
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        return np.full((len(X), len(Y)), self.value)
+    @property
+    def takes_sparse(self) -> bool:
+        return True
 
-    def _diagonal(self, X: np.ndarray) -> np.ndarray:
-        return np.full(len(X), self.value)
+    def _values(self, X: Rows, Y: Rows) -> np.ndarray:
+        return np.full((X.shape[0], Y.shape[0]), self.value)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return np.full(X.shape[0], self.value)
 
     def spectral_parts(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(self.value),)
@@ -63,6 +67,10 @@ class Sum(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "left", "right")
+
+    @property
+    def takes_sparse(self) -> bool:
+        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.left._values(X, Y) + self.right._values(X, Y)
@@ -89,6 +97,10 @@ class Product(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "left", "right")
+
+    @property
+    def takes_sparse(self) -> bool:
+        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.left._values(X, Y) * self.right._values(X, Y)
@@ -118,6 +130,10 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         check_kernels(self, "kernel")
         check_weight(self, "weight")
+
+    @property
+    def takes_sparse(self) -> bool:
+        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.weight * self.kernel._values(X, Y)
@@ -154,6 +170,10 @@ class Composed(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "outer", "inner")
+
+    @property
+    def takes_sparse(self) -> bool:
+        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.outer._checked(self.inner._values(X, Y))

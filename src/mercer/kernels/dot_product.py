@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from mercer.errors import DataError, ParameterError
-from mercer.kernels.base import Kernel, check_positive
+from mercer.kernels.base import Kernel, Rows, check_positive, inner_products, squared_norms
 from mercer.kernels.compose import Composed
 
 __all__ = ["DotProductKernel", "Exponential", "Polynomial"]
@@ -29,11 +29,15 @@ class DotProductKernel(Kernel):
     def coefficients(self, n: int) -> np.ndarray:
         """Return the first `n` Maclaurin coefficients of f, all non-negative."""
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        return self._checked(X @ Y.T)
+    @property
+    def takes_sparse(self) -> bool:
+        return True
 
-    def _diagonal(self, X: np.ndarray) -> np.ndarray:
-        return self._checked(np.einsum("ij,ij->i", X, X))
+    def _values(self, X: Rows, Y: Rows) -> np.ndarray:
+        return self._checked(inner_products(X, Y))
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self._checked(squared_norms(X))
 
     def _checked(self, t: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):

@@ -13,10 +13,11 @@ from numbers import Real
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 from scipy import special
 
 from mercer.errors import ParameterError
-from mercer.kernels.base import check_positive
+from mercer.kernels.base import Rows, check_positive, dense64, inner_products, squared_norms
 from mercer.kernels.spectrum import ShiftInvariantKernel
 
 __all__ = ["Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic"]
@@ -53,7 +54,11 @@ class IsotropicKernel(ShiftInvariantKernel):
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         return self.scales(uniforms)[:, None] * normals
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    @property
+    def takes_sparse(self) -> bool:
+        return True
+
+    def _values(self, X: Rows, Y: Rows) -> np.ndarray:
         # Every profile is zero at 1e150; infinity could give NaN.
         with np.errstate(over="ignore"):
             return self.profile(np.minimum(distances(X, Y) / self.lengthscale, 1e150))
@@ -193,17 +198,20 @@ class RationalQuadratic(IsotropicKernel):
         return special.gammaincinv(self.alpha, uniforms) / self.alpha
 
 
-def distances(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def distances(X: Rows, Y: Rows) -> np.ndarray:
     """Euclidean distances of all pairs at the speed of a matrix product, exact where rows coincide."""
-    largest = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0))
+    sparse = sp.issparse(X)
+    largest = max(float(np.abs(part.data if sparse else part).max(initial=0)) for part in (X, Y))
     # Squares of such values would overflow or vanish.
     unit = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
-    # Distances do not change under a shift; norms shrink, and with them the rounding below.
-    centre = Y.mean(axis=0) / unit if len(Y) else np.zeros(Y.shape[1])
     originals = X, Y
-    X, Y = X / unit - centre, Y / unit - centre
-    norms = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Y, Y)
-    squared = norms - 2 * (X @ Y.T)
+    X, Y = X / unit, Y / unit
+    if not sparse and Y.shape[0]:
+        # Distances do not change under a shift; norms shrink, and with them the rounding below.
+        centre = Y.mean(axis=0)
+        X, Y = X - centre, Y - centre
+    norms = squared_norms(X)[:, None] + squared_norms(Y)
+    squared = norms - 2 * inner_products(X, Y)
     rows, columns = np.nonzero(squared <= CANCELLATION * norms)
     with np.errstate(over="ignore"):
         out = np.sqrt(np.maximum(squared, 0.0)) * unit
@@ -211,7 +219,7 @@ def distances(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     for start in range(0, len(rows), step):
         i, j = rows[start : start + step], columns[start : start + step]
         # From the rows as they came: next to a far outlier, shifted and scaled rows have lost their digits.
-        differences = originals[0][i] / 2 - originals[1][j] / 2  # halves cannot overflow
+        differences = dense64(originals[0][i] / 2 - originals[1][j] / 2)  # halves cannot overflow
         size = np.abs(differences).max(axis=1, initial=0.0)[:, None] if unit != 1 else np.ones((1, 1))
         size = np.where(size > 0, size, 1.0)
         with np.errstate(over="ignore"):

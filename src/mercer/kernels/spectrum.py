@@ -125,8 +125,8 @@ class ShiftInvariantKernel(Kernel):
         the spectral law. Rows may be coupled with each other in any way.
         """
 
-    def _diagonal(self, X: np.ndarray) -> np.ndarray:
-        return np.ones(len(X))
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return np.ones(X.shape[0])
 
     def spectral_parts(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(1.0, (SpectralFactor(self),)),)
