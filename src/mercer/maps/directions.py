@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 from scipy import special
 from scipy.stats import qmc
 
@@ -81,7 +82,13 @@ DIRECTIONS = (*DENSE_DIRECTIONS, "sobol", *STRUCTURED_DIRECTIONS)
 
 def haar(n: int, d: int, rng: np.random.Generator) -> Array:
     """Return d <= n columns of a uniformly distributed n x n orthogonal matrix."""
-    q, r = np.linalg.qr(rng.standard_normal((n, d)))
+    normals = rng.standard_normal((n, d))
+    if n >= 2 * d:
+        # Q = N R^-1 with R'R = N'N: matrix products only. A tall normal matrix is well conditioned (here below 6), so
+        # nothing is lost, and R has the positive diagonal that makes Q uniform.
+        factor = np.linalg.cholesky(normals.T @ normals)
+        return scipy.linalg.solve_triangular(factor, normals.T, lower=True, overwrite_b=True).T
+    q, r = np.linalg.qr(normals)
     # LAPACK fixes the signs of R in its own way; only with a positive diagonal is Q uniform.
     return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
 
