@@ -5,8 +5,19 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
 
-from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, ParameterError, RandomFourier
+from mercer import (
+    DataError,
+    Exponential,
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Nystroem,
+    ParameterError,
+    RandomFourier,
+)
 
 
 def data(n=300, d=3, seed=0):
@@ -141,3 +152,65 @@ def test_alpha_is_checked_when_it_is_used():
     model = KernelRidge(Gaussian()).partial_fit(X, y).set_params(alpha="zzz")
     with pytest.raises(ParameterError, match="alpha must be a finite number >= 0 or 'gcv', got 'zzz'"):
         model.predict(X)
+
+
+def test_gcv_on_float32_rows_is_that_of_float64_rows():
+    # A smooth kernel and a median lengthscale: eigenvalues fall far below the rounding of float32.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6)).astype(np.float32)
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=3000)
+    models = [
+        KernelRidge(RandomFourier(Gaussian("median"), 256, random_state=0), alpha="gcv").fit(rows, y)
+        for rows in (X, X.astype(np.float64))
+    ]
+    single, double = models
+    np.testing.assert_allclose(single.path_.scores, double.path_.scores, rtol=0.02)
+    assert 0.5 < single.alpha_ / double.alpha_ < 2
+    residual = np.mean(np.square(y - single.predict(X)))
+    assert residual < single.path_.scores.min() < 1.3 * residual  # what it says it is
+
+
+def test_moments_of_float32_products_do_not_try_penalties_below_their_rounding():
+    X, y = data(500)
+    model = KernelRidge(RandomFourier(Gaussian(3.0), 64, random_state=0), alpha=1.0).fit(X.astype(np.float32), y)
+    model.set_params(alpha="gcv").partial_fit(X.astype(np.float32), y)
+    assert model.path_.alphas.min() > 1e-6 * model.path_.alphas.max() / 10
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("name", ["digits", "many"])
+def test_probabilities_of_many_classes_are_confident_where_they_are_right(name):
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+    else:
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 26, 4000)
+        X = rng.normal(size=(26, 10))[y] * 3 + rng.normal(size=(4000, 10))
+    half = len(X) // 2
+    model = KernelRidgeClassifier(RandomFourier(n_components=400, random_state=0), alpha="gcv", random_state=0)
+    model.fit(X[:half], y[:half])
+    losses = []
+    for factor in (0.5, 1.0, 2.0):
+        model._scale *= factor
+        losses.append(log_loss(y[half:], model.predict_proba(X[half:])))
+        model._scale /= factor
+    assert losses[1] < losses[0]
+    assert losses[1] < losses[2] + 0.02
+
+
+def test_weights_equal_repetition_in_probabilities_of_many_rows():
+    rng = np.random.default_rng(0)
+    X, _ = data(6000)
+    y = (X[:, 0] + rng.normal(size=6000) > 0).astype(int)
+    weight = rng.integers(0, 3, 6000)
+    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(), 64, random_state=0), random_state=0)
+    weighted = fresh.fit(X, y, weight).probability_scale_
+    repeated = fresh.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight)).probability_scale_
+    # Two samples of a thousand rows each: the scale has a standard error of about 6 %.
+    assert 0.75 < weighted / repeated < 1.33
+
+
+def test_overflow_says_so():
+    X, y = data(50)
+    with pytest.raises(DataError, match="overflow"):
+        KernelRidge(Nystroem(Exponential(0.1), 20, random_state=0)).fit(X.astype(np.float32) * 4, y)

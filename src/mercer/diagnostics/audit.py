@@ -59,6 +59,15 @@ class Audit:
         """Return the result as plain Python values."""
         return asdict(self)
 
+    def __str__(self) -> str:
+        low, high = self.rmse_interval
+        predicted = "" if self.predicted_rmse is None else f", predicted {self.predicted_rmse:.3g}"
+        return (
+            f"{self.feature_map} with {self.n_components} columns for {self.kernel}: RMSE {self.rmse:.3g} "
+            f"(95 % {low:.3g} to {high:.3g}{predicted}), relative error {self.relative_error:.3g}, largest "
+            f"{self.max_error:.3g}, on all pairs of {self.n_rows} rows"
+        )
+
 
 def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any = 0) -> Audit:
     """Measure the error of a fitted map on a sample of rows.

@@ -43,6 +43,19 @@ class Comparison:
         """Return the result as plain Python values."""
         return {"kernel": self.kernel, "n_rows": self.n_rows, "maps": [m.to_dict() for m in self.maps]}
 
+    def __str__(self) -> str:
+        width = max(len(m.name) for m in self.maps)
+        lines = [
+            f"{self.kernel}, {self.n_rows} rows",
+            f"{'map':<{width}}  columns      RMSE  relative    fit s  transform s",
+        ]
+        lines += [
+            f"{m.name:<{width}}  {m.audit.n_components:>7}  {m.audit.rmse:>8.2e}  {m.audit.relative_error:>8.2e}  "
+            f"{m.fit_seconds:>7.3f}  {m.transform_seconds:>11.4f}"
+            for m in self.maps
+        ]
+        return "\n".join(lines)
+
 
 def compare(
     kernel: Kernel,

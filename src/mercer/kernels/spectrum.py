@@ -114,6 +114,12 @@ class ShiftInvariantKernel(Kernel):
             if self.lengthscale != "median":
                 msg = f"{type(self).__name__}: lengthscale must be a number > 0 or 'median', got {self.lengthscale!r}."
                 raise ParameterError(msg)
+        elif np.ndim(self.lengthscale):
+            msg = (
+                f"{type(self).__name__}: lengthscale must be one finite number > 0, got {self.lengthscale!r}. "
+                "For one a column, use Transformed(kernel, lengthscales=...)."
+            )
+            raise ParameterError(msg)
         else:
             check_positive(self, "lengthscale")
 

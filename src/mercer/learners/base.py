@@ -30,10 +30,11 @@ from mercer.engines import (
 )
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
+from mercer.learners.moments import features_of
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import FLOATS, Features, FrozenParams
 
-__all__ = ["BaseLearner", "Classifier", "Regressor", "check_fitted", "features_of"]
+__all__ = ["BaseLearner", "Classifier", "Regressor", "check_fitted"]
 
 
 class BaseLearner(FrozenParams, ABC):
@@ -202,8 +203,7 @@ class BaseLearner(FrozenParams, ABC):
         """Return features @ coef + intercept of all rows, without ever holding all features."""
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         features = self.feature_map_.features_.astype(X.dtype)
-        coef = coef.astype(X.dtype)
-        # In float64 whatever the rows are: an intercept may be far larger than what varies around it.
+        # In float64 whatever the rows are: coefficients may be large and cancel, an intercept larger than what varies.
         out = np.empty((X.shape[0], coef.shape[1]))
 
         def predict_rows(rows: Any, target: np.ndarray) -> None:
@@ -314,13 +314,6 @@ class Classifier(ClassifierMixin, BaseLearner):
 def check_fitted(learner: BaseLearner) -> None:
     """Raise NotFittedError unless the learner has seen rows."""
     check_is_fitted(learner, "statistic_")
-
-
-def features_of(features: Features, X: Any) -> np.ndarray:
-    """Return the features of one block of rows."""
-    out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
-    features(X, out)
-    return out
 
 
 def is_blocks(X: Any) -> bool:

@@ -70,6 +70,9 @@ def solve_ridge(
         raise DataError(msg)
     centre = targets.feature_sum / n if fit_intercept else np.zeros_like(targets.feature_sum)
     A = moments.gram.copy()
+    if not (np.isfinite(np.diagonal(A)).all() and np.isfinite(targets.feature_sum).all()):
+        msg = "The second moments of the features overflow. Scale the rows down, or pass float64."
+        raise DataError(msg)
     for i in range(0, len(A), 512):  # by rows: the whole outer product would be another matrix of that size
         A[i : i + 512] -= np.outer(centre[i : i + 512], targets.feature_sum)
     right = targets.cross
@@ -82,10 +85,10 @@ def solve_ridge(
         values = np.maximum(values, 0.0)
         rotated = vectors.T @ right
         if alpha == "gcv":
-            path = _gcv_path(targets, values, rotated, fit_intercept=fit_intercept)
+            path = _gcv_path(targets, values, rotated, moments.roundoff, fit_intercept=fit_intercept)
             alpha = path.alpha
         # Directions that no row has are there through rounding only, which a small alpha would blow up.
-        keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
+        keep = values > len(values) * moments.roundoff * values.max(initial=0.0)
         root = vectors[:, keep] / np.sqrt(values[keep] + alpha)
         coef = root @ (rotated[keep] / np.sqrt(values[keep] + alpha)[:, None])
 
@@ -115,10 +118,13 @@ def solve_ridge(
     return RidgeSolution(float(alpha), coef, intercept, path), leverages
 
 
-def _gcv_path(targets: TargetMoments, values: Array, rotated: Array, *, fit_intercept: bool) -> RidgePath:
+def _gcv_path(
+    targets: TargetMoments, values: Array, rotated: Array, roundoff: float, *, fit_intercept: bool
+) -> RidgePath:
     n = targets.weight
     largest = values.max(initial=0.0)
-    alphas = PATH * (largest if largest > 0 else 1.0)
+    # Below the rounding of the moments a penalty only fits that.
+    alphas = PATH[PATH > 10 * roundoff] * (largest if largest > 0 else 1.0)
     shrink = values / (values + alphas[:, None])  # (p, D)
     degrees = shrink.sum(axis=1) + fit_intercept
     total = targets.target_scatter.sum()

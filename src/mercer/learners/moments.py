@@ -12,7 +12,7 @@ import numpy as np
 from mercer.engines import Block, Workers
 from mercer.maps.base import Features
 
-__all__ = ["GramSum", "MomentSum", "Moments", "TargetMoments", "symmetric"]
+__all__ = ["GramSum", "MomentSum", "Moments", "TargetMoments", "features_of", "symmetric"]
 
 Array = np.ndarray
 # Rows whose features one thread computes and sums while they are in its cache.
@@ -71,13 +71,14 @@ class Moments:
 
     gram: Array  # (D, D), sum of w z z', upper triangle
     targets: TargetMoments
+    roundoff: float = float(np.finfo(np.float64).eps)  # of the products behind it
 
     @property
     def rows(self) -> int:
         return self.targets.rows
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(self.gram + other.gram, self.targets + other.targets)
+        return Moments(self.gram + other.gram, self.targets + other.targets, max(self.roundoff, other.roundoff))
 
 
 class GramSum:
@@ -121,12 +122,23 @@ class GramSum:
 
 
 class MomentSum:
-    """Adds features and targets of blocks: the features of a block are computed once, into a buffer that is reused."""
+    """Adds features and targets of blocks: the features of a block are computed once, into a buffer that is reused.
 
-    def __init__(self, features: Features) -> None:
+    Parameters
+    ----------
+    features : Features
+        The drawn map.
+    double : bool
+        Whether products run in float64 also for float32 features. Twice the time, and needed where small eigenvalues of
+        the moments count: next to a penalty far below the largest, products in float32 are mostly rounding.
+    """
+
+    def __init__(self, features: Features, *, double: bool = False) -> None:
         self._features: dict[Any, Features] = {}
         self._draw = features
+        self._double = double
         self._gram = GramSum(features.n_components)
+        self.roundoff = float(np.finfo(np.float64).eps)
 
     def add(self, block: Block, targets: Array, workers: Workers) -> TargetMoments:
         """Add the block to the matrix of second moments and return its other moments."""
@@ -134,15 +146,20 @@ class MomentSum:
         if dtype not in self._features:
             self._features[dtype] = self._draw.astype(dtype)
         features = self._features[dtype]
-        Z = self._gram.room(len(block), dtype)
+        products = np.dtype(np.float64) if self._double else dtype
+        self.roundoff = max(self.roundoff, float(np.finfo(products).eps))
+        Z = self._gram.room(len(block), products)
 
         def compute(start: int) -> TargetMoments:
             rows = slice(start, start + SLICE_ROWS)
             weight = None if block.weight is None else block.weight[rows]
-            features(block.X[rows], Z[rows])
+            if products == dtype:
+                features(block.X[rows], Z[rows])
+            else:
+                Z[rows] = features_of(features, block.X[rows])
             part = TargetMoments.of(Z[rows], targets[rows], weight)
             if weight is not None:
-                Z[rows] *= np.sqrt(weight).astype(dtype)[:, None]
+                Z[rows] *= np.sqrt(weight).astype(products)[:, None]
             return part
 
         total = reduce(add, workers.in_order(compute, range(0, len(block), SLICE_ROWS)))
@@ -151,7 +168,14 @@ class MomentSum:
 
     def moments(self, targets: TargetMoments) -> Moments:
         """Return the moments of all blocks, given the sum of what `add` returned."""
-        return Moments(self._gram.result(), targets)
+        return Moments(self._gram.result(), targets, self.roundoff)
+
+
+def features_of(features: Features, X: Any) -> Array:
+    """Return the features of one block of rows."""
+    out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
+    features(X, out)
+    return out
 
 
 def symmetric(upper: Array) -> Array:

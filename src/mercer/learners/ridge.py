@@ -13,9 +13,9 @@ from scipy import optimize, special
 from mercer.engines import Accumulator, Block, Progress, RowSample, Workers
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted, features_of
+from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted
 from mercer.learners.least_squares import Leverages, RidgePath, RidgeSolution, solve_ridge
-from mercer.learners.moments import Moments, MomentSum, TargetMoments
+from mercer.learners.moments import Moments, MomentSum, TargetMoments, features_of
 from mercer.maps import BaseMap
 from mercer.maps.base import Features, seed_of
 
@@ -56,6 +56,10 @@ class RidgeLearner(BaseLearner):
         if not (alpha == "gcv" if isinstance(alpha, str) else number and np.isfinite(alpha) and alpha >= 0):
             msg = f"{type(self).__name__}: alpha must be a finite number >= 0 or 'gcv', got {alpha!r}."
             raise ParameterError(msg)
+
+    def _needs_double(self) -> bool:
+        """Return whether small eigenvalues count: where penalties are tried far below the largest, or there is none."""
+        return isinstance(self.alpha, str) or self.alpha == 0
 
     @property
     def alpha_(self) -> float:
@@ -114,6 +118,7 @@ class LabelledMoments:
     """All that ridge classification needs to know of the rows it has seen."""
 
     gram: Array
+    roundoff: float
     labelled: Labelled
     sample: RowSample  # rows on which probabilities are scaled
 
@@ -130,18 +135,23 @@ class LabelledMoments:
         return replace(self, labelled=self.labelled.with_labels(labels))
 
     def __add__(self, other: LabelledMoments) -> LabelledMoments:
-        return LabelledMoments(self.gram + other.gram, self.labelled + other.labelled, self.sample + other.sample)
+        return LabelledMoments(
+            self.gram + other.gram,
+            max(self.roundoff, other.roundoff),
+            self.labelled + other.labelled,
+            self.sample + other.sample,
+        )
 
     def signed(self) -> Moments:
         """Return the moments of targets +1 for the label and -1 for the others."""
-        return Moments(self.gram, self.labelled.signed())
+        return Moments(self.gram, self.labelled.signed(), self.roundoff)
 
 
 class NumberSum(Accumulator[Moments]):
     """Moments of numeric targets."""
 
-    def __init__(self, features: Features) -> None:
-        self._sum = MomentSum(features)
+    def __init__(self, features: Features, *, double: bool) -> None:
+        self._sum = MomentSum(features, double=double)
         self._targets: TargetMoments | None = None
 
     def add(self, block: Block, workers: Workers) -> None:
@@ -156,8 +166,8 @@ class NumberSum(Accumulator[Moments]):
 class LabelSum(Accumulator[LabelledMoments]):
     """Moments of label indicators, whatever labels a block brings, and a sample of rows."""
 
-    def __init__(self, features: Features, seed: int) -> None:
-        self._sum = MomentSum(features)
+    def __init__(self, features: Features, seed: int, *, double: bool) -> None:
+        self._sum = MomentSum(features, double=double)
         self._seed = seed
         self._total: tuple[Labelled, RowSample] | None = None
 
@@ -173,7 +183,8 @@ class LabelSum(Accumulator[LabelledMoments]):
     def result(self) -> LabelledMoments:
         assert self._total is not None
         labelled, sample = self._total
-        return LabelledMoments(self._sum.moments(labelled.targets).gram, labelled, sample)
+        moments = self._sum.moments(labelled.targets)
+        return LabelledMoments(moments.gram, moments.roundoff, labelled, sample)
 
 
 class KernelRidge(RidgeLearner, Regressor):
@@ -214,6 +225,12 @@ class KernelRidge(RidgeLearner, Regressor):
     statistic_ : Moments
         What was learned from the rows; `partial_fit` adds to it.
 
+    Notes
+    -----
+    Generalised cross-validation takes all rows for equally influential. Where a few rows lie far from all others, as
+    with heavy-tailed columns, it can choose too small a penalty: transform such columns first, or choose `alpha` by
+    `GridSearchCV`.
+
     See Also
     --------
     sklearn.kernel_ridge.KernelRidge : The exact model, in time O(n^3) and memory O(n^2), without an intercept.
@@ -236,7 +253,7 @@ class KernelRidge(RidgeLearner, Regressor):
 
     def _accumulator(self, features: Features) -> NumberSum:
         self._check_alpha()
-        return NumberSum(features)
+        return NumberSum(features, double=self._needs_double())
 
     def _solve(self) -> None:
         self._check_alpha()
@@ -315,8 +332,8 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
     -----
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
     labels. The one number a > 0 minimises the logarithmic loss of the leave-one-out decision values of a seeded sample
-    of 1000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones; labels are
-    smoothed as Platt does. It never changes which label is the most probable.
+    of 1000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones. One more row,
+    whose label could be any, keeps it finite. It never changes which label is the most probable.
 
     Examples
     --------
@@ -332,7 +349,7 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
 
     def _accumulator(self, features: Features) -> LabelSum:
         self._check_alpha()
-        return LabelSum(features, seed_of(self.random_state, "calibration"))
+        return LabelSum(features, seed_of(self.random_state, "calibration"), double=self._needs_double())
 
     def _solve(self) -> None:
         self._check_alpha()
@@ -430,17 +447,14 @@ class KernelRidgeClassifier(RidgeLearner, Classifier):
 def best_scale(values: Array, codes: Array, weight: Array) -> float:
     """Return the factor of the decision values that minimises the logarithmic loss of their softmax.
 
-    Right labels count as slightly uncertain, (N + 1) / (N + K) for N rows of the label among K (Platt 1999): so the
-    factor stays finite where the labels can be told apart without a mistake, the larger the more rows show it. The
-    loss is convex: its minimum is the root of the derivative, or an end of [1e-3, 1e3].
+    To N rows one is added whose label could be any: so the factor stays finite where the labels can be told apart
+    without a mistake, the larger the more rows show it. The loss is convex: its minimum is the root of the derivative,
+    or an end of [1e-3, 1e3].
     """
     if values.shape[1] == 1:  # two labels: logits (-f/2, f/2) have the softmax of the logistic function
         values = values * np.array([-0.5, 0.5])
-    n, K = values.shape
-    count = np.bincount(codes, weight, minlength=K)[codes]
-    targets = np.repeat(1 / (count + K), K).reshape(n, K)
-    targets[np.arange(n), codes] *= count + 1
-    wanted = np.einsum("ij,ij->i", targets, values)
+    n = weight.sum()
+    wanted = (n * values[np.arange(len(values)), codes] + values.mean(axis=1)) / (n + 1)
 
     def slope(log_scale: float) -> float:
         mean = np.einsum("ij,ij->i", special.softmax(np.exp(log_scale) * values, axis=1), values)

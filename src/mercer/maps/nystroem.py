@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from mercer.engines.base import workers
-from mercer.errors import MercerWarning
+from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, check_choice
 
@@ -142,7 +142,11 @@ class LandmarkFeatures:
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         # In float64 throughout: the whitening magnifies rounding by the condition of the landmarks.
-        out[:] = self.kernel(as_float64(X), self.landmarks) @ self.whitening
+        values = self.kernel(as_float64(X), self.landmarks) @ self.whitening
+        if out.dtype != values.dtype and np.abs(values).max(initial=0.0) > np.finfo(out.dtype).max:
+            msg = f"Nystroem: features of {self.kernel!r} overflow {out.dtype}. Scale the rows down, or pass float64."
+            raise DataError(msg)
+        out[:] = values
 
 
 def pivoted_landmarks(kernel: Kernel, X: Any, count: int, rng: np.random.Generator) -> Array:
