@@ -109,8 +109,12 @@ class Kernel(ABC):
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether the formulas can work on CSR tiles, at the cost of their entries that are not zero."""
-        return False
+        """Whether the formulas can work on CSR tiles, at the cost of their entries that are not zero.
+
+        A combination can if all its parts can; a kernel without parts says so itself.
+        """
+        parts = self._children().values()
+        return bool(parts) and all(part.takes_sparse for part in parts)
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         """Return the spectral measure in normal form, or None if the kernel is not shift-invariant."""

@@ -68,10 +68,6 @@ class Sum(Kernel):
     def __post_init__(self) -> None:
         check_kernels(self, "left", "right")
 
-    @property
-    def takes_sparse(self) -> bool:
-        return all(part.takes_sparse for part in self._children().values())
-
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.left._values(X, Y) + self.right._values(X, Y)
 
@@ -97,10 +93,6 @@ class Product(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "left", "right")
-
-    @property
-    def takes_sparse(self) -> bool:
-        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.left._values(X, Y) * self.right._values(X, Y)
@@ -130,10 +122,6 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         check_kernels(self, "kernel")
         check_weight(self, "weight")
-
-    @property
-    def takes_sparse(self) -> bool:
-        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.weight * self.kernel._values(X, Y)
@@ -170,10 +158,6 @@ class Composed(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "outer", "inner")
-
-    @property
-    def takes_sparse(self) -> bool:
-        return all(part.takes_sparse for part in self._children().values())
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return self.outer._checked(self.inner._values(X, Y))
@@ -245,6 +229,10 @@ class Transformed(Kernel):
         if len(widths) > 1:
             msg = f"Transformed: columns, centre and lengthscales must have equal lengths, got {sorted(widths)}."
             raise ParameterError(msg)
+
+    @property
+    def takes_sparse(self) -> bool:
+        return False  # inputs are transformed as dense rows
 
     def _inputs(self) -> Affine:
         return Affine(as_tuple(self.columns), as_tuple(self.centre), as_tuple(self.lengthscales))
