@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         Cauchy,
         Composed,
         Constant,
+        DotProduct,
         Exponential,
         Gaussian,
+        Geometric,
         Kernel,
         Laplacian,
         Matern,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
         Transformed,
     )
     from mercer.learners import KernelRidge, KernelRidgeClassifier
-    from mercer.maps import Nystroem, RandomFourier
+    from mercer.maps import Nystroem, RandomFourier, RandomMaclaurin
     from mercer.theory import required_components
 
 __version__ = "0.1.0"
@@ -45,8 +47,10 @@ _HOMES = {
     "Composed": "kernels",
     "Constant": "kernels",
     "DataError": "errors",
+    "DotProduct": "kernels",
     "Exponential": "kernels",
     "Gaussian": "kernels",
+    "Geometric": "kernels",
     "Kernel": "kernels",
     "KernelRidge": "learners",
     "KernelRidgeClassifier": "learners",
@@ -60,6 +64,7 @@ _HOMES = {
     "Polynomial": "kernels",
     "Product": "kernels",
     "RandomFourier": "maps",
+    "RandomMaclaurin": "maps",
     "RationalQuadratic": "kernels",
     "Scaled": "kernels",
     "Sum": "kernels",
@@ -77,8 +82,10 @@ __all__ = [
     "Composed",
     "Constant",
     "DataError",
+    "DotProduct",
     "Exponential",
     "Gaussian",
+    "Geometric",
     "Kernel",
     "KernelRidge",
     "KernelRidgeClassifier",
@@ -92,6 +99,7 @@ __all__ = [
     "Polynomial",
     "Product",
     "RandomFourier",
+    "RandomMaclaurin",
     "RationalQuadratic",
     "Scaled",
     "Sum",

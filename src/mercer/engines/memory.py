@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines.base import Block, Engine, count_threads, row_blocks, workers
 from mercer.errors import ParameterError
@@ -69,7 +70,9 @@ def fill_rows(
     `width` is the number of columns that the function works with, by default those of `out`. The blocks depend on
     it and on the width of `X` alone, so the bits do not depend on the number of threads.
     """
-    columns = max(out.shape[1] if width is None else width, X.shape[1])
+    columns = out.shape[1] if width is None else width
+    if not sp.issparse(X):  # of sparse rows only a small part of the width is there
+        columns = max(columns, X.shape[1])
     step = max(16, TRANSFORM_BYTES // max(1, X.dtype.itemsize * columns))
     slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]
     with workers(min(count_threads(n_jobs), max(1, len(slices)))) as team:

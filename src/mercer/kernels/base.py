@@ -20,6 +20,7 @@ from mercer.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from mercer.kernels.compose import Composed
+    from mercer.kernels.series import SeriesPart
     from mercer.kernels.spectrum import SpectralPart
 
 __all__ = ["Kernel", "as_rows", "check_positive"]
@@ -118,6 +119,10 @@ class Kernel(ABC):
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         """Return the spectral measure in normal form, or None if the kernel is not shift-invariant."""
+        return None
+
+    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+        """Return the Maclaurin series in normal form, or None if the kernel has none."""
         return None
 
     def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Kernel:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, Rows, as_rows
+from mercer.kernels.series import PowerSeries, SeriesPart, merge, multiply
 from mercer.kernels.spectrum import Affine, SpectralPart
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Constant(Kernel):
     def spectral_parts(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(self.value),)
 
+    def series_parts(self) -> tuple[SeriesPart, ...]:
+        series = PowerSeries(lambda n: self.value * (np.arange(n) == 0), degree=0)
+        return (SeriesPart(series, shift_invariant=True),)
+
     def __repr__(self) -> str:
         return repr(self.value)
 
@@ -77,6 +82,10 @@ class Sum(Kernel):
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         left, right = self.left.spectral_parts(), self.right.spectral_parts()
         return None if left is None or right is None else left + right
+
+    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+        left, right = self.left.series_parts(), self.right.series_parts()
+        return None if left is None or right is None else merge(left + right)
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right!r}"
@@ -106,6 +115,10 @@ class Product(Kernel):
             return None
         return tuple(SpectralPart(a.mass * b.mass, a.factors + b.factors) for a in left for b in right)
 
+    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+        left, right = self.left.series_parts(), self.right.series_parts()
+        return None if left is None or right is None else multiply(left, right)
+
     def __repr__(self) -> str:
         return f"{in_brackets(self.left)} * {in_brackets(self.right)}"
 
@@ -132,6 +145,10 @@ class Scaled(Kernel):
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         parts = self.kernel.spectral_parts()
         return None if parts is None else tuple(replace(part, mass=self.weight * part.mass) for part in parts)
+
+    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+        parts = self.kernel.series_parts()
+        return None if parts is None else tuple(replace(p, series=p.series.scaled(self.weight)) for p in parts)
 
     def __repr__(self) -> str:
         return f"{self.weight!r} * {in_brackets(self.kernel)}"
@@ -164,6 +181,13 @@ class Composed(Kernel):
 
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.outer._checked(self.inner._diagonal(X))
+
+    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+        parts = self.inner.series_parts()
+        if parts is None or len(parts) != 1 or parts[0].decay > 0:
+            return None
+        series = self.outer.series.after(parts[0].series)
+        return None if series is None else (replace(parts[0], series=series),)
 
     def __repr__(self) -> str:
         return f"{in_brackets(self.outer)} @ {in_brackets(self.inner)}"
@@ -263,6 +287,11 @@ class Transformed(Kernel):
         return tuple(
             SpectralPart(p.mass, tuple(replace(f, inputs=(outer, *f.inputs)) for f in p.factors)) for p in parts
         )
+
+    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+        parts = self.kernel.series_parts()
+        outer = self._inputs()
+        return None if parts is None else tuple(replace(part, inputs=(outer, *part.inputs)) for part in parts)
 
     def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Kernel:
         if not self.needs_rows:

@@ -1,10 +1,14 @@
-"""Kernels of the inner product: k(x, y) = f(x . y) with f a power series of non-negative coefficients."""
+"""Kernels of the inner product: k(x, y) = f(x . y) with f a power series of non-negative coefficients (Schoenberg)."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -12,39 +16,64 @@ from scipy import special
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, Rows, check_positive, inner_products, squared_norms
 from mercer.kernels.compose import Composed
+from mercer.kernels.series import PowerSeries, SeriesPart, exponential_series
 
-__all__ = ["DotProductKernel", "Exponential", "Polynomial"]
+__all__ = ["DotProduct", "DotProductKernel", "Exponential", "Geometric", "Polynomial"]
+
+Array = np.ndarray
+# Coefficients of a rule that are looked at when the kernel is made.
+CHECKED = 64
+# Terms of a series that are added up for a value, at most: nearer to the radius of convergence nothing is right.
+MOST_TERMS = 20_000
+# A coefficient below this part of its Cauchy bound is the rounding of a zero.
+ZERO_COEFFICIENT = 1e-13
 
 
 class DotProductKernel(Kernel):
-    """A kernel k(x, y) = f(x . y); ``f @ k`` applies the same f to another kernel (Schoenberg)."""
+    """A kernel k(x, y) = f(x . y); ``f @ k`` applies the same f to another kernel."""
 
     structure = "a dot-product kernel, k(x, y) = f(x . y)"
 
     @abstractmethod
-    def function(self, t: np.ndarray) -> np.ndarray:
-        """Return f(t)."""
+    def function(self, t: Array) -> Array:
+        """Return f(t), for t within the radius of convergence."""
 
+    @property
     @abstractmethod
-    def coefficients(self, n: int) -> np.ndarray:
-        """Return the first `n` Maclaurin coefficients of f, all non-negative."""
+    def series(self) -> PowerSeries:
+        """The Maclaurin series of f."""
+
+    @property
+    def radius(self) -> float:
+        """Radius of convergence of the series: inner products must stay below it."""
+        return self.series.radius
+
+    def series_parts(self) -> tuple[SeriesPart, ...]:
+        return (SeriesPart(self.series),)
 
     @property
     def takes_sparse(self) -> bool:
         return True
 
-    def _values(self, X: Rows, Y: Rows) -> np.ndarray:
+    def _values(self, X: Rows, Y: Rows) -> Array:
         return self._checked(inner_products(X, Y))
 
-    def _diagonal(self, X: Rows) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> Array:
         return self._checked(squared_norms(X))
 
-    def _checked(self, t: np.ndarray) -> np.ndarray:
+    def _checked(self, t: Array) -> Array:
+        largest = float(np.abs(t).max(initial=0.0))
+        if largest >= self.radius:
+            msg = (
+                f"{self!r}: inner products must be below the radius of convergence {self.radius:.6g}, got "
+                f"{largest:.6g}. Scale the rows down, for example by {math.sqrt(0.9 * self.radius / largest):.2g}."
+            )
+            raise DataError(msg)
         with np.errstate(over="ignore"):
             values = self.function(t)
         if not np.isfinite(values).all():
             msg = (
-                f"{self!r}: the kernel overflows at an inner product of {np.abs(t).max():.3g}. "
+                f"{self!r}: the kernel overflows at an inner product of {largest:.3g}. "
                 "Scale the rows down, for example to unit norm."
             )
             raise DataError(msg)
@@ -58,7 +87,7 @@ class DotProductKernel(Kernel):
 class Polynomial(DotProductKernel):
     r"""Polynomial kernel.
 
-    .. math:: k(x, y) = (c + x^\top y)^p
+    .. math:: k(x, y) = (c + s\, x^\top y)^p
 
     Parameters
     ----------
@@ -66,6 +95,8 @@ class Polynomial(DotProductKernel):
         Degree :math:`p \ge 1`.
     coef0 : float, default=1.0
         Constant :math:`c \ge 0`; zero gives the homogeneous kernel.
+    scale : float, default=1.0
+        Factor :math:`s > 0` of the inner product, scikit-learn's gamma.
 
     Examples
     --------
@@ -76,6 +107,7 @@ class Polynomial(DotProductKernel):
 
     degree: int = 3
     coef0: float = 1.0
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 1:
@@ -86,26 +118,32 @@ class Polynomial(DotProductKernel):
                 f"Polynomial: coef0 must be >= 0 (below zero the kernel is not positive definite), got {self.coef0!r}."
             )
             raise ParameterError(msg)
+        check_positive(self, "scale")
 
-    def function(self, t: np.ndarray) -> np.ndarray:
-        return (self.coef0 + t) ** self.degree
+    def function(self, t: Array) -> Array:
+        return (self.coef0 + self.scale * t) ** self.degree
 
-    def coefficients(self, n: int) -> np.ndarray:
+    @property
+    def series(self) -> PowerSeries:
+        return PowerSeries(self._coefficients, int(self.degree))
+
+    def _coefficients(self, n: int) -> Array:
         powers = np.arange(n)
         remaining = np.maximum(self.degree - powers, 0)
-        return special.binom(self.degree, powers) * float(self.coef0) ** remaining * (powers <= self.degree)
+        binomials = special.binom(self.degree, powers) * (powers <= self.degree)
+        return binomials * float(self.coef0) ** remaining * float(self.scale) ** np.minimum(powers, self.degree)
 
 
 @dataclass(frozen=True)
 class Exponential(DotProductKernel):
     r"""Exponential dot-product kernel.
 
-    .. math:: k(x, y) = \exp\Bigl(\frac{x^\top y}{\ell^2}\Bigr)
+    .. math:: k(x, y) = \exp(s\, x^\top y)
 
     Parameters
     ----------
-    lengthscale : float, default=1.0
-        Scale :math:`\ell > 0`.
+    scale : float, default=1.0
+        Factor :math:`s > 0` of the inner product: ``1 / width**2`` where others write a width.
 
     Examples
     --------
@@ -114,14 +152,257 @@ class Exponential(DotProductKernel):
     array([[1.6487]])
     """
 
-    lengthscale: float = 1.0
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "lengthscale")
+        check_positive(self, "scale")
 
-    def function(self, t: np.ndarray) -> np.ndarray:
-        return np.exp(t / self.lengthscale**2)
+    def function(self, t: Array) -> Array:
+        return np.exp(self.scale * t)
 
-    def coefficients(self, n: int) -> np.ndarray:
-        powers = np.arange(n)
-        return np.exp(-2 * powers * np.log(self.lengthscale) - special.gammaln(powers + 1))
+    @property
+    def series(self) -> PowerSeries:
+        return exponential_series(float(self.scale))
+
+
+@dataclass(frozen=True)
+class Geometric(DotProductKernel):
+    r"""Vovk's kernels: the geometric series, finite or infinite.
+
+    .. math:: k(x, y) = \sum_{n < N} (s\, x^\top y)^n, \qquad \text{for infinite } N \quad \frac{1}{1 - s\, x^\top y}
+
+    Parameters
+    ----------
+    terms : int or None, default=None
+        Number of terms :math:`N \ge 1`; None for infinitely many, and then :math:`s\,|x^\top y| < 1` is needed.
+    scale : float, default=1.0
+        Factor :math:`s > 0` of the inner product.
+
+    Examples
+    --------
+    >>> from mercer import Geometric
+    >>> Geometric()([[0.5]], [[1.0]]), Geometric(terms=3)([[0.5]], [[1.0]])
+    (array([[2.]]), array([[1.75]]))
+    """
+
+    terms: int | None = None
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        integer = isinstance(self.terms, Integral) and not isinstance(self.terms, bool)
+        if self.terms is not None and not (integer and self.terms >= 1):
+            msg = f"Geometric: terms must be an integer >= 1, or None for the infinite series, got {self.terms!r}."
+            raise ParameterError(msg)
+        check_positive(self, "scale")
+
+    def function(self, t: Array) -> Array:
+        if self.terms is None:
+            return 1 / (1 - self.scale * t)
+        return np.polynomial.polynomial.polyval(self.scale * t, np.ones(self.terms))
+
+    @property
+    def series(self) -> PowerSeries:
+        last = np.inf if self.terms is None else self.terms - 1
+        return PowerSeries(
+            lambda n: np.where(np.arange(n) <= last, float(self.scale) ** np.minimum(np.arange(n), last), 0.0),
+            None if self.terms is None else int(self.terms) - 1,
+            1 / self.scale if self.terms is None else math.inf,
+        )
+
+
+@dataclass(frozen=True)
+class DotProduct(DotProductKernel):
+    r"""The dot-product kernel of any power series.
+
+    .. math:: k(x, y) = \sum_n a_n (x^\top y)^n
+
+    Positive definite in every dimension just if all :math:`a_n \ge 0` (Schoenberg); for one dimension only, see
+    `mercer.kernels.gegenbauer_coefficients`.
+
+    Parameters
+    ----------
+    coefficients : sequence of float, or callable
+        :math:`a_0, a_1, \ldots` as a list, or a rule that gives :math:`a_n` for an integer n. For a function of t
+        that you can evaluate, see `from_function`.
+    radius : float, default=inf
+        Radius of convergence, for a rule: inner products must stay below it.
+    signed : bool, default=False
+        Allow negative coefficients. The kernel is then indefinite: its maps have `signs_`, and learners refuse them.
+
+    Examples
+    --------
+    >>> from mercer import DotProduct
+    >>> DotProduct([1.0, 0.0, 0.5])([[2.0]], [[1.0]])
+    array([[3.]])
+    >>> DotProduct(lambda n: 1 / (n + 1), radius=1.0)([[0.5]], [[1.0]]).round(6)  # -log(1 - t) / t
+    array([[1.386294]])
+    """
+
+    coefficients: Sequence[float] | Callable[[int], float]
+    radius: float = math.inf  # type: ignore[assignment]
+    signed: bool = False
+    formula: Callable[[Array], Array] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.radius, Real) and not isinstance(self.radius, bool) and self.radius > 0):
+            msg = f"DotProduct: radius must be a number > 0, or infinity, got {self.radius!r}."
+            raise ParameterError(msg)
+        if callable(self.coefficients):
+            self.series.coefficients(CHECKED)
+            return
+        try:
+            values = np.asarray(self.coefficients, dtype=float)
+        except (TypeError, ValueError):
+            values = np.zeros((0, 0))
+        if values.ndim != 1 or not len(values):
+            msg = (
+                "DotProduct: coefficients must be a list of at least one number or a rule n -> a_n, "
+                f"got {self.coefficients!r}. For a function of the inner product, use DotProduct.from_function(f)."
+            )
+            raise ParameterError(msg)
+        # A tuple without trailing zeros, so that the spec can be hashed and compared.
+        values = np.trim_zeros(values, "b") if values.any() else values[:1]
+        object.__setattr__(self, "coefficients", tuple(values.tolist()))
+        self._check_signs(values)
+
+    @classmethod
+    def from_function(
+        cls, function: Callable[[Array], Array], *, radius: float = math.inf, signed: bool = False
+    ) -> DotProduct:
+        """Return the kernel f(x . y) of an analytic function, expanded to its Maclaurin series.
+
+        Parameters
+        ----------
+        function : callable
+            f, taking arrays, real and complex: coefficients are Cauchy integrals over circles in the plane.
+        radius : float, default=inf
+            Radius of convergence: distance from zero to the nearest singularity.
+        signed : bool, default=False
+            Allow negative coefficients.
+
+        Returns
+        -------
+        DotProduct
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import DotProduct
+        >>> [a_1, a_3] = DotProduct.from_function(np.sinh).series.coefficients(4)[1::2]
+        >>> round(a_1, 12), round(a_3, 12)
+        (1.0, 0.166666666667)
+        """
+        return cls(_Expansion(function, float(radius)), radius, signed, function)
+
+    def function(self, t: Array) -> Array:
+        if self.formula is not None:
+            return np.asarray(self.formula(np.asarray(t, dtype=float)))
+        if not callable(self.coefficients):
+            return np.polynomial.polynomial.polyval(t, np.asarray(self.coefficients))
+        return self._sum(np.asarray(t, dtype=float))
+
+    @property
+    def series(self) -> PowerSeries:
+        degree = None if callable(self.coefficients) else len(self.coefficients) - 1
+        return PowerSeries(self._first, degree, float(self.radius))
+
+    def _first(self, n: int) -> Array:
+        if isinstance(self.coefficients, _Expansion):
+            values = self.coefficients.first(n)
+        elif callable(self.coefficients):
+            values = np.array([self.coefficients(i) for i in range(n)], dtype=float)
+        else:
+            values = np.zeros(n)
+            kept = self.coefficients[:n]
+            values[: len(kept)] = kept
+        self._check_signs(values)
+        return values
+
+    def _sum(self, t: Array) -> Array:
+        """Add up the series until it no longer changes at the largest |t|."""
+        largest = float(np.abs(t).max(initial=0.0))
+        n = CHECKED
+        while n <= MOST_TERMS:
+            a = self._first(n)
+            with np.errstate(over="ignore", under="ignore"):
+                terms = np.abs(a) * largest ** np.arange(n)
+            # The last quarter together must be rounding: sparse series have zeros in between.
+            if terms[3 * n // 4 :].sum() <= np.finfo(float).eps * terms.sum():
+                return np.polynomial.polynomial.polyval(t, a)
+            n *= 2
+        msg = (
+            f"{self!r}: the series did not converge within {MOST_TERMS} terms at an inner product of {largest:.6g}. "
+            "Scale the rows down, give the radius of convergence, or use DotProduct.from_function."
+        )
+        raise DataError(msg)
+
+    def _check_signs(self, values: Array) -> None:
+        if not np.isfinite(values).all():
+            first = int(np.flatnonzero(~np.isfinite(values))[0])
+            msg = f"DotProduct: coefficients must be finite, got a_{first} = {values[first]}."
+            raise ParameterError(msg)
+        if not self.signed and (values < 0).any():
+            first = int(np.flatnonzero(values < 0)[0])
+            msg = (
+                f"DotProduct: a_{first} = {values[first]:.6g} is negative, so the kernel is not positive definite in "
+                "every dimension (Schoenberg). Pass signed=True for features with signs, or see "
+                "mercer.kernels.gegenbauer_coefficients for a single dimension."
+            )
+            raise ParameterError(msg)
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """The rule n -> a_n of an analytic function."""
+
+    function: Callable[[Array], Array]
+    radius: float
+
+    def __call__(self, n: int) -> float:
+        return float(self.first(n + 1)[n])
+
+    def first(self, n: int) -> Array:
+        """Return the first `n` coefficients."""
+        size = 1 << max(6, (max(n, 1) - 1).bit_length())
+        return _cauchy_coefficients(self.function, self.radius, size)[:n]
+
+
+@lru_cache(maxsize=64)
+def _cauchy_coefficients(function: Callable[[Array], Any], radius: float, n: int) -> Array:
+    """Return a_0 ... a_{n-1} by Cauchy integrals, each over the circle where it loses the fewest digits.
+
+    On a circle of radius r the rounding of a_n is max|f| / r^n in units of the last place, so each degree takes the
+    circle that makes this least: for coefficients of one sign that is next to a_n itself.
+    """
+    points = 32 * n  # aliases a_{n + points} are then below rounding
+    circle = np.exp(2j * np.pi * np.arange(points) / points)
+    largest = min(0.999 * radius, 4.0 * n)
+    best, values = np.full(n, np.inf), np.zeros(n)
+    degrees = np.arange(n)
+    for r in np.unique(np.concatenate([np.geomspace(largest * 1e-6, largest, 60), np.linspace(0.5, 1, 40) * largest])):
+        try:
+            with np.errstate(all="ignore"):
+                at = np.asarray(function(r * circle), dtype=complex)
+        except (TypeError, ValueError) as error:
+            msg = (
+                "DotProduct.from_function: the function must take complex arrays and return one value an entry, "
+                f"got {type(error).__name__}: {error}. Otherwise give the coefficients."
+            )
+            raise ParameterError(msg) from error
+        if at.shape != circle.shape or not np.isfinite(at).all():
+            continue
+        bound = np.log(max(np.abs(at).max(), 1e-300)) - degrees * np.log(r)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            estimate = np.fft.fft(at).real[:n] / points * np.exp(-degrees * np.log(r))
+        better = (bound < best) & np.isfinite(estimate)
+        best[better], values[better] = bound[better], estimate[better]
+    if not np.isfinite(best).all():
+        msg = (
+            "DotProduct.from_function: the function has no finite values on circles around zero; needed an analytic "
+            f"function within radius {radius:.3g}. Give its radius of convergence, or the coefficients."
+        )
+        raise ParameterError(msg)
+    with np.errstate(under="ignore"):
+        values[np.abs(values) <= ZERO_COEFFICIENT * np.exp(np.minimum(best, 700.0))] = 0.0
+    values.flags.writeable = False
+    return values

@@ -18,6 +18,7 @@ from scipy import special
 
 from mercer.errors import ParameterError
 from mercer.kernels.base import Rows, check_positive, dense64, inner_products, squared_norms
+from mercer.kernels.series import SeriesPart, exponential_series
 from mercer.kernels.spectrum import ShiftInvariantKernel
 
 __all__ = ["Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic"]
@@ -103,6 +104,10 @@ class Gaussian(IsotropicKernel):
             msg = f"Gaussian.from_gamma: gamma must be a finite number > 0, got {gamma!r}."
             raise ParameterError(msg)
         return cls(lengthscale=float((2 * gamma) ** -0.5))
+
+    def series_parts(self) -> tuple[SeriesPart, ...]:
+        rate = self.lengthscale**-2 if not self.needs_rows else 1.0
+        return (SeriesPart(exponential_series(rate), decay=rate, shift_invariant=True),)
 
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 * np.square(r))

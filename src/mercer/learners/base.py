@@ -186,6 +186,12 @@ class BaseLearner(FrozenParams, ABC):
                 "Use form='pairs': real features of the same kernel."
             )
             raise ParameterError(msg)
+        if feature_map.signs_ is not None:
+            msg = (
+                f"{type(self).__name__} needs a positive definite kernel, but the features of {feature_map.kernel_!r} "
+                "have signs: some of its coefficients are negative."
+            )
+            raise ParameterError(msg)
         if hasattr(self, "feature_names_in_"):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map

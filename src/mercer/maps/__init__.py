@@ -3,9 +3,10 @@
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, maps_for
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.nystroem import Nystroem
 
-__all__ = ["BaseMap", "Nystroem", "RandomFourier", "default_map", "maps_for"]
+__all__ = ["BaseMap", "Nystroem", "RandomFourier", "RandomMaclaurin", "default_map", "maps_for"]
 
 
 def default_map(kernel: Kernel | None, *, random_state: object = None) -> BaseMap:

@@ -100,8 +100,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         """Return whether this map can approximate the kernel."""
 
     @abstractmethod
-    def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> Features:
-        """Draw the map for a kernel without open parameters and for rows like those of `X`."""
+    def _draw(self, kernel: Kernel, X: Any, weight: np.ndarray | None, rng: np.random.Generator) -> Features:
+        """Draw the map for a kernel without open parameters and for rows like those of `X`, of these weights."""
 
     @property
     @abstractmethod
@@ -189,11 +189,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         kernel = self._accepted(self._kernel())
         kernel = kernel.resolve(X, weight)
         kernel.diag(X[:1])  # a kernel that cannot take such rows says so here
-        features = self._draw(kernel, X, as_generator(self.random_state))
+        features = self._draw(kernel, X, weight, as_generator(self.random_state))
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
         self.features_ = features
-        self.signs_ = None
+        self.signs_ = getattr(features, "signs", None)
         self._n_features_out = self.features_.n_components
         return self
 
@@ -240,13 +240,12 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         right = left if Y is None else self.apply(self.check_rows(Y))
         return self.inner_products(left, right)
 
-    @staticmethod
-    def inner_products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def inner_products(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the approximate kernel of all pairs of features."""
         if np.iscomplexobj(left):
             # The imaginary part has mean zero: real kernels have symmetric spectra.
             return left.real @ right.real.T + left.imag @ right.imag.T
-        return left @ right.T
+        return left @ right.T if self.signs_ is None else (left * self.signs_) @ right.T
 
     def _kernel(self) -> Kernel:
         if self.kernel is None:

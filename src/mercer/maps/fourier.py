@@ -158,7 +158,7 @@ class RandomFourier(BaseMap):
             return "sign-Hadamard directions are uniform on the sphere only in the limit of many columns of X"
         return True
 
-    def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> TrigFeatures:
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> TrigFeatures:
         check_choice(self, "form", FORMS)
         check_choice(self, "directions", ("auto", *DIRECTIONS))
         check_choice(self, "radii", RADII)

@@ -99,7 +99,7 @@ class Nystroem(BaseMap):
         pool = self.n_components if self.landmarks == "uniform" else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
         return max(pool, for_kernel)
 
-    def _draw(self, kernel: Kernel, X: Any, rng: np.random.Generator) -> LandmarkFeatures:
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:
         check_choice(self, "landmarks", LANDMARKS)
         wanted = min(self.n_components, X.shape[0])
         if wanted < self.n_components:

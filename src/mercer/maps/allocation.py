@@ -1,0 +1,359 @@
+"""How the columns of a Maclaurin map are shared out over the terms of a series.
+
+Minimising the sum of a_n^2 V_n / m_n over m_n columns of degree n gives m_n in proportion to a_n sqrt(V_n), with V_n
+the variance of one column, estimated on sampled pairs of rows (MATHS C.1). Exact columns cost one a monomial and leave
+no error; degrees too light for a column of their own share columns of random degree, which keep the map unbiased.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from mercer.errors import DataError, ParameterError
+from mercer.kernels.series import SeriesPart
+from mercer.maps.plans import DegreeLaw, Plan, Stratum
+from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance, summed_variance
+
+__all__ = ["PLANS", "PlanName", "SampledPart", "draw_up"]
+
+Array = np.ndarray
+PlanName = Literal["optimal", "truncated", "h01", "geometric", "degrees"]
+PLANS: tuple[PlanName, ...] = ("optimal", "truncated", "h01", "geometric", "degrees")
+# Terms of a series that are looked at: more only for rows next to the radius of convergence.
+MOST_DEGREES = 400
+# Degrees that all together are lighter than this part of the series on the sample are not tabled.
+NEGLIGIBLE = 1e-8
+# Chance that a random degree lies beyond the table: so the map is unbiased for rows unlike the sample, too.
+BEYOND = 2.0**-10
+
+
+@dataclass(frozen=True)
+class SampledPart:
+    """A series, and what sampled pairs of rows say about its terms."""
+
+    part: SeriesPart
+    pairs: Pairs  # of transformed rows, without their prefactors
+    prefactors: Array  # s(x) s(y)
+    weights: Array  # of the pairs, with sum one
+    squared_radius: float  # of the longest row, without its prefactor
+    projection: ProjectionName
+    coefficients: Array  # a_0, a_1, ... up to the last degree that matters
+    products: Array  # (degrees, degrees): mean products of the terms a_n s(x) s(y) (x . y)^n
+    second: Array  # (degrees,): mean square of the estimate of a term by one real column
+
+    @classmethod
+    def of(
+        cls, part: SeriesPart, pairs: Pairs, prefactors: Array, weights: Array, projection: ProjectionName
+    ) -> SampledPart:
+        """Look at as many terms of the series as matter for these pairs."""
+        squared_radius = float(max(pairs.left.max(initial=0.0), pairs.right.max(initial=0.0)))
+        check_convergence(part, squared_radius)
+        last = part.series.degree
+        count = 16
+        while True:
+            count = min(count, MOST_DEGREES if last is None else last + 1)
+            a = part.series.coefficients(count)
+            powers, squares = _moments(a, pairs, prefactors, projection)
+            second = squares @ weights
+            sizes = np.sqrt(second)
+            if count in (MOST_DEGREES, last if last is None else last + 1):
+                break
+            if sizes[3 * count // 4 :].sum() <= NEGLIGIBLE * sizes.sum():
+                break
+            count *= 2
+        if last is None and sizes.any():
+            from_here_on = np.cumsum(sizes[::-1])[::-1]
+            count = int(np.flatnonzero(from_here_on > NEGLIGIBLE * sizes.sum())[-1]) + 1
+        powers = powers[:count]
+        products = (powers * weights) @ powers.T
+        return cls(
+            part, pairs, prefactors, weights, squared_radius, projection, a[:count], products, second[:count]
+        )
+
+    @property
+    def variances(self) -> Array:
+        """Mean variances (degrees,) of the estimates of the terms by one real column each."""
+        return np.maximum(self.second - np.diagonal(self.products), 0.0)
+
+    def mean(self, values: Array) -> float:
+        """Return the mean over the sampled pairs."""
+        return float(values @ self.weights)
+
+    def mean_square(self, degrees: list[int]) -> float:
+        """Return the mean square over the sampled pairs of the sum of some terms."""
+        return float(self.products[np.ix_(degrees, degrees)].sum())
+
+    @property
+    def endless(self) -> bool:
+        """Whether the series goes on beyond the table."""
+        return self.part.series.degree is None
+
+    def cost(self, n: int) -> int:
+        """Return how many columns make degree n exact: one for each monomial, none for a coefficient of zero."""
+        return math.comb(self.pairs.width + n - 1, n) if self.coefficients[n] != 0 else 0
+
+    def tail(self, last: int) -> float:
+        """Return the sum of |a_n| R^2n over the degrees n above `last`."""
+        a = np.abs(self.part.series.coefficients(MOST_DEGREES if self.endless else len(self.coefficients)))
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
+            terms = np.exp(np.log(a) + np.arange(len(a)) * math.log(max(self.squared_radius, 1e-300)))
+        return float(terms[last + 1 :].sum())
+
+
+def check_convergence(part: SeriesPart, squared_radius: float) -> None:
+    """Raise if rows so long are outside the domain of the series."""
+    if squared_radius >= part.series.radius:
+        msg = (
+            f"a row has squared norm {squared_radius:.6g}, but the series of the kernel converges only below "
+            f"{part.series.radius:.6g}. Scale the rows down, for example by "
+            f"{math.sqrt(0.9 * part.series.radius / squared_radius):.2g}."
+        )
+        raise DataError(msg)
+
+
+def _moments(a: Array, pairs: Pairs, prefactors: Array, projection: ProjectionName) -> tuple[Array, Array]:
+    """Return the terms (degrees, pairs), and the expected squares (degrees, pairs) of one column's estimates."""
+    powers, squares = np.zeros((2, len(a), len(pairs.inner)))
+    # Two real columns make a complex one, so a real column has twice its variance.
+    columns = 2.0 if projection == "complex" else 1.0
+    # Powers are taken of numbers up to one in size: a huge moment and a tiny prefactor must not meet as inf * 0.
+    unit = np.sqrt(np.maximum(pairs.norms, 1e-300))
+    relative = pairs.scaled(unit**-0.5, unit**-0.5)
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        log_scale = np.log(prefactors)
+        for n in np.flatnonzero(a):
+            scale = np.exp(math.log(abs(a[n])) + log_scale + n * np.log(unit))
+            cosine = relative.inner ** int(n)
+            moment = columns * (second_moment(projection, relative, int(n)) - cosine**2) + cosine**2
+            powers[n] = np.sign(a[n]) * scale * cosine
+            squares[n] = np.square(scale) * moment
+    return powers, squares
+
+
+def draw_up(
+    name: PlanName, parts: list[SampledPart], n_components: int, *, mean_square: float, p: float, eps: float
+) -> Plan:
+    """Return the plan of a name, for a kernel that is a sum of series, of a known mean square on the pairs."""
+    scale = math.sqrt(mean_square)
+    if name == "optimal":
+        return Plan(name, _optimal(parts, n_components), n_components, scale=scale)
+    if len(parts) > 1:
+        msg = (
+            f"plan={name!r} serves one power series, but the kernel is a sum of {len(parts)}, of different inputs or "
+            "decays. Use plan='optimal'."
+        )
+        raise ParameterError(msg)
+    [part] = parts
+    if name == "truncated":
+        last = truncation_degree(part, eps)
+        return Plan(name, _truncated(part, n_components, last, eps), n_components, *_left_out(part, last), scale)
+    if name == "degrees":
+        last = truncation_degree(part, eps) if part.endless else len(part.coefficients) - 1
+        return Plan(name, _summed(part, n_components, last), n_components, *_left_out(part, last), scale)
+    return Plan(name, _geometric(part, n_components, p, exact=2 if name == "h01" else 0), n_components, scale=scale)
+
+
+# ---- the strata of a plan, with their predicted errors --------------------------------------------------------------
+
+
+def _exact(part: SampledPart, index: int, degrees: Any) -> list[Stratum]:
+    return [Stratum(index, "exact", (n,), part.cost(n)) for n in degrees if part.cost(n)]
+
+
+def _sketched(part: SampledPart, index: int, n: int, columns: int) -> Stratum:
+    # The allocation goes by single columns; the prediction knows how they lean on each other.
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = sketch_variance(part.projection, part.pairs, n, columns) * np.square(part.prefactors)
+        error = part.mean(variance) * part.coefficients[n] ** 2
+    return Stratum(index, "sketched", (n,), columns, squared_error=error if np.isfinite(error) else math.inf)
+
+
+def _random(part: SampledPart, index: int, law: DegreeLaw, degrees: list[int], columns: int) -> Stratum:
+    second = float(np.sum(part.second[degrees] / law.chance(np.array(degrees)))) if degrees else 0.0
+    mean = part.mean_square(degrees)
+    # With nothing left that matters on the sample, the columns are there for rows unlike it.
+    shown = tuple(degrees) or (len(part.coefficients),)
+    return Stratum(index, "random", shown, columns, law, max(second - mean, 0.0) / columns)
+
+
+def _best_law(part: SampledPart, degrees: list[int]) -> DegreeLaw:
+    """Return the law of least variance over some degrees: chances in proportion to a_n sqrt(E z^2)."""
+    weights = np.sqrt(part.second[degrees])
+    if not part.endless:
+        return DegreeLaw(np.array(degrees), weights / weights.sum())
+    last = len(part.coefficients) - 1
+    if not weights.sum() > 0:
+        return DegreeLaw.geometric(2.0, last + 1)
+    table = np.zeros(last + 1)
+    table[degrees] = (1 - BEYOND) * weights / weights.sum()
+    return DegreeLaw(np.arange(last + 1), table, 2.0, BEYOND)
+
+
+# ---- plans ----------------------------------------------------------------------------------------------------------
+
+
+def _geometric(part: SampledPart, n_components: int, p: float, exact: int) -> tuple[Stratum, ...]:
+    """The source's law of degrees, above some exact ones."""
+    strata = _exact(part, 0, range(min(exact, len(part.coefficients))))
+    degrees = [n for n in range(exact, len(part.coefficients)) if part.coefficients[n] != 0]
+    used = sum(s.columns for s in strata)
+    if used + bool(degrees) > n_components:
+        msg = (
+            f"plan='h01' needs a column for the constant, {part.pairs.width} for the linear term and one for the "
+            f"rest: n_components >= {used + bool(degrees)}, got {n_components}. Use plan='optimal'."
+        )
+        raise ParameterError(msg)
+    if degrees:
+        strata.append(_random(part, 0, DegreeLaw.geometric(p, exact), degrees, n_components - used))
+    return tuple(strata)
+
+
+def _optimal(parts: list[SampledPart], n_components: int) -> tuple[Stratum, ...]:
+    """Exact through the degree that pays, the rest by variance, with a tail of random degrees: unbiased."""
+    options = [list(_exact_depths(part, n_components, len(part.coefficients) - 1)) for part in parts]
+    chosen = [0] * len(parts)
+    best = _allocate(parts, [-1] * len(parts), n_components)
+    improved = True
+    while improved:
+        improved = False
+        for i in range(len(parts)):
+            for choice in range(len(options[i])):
+                trial = [*chosen[:i], choice, *chosen[i + 1 :]]
+                depths = [options[j][c][0] for j, c in enumerate(trial)]
+                left = n_components - sum(options[j][c][1] for j, c in enumerate(trial))
+                found = _allocate(parts, depths, left)
+                if found is not None and (best is None or found.error < best.error):
+                    best, chosen, improved = found, trial, True
+    if best is None:
+        msg = f"a sum of {len(parts)} series needs a column for each, got n_components={n_components}."
+        raise ParameterError(msg)
+    depths = [options[i][c][0] for i, c in enumerate(chosen)]
+    exact = [s for i, part in enumerate(parts) for s in _exact(part, i, range(depths[i] + 1))]
+    return (*exact, *best.strata(parts))
+
+
+def _truncated(part: SampledPart, n_components: int, last: int, eps: float) -> tuple[Stratum, ...]:
+    """Terms through degree k(eps, R), exact or allocated by variance; nothing beyond."""
+    best: list[Stratum] | None = None
+    for depth, used in _exact_depths(part, n_components, last):
+        degrees = [n for n in range(depth + 1, last + 1) if part.coefficients[n] != 0]
+        if len(degrees) > n_components - used:
+            continue
+        share = _share_out(np.sqrt(part.variances[degrees]), n_components - used)
+        strata = _exact(part, 0, range(depth + 1))
+        strata += [_sketched(part, 0, n, int(m)) for n, m in zip(degrees, share, strict=True)]
+        if best is None or sum(s.squared_error for s in strata) < sum(s.squared_error for s in best):
+            best = strata
+    if best is None:
+        msg = (
+            f"plan='truncated' keeps the degrees up to {last} for eps={eps:g} and needs a column for each, got "
+            f"n_components={n_components}. Give it more columns, or a larger eps."
+        )
+        raise ParameterError(msg)
+    return tuple(best)
+
+
+def _summed(part: SampledPart, n_components: int, last: int) -> tuple[Stratum, ...]:
+    """Every column a sum over degrees (MATHS S4.6); the constant apart, because it needs no drawing."""
+    strata = _exact(part, 0, [0]) if n_components > 1 or last == 0 else []
+    degrees = [n for n in range(len(strata), last + 1) if part.coefficients[n] != 0]
+    columns = n_components - len(strata)
+    if degrees:
+        a = np.where(np.isin(np.arange(last + 1), degrees), part.coefficients[: last + 1], 0.0)
+        variance = summed_variance(part.projection, part.pairs, a, columns) * np.square(part.prefactors)
+        strata.append(Stratum(0, "summed", tuple(degrees), columns, squared_error=part.mean(variance)))
+    return tuple(strata)
+
+
+def truncation_degree(part: SampledPart, eps: float) -> int:
+    """Return the least k whose terms above sum, as |a_n| R^2n, to at most eps of all (MATHS S0.14)."""
+    allowed = eps * part.tail(-1)
+    return next(k for k in range(MOST_DEGREES) if part.tail(k) <= allowed or k == len(part.coefficients) - 1)
+
+
+def _left_out(part: SampledPart, last: int) -> tuple[float, float]:
+    """Return the root mean square and the bound of the terms above a degree."""
+    beyond = list(range(last + 1, len(part.coefficients)))
+    return math.sqrt(max(part.mean_square(beyond), 0.0)), part.tail(last)
+
+
+# ---- allocation -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Allocation:
+    """Columns for single terms, and for the random degrees of some parts."""
+
+    error: float
+    sketched: list[tuple[int, int, int]]  # part, degree, columns
+    random: list[tuple[int, list[int], int]]  # part, degrees, columns
+
+    def strata(self, parts: list[SampledPart]) -> list[Stratum]:
+        sketched = [_sketched(parts[i], i, n, m) for i, n, m in sorted(self.sketched)]
+        return sketched + [_random(parts[i], i, _best_law(parts[i], left), left, m) for i, left, m in self.random]
+
+
+def _allocate(parts: list[SampledPart], depths: list[int], columns: int) -> _Allocation | None:
+    """Share out columns over the terms above the exact depths; None if there are too few columns."""
+    terms = [
+        (i, n)
+        for i, part in enumerate(parts)
+        for n in range(depths[i] + 1, len(part.coefficients))
+        if part.coefficients[n] != 0
+    ]
+    variances = [part.variances for part in parts]
+    terms.sort(key=lambda term: -variances[term[0]][term[1]])
+    best: _Allocation | None = None
+    # The heaviest `count` terms have columns of their own, the others share.
+    for count in range(len(terms) + 1):
+        others = [sorted(n for j, n in terms[count:] if j == i) for i in range(len(parts))]
+        random = [i for i, part in enumerate(parts) if others[i] or part.endless]
+        if count + len(random) > columns:
+            break
+        own = [variances[i][n] for i, n in terms[:count]]
+        shared = [_shared_variance(parts[i], others[i]) for i in random]
+        share = _share_out(np.sqrt(own + shared), columns)
+        error = float(np.sum(np.array(own + shared) / share)) if len(share) else 0.0
+        if best is None or error < best.error:
+            sketched = [(i, n, int(m)) for (i, n), m in zip(terms[:count], share[:count], strict=True)]
+            rest = [(i, others[i], int(m)) for i, m in zip(random, share[count:], strict=True)]
+            best = _Allocation(error, sketched, rest)
+    return best
+
+
+def _shared_variance(part: SampledPart, degrees: list[int]) -> float:
+    """Return the variance of one column of random degree under its best law."""
+    second = float(np.sqrt(part.second[degrees]).sum()) ** 2 / (1 - BEYOND if part.endless else 1)
+    return max(second - part.mean_square(degrees), 0.0)
+
+
+def _share_out(weights: Array, columns: int) -> Array:
+    """Return whole numbers of columns in proportion to weights, at least one each: by largest remainders."""
+    share = np.ones(len(weights), dtype=int)
+    left = columns - len(weights)
+    if not len(weights) or left <= 0:
+        return share
+    # What the first column of each covers already is taken off. Infinite weights share what there is.
+    weights = np.isinf(weights).astype(float) if np.isinf(weights).any() else weights
+    total = weights.sum()
+    ideal = np.maximum(columns * weights / total - 1, 0) if total > 0 else np.zeros(len(weights))
+    ideal = ideal * (left / ideal.sum()) if ideal.sum() > 0 else np.full(len(weights), left / len(weights))
+    whole = np.floor(ideal).astype(int)
+    whole[np.argsort(whole - ideal, kind="stable")[: left - whole.sum()]] += 1
+    return share + whole
+
+
+def _exact_depths(part: SampledPart, columns: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the degrees through which a part can be exact, with the columns that this takes; -1 for none."""
+    used = 0
+    yield -1, 0
+    for n in range(last + 1):
+        used += part.cost(n)
+        if used > columns:
+            return
+        yield n, used

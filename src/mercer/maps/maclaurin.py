@@ -1,0 +1,423 @@
+"""Random Maclaurin features: products of random projections for the terms of a power series."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
+from mercer.kernels import Kernel
+from mercer.kernels.series import SeriesPart
+from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, check_convergence, draw_up
+from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.monomials import Monomials
+from mercer.maps.plans import Plan, Stratum
+from mercer.maps.prepared import Preparation
+from mercer.maps.products import ColumnProducts, ComplexProducts, DenseProducts, HadamardProducts, SummedProducts
+from mercer.theory.products import PROJECTIONS, Pairs, second_moment, sketch_variance, summed_variance
+
+__all__ = ["MaclaurinFeatures", "RandomMaclaurin"]
+
+Array = np.ndarray
+# Rows, all pairs of which tell how heavy the terms of the series are.
+PLAN_ROWS = 200
+
+
+class RandomMaclaurin(BaseMap):
+    r"""Random Maclaurin features for dot-product kernels, and for the Gaussian kernel.
+
+    A kernel :math:`\sum_n a_n (x^\top y)^n` has features term by term: all monomials of a low degree, without any error,
+    or products of n independent random projections, whose inner products have mean :math:`(x^\top y)^n` [1]_. A Gaussian
+    kernel is such a series of the centred rows, times a factor for each row. On smooth kernels, whose series is short
+    on the data, this takes many times fewer columns than random Fourier features for the same error.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Kernel to approximate; None means ``Gaussian(lengthscale="median")``.
+    n_components : int, default=512
+        Width of the output, from 1 up.
+    plan : {"optimal", "truncated", "h01", "geometric", "degrees"}, default="optimal"
+        How columns are shared out over degrees; see Notes.
+    projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}, default="rademacher"
+        Weights of the projections: random signs; normal; uniform on the sphere; from :math:`\{\pm 1, \pm i\}`, written
+        as real and imaginary parts [2]_, with less variance at high degrees; rows of sign-Hadamard matrices, which take
+        :math:`O(\log d)` operations each instead of d.
+    p : float, default=2.0
+        Base of the law of degrees of the plans "geometric" and "h01"; above one.
+    eps : float, default=1e-3
+        What the plans "truncated" and, for infinite series, "degrees" may leave out, relative to the largest value of
+        the kernel on the sample.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; an int makes repeated fits identical.
+    n_jobs : int or None, default=None
+        Threads of `transform`; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        The degrees, exact or sketched, their columns and the error predicted; ``print(feature_map.plan_)`` shows a
+        table. `preview` gives it before anything is drawn.
+    kernel_ : Kernel
+        The kernel with every parameter a number.
+    features_ : MaclaurinFeatures
+        The drawn map: a pure function of rows.
+    signs_ : None or ndarray of +-1
+        A sign a column, if the kernel has negative coefficients.
+    n_features_in_ : int
+        Width of the rows seen in `fit`.
+
+    Notes
+    -----
+    Plans:
+
+    - "optimal": exact through the degree that pays, columns for further degrees in proportion to
+      :math:`a_n \sqrt{V_n}`, with :math:`V_n` the variance of one column on pairs of sampled rows, and a few columns of
+      random degree for the rest of the series. Unbiased.
+    - "truncated": the same, but nothing above the degree k from which the terms add up to at most `eps`. Its bias is
+      stated by `plan_`.
+    - "h01": constant and linear term exact, a random degree :math:`n \ge 2` with chance :math:`(p-1)/p^{n-1}` for each
+      other column [1]_. Unbiased.
+    - "geometric": a random degree with chance :math:`(p-1)/p^{n+1}` for each column [1]_; the printed chances add up to
+      one only for p = 2. Unbiased.
+    - "degrees": every column sums one product of each degree. Unbiased for polynomials.
+
+    Time is O(n d D) for each degree, memory O(d D) for the draw, at most. The Gaussian kernel is expanded about the
+    mean of the rows: rows some lengthscales away from it need many degrees, and Fourier features then do better.
+
+    References
+    ----------
+    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
+    .. [2] Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gaussian, RandomMaclaurin
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> feature_map = RandomMaclaurin(Gaussian(3.0), n_components=128, random_state=0).fit(X)
+    >>> bool(abs(feature_map.gram(X) - Gaussian(3.0)(X)).max() < 0.01)
+    True
+    >>> [stratum.kind for stratum in feature_map.plan_.strata]
+    ['exact', 'exact', 'exact', 'exact', 'exact', 'random']
+    """
+
+    needs: ClassVar[str] = "a power series of the inner product, or a Gaussian kernel, or sums and products of such"
+    features_: MaclaurinFeatures
+    plan_: Plan
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 512,
+        *,
+        plan: Literal["optimal", "truncated", "h01", "geometric", "degrees"] = "optimal",
+        projection: Literal["rademacher", "gaussian", "sphere", "complex", "srht"] = "rademacher",
+        p: float = 2.0,
+        eps: float = 1e-3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.plan = plan
+        self.projection = projection
+        self.p = p
+        self.eps = eps
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        return kernel.series_parts() is not None
+
+    @property
+    def unbiased(self) -> bool | str:
+        if self.plan in ("optimal", "h01", "geometric"):
+            return True
+        if hasattr(self, "plan_"):
+            if self.plan_.truncation_bound == 0:
+                return True
+            return f"the series is truncated: what is left out is at most {self.plan_.truncation_bound:.3g}"
+        return "the series may be truncated: what is left out is at most eps"
+
+    def rows_wanted(self) -> int:
+        return max(super().rows_wanted(), PLAN_ROWS)
+
+    def preview(self, X: Any) -> Plan:
+        """Return the plan that `fit` would draw for these rows, without drawing it.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        Plan
+        """
+        return RandomMaclaurin(**self.get_params(deep=False)).fit(X).plan_
+
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> MaclaurinFeatures:
+        self._check_parameters()
+        parts = kernel.series_parts()
+        assert parts is not None
+        if X.shape[0] > PLAN_ROWS:
+            chosen = np.sort(rng.choice(X.shape[0], PLAN_ROWS, replace=False))
+            X, weight = X[chosen], None if weight is None else weight[chosen]
+        preparations = [Preparation.of(part, X, weight) for part in parts]
+        sampled = [self._look_at(part, prepare, X, weight) for part, prepare in zip(parts, preparations, strict=True)]
+        mean_square = sampled[0].mean(np.square(kernel(X.astype(np.float64))[np.triu_indices(X.shape[0])]))
+        self.plan_ = draw_up(
+            self.plan, sampled, self.n_components, mean_square=mean_square, p=float(self.p), eps=float(self.eps)
+        )
+        unused = self.n_components - self.plan_.columns_used
+        if unused:
+            msg = (
+                f"RandomMaclaurin: {self.plan_.columns_used} columns make the map exact; the last {unused} of "
+                f"n_components={self.n_components} are zero."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=4)
+        columns, signs = [], []
+        for index, (part, prepare) in enumerate(zip(parts, preparations, strict=True)):
+            strata = [s for s in self.plan_.strata if s.part == index]
+            drawn, sign = self._draw_part(part, strata, prepare.width(X.shape[1]), rng)
+            columns.append(PartColumns(part, prepare, tuple(drawn)))
+            signs.append(sign)
+        all_signs = np.concatenate([*signs, np.ones(unused)])
+        return MaclaurinFeatures(tuple(columns), self.n_components, all_signs if (all_signs < 0).any() else None)
+
+    def _check_parameters(self) -> None:
+        check_choice(self, "plan", PLANS)
+        check_choice(self, "projection", PROJECTIONS)
+        for name, least in (("p", 1.0), ("eps", 0.0)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and least < value < np.inf):
+                msg = f"RandomMaclaurin: {name} must be a number above {least:g}, got {value!r}."
+                raise ParameterError(msg)
+        if self.projection == "srht" and self.plan in ("geometric", "h01"):
+            msg = (
+                f"RandomMaclaurin: projection='srht' needs columns of known degree, but plan={self.plan!r} draws the "
+                "degree of each. Use plan='optimal', or projection='rademacher'."
+            )
+            raise ParameterError(msg)
+        if self.projection == "complex" and self.n_components == 1:
+            msg = "RandomMaclaurin: projection='complex' needs n_components >= 2, for real and imaginary parts, got 1."
+            raise ParameterError(msg)
+
+    def _look_at(self, part: SeriesPart, prepare: Preparation, X: Any, weight: Array | None) -> SampledPart:
+        """Return what all pairs of sampled rows say about a series."""
+        rows = prepare(X.astype(np.float64))
+        upper = np.triu_indices(X.shape[0])
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        pair_weights = (np.outer(weight, weight) * (2 - np.eye(len(weight))))[upper]
+        prefactor = np.ones(X.shape[0]) if rows.prefactor is None else rows.prefactor
+        return SampledPart.of(
+            part,
+            rows.pairs(rows).at(*upper),
+            np.outer(prefactor, prefactor)[upper],
+            pair_weights / pair_weights.sum(),
+            self.projection,
+        )
+
+    def _draw_part(
+        self, part: SeriesPart, strata: list[Stratum], d: int, rng: np.random.Generator
+    ) -> tuple[list[Monomials | ColumnProducts], Array]:
+        """Draw the columns of one series, and return their signs, too."""
+        columns: list[Monomials | ColumnProducts] = []
+        signs: list[Array] = []
+        exact = {n: float(self._coefficient(part, n)) for s in strata if s.kind == "exact" for n in s.degrees}
+        if exact:
+            columns.append(Monomials.of(d, exact))
+            signs += [np.full(s.columns, np.sign(exact[s.degrees[0]])) for s in strata if s.kind == "exact"]
+        for stratum in strata:
+            if stratum.kind == "summed":
+                columns.append(self._draw_summed(part, stratum, d, rng))
+                signs.append(np.ones(stratum.columns))
+        sketched = [s for s in strata if s.kind == "sketched"]
+        if self.projection == "srht":
+            for stratum in sketched:
+                n = stratum.degrees[0]
+                a = self._coefficient(part, n)
+                scale = np.sqrt(abs(a) / stratum.columns)
+                columns.append(HadamardProducts.draw(d, n, stratum.columns, scale, rng))
+                signs.append(np.full(stratum.columns, np.sign(a)))
+            sketched = []
+        drawn = [self._columns_of(part, s, rng) for s in [*sketched, *(s for s in strata if s.kind == "random")]]
+        if drawn:
+            degrees, squares, paired = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
+            order = np.argsort(-degrees, kind="stable")
+            degrees, squares, paired = degrees[order], squares[order], paired[order]
+            scales, sign = np.sqrt(np.abs(squares)), np.where(squares < 0, -1.0, 1.0)
+            if self.projection == "complex":
+                columns.append(ComplexProducts.draw(d, degrees, scales, paired, rng))
+                signs.append(np.concatenate([sign, sign[paired]]))
+            else:
+                law = "rademacher" if self.projection == "srht" else self.projection
+                columns.append(DenseProducts.draw(law, d, degrees, scales, rng))
+                signs.append(sign)
+        return columns, np.concatenate(signs) if signs else np.zeros(0)
+
+    def _columns_of(
+        self, part: SeriesPart, stratum: Stratum, rng: np.random.Generator
+    ) -> tuple[Array, Array, Array]:
+        """Return degree, signed squared scale and pairing of each (maybe complex) column of a stratum."""
+        m = stratum.columns
+        halves = self.projection == "complex"
+        count = -(-m // 2) if halves else m
+        paired = np.full(count, halves)
+        if halves and m % 2:
+            paired[-1] = False
+        share = np.where(paired, 2.0, 1.0) / m
+        if stratum.law is None:
+            degrees = np.full(count, stratum.degrees[0])
+            chances = np.ones(count)
+        else:
+            degrees = stratum.law.draw(count, rng)
+            chances = stratum.law.chance(degrees)
+        squares = share * part.series.coefficients(int(degrees.max()) + 1)[degrees] / chances
+        return np.where(squares == 0, 0, degrees), squares, paired
+
+    def _draw_summed(self, part: SeriesPart, stratum: Stratum, d: int, rng: np.random.Generator) -> SummedProducts:
+        terms: list[ColumnProducts] = []
+        for n in stratum.degrees:
+            a, m = self._coefficient(part, n), stratum.columns
+            if a < 0:
+                msg = (
+                    f"plan='degrees' sums terms in one column, so all need one sign, but a_{n} = {a:.3g}. "
+                    "Use plan='optimal'."
+                )
+                raise ParameterError(msg)
+            single = replace(stratum, degrees=(n,))
+            if self.projection == "srht" and n > 0:
+                terms.append(HadamardProducts.draw(d, n, m, np.sqrt(a / m), rng))
+                continue
+            degrees, squares, paired = self._columns_of(part, single, rng)
+            if self.projection == "complex":
+                terms.append(ComplexProducts.draw(d, degrees, np.sqrt(squares), paired, rng))
+            else:
+                law = "rademacher" if self.projection == "srht" else self.projection
+                terms.append(DenseProducts.draw(law, d, degrees, np.sqrt(squares), rng))
+        return SummedProducts(tuple(terms))
+
+    @staticmethod
+    def _coefficient(part: SeriesPart, n: int) -> float:
+        return float(part.series.coefficients(n + 1)[n])
+
+    def _variance(self, X: Any, Y: Any) -> Array:
+        total = np.zeros((X.shape[0], X.shape[0] if Y is None else Y.shape[0]))
+        for index, columns in enumerate(self.features_.parts):
+            left = columns.prepare(X.astype(np.float64))
+            right = left if Y is None else columns.prepare(Y.astype(np.float64))
+            pairs = left.pairs(right)
+            variance = np.zeros(total.shape)
+            for stratum in self.plan_.strata:
+                if stratum.part == index and stratum.kind != "exact":
+                    variance += self._stratum_variance(columns.part, stratum, pairs)
+            if left.prefactor is not None and right.prefactor is not None:
+                variance *= np.square(np.outer(left.prefactor, right.prefactor))
+            total += variance
+        return total
+
+    def _stratum_variance(self, part: SeriesPart, stratum: Stratum, pairs: Pairs) -> Array:
+        m = stratum.columns
+        if stratum.kind == "sketched":
+            n = stratum.degrees[0]
+            return self._coefficient(part, n) ** 2 * sketch_variance(self.projection, pairs, n, m)
+        if stratum.kind == "summed":
+            if self.projection == "srht":
+                msg = (
+                    "No closed form is known for the variance of plan='degrees' with projection='srht'. "
+                    "Try mercer.audit(feature_map, X), which measures the error."
+                )
+                raise NoClosedFormError(msg)
+            a = np.zeros(stratum.degrees[-1] + 1)
+            a[list(stratum.degrees)] = part.series.coefficients(len(a))[list(stratum.degrees)]
+            return summed_variance(self.projection, pairs, a, m)
+        return self._random_variance(part, stratum, pairs)
+
+    def _random_variance(self, part: SeriesPart, stratum: Stratum, pairs: Pairs) -> Array:
+        """Return the variance of columns of random degree: a sum over the degrees of their law."""
+        law, m = stratum.law, stratum.columns
+        assert law is not None
+        last = part.series.degree
+        count = MOST_DEGREES if last is None else last + 1
+        a, chances = part.series.coefficients(count), law.chance(np.arange(count))
+        mean, second, lone = np.zeros((3, *pairs.inner.shape))
+        for n in np.flatnonzero((a != 0) & (chances > 0)):
+            weight = a[n] ** 2 / chances[n]
+            with np.errstate(over="ignore"):
+                step = weight * second_moment(self.projection, pairs, int(n))
+            mean, second = mean + a[n] * pairs.inner**n, second + step
+            if self.projection == "complex":
+                lone = lone + weight * second_moment(self.projection, pairs, int(n), lone=True)
+            if n > max(stratum.degrees) and not (step > 1e-17 * second).any():
+                break
+        if self.projection != "complex":
+            return np.maximum(second - np.square(mean), 0.0) / m
+        paired, alone = (np.maximum(s - np.square(mean), 0.0) for s in (second, lone))
+        return (4 * (m // 2) * paired + (m % 2) * alone) / m**2
+
+
+@dataclass(frozen=True, eq=False)
+class PartColumns:
+    """The drawn columns of one series."""
+
+    part: SeriesPart
+    prepare: Preparation
+    columns: tuple[Monomials | ColumnProducts, ...]
+
+    @property
+    def n_components(self) -> int:
+        return sum(columns.n_components for columns in self.columns)
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        columns = tuple(c.astype(dtype) for c in self.columns)
+        return replace(self, prepare=self.prepare.astype(dtype), columns=columns)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`."""
+        rows = self.prepare(X)
+        if self.part.series.radius < np.inf:
+            check_convergence(self.part, float(rows.squared_norms.max(initial=0.0)))
+        start = 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for columns in self.columns:
+                columns(rows, out[:, start : start + columns.n_components])
+                start += columns.n_components
+
+
+@dataclass(frozen=True, eq=False)
+class MaclaurinFeatures:
+    """Drawn features of the series of a kernel: immutable, free of scikit-learn."""
+
+    parts: tuple[PartColumns, ...]
+    n_components: int
+    signs: Array | None
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        return replace(self, parts=tuple(part.astype(dtype) for part in self.parts))
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return np.dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`."""
+        start = 0
+        for part in self.parts:
+            part(X, out[:, start : start + part.n_components])
+            start += part.n_components
+        out[:, start:] = 0
+        # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
+        if not np.isfinite(out.sum()) and not np.isfinite(out).all():
+            msg = (
+                f"RandomMaclaurin: features overflow {out.dtype}. Scale the rows down, for example to unit norm, "
+                "or pass float64."
+            )
+            raise DataError(msg)
