@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Transformed,
     )
     from mercer.learners import KernelRidge, KernelRidgeClassifier
-    from mercer.maps import Nystroem, RandomFourier, RandomMaclaurin
+    from mercer.maps import CompositionMap, Nystroem, ProductMap, RandomFourier, RandomMaclaurin, SumMap
     from mercer.theory import required_components
 
 __version__ = "0.1.0"
@@ -45,6 +45,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Cauchy": "kernels",
     "Composed": "kernels",
+    "CompositionMap": "maps",
     "Constant": "kernels",
     "DataError": "errors",
     "DotProduct": "kernels",
@@ -63,11 +64,13 @@ _HOMES = {
     "ParameterError": "errors",
     "Polynomial": "kernels",
     "Product": "kernels",
+    "ProductMap": "maps",
     "RandomFourier": "maps",
     "RandomMaclaurin": "maps",
     "RationalQuadratic": "kernels",
     "Scaled": "kernels",
     "Sum": "kernels",
+    "SumMap": "maps",
     "Transformed": "kernels",
     "UnsupportedKernelError": "errors",
     "audit": "diagnostics",
@@ -80,6 +83,7 @@ _MODULES = ("diagnostics", "engines", "errors", "io", "kernels", "learners", "li
 __all__ = [
     "Cauchy",
     "Composed",
+    "CompositionMap",
     "Constant",
     "DataError",
     "DotProduct",
@@ -98,11 +102,13 @@ __all__ = [
     "ParameterError",
     "Polynomial",
     "Product",
+    "ProductMap",
     "RandomFourier",
     "RandomMaclaurin",
     "RationalQuadratic",
     "Scaled",
     "Sum",
+    "SumMap",
     "Transformed",
     "UnsupportedKernelError",
     "audit",

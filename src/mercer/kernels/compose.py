@@ -186,8 +186,9 @@ class Composed(Kernel):
         parts = self.inner.series_parts()
         if parts is None or len(parts) != 1 or parts[0].decay > 0:
             return None
-        series = self.outer.series.after(parts[0].series)
-        return None if series is None else (replace(parts[0], series=series),)
+        if parts[0].series.coefficients(1)[0] >= self.outer.radius:
+            return None
+        return (replace(parts[0], series=self.outer.series.after(parts[0].series)),)
 
     def __repr__(self) -> str:
         return f"{in_brackets(self.outer)} @ {in_brackets(self.inner)}"

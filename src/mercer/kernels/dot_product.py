@@ -239,7 +239,7 @@ class DotProduct(DotProductKernel):
     """
 
     coefficients: Sequence[float] | Callable[[int], float]
-    radius: float = math.inf  # type: ignore[assignment]
+    radius: float = math.inf
     signed: bool = False
     formula: Callable[[Array], Array] | None = None
 

@@ -106,7 +106,7 @@ class Gaussian(IsotropicKernel):
         return cls(lengthscale=float((2 * gamma) ** -0.5))
 
     def series_parts(self) -> tuple[SeriesPart, ...]:
-        rate = self.lengthscale**-2 if not self.needs_rows else 1.0
+        rate = 1.0 if isinstance(self.lengthscale, str) else self.lengthscale**-2
         return (SeriesPart(exponential_series(rate), decay=rate, shift_invariant=True),)
 
     def profile(self, r: np.ndarray) -> np.ndarray:

@@ -23,6 +23,8 @@ from mercer.kernels.spectrum import Affine
 __all__ = ["PowerSeries", "SeriesPart", "exponential_series", "merge", "multiply"]
 
 Array = np.ndarray
+# Terms by which an infinite series is continued to expand it about another point.
+SHIFT_TERMS = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,24 +53,38 @@ class PowerSeries:
             min(self.radius, other.radius),
         )
 
-    def after(self, inner: PowerSeries) -> PowerSeries | None:
-        """Return f(g(t)) where each of its coefficients is a finite sum: f a polynomial, or g(0) = 0."""
-        if self.degree is None and inner.coefficients(1)[0] != 0:
-            return None
+    def about(self, t: float, n: int) -> Array:
+        """Return the first `n` coefficients of the series of f about a point t >= 0 within its radius."""
+        if t == 0:
+            return self.coefficients(n)
+        count = n + (SHIFT_TERMS if self.degree is None else self.degree + 1)
+        a = self.coefficients(count)
+        shifted = np.zeros(n)
+        with np.errstate(over="ignore", under="ignore"):
+            for k in range(n):
+                # a_{k+j} binom(k + j, k) t^j over j: products of ratios, so that nothing overflows on the way.
+                j = np.arange(1, count - k)
+                weights = np.concatenate([[1.0], np.cumprod(t * (k + j) / j)])
+                shifted[k] = float(np.sum(np.where(a[k:] == 0, 0.0, a[k:] * weights)))
+        return shifted
+
+    def after(self, inner: PowerSeries) -> PowerSeries:
+        """Return f(g(t)), for g of non-negative coefficients with g(0) within the radius of f."""
 
         def coefficients(n: int) -> Array:
-            # With g(0) = 0 the powers of g above n do not reach degree n.
-            outer = self.coefficients(n if self.degree is None else self.degree + 1)
-            g, total = inner.coefficients(n), np.zeros(n)
+            g = inner.coefficients(n).copy()
+            # About g(0), the powers of g - g(0) above n do not reach degree n.
+            outer = self.about(float(g[0]), n)
+            g[0] = 0.0
+            total = np.zeros(n)
             for a in outer[::-1]:  # Horner
                 total = np.convolve(total, g)[:n]
                 total[0] += a
             return total
 
         degree = None if self.degree is None or inner.degree is None else self.degree * inner.degree
-        if self.radius < math.inf:
-            return PowerSeries(coefficients, degree, _radius_of_composition(self.radius, inner))
-        return PowerSeries(coefficients, degree, inner.radius)
+        radius = inner.radius if self.radius == math.inf else _radius_of_composition(self.radius, inner)
+        return PowerSeries(coefficients, degree, radius)
 
 
 def _radius_of_composition(limit: float, inner: PowerSeries) -> float:

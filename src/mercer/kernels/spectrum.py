@@ -22,7 +22,7 @@ from scipy.spatial.distance import pdist
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, Rows, as_rows, check_positive, dense64
 
-__all__ = ["Affine", "ShiftInvariantKernel", "SpectralFactor", "SpectralPart"]
+__all__ = ["Affine", "ShiftInvariantKernel", "SpectralFactor", "SpectralPart", "width_of"]
 
 # Rows that a median of pairwise distances is taken over: half a million pairs put its relative error
 # near one in a thousand, at a cost of milliseconds.
@@ -65,6 +65,13 @@ class Affine:
         return out
 
 
+def width_of(inputs: tuple[Affine, ...], d: int) -> int:
+    """Return the number of columns that come out of a chain of input maps, for rows of width `d`."""
+    for affine in inputs:
+        d = affine.width(d)
+    return d
+
+
 @dataclass(frozen=True)
 class SpectralFactor:
     """A shift-invariant kernel of mass one and the chain of input maps in front of it."""
@@ -74,9 +81,7 @@ class SpectralFactor:
 
     def width(self, d: int) -> int:
         """Return the width of the rows that the kernel itself sees."""
-        for affine in self.inputs:
-            d = affine.width(d)
-        return d
+        return width_of(self.inputs, d)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
         """Return frequencies of the kernel as frequencies on rows of width `d`."""

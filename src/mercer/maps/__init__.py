@@ -2,14 +2,25 @@
 
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, maps_for
+from mercer.maps.compose import ProductMap, SumMap
+from mercer.maps.composition import CompositionMap
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.nystroem import Nystroem
 
-__all__ = ["BaseMap", "Nystroem", "RandomFourier", "RandomMaclaurin", "default_map", "maps_for"]
+__all__ = [
+    "BaseMap",
+    "CompositionMap",
+    "Nystroem",
+    "ProductMap",
+    "RandomFourier",
+    "RandomMaclaurin",
+    "SumMap",
+    "default_map",
+    "maps_for",
+]
 
 
 def default_map(kernel: Kernel | None, *, random_state: object = None) -> BaseMap:
-    """Return an unfitted map for a kernel: Fourier features where they exist, landmarks otherwise."""
-    feature_map = RandomFourier if kernel is None or RandomFourier.accepts(kernel) else Nystroem
-    return feature_map(kernel, random_state=random_state)
+    """Return an unfitted map for a kernel: explicit features where they exist, landmarks otherwise."""
+    return (RandomFourier if kernel is None else maps_for(kernel)[0])(kernel, random_state=random_state)

@@ -8,7 +8,7 @@ no error; degrees too light for a column of their own share columns of random de
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,11 +19,11 @@ from mercer.kernels.series import SeriesPart
 from mercer.maps.plans import DegreeLaw, Plan, Stratum
 from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance, summed_variance
 
-__all__ = ["PLANS", "PlanName", "SampledPart", "draw_up"]
+__all__ = ["PLANS", "PlanName", "SampledPart", "Terms", "draw_up", "optimal_strata", "share_out", "terms_that_matter"]
 
 Array = np.ndarray
-PlanName = Literal["optimal", "truncated", "h01", "geometric", "degrees"]
-PLANS: tuple[PlanName, ...] = ("optimal", "truncated", "h01", "geometric", "degrees")
+PlanName = Literal["optimal", "truncated", "random", "h01", "geometric", "degrees"]
+PLANS: tuple[PlanName, ...] = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
 # Terms of a series that are looked at: more only for rows next to the radius of convergence.
 MOST_DEGREES = 400
 # Degrees that all together are lighter than this part of the series on the sample are not tabled.
@@ -33,8 +33,37 @@ BEYOND = 2.0**-10
 
 
 @dataclass(frozen=True)
-class SampledPart:
-    """A series, and what sampled pairs of rows say about its terms."""
+class Terms:
+    """What sampled pairs of rows say about the terms of a series."""
+
+    coefficients: Array  # a_0, a_1, ... up to the last degree that matters
+    endless: bool  # whether the series goes on beyond them
+    products: Array  # (degrees, degrees): mean products of the terms
+    second: Array  # (degrees,): mean square of the estimate of a term by one real column
+
+    @property
+    def variances(self) -> Array:
+        """Mean variances (degrees,) of the estimates of the terms by one real column each."""
+        return np.maximum(self.second - np.diagonal(self.products), 0.0)
+
+    def mean_square(self, degrees: list[int]) -> float:
+        """Return the mean square over the sampled pairs of the sum of some terms."""
+        return float(self.products[np.ix_(degrees, degrees)].sum())
+
+    def cost(self, n: int) -> float:
+        """Return how many columns make degree n exact, none for a coefficient of zero."""
+        if self.coefficients[n] == 0:
+            return 0
+        return 1 if n == 0 else math.inf
+
+    def sketch_error(self, n: int, columns: int) -> float:
+        """Return the mean variance of the estimate of a term by some columns of its degree."""
+        return float(self.variances[n]) / columns
+
+
+@dataclass(frozen=True)
+class SampledPart(Terms):
+    """The same for a series of inner products of rows."""
 
     part: SeriesPart
     pairs: Pairs  # of transformed rows, without their prefactors
@@ -42,9 +71,6 @@ class SampledPart:
     weights: Array  # of the pairs, with sum one
     squared_radius: float  # of the longest row, without its prefactor
     projection: ProjectionName
-    coefficients: Array  # a_0, a_1, ... up to the last degree that matters
-    products: Array  # (degrees, degrees): mean products of the terms a_n s(x) s(y) (x . y)^n
-    second: Array  # (degrees,): mean square of the estimate of a term by one real column
 
     @classmethod
     def of(
@@ -60,42 +86,38 @@ class SampledPart:
             a = part.series.coefficients(count)
             powers, squares = _moments(a, pairs, prefactors, projection)
             second = squares @ weights
-            sizes = np.sqrt(second)
-            if count in (MOST_DEGREES, last if last is None else last + 1):
-                break
-            if sizes[3 * count // 4 :].sum() <= NEGLIGIBLE * sizes.sum():
+            if count == (MOST_DEGREES if last is None else last + 1) or terms_that_matter(second) < 3 * count // 4:
                 break
             count *= 2
-        if last is None and sizes.any():
-            from_here_on = np.cumsum(sizes[::-1])[::-1]
-            count = int(np.flatnonzero(from_here_on > NEGLIGIBLE * sizes.sum())[-1]) + 1
-        powers = powers[:count]
-        products = (powers * weights) @ powers.T
+        count = count if last is not None else terms_that_matter(second)
+        products = (powers[:count] * weights) @ powers[:count].T
         return cls(
-            part, pairs, prefactors, weights, squared_radius, projection, a[:count], products, second[:count]
+            a[:count],
+            last is None,
+            products,
+            second[:count],
+            part,
+            pairs,
+            prefactors,
+            weights,
+            squared_radius,
+            projection,
         )
-
-    @property
-    def variances(self) -> Array:
-        """Mean variances (degrees,) of the estimates of the terms by one real column each."""
-        return np.maximum(self.second - np.diagonal(self.products), 0.0)
 
     def mean(self, values: Array) -> float:
         """Return the mean over the sampled pairs."""
         return float(values @ self.weights)
 
-    def mean_square(self, degrees: list[int]) -> float:
-        """Return the mean square over the sampled pairs of the sum of some terms."""
-        return float(self.products[np.ix_(degrees, degrees)].sum())
-
-    @property
-    def endless(self) -> bool:
-        """Whether the series goes on beyond the table."""
-        return self.part.series.degree is None
-
     def cost(self, n: int) -> int:
-        """Return how many columns make degree n exact: one for each monomial, none for a coefficient of zero."""
+        """Return how many columns make degree n exact: one for each monomial."""
         return math.comb(self.pairs.width + n - 1, n) if self.coefficients[n] != 0 else 0
+
+    def sketch_error(self, n: int, columns: int) -> float:
+        # The allocation goes by single columns; the prediction knows how they lean on each other.
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = sketch_variance(self.projection, self.pairs, n, columns) * np.square(self.prefactors)
+            error = self.mean(variance) * float(self.coefficients[n]) ** 2
+        return error if np.isfinite(error) else math.inf
 
     def tail(self, last: int) -> float:
         """Return the sum of |a_n| R^2n over the degrees n above `last`."""
@@ -103,6 +125,14 @@ class SampledPart:
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             terms = np.exp(np.log(a) + np.arange(len(a)) * math.log(max(self.squared_radius, 1e-300)))
         return float(terms[last + 1 :].sum())
+
+
+def terms_that_matter(second: Array) -> int:
+    """Return how many terms there are before those that together are negligible, at least one."""
+    sizes = np.sqrt(second)
+    from_here_on = np.cumsum(sizes[::-1])[::-1]
+    heavy = np.flatnonzero(from_here_on > NEGLIGIBLE * sizes.sum())
+    return int(heavy[-1]) + 1 if len(heavy) else 1
 
 
 def check_convergence(part: SeriesPart, squared_radius: float) -> None:
@@ -141,7 +171,7 @@ def draw_up(
     """Return the plan of a name, for a kernel that is a sum of series, of a known mean square on the pairs."""
     scale = math.sqrt(mean_square)
     if name == "optimal":
-        return Plan(name, _optimal(parts, n_components), n_components, scale=scale)
+        return Plan(name, optimal_strata(parts, n_components), n_components, scale=scale)
     if len(parts) > 1:
         msg = (
             f"plan={name!r} serves one power series, but the kernel is a sum of {len(parts)}, of different inputs or "
@@ -152,6 +182,10 @@ def draw_up(
     if name == "truncated":
         last = truncation_degree(part, eps)
         return Plan(name, _truncated(part, n_components, last, eps), n_components, *_left_out(part, last), scale)
+    if name == "random":
+        degrees = [n for n in range(len(part.coefficients)) if part.coefficients[n] != 0]
+        strata = (_random(part, 0, _best_law(part, degrees), degrees, n_components),)
+        return Plan(name, strata, n_components, scale=scale)
     if name == "degrees":
         last = truncation_degree(part, eps) if part.endless else len(part.coefficients) - 1
         return Plan(name, _summed(part, n_components, last), n_components, *_left_out(part, last), scale)
@@ -161,19 +195,15 @@ def draw_up(
 # ---- the strata of a plan, with their predicted errors --------------------------------------------------------------
 
 
-def _exact(part: SampledPart, index: int, degrees: Any) -> list[Stratum]:
-    return [Stratum(index, "exact", (n,), part.cost(n)) for n in degrees if part.cost(n)]
+def _exact(part: Terms, index: int, degrees: Any) -> list[Stratum]:
+    return [Stratum(index, "exact", (n,), int(part.cost(n))) for n in degrees if part.cost(n)]
 
 
-def _sketched(part: SampledPart, index: int, n: int, columns: int) -> Stratum:
-    # The allocation goes by single columns; the prediction knows how they lean on each other.
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = sketch_variance(part.projection, part.pairs, n, columns) * np.square(part.prefactors)
-        error = part.mean(variance) * part.coefficients[n] ** 2
-    return Stratum(index, "sketched", (n,), columns, squared_error=error if np.isfinite(error) else math.inf)
+def _sketched(part: Terms, index: int, n: int, columns: int) -> Stratum:
+    return Stratum(index, "sketched", (n,), columns, squared_error=part.sketch_error(n, columns))
 
 
-def _random(part: SampledPart, index: int, law: DegreeLaw, degrees: list[int], columns: int) -> Stratum:
+def _random(part: Terms, index: int, law: DegreeLaw, degrees: list[int], columns: int) -> Stratum:
     second = float(np.sum(part.second[degrees] / law.chance(np.array(degrees)))) if degrees else 0.0
     mean = part.mean_square(degrees)
     # With nothing left that matters on the sample, the columns are there for rows unlike it.
@@ -181,7 +211,7 @@ def _random(part: SampledPart, index: int, law: DegreeLaw, degrees: list[int], c
     return Stratum(index, "random", shown, columns, law, max(second - mean, 0.0) / columns)
 
 
-def _best_law(part: SampledPart, degrees: list[int]) -> DegreeLaw:
+def _best_law(part: Terms, degrees: list[int]) -> DegreeLaw:
     """Return the law of least variance over some degrees: chances in proportion to a_n sqrt(E z^2)."""
     weights = np.sqrt(part.second[degrees])
     if not part.endless:
@@ -213,11 +243,12 @@ def _geometric(part: SampledPart, n_components: int, p: float, exact: int) -> tu
     return tuple(strata)
 
 
-def _optimal(parts: list[SampledPart], n_components: int) -> tuple[Stratum, ...]:
+def optimal_strata(parts: Sequence[Terms], n_components: int) -> tuple[Stratum, ...]:
     """Exact through the degree that pays, the rest by variance, with a tail of random degrees: unbiased."""
     options = [list(_exact_depths(part, n_components, len(part.coefficients) - 1)) for part in parts]
     chosen = [0] * len(parts)
     best = _allocate(parts, [-1] * len(parts), n_components)
+    best_key = (math.inf if best is None else best.error, len(parts))
     improved = True
     while improved:
         improved = False
@@ -227,8 +258,10 @@ def _optimal(parts: list[SampledPart], n_components: int) -> tuple[Stratum, ...]
                 depths = [options[j][c][0] for j, c in enumerate(trial)]
                 left = n_components - sum(options[j][c][1] for j, c in enumerate(trial))
                 found = _allocate(parts, depths, left)
-                if found is not None and (best is None or found.error < best.error):
-                    best, chosen, improved = found, trial, True
+                # Between equals, more exact columns: they are fewer.
+                key = (math.inf if found is None else found.error, -sum(depths))
+                if found is not None and key < best_key:
+                    best, best_key, chosen, improved = found, key, trial, True
     if best is None:
         msg = f"a sum of {len(parts)} series needs a column for each, got n_components={n_components}."
         raise ParameterError(msg)
@@ -244,7 +277,7 @@ def _truncated(part: SampledPart, n_components: int, last: int, eps: float) -> t
         degrees = [n for n in range(depth + 1, last + 1) if part.coefficients[n] != 0]
         if len(degrees) > n_components - used:
             continue
-        share = _share_out(np.sqrt(part.variances[degrees]), n_components - used)
+        share = share_out(np.sqrt(part.variances[degrees]), n_components - used)
         strata = _exact(part, 0, range(depth + 1))
         strata += [_sketched(part, 0, n, int(m)) for n, m in zip(degrees, share, strict=True)]
         if best is None or sum(s.squared_error for s in strata) < sum(s.squared_error for s in best):
@@ -293,12 +326,12 @@ class _Allocation:
     sketched: list[tuple[int, int, int]]  # part, degree, columns
     random: list[tuple[int, list[int], int]]  # part, degrees, columns
 
-    def strata(self, parts: list[SampledPart]) -> list[Stratum]:
+    def strata(self, parts: Sequence[Terms]) -> list[Stratum]:
         sketched = [_sketched(parts[i], i, n, m) for i, n, m in sorted(self.sketched)]
         return sketched + [_random(parts[i], i, _best_law(parts[i], left), left, m) for i, left, m in self.random]
 
 
-def _allocate(parts: list[SampledPart], depths: list[int], columns: int) -> _Allocation | None:
+def _allocate(parts: Sequence[Terms], depths: list[int], columns: int) -> _Allocation | None:
     """Share out columns over the terms above the exact depths; None if there are too few columns."""
     terms = [
         (i, n)
@@ -317,7 +350,7 @@ def _allocate(parts: list[SampledPart], depths: list[int], columns: int) -> _All
             break
         own = [variances[i][n] for i, n in terms[:count]]
         shared = [_shared_variance(parts[i], others[i]) for i in random]
-        share = _share_out(np.sqrt(own + shared), columns)
+        share = share_out(np.sqrt(own + shared), columns)
         error = float(np.sum(np.array(own + shared) / share)) if len(share) else 0.0
         if best is None or error < best.error:
             sketched = [(i, n, int(m)) for (i, n), m in zip(terms[:count], share[:count], strict=True)]
@@ -326,13 +359,13 @@ def _allocate(parts: list[SampledPart], depths: list[int], columns: int) -> _All
     return best
 
 
-def _shared_variance(part: SampledPart, degrees: list[int]) -> float:
+def _shared_variance(part: Terms, degrees: list[int]) -> float:
     """Return the variance of one column of random degree under its best law."""
     second = float(np.sqrt(part.second[degrees]).sum()) ** 2 / (1 - BEYOND if part.endless else 1)
     return max(second - part.mean_square(degrees), 0.0)
 
 
-def _share_out(weights: Array, columns: int) -> Array:
+def share_out(weights: Array, columns: int) -> Array:
     """Return whole numbers of columns in proportion to weights, at least one each: by largest remainders."""
     share = np.ones(len(weights), dtype=int)
     left = columns - len(weights)
@@ -348,12 +381,12 @@ def _share_out(weights: Array, columns: int) -> Array:
     return share + whole
 
 
-def _exact_depths(part: SampledPart, columns: int, last: int) -> Iterator[tuple[int, int]]:
+def _exact_depths(part: Terms, columns: int, last: int) -> Iterator[tuple[int, int]]:
     """Yield the degrees through which a part can be exact, with the columns that this takes; -1 for none."""
-    used = 0
+    used = 0.0
     yield -1, 0
     for n in range(last + 1):
         used += part.cost(n)
         if used > columns:
             return
-        yield n, used
+        yield n, int(used)

@@ -17,7 +17,17 @@ from mercer.errors import NoClosedFormError, ParameterError, UnsupportedKernelEr
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.spectrum import MEDIAN_ROWS
 
-__all__ = ["BaseMap", "Features", "FrozenParams", "as_generator", "check_choice", "for_kernel", "maps_for", "seed_of"]
+__all__ = [
+    "BaseMap",
+    "Features",
+    "FrozenParams",
+    "as_generator",
+    "check_choice",
+    "explicit_map",
+    "for_kernel",
+    "maps_for",
+    "seed_of",
+]
 
 FLOATS = (np.float64, np.float32)
 
@@ -83,6 +93,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     #: One phrase: the structure that a kernel must have for this map.
     needs: ClassVar[str]
+    #: Where several maps can approximate a kernel, the one of the least number is the default.
+    preference: ClassVar[int] = 50
 
     kernel: Kernel | None
     n_components: int
@@ -107,6 +119,17 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
     @abstractmethod
     def unbiased(self) -> bool | str:
         """True if the mean of the approximate kernel over draws is the kernel, else the reason why not."""
+
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:  # noqa: ARG002
+        """Return a map like this one whose columns are drawn independently and alike, or None if there is none.
+
+        Each column by itself, times the root of their number, is then an unbiased map of the kernel.
+        """
+        return None
+
+    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:  # noqa: ARG002
+        """Return how many columns make this map exact for rows of a width, or None if it never is."""
+        return None
 
     def variance(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
@@ -163,12 +186,18 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         self
         """
         with self._unchanged_if_it_fails():
-            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-            wanted, seed = self.rows_wanted(), self.sample_seed()
-            if X.shape[0] > wanted:
-                engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
-                X = X[:1] if wanted == 1 else engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
-            return self.fit_sample(X)
+            return self.fit_sample(self._sample(X))
+
+    def _sample(self, X: Any) -> Any:
+        """Return checked rows, or a seeded sample of as many as `fit` looks at."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        wanted, seed = self.rows_wanted(), self.sample_seed()
+        if X.shape[0] <= wanted:
+            return X
+        if wanted == 1:
+            return X[:1]
+        engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
+        return engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
 
     def fit_sample(self, X: Any, weight: np.ndarray | None = None) -> Self:
         """Draw the map from checked rows, all of which it may look at: what a learner calls with its own sample.
@@ -278,9 +307,23 @@ def for_kernel(feature_map: BaseMap, kernel: Kernel) -> BaseMap:
     return clone(feature_map).set_params(kernel=kernel)
 
 
-def maps_for(kernel: Kernel) -> list[type[BaseMap]]:
-    """Return the maps that can approximate a kernel."""
-    return [m for m in BaseMap.__subclasses__() if m.accepts(kernel)]
+def maps_for(kernel: Kernel, *, below: float = np.inf) -> list[type[BaseMap]]:
+    """Return the maps that can approximate a kernel, the default first; only those of a preference below a number."""
+    candidates = (m for m in _concrete(BaseMap) if m.preference < below)
+    return sorted((m for m in candidates if m.accepts(kernel)), key=lambda m: m.preference)
+
+
+def _concrete(base: Any) -> Iterator[Any]:
+    for child in base.__subclasses__():
+        if not child.__name__.startswith("_"):
+            yield child
+        yield from _concrete(child)
+
+
+def explicit_map(kernel: Kernel) -> BaseMap | None:
+    """Return an unfitted unbiased map of a kernel, or None if there is none."""
+    candidates = (kind(kernel) for kind in maps_for(kernel))
+    return next((candidate for candidate in candidates if candidate.unbiased is True), None)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -13,7 +13,7 @@ from mercer.errors import NoClosedFormError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor, SpectralPart
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap, check_choice, for_kernel
 from mercer.maps.directions import (
     DENSE_DIRECTIONS,
     DIRECTIONS,
@@ -125,6 +125,7 @@ class RandomFourier(BaseMap):
     """
 
     needs: ClassVar[str] = "a shift-invariant kernel, k(x, y) = f(x - y), or a sum or product of such"
+    preference: ClassVar[int] = 10
     features_: TrigFeatures
     directions_: str
     radii_: str
@@ -157,6 +158,13 @@ class RandomFourier(BaseMap):
         if getattr(self, "directions_", self.directions) == "hadamard":
             return "sign-Hadamard directions are uniform on the sphere only in the limit of many columns of X"
         return True
+
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
+        parts = kernel.spectral_parts()
+        if parts is None or not all(part.factors for part in parts):
+            return None  # a constant has a column of its own
+        independent = {"form": "phase", "directions": "iid", "radii": "plain", "n_components": n_components}
+        return for_kernel(self, kernel).set_params(**independent)
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> TrigFeatures:
         check_choice(self, "form", FORMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
@@ -11,8 +12,9 @@ import numpy as np
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.series import SeriesPart
+from mercer.kernels.spectrum import width_of
 from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, check_convergence, draw_up
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap, as_generator, check_choice, for_kernel
 from mercer.maps.monomials import Monomials
 from mercer.maps.plans import Plan, Stratum
 from mercer.maps.prepared import Preparation
@@ -29,10 +31,10 @@ PLAN_ROWS = 200
 class RandomMaclaurin(BaseMap):
     r"""Random Maclaurin features for dot-product kernels, and for the Gaussian kernel.
 
-    A kernel :math:`\sum_n a_n (x^\top y)^n` has features term by term: all monomials of a low degree, without any error,
-    or products of n independent random projections, whose inner products have mean :math:`(x^\top y)^n` [1]_. A Gaussian
-    kernel is such a series of the centred rows, times a factor for each row. On smooth kernels, whose series is short
-    on the data, this takes many times fewer columns than random Fourier features for the same error.
+    A kernel :math:`\sum_n a_n (x^\top y)^n` has features term by term: all monomials of a low degree, without any
+    error, or products of n independent random projections, whose inner products have mean :math:`(x^\top y)^n` [1]_. A
+    Gaussian kernel is such a series of the centred rows, times a factor for each row. On smooth kernels, whose series
+    is short on the data, this takes many times fewer columns than random Fourier features for the same error.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ class RandomMaclaurin(BaseMap):
         Kernel to approximate; None means ``Gaussian(lengthscale="median")``.
     n_components : int, default=512
         Width of the output, from 1 up.
-    plan : {"optimal", "truncated", "h01", "geometric", "degrees"}, default="optimal"
+    plan : {"optimal", "truncated", "random", "h01", "geometric", "degrees"}, default="optimal"
         How columns are shared out over degrees; see Notes.
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}, default="rademacher"
         Weights of the projections: random signs; normal; uniform on the sphere; from :math:`\{\pm 1, \pm i\}`, written
@@ -79,6 +81,8 @@ class RandomMaclaurin(BaseMap):
       random degree for the rest of the series. Unbiased.
     - "truncated": the same, but nothing above the degree k from which the terms add up to at most `eps`. Its bias is
       stated by `plan_`.
+    - "random": a random degree for each column, with chances in proportion to :math:`a_n` and the root of the mean
+      square of a column: the law of least variance. Unbiased.
     - "h01": constant and linear term exact, a random degree :math:`n \ge 2` with chance :math:`(p-1)/p^{n-1}` for each
       other column [1]_. Unbiased.
     - "geometric": a random degree with chance :math:`(p-1)/p^{n+1}` for each column [1]_; the printed chances add up to
@@ -106,6 +110,7 @@ class RandomMaclaurin(BaseMap):
     """
 
     needs: ClassVar[str] = "a power series of the inner product, or a Gaussian kernel, or sums and products of such"
+    preference: ClassVar[int] = 20
     features_: MaclaurinFeatures
     plan_: Plan
 
@@ -114,7 +119,7 @@ class RandomMaclaurin(BaseMap):
         kernel: Kernel | None = None,
         n_components: int = 512,
         *,
-        plan: Literal["optimal", "truncated", "h01", "geometric", "degrees"] = "optimal",
+        plan: Literal["optimal", "truncated", "random", "h01", "geometric", "degrees"] = "optimal",
         projection: Literal["rademacher", "gaussian", "sphere", "complex", "srht"] = "rademacher",
         p: float = 2.0,
         eps: float = 1e-3,
@@ -136,13 +141,29 @@ class RandomMaclaurin(BaseMap):
 
     @property
     def unbiased(self) -> bool | str:
-        if self.plan in ("optimal", "h01", "geometric"):
+        if self.plan in ("optimal", "random", "h01", "geometric"):
             return True
         if hasattr(self, "plan_"):
             if self.plan_.truncation_bound == 0:
                 return True
             return f"the series is truncated: what is left out is at most {self.plan_.truncation_bound:.3g}"
         return "the series may be truncated: what is left out is at most eps"
+
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
+        parts = kernel.series_parts()
+        if parts is None or len(parts) > 1:
+            return None
+        projection = "rademacher" if self.projection in ("complex", "srht") else self.projection
+        independent = {"plan": "random", "projection": projection, "n_components": n_components}
+        return for_kernel(self, kernel).set_params(**independent)
+
+    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+        parts = kernel.series_parts()
+        if parts is None or self.plan != "optimal" or any(part.series.degree is None for part in parts):
+            return None
+        widths = [width_of(part.inputs, n_features) for part in parts]
+        degrees = [np.flatnonzero(part.series.coefficients((part.series.degree or 0) + 1)) for part in parts]
+        return sum(math.comb(w + int(n) - 1, int(n)) for w, ns in zip(widths, degrees, strict=True) for n in ns)
 
     def rows_wanted(self) -> int:
         return max(super().rows_wanted(), PLAN_ROWS)
@@ -159,21 +180,15 @@ class RandomMaclaurin(BaseMap):
         -------
         Plan
         """
-        return RandomMaclaurin(**self.get_params(deep=False)).fit(X).plan_
+        unfitted = for_kernel(self, self._kernel())
+        rows = unfitted._sample(X)
+        kernel = unfitted._accepted(unfitted._kernel()).resolve(rows)
+        return unfitted._plan(kernel, rows, None, as_generator(self.random_state))[0]
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> MaclaurinFeatures:
-        self._check_parameters()
+        self.plan_, preparations = self._plan(kernel, X, weight, rng)
         parts = kernel.series_parts()
         assert parts is not None
-        if X.shape[0] > PLAN_ROWS:
-            chosen = np.sort(rng.choice(X.shape[0], PLAN_ROWS, replace=False))
-            X, weight = X[chosen], None if weight is None else weight[chosen]
-        preparations = [Preparation.of(part, X, weight) for part in parts]
-        sampled = [self._look_at(part, prepare, X, weight) for part, prepare in zip(parts, preparations, strict=True)]
-        mean_square = sampled[0].mean(np.square(kernel(X.astype(np.float64))[np.triu_indices(X.shape[0])]))
-        self.plan_ = draw_up(
-            self.plan, sampled, self.n_components, mean_square=mean_square, p=float(self.p), eps=float(self.eps)
-        )
         unused = self.n_components - self.plan_.columns_used
         if unused:
             msg = (
@@ -190,6 +205,24 @@ class RandomMaclaurin(BaseMap):
         all_signs = np.concatenate([*signs, np.ones(unused)])
         return MaclaurinFeatures(tuple(columns), self.n_components, all_signs if (all_signs < 0).any() else None)
 
+    def _plan(
+        self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
+    ) -> tuple[Plan, list[Preparation]]:
+        """Return the plan, and how rows are prepared for each series of the kernel."""
+        self._check_parameters()
+        parts = kernel.series_parts()
+        assert parts is not None
+        if X.shape[0] > PLAN_ROWS:
+            chosen = np.sort(rng.choice(X.shape[0], PLAN_ROWS, replace=False))
+            X, weight = X[chosen], None if weight is None else weight[chosen]
+        preparations = [Preparation.of(part, X, weight) for part in parts]
+        sampled = [self._look_at(part, prepare, X, weight) for part, prepare in zip(parts, preparations, strict=True)]
+        mean_square = sampled[0].mean(np.square(kernel(X.astype(np.float64))[np.triu_indices(X.shape[0])]))
+        plan = draw_up(
+            self.plan, sampled, self.n_components, mean_square=mean_square, p=float(self.p), eps=float(self.eps)
+        )
+        return plan, preparations
+
     def _check_parameters(self) -> None:
         check_choice(self, "plan", PLANS)
         check_choice(self, "projection", PROJECTIONS)
@@ -198,7 +231,7 @@ class RandomMaclaurin(BaseMap):
             if not (isinstance(value, int | float) and least < value < np.inf):
                 msg = f"RandomMaclaurin: {name} must be a number above {least:g}, got {value!r}."
                 raise ParameterError(msg)
-        if self.projection == "srht" and self.plan in ("geometric", "h01"):
+        if self.projection == "srht" and self.plan in ("random", "geometric", "h01"):
             msg = (
                 f"RandomMaclaurin: projection='srht' needs columns of known degree, but plan={self.plan!r} draws the "
                 "degree of each. Use plan='optimal', or projection='rademacher'."
@@ -261,9 +294,7 @@ class RandomMaclaurin(BaseMap):
                 signs.append(sign)
         return columns, np.concatenate(signs) if signs else np.zeros(0)
 
-    def _columns_of(
-        self, part: SeriesPart, stratum: Stratum, rng: np.random.Generator
-    ) -> tuple[Array, Array, Array]:
+    def _columns_of(self, part: SeriesPart, stratum: Stratum, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         """Return degree, signed squared scale and pairing of each (maybe complex) column of a stratum."""
         m = stratum.columns
         halves = self.projection == "complex"

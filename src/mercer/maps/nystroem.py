@@ -69,6 +69,7 @@ class Nystroem(BaseMap):
     """
 
     needs: ClassVar[str] = "any kernel"
+    preference: ClassVar[int] = 100
     features_: LandmarkFeatures
 
     def __init__(
@@ -99,7 +100,7 @@ class Nystroem(BaseMap):
         pool = self.n_components if self.landmarks == "uniform" else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
         return max(pool, for_kernel)
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:  # noqa: ARG002
         check_choice(self, "landmarks", LANDMARKS)
         wanted = min(self.n_components, X.shape[0])
         if wanted < self.n_components:

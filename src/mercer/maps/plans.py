@@ -94,9 +94,14 @@ class Plan:
         return sum(stratum.columns for stratum in self.strata)
 
     @property
+    def predicted_deviation(self) -> float:
+        """Root of the mean variance over sampled pairs."""
+        return math.sqrt(sum(s.squared_error for s in self.strata))
+
+    @property
     def predicted_rmse(self) -> float:
         """Root mean square error over draws and sampled pairs: variance and bias."""
-        return math.sqrt(sum(s.squared_error for s in self.strata) + self.truncation**2)
+        return math.hypot(self.predicted_deviation, self.truncation)
 
     @property
     def predicted_relative_error(self) -> float:
@@ -140,7 +145,7 @@ class Plan:
         )
         if self.truncation_bound > 0:
             lines.append(
-                f"terms left out: {self.truncation:.3g} on average, at most {self.truncation_bound:.3g}; "
-                f"so the error is that, a bias, plus {math.sqrt(sum(s.squared_error for s in self.strata)):.3g} of variance"
+                f"bias by the terms left out: {self.truncation:.3g} on average, at most {self.truncation_bound:.3g}; "
+                f"standard deviation of the rest: {self.predicted_deviation:.3g}"
             )
         return "\n".join(lines)

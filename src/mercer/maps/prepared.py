@@ -59,8 +59,8 @@ class Preparation:
 
     def astype(self, dtype: Any) -> Self:
         """Return the same for rows of another dtype."""
-        cast = {k: None if v is None else v.astype(dtype) for k, v in (("scale", self.scale), ("shift", self.shift))}
-        return replace(self, **cast)
+        scale, shift = (None if values is None else values.astype(dtype) for values in (self.scale, self.shift))
+        return replace(self, scale=scale, shift=shift)
 
     def __call__(self, X: Any) -> PreparedRows:
         """Prepare a block of rows. Sparse rows stay sparse: what is subtracted from them is kept apart."""

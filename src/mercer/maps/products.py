@@ -59,9 +59,7 @@ class DenseProducts:
     constants: Array  # columns of degree zero, at the end
 
     @classmethod
-    def draw(
-        cls, projection: str, d: int, degrees: Array, scales: Array, rng: np.random.Generator
-    ) -> DenseProducts:
+    def draw(cls, projection: str, d: int, degrees: Array, scales: Array, rng: np.random.Generator) -> DenseProducts:
         """Draw columns of given degrees, highest first, each times a scale."""
         sizes = [int((degrees > j).sum()) for j in range(int(degrees.max(initial=0)))]
         weights = [WEIGHTS[projection](d, size, rng) for size in sizes]
@@ -167,7 +165,9 @@ class HadamardProducts:
         width = 1 << (d - 1).bit_length()
         blocks = -(-columns // width)
         signs = rng.choice(np.array([-1.0, 1.0]), size=(degree, blocks, 1, width))
-        order = rng.permuted(np.tile(np.arange(width), (degree, blocks, 1)), axis=2) + width * np.arange(blocks)[:, None]
+        order = (
+            rng.permuted(np.tile(np.arange(width), (degree, blocks, 1)), axis=2) + width * np.arange(blocks)[:, None]
+        )
         # The kernels project on unit vectors; weights have squared length P.
         return cls(signs, order.reshape(degree, -1)[:, :columns], scale)
 
