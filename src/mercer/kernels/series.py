@@ -2,7 +2,8 @@ r"""The Maclaurin series of a kernel, in normal form.
 
 By Schoenberg's theorem f(x . y) is positive definite on the unit ball of every dimension just if f has a power series
 of non-negative coefficients. A Gaussian kernel is one too, up to a factor for each row:
-:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. So kernels built by the algebra from such are
+:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. So kernels built by the algebra from such
+are
 
 .. math:: k(x, y) = \sum_p s_p(x)\, s_p(y) \sum_n a_{pn}\, (A_p x \cdot A_p y)^n,
           \qquad s_p(x) = e^{-g_p |A_p x|^2 / 2}

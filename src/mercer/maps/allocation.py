@@ -228,7 +228,7 @@ def _best_law(part: Terms, degrees: list[int]) -> DegreeLaw:
 
 
 def _geometric(part: SampledPart, n_components: int, p: float, exact: int) -> tuple[Stratum, ...]:
-    """The source's law of degrees, above some exact ones."""
+    """Random degrees by the source's law, above some exact ones."""
     strata = _exact(part, 0, range(min(exact, len(part.coefficients))))
     degrees = [n for n in range(exact, len(part.coefficients)) if part.coefficients[n] != 0]
     used = sum(s.columns for s in strata)

@@ -112,7 +112,7 @@ class CompositionMap(BaseMap):
 
     @property
     def unbiased(self) -> bool | str:
-        inner: BaseMap | None = getattr(self, "inner_map_", self.inner_map)
+        inner = self.inner_map_ if hasattr(self, "inner_map_") else self.inner_map
         if inner is None or inner.unbiased is True:
             return True
         return f"the inner map is biased: {inner.unbiased}"

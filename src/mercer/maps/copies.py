@@ -1,8 +1,8 @@
 """Scalar copies of a map: columns each of which is an unbiased map of the kernel by itself.
 
 A product of features stands for a product of kernels only if the factors are independent and each is right by itself:
-E[w(x) w(y)] = k(x, y) for a single column w (MATHS S0.15 and section D). A column of a map need not be: a cosine without
-its sine, an exact constant, a monomial are not. A random sum of all columns of a map always is.
+E[w(x) w(y)] = k(x, y) for a single column w (MATHS S0.15 and section D). A column of a map need not be: a cosine
+without its sine, an exact constant, a monomial are not. A random sum of all columns of a map always is.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class RandomFourier(BaseMap):
         independent = {"form": "phase", "directions": "iid", "radii": "plain", "n_components": n_components}
         return for_kernel(self, kernel).set_params(**independent)
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> TrigFeatures:
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> TrigFeatures:  # noqa: ARG002
         check_choice(self, "form", FORMS)
         check_choice(self, "directions", ("auto", *DIRECTIONS))
         check_choice(self, "radii", RADII)
