@@ -28,8 +28,12 @@ PLANS: tuple[PlanName, ...] = ("optimal", "truncated", "random", "h01", "geometr
 MOST_DEGREES = 400
 # Degrees that all together are lighter than this part of the series on the sample are not tabled.
 NEGLIGIBLE = 1e-8
+# Terms that would get less than this part of a column always share.
+HALF_A_COLUMN = 0.5
 # Chance that a random degree lies beyond the table: so the map is unbiased for rows unlike the sample, too.
 BEYOND = 2.0**-10
+# The slowest fall of chances beyond the table.
+SLOWEST = 1.05
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class SampledPart(Terms):
     ) -> SampledPart:
         """Look at as many terms of the series as matter for these pairs."""
         squared_radius = float(max(pairs.left.max(initial=0.0), pairs.right.max(initial=0.0)))
-        check_convergence(part, squared_radius)
+        check_convergence(part.series.radius, squared_radius)
         last = part.series.degree
         count = 16
         while True:
@@ -135,13 +139,12 @@ def terms_that_matter(second: Array) -> int:
     return int(heavy[-1]) + 1 if len(heavy) else 1
 
 
-def check_convergence(part: SeriesPart, squared_radius: float) -> None:
-    """Raise if rows so long are outside the domain of the series."""
-    if squared_radius >= part.series.radius:
+def check_convergence(radius: float, squared_radius: float) -> None:
+    """Raise if rows so long are outside the domain of a series."""
+    if squared_radius >= radius:
         msg = (
             f"a row has squared norm {squared_radius:.6g}, but the series of the kernel converges only below "
-            f"{part.series.radius:.6g}. Scale the rows down, for example by "
-            f"{math.sqrt(0.9 * part.series.radius / squared_radius):.2g}."
+            f"{radius:.6g}. Scale the rows down, for example by {math.sqrt(0.9 * radius / squared_radius):.2g}."
         )
         raise DataError(msg)
 
@@ -217,11 +220,14 @@ def _best_law(part: Terms, degrees: list[int]) -> DegreeLaw:
     if not part.endless:
         return DegreeLaw(np.array(degrees), weights / weights.sum())
     last = len(part.coefficients) - 1
+    sizes = np.sqrt(part.second[-2:])
+    # Beyond the table chances go on falling as the terms did at its end: faster, and the variance would be infinite.
+    base = float(np.clip(sizes[0] / sizes[-1], SLOWEST, 2.0)) if sizes.all() else 2.0
     if not weights.sum() > 0:
-        return DegreeLaw.geometric(2.0, last + 1)
+        return DegreeLaw.geometric(base, last + 1)
     table = np.zeros(last + 1)
     table[degrees] = (1 - BEYOND) * weights / weights.sum()
-    return DegreeLaw(np.arange(last + 1), table, 2.0, BEYOND)
+    return DegreeLaw(np.arange(last + 1), table, base, BEYOND)
 
 
 # ---- plans ----------------------------------------------------------------------------------------------------------
@@ -333,36 +339,62 @@ class _Allocation:
 
 def _allocate(parts: Sequence[Terms], depths: list[int], columns: int) -> _Allocation | None:
     """Share out columns over the terms above the exact depths; None if there are too few columns."""
-    terms = [
-        (i, n)
-        for i, part in enumerate(parts)
-        for n in range(depths[i] + 1, len(part.coefficients))
-        if part.coefficients[n] != 0
-    ]
+    shared = [_SharedTerms(part, depth) for part, depth in zip(parts, depths, strict=True)]
+    terms = [(i, n) for i, rest in enumerate(shared) for n in rest.degrees()]
     variances = [part.variances for part in parts]
     terms.sort(key=lambda term: -variances[term[0]][term[1]])
+    total = sum(math.sqrt(variances[i][n]) for i, n in terms)
     best: _Allocation | None = None
     # The heaviest `count` terms have columns of their own, the others share.
     for count in range(len(terms) + 1):
-        others = [sorted(n for j, n in terms[count:] if j == i) for i in range(len(parts))]
-        random = [i for i, part in enumerate(parts) if others[i] or part.endless]
+        if count:
+            i, n = terms[count - 1]
+            shared[i].take_out(n)
+            if columns * math.sqrt(variances[i][n]) < HALF_A_COLUMN * total:
+                break
+        random = [i for i, part in enumerate(parts) if shared[i].any() or part.endless]
         if count + len(random) > columns:
             break
-        own = [variances[i][n] for i, n in terms[:count]]
-        shared = [_shared_variance(parts[i], others[i]) for i in random]
-        share = share_out(np.sqrt(own + shared), columns)
-        error = float(np.sum(np.array(own + shared) / share)) if len(share) else 0.0
-        if best is None or error < best.error:
+        weights = [variances[i][n] for i, n in terms[:count]] + [shared[i].variance() for i in random]
+        share = share_out(np.sqrt(weights), columns)
+        error = float(np.sum(np.array(weights) / share)) if len(share) else 0.0
+        # Between equals, columns of their own: they may be structured.
+        if best is None or error <= best.error * (1 + 1e-12):
             sketched = [(i, n, int(m)) for (i, n), m in zip(terms[:count], share[:count], strict=True)]
-            rest = [(i, others[i], int(m)) for i, m in zip(random, share[count:], strict=True)]
+            rest = [(i, shared[i].degrees(), int(m)) for i, m in zip(random, share[count:], strict=True)]
             best = _Allocation(error, sketched, rest)
     return best
 
 
-def _shared_variance(part: Terms, degrees: list[int]) -> float:
-    """Return the variance of one column of random degree under its best law."""
-    second = float(np.sqrt(part.second[degrees]).sum()) ** 2 / (1 - BEYOND if part.endless else 1)
-    return max(second - part.mean_square(degrees), 0.0)
+class _SharedTerms:
+    """Terms of one series that share columns of random degree; moments are kept up as terms leave."""
+
+    def __init__(self, part: Terms, depth: int) -> None:
+        self.part = part
+        self.active = (np.arange(len(part.coefficients)) > depth) & (part.coefficients != 0)
+        self.sizes = np.sqrt(part.second)
+        self.products = part.products @ self.active  # of each term with the sum of all
+        self.mean_square = float(self.products @ self.active)
+        self.size = float(self.sizes @ self.active)
+
+    def take_out(self, n: int) -> None:
+        self.active[n] = False
+        self.mean_square += float(self.part.products[n, n] - 2 * self.products[n])
+        self.products = self.products - self.part.products[:, n]
+        self.size -= float(self.sizes[n])
+
+    def any(self) -> bool:
+        return bool(self.active.any())
+
+    def degrees(self) -> list[int]:
+        return np.flatnonzero(self.active).tolist()
+
+    def variance(self) -> float:
+        """Return the variance of one column of random degree under its best law."""
+        if not np.isfinite(self.size):
+            return math.inf
+        second = max(self.size, 0.0) ** 2 / (1 - BEYOND if self.part.endless else 1)
+        return max(second - self.mean_square, 0.0)
 
 
 def share_out(weights: Array, columns: int) -> Array:

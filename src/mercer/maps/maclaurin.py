@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.series import SeriesPart
 from mercer.kernels.spectrum import width_of
-from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, check_convergence, draw_up
+from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, check_convergence, draw_up, optimal_strata
+from mercer.maps.anchored import WIDEST, AnchoredColumns, AnchoredTerms
 from mercer.maps.base import BaseMap, as_generator, check_choice, for_kernel
 from mercer.maps.monomials import Monomials
 from mercer.maps.plans import Plan, Stratum
-from mercer.maps.prepared import Preparation
+from mercer.maps.prepared import Preparation, PreparedRows
 from mercer.maps.products import ColumnProducts, ComplexProducts, DenseProducts, HadamardProducts, SummedProducts
 from mercer.theory.products import PROJECTIONS, Pairs, second_moment, sketch_variance, summed_variance
 
@@ -26,6 +28,10 @@ __all__ = ["MaclaurinFeatures", "RandomMaclaurin"]
 Array = np.ndarray
 # Rows, all pairs of which tell how heavy the terms of the series are.
 PLAN_ROWS = 200
+# Degree up to which a series is expanded about a direction: the number of terms grows with its square.
+ANCHORED_DEGREES = 24
+# A relative error below which there is nothing to gain.
+ROUNDING = 1e-14
 
 
 class RandomMaclaurin(BaseMap):
@@ -48,6 +54,9 @@ class RandomMaclaurin(BaseMap):
         Weights of the projections: random signs; normal; uniform on the sphere; from :math:`\{\pm 1, \pm i\}`, written
         as real and imaginary parts [2]_, with less variance at high degrees; rows of sign-Hadamard matrices, which take
         :math:`O(\log d)` operations each instead of d.
+    anchor : {"auto", None}, default="auto"
+        Whether the plan "optimal" may expand the series of an inner product about the main direction of the rows, which
+        rows that are not centred share; see Notes. "auto" does so where it predicts the lower error.
     p : float, default=2.0
         Base of the law of degrees of the plans "geometric" and "h01"; above one.
     eps : float, default=1e-3
@@ -89,6 +98,10 @@ class RandomMaclaurin(BaseMap):
       one only for p = 2. Unbiased.
     - "degrees": every column sums one product of each degree. Unbiased for polynomials.
 
+    With an anchor c, rows are split along it and across it, and only powers of the inner products across it are left to
+    chance; functions of the parts along it are exact. On counts, one-hot columns or columns scaled to [0, 1] the error
+    falls by factors of 3 to 200. Still unbiased. For dense rows of up to 2048 columns.
+
     Time is O(n d D) for each degree, memory O(d D) for the draw, at most. The Gaussian kernel is expanded about the
     mean of the rows: rows some lengthscales away from it need many degrees, and Fourier features then do better.
 
@@ -121,6 +134,7 @@ class RandomMaclaurin(BaseMap):
         *,
         plan: Literal["optimal", "truncated", "random", "h01", "geometric", "degrees"] = "optimal",
         projection: Literal["rademacher", "gaussian", "sphere", "complex", "srht"] = "rademacher",
+        anchor: Literal["auto"] | None = "auto",
         p: float = 2.0,
         eps: float = 1e-3,
         random_state: Any = None,
@@ -130,6 +144,7 @@ class RandomMaclaurin(BaseMap):
         self.n_components = n_components
         self.plan = plan
         self.projection = projection
+        self.anchor = anchor
         self.p = p
         self.eps = eps
         self.random_state = random_state
@@ -183,12 +198,11 @@ class RandomMaclaurin(BaseMap):
         unfitted = for_kernel(self, self._kernel())
         rows = unfitted._sample(X)
         kernel = unfitted._accepted(unfitted._kernel()).resolve(rows)
-        return unfitted._plan(kernel, rows, None, as_generator(self.random_state))[0]
+        return unfitted._plan(kernel, rows, None, as_generator(self.random_state)).plan
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> MaclaurinFeatures:
-        self.plan_, preparations = self._plan(kernel, X, weight, rng)
-        parts = kernel.series_parts()
-        assert parts is not None
+        drawn_up = self._plan(kernel, X, weight, rng)
+        self.plan_ = drawn_up.plan
         unused = self.n_components - self.plan_.columns_used
         if unused:
             msg = (
@@ -196,36 +210,117 @@ class RandomMaclaurin(BaseMap):
                 f"n_components={self.n_components} are zero."
             )
             warnings.warn(msg, MercerWarning, stacklevel=4)
-        columns, signs = [], []
-        for index, (part, prepare) in enumerate(zip(parts, preparations, strict=True)):
+        columns: list[PartColumns | AnchoredColumns] = []
+        signs = []
+        for index, prepare in enumerate(drawn_up.preparations):
             strata = [s for s in self.plan_.strata if s.part == index]
+            if index == 0 and drawn_up.anchored is not None:
+                columns.append(self._draw_anchored(drawn_up.anchored, strata, prepare, rng))
+                signs.append(np.ones(columns[-1].n_components))
+                continue
+            # Beside an anchored series, the second stands for its terms beyond those.
+            part = drawn_up.parts[0 if drawn_up.anchored is not None else index]
             drawn, sign = self._draw_part(part, strata, prepare.width(X.shape[1]), rng)
-            columns.append(PartColumns(part, prepare, tuple(drawn)))
+            columns.append(PartColumns(part.series.radius, prepare, tuple(drawn)))
             signs.append(sign)
         all_signs = np.concatenate([*signs, np.ones(unused)])
         return MaclaurinFeatures(tuple(columns), self.n_components, all_signs if (all_signs < 0).any() else None)
 
-    def _plan(
-        self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
-    ) -> tuple[Plan, list[Preparation]]:
-        """Return the plan, and how rows are prepared for each series of the kernel."""
+    def _plan(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> _DrawnUp:
+        """Draw up the plan, and prepare rows for each series of the kernel."""
         self._check_parameters()
         parts = kernel.series_parts()
         assert parts is not None
         if X.shape[0] > PLAN_ROWS:
             chosen = np.sort(rng.choice(X.shape[0], PLAN_ROWS, replace=False))
             X, weight = X[chosen], None if weight is None else weight[chosen]
+        weight = np.ones(X.shape[0]) if weight is None else weight
         preparations = [Preparation.of(part, X, weight) for part in parts]
         sampled = [self._look_at(part, prepare, X, weight) for part, prepare in zip(parts, preparations, strict=True)]
         mean_square = sampled[0].mean(np.square(kernel(X.astype(np.float64))[np.triu_indices(X.shape[0])]))
-        plan = draw_up(
-            self.plan, sampled, self.n_components, mean_square=mean_square, p=float(self.p), eps=float(self.eps)
+        options = {"mean_square": mean_square, "p": float(self.p), "eps": float(self.eps)}
+        plan = draw_up(self.plan, sampled, self.n_components, **options)
+        plain = _DrawnUp(plan, parts, preparations)
+        rows = preparations[0](X.astype(np.float64))
+        if not self._may_anchor(parts, rows) or plan.predicted_rmse <= ROUNDING * plan.scale:
+            return plain
+        anchored = self._anchored(sampled[0], rows, weight, plan.scale)
+        return plain if anchored is None or plan.predicted_rmse <= anchored.plan.predicted_rmse else anchored
+
+    def _may_anchor(self, parts: tuple[SeriesPart, ...], rows: PreparedRows) -> bool:
+        return (
+            self.anchor == "auto"
+            and self.plan == "optimal"
+            and len(parts) == 1
+            and parts[0].decay == 0
+            and not sp.issparse(rows.rows)
+            and 1 < rows.shape[1] <= WIDEST
         )
-        return plan, preparations
+
+    def _anchored(self, sampled: SampledPart, rows: PreparedRows, weight: Array, scale: float) -> _DrawnUp | None:
+        """Return the plan of the series expanded about the main direction of the rows."""
+        if (sampled.coefficients < 0).any() or not rows.squared_norms.any():
+            return None
+        last = min(len(sampled.coefficients) - 1, ANCHORED_DEGREES)
+        terms = AnchoredTerms.of(rows.dense, weight, sampled.part.series, last, self.projection)
+        beyond = np.arange(len(sampled.coefficients)) > last
+        tail = [replace(sampled, coefficients=np.where(beyond, sampled.coefficients, 0.0))]
+        if not (sampled.endless or beyond.any()):
+            tail = []
+        if self.n_components <= len(tail):
+            return None
+        strata = [terms.by_degree(s) if s.part == 0 else s for s in optimal_strata([terms, *tail], self.n_components)]
+        plan = Plan("optimal", tuple(strata), self.n_components, scale=scale)
+        prepare = Preparation.of(sampled.part, rows.rows, weight)
+        return _DrawnUp(plan, (sampled.part,), [prepare] * (1 + len(tail)), terms)
+
+    def _draw_anchored(
+        self, terms: AnchoredTerms, strata: list[Stratum], prepare: Preparation, rng: np.random.Generator
+    ) -> AnchoredColumns:
+        exact = tuple(s.terms[0] for s in strata if s.kind == "exact")
+        groups: list[tuple[ColumnProducts, Array]] = []
+        d = terms.pairs.width
+        sketched = [s for s in strata if s.kind == "sketched"]
+        if self.projection == "srht":
+            for s in sketched:
+                n, m = s.degrees[0], s.columns
+                groups.append((HadamardProducts.draw(d, n, m, m**-0.5, rng), np.full(m, s.terms[0])))
+            sketched = []
+        drawn = [self._terms_of(s, rng) for s in [*sketched, *(s for s in strata if s.kind == "random")]]
+        if drawn:
+            index, squares, paired = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
+            order = np.argsort(-terms.degrees[index], kind="stable")
+            index, scales, paired = index[order], np.sqrt(squares[order]), paired[order]
+            degrees = terms.degrees[index]
+            if self.projection == "complex":
+                groups.append(
+                    (ComplexProducts.draw(d, degrees, scales, paired, rng), np.concatenate([index, index[paired]]))
+                )
+            else:
+                law = "rademacher" if self.projection == "srht" else self.projection
+                groups.append((DenseProducts.draw(law, d, degrees, scales, rng), index))
+        return AnchoredColumns(prepare, terms.rotation, terms.polynomials, terms.degrees, exact, tuple(groups))
+
+    def _terms_of(self, stratum: Stratum, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Return term, squared scale and pairing of each (maybe complex) column of a stratum of an anchored series."""
+        paired, share = self._pairing(stratum.columns)
+        if stratum.law is None:
+            return np.full(len(share), stratum.terms[0]), share, paired
+        index = stratum.law.draw(len(share), rng)
+        return index, share / stratum.law.chance(index), paired
+
+    def _pairing(self, m: int) -> tuple[Array, Array]:
+        """Return which columns are real and imaginary parts of one, and the share of each in the estimate."""
+        halves = self.projection == "complex"
+        paired = np.full(-(-m // 2) if halves else m, halves)
+        if halves and m % 2:
+            paired[-1] = False
+        return paired, np.where(paired, 2.0, 1.0) / m
 
     def _check_parameters(self) -> None:
         check_choice(self, "plan", PLANS)
         check_choice(self, "projection", PROJECTIONS)
+        check_choice(self, "anchor", ("auto", None))
         for name, least in (("p", 1.0), ("eps", 0.0)):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and least < value < np.inf):
@@ -241,11 +336,10 @@ class RandomMaclaurin(BaseMap):
             msg = "RandomMaclaurin: projection='complex' needs n_components >= 2, for real and imaginary parts, got 1."
             raise ParameterError(msg)
 
-    def _look_at(self, part: SeriesPart, prepare: Preparation, X: Any, weight: Array | None) -> SampledPart:
+    def _look_at(self, part: SeriesPart, prepare: Preparation, X: Any, weight: Array) -> SampledPart:
         """Return what all pairs of sampled rows say about a series."""
         rows = prepare(X.astype(np.float64))
         upper = np.triu_indices(X.shape[0])
-        weight = np.ones(X.shape[0]) if weight is None else weight
         pair_weights = (np.outer(weight, weight) * (2 - np.eye(len(weight))))[upper]
         prefactor = np.ones(X.shape[0]) if rows.prefactor is None else rows.prefactor
         return SampledPart.of(
@@ -296,18 +390,12 @@ class RandomMaclaurin(BaseMap):
 
     def _columns_of(self, part: SeriesPart, stratum: Stratum, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         """Return degree, signed squared scale and pairing of each (maybe complex) column of a stratum."""
-        m = stratum.columns
-        halves = self.projection == "complex"
-        count = -(-m // 2) if halves else m
-        paired = np.full(count, halves)
-        if halves and m % 2:
-            paired[-1] = False
-        share = np.where(paired, 2.0, 1.0) / m
+        paired, share = self._pairing(stratum.columns)
         if stratum.law is None:
-            degrees = np.full(count, stratum.degrees[0])
-            chances = np.ones(count)
+            degrees = np.full(len(share), stratum.degrees[0])
+            chances = np.ones(len(share))
         else:
-            degrees = stratum.law.draw(count, rng)
+            degrees = stratum.law.draw(len(share), rng)
             chances = stratum.law.chance(degrees)
         squares = share * part.series.coefficients(int(degrees.max()) + 1)[degrees] / chances
         return np.where(squares == 0, 0, degrees), squares, paired
@@ -339,19 +427,51 @@ class RandomMaclaurin(BaseMap):
         return float(part.series.coefficients(n + 1)[n])
 
     def _variance(self, X: Any, Y: Any) -> Array:
+        parts = self.kernel_.series_parts()
+        assert parts is not None
+        X, Y = X.astype(np.float64), None if Y is None else Y.astype(np.float64)
         total = np.zeros((X.shape[0], X.shape[0] if Y is None else Y.shape[0]))
         for index, columns in enumerate(self.features_.parts):
-            left = columns.prepare(X.astype(np.float64))
-            right = left if Y is None else columns.prepare(Y.astype(np.float64))
+            strata = [s for s in self.plan_.strata if s.part == index and s.kind != "exact"]
+            if isinstance(columns, AnchoredColumns):
+                total += self._anchored_variance(columns, strata, X, Y)
+                continue
+            part = parts[min(index, len(parts) - 1)]
+            left = columns.prepare(X)
+            right = left if Y is None else columns.prepare(Y)
             pairs = left.pairs(right)
-            variance = np.zeros(total.shape)
-            for stratum in self.plan_.strata:
-                if stratum.part == index and stratum.kind != "exact":
-                    variance += self._stratum_variance(columns.part, stratum, pairs)
+            variance = sum((self._stratum_variance(part, s, pairs) for s in strata), np.zeros(total.shape))
             if left.prefactor is not None and right.prefactor is not None:
                 variance *= np.square(np.outer(left.prefactor, right.prefactor))
             total += variance
         return total
+
+    def _anchored_variance(self, columns: AnchoredColumns, strata: list[Stratum], X: Array, Y: Array | None) -> Array:
+        left, f = columns.split(X)
+        right, g = (left, f) if Y is None else columns.split(Y)
+        pairs = left.pairs(right)
+        total = np.zeros(pairs.inner.shape)
+        for stratum in strata:
+            m = stratum.columns
+            mean, second, lone = np.zeros((3, *total.shape))
+            for term in stratum.terms:
+                n, factor = int(columns.degrees[term]), np.outer(f[:, term], g[:, term])
+                if stratum.law is None:
+                    total += factor**2 * sketch_variance(self.projection, pairs, n, m)
+                    continue
+                weight = factor**2 / stratum.law.chance(np.array(term))
+                mean += factor * pairs.inner**n
+                second += weight * second_moment(self.projection, pairs, n)
+                lone += weight * second_moment(self.projection, pairs, n, lone=True)
+            if stratum.law is not None:
+                total += self._of_columns(second - mean**2, lone - mean**2, m)
+        return total
+
+    def _of_columns(self, variance: Array, lone: Array, m: int) -> Array:
+        """Return the variance of m real columns, given that of one column, complex or real, and of a lone real part."""
+        if self.projection != "complex":
+            return np.maximum(variance, 0.0) / m
+        return (4 * (m // 2) * np.maximum(variance, 0.0) + (m % 2) * np.maximum(lone, 0.0)) / m**2
 
     def _stratum_variance(self, part: SeriesPart, stratum: Stratum, pairs: Pairs) -> Array:
         m = stratum.columns
@@ -377,7 +497,7 @@ class RandomMaclaurin(BaseMap):
         last = part.series.degree
         count = MOST_DEGREES if last is None else last + 1
         a, chances = part.series.coefficients(count), law.chance(np.arange(count))
-        mean, second, lone = np.zeros((3, *pairs.inner.shape))
+        mean, second, lone = (np.zeros(pairs.inner.shape) for _ in range(3))
         for n in np.flatnonzero((a != 0) & (chances > 0)):
             weight = a[n] ** 2 / chances[n]
             with np.errstate(over="ignore"):
@@ -387,17 +507,24 @@ class RandomMaclaurin(BaseMap):
                 lone = lone + weight * second_moment(self.projection, pairs, int(n), lone=True)
             if n > max(stratum.degrees) and not (step > 1e-17 * second).any():
                 break
-        if self.projection != "complex":
-            return np.maximum(second - np.square(mean), 0.0) / m
-        paired, alone = (np.maximum(s - np.square(mean), 0.0) for s in (second, lone))
-        return (4 * (m // 2) * paired + (m % 2) * alone) / m**2
+        return self._of_columns(second - np.square(mean), lone - np.square(mean), m)
+
+
+@dataclass(frozen=True)
+class _DrawnUp:
+    """A plan, and what it is made from."""
+
+    plan: Plan
+    parts: tuple[SeriesPart, ...]
+    preparations: list[Preparation]
+    anchored: AnchoredTerms | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PartColumns:
     """The drawn columns of one series."""
 
-    part: SeriesPart
+    radius: float  # of convergence
     prepare: Preparation
     columns: tuple[Monomials | ColumnProducts, ...]
 
@@ -413,8 +540,8 @@ class PartColumns:
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         rows = self.prepare(X)
-        if self.part.series.radius < np.inf:
-            check_convergence(self.part, float(rows.squared_norms.max(initial=0.0)))
+        if self.radius < np.inf:
+            check_convergence(self.radius, float(rows.squared_norms.max(initial=0.0)))
         start = 0
         with np.errstate(over="ignore", invalid="ignore"):
             for columns in self.columns:
@@ -426,7 +553,7 @@ class PartColumns:
 class MaclaurinFeatures:
     """Drawn features of the series of a kernel: immutable, free of scikit-learn."""
 
-    parts: tuple[PartColumns, ...]
+    parts: tuple[PartColumns | AnchoredColumns, ...]
     n_components: int
     signs: Array | None
 

@@ -61,6 +61,8 @@ class Stratum:
     law: DegreeLaw | None = None
     #: Mean over sampled pairs of the squared error that these columns add.
     squared_error: float = 0.0
+    #: Of an anchored series: which of its terms the columns stand for; a random one draws among these.
+    terms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
