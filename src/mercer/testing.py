@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 
 from mercer.engines import Block, Engine
 from mercer.errors import NoClosedFormError
@@ -37,12 +38,12 @@ def expect(condition: Any, sentence: str) -> None:
         raise AssertionError(sentence)
 
 
-def sample_rows(n: int = 24, d: int = 3, seed: int = 0) -> np.ndarray:
-    """Rows that are neither centred nor of unit norm, some of them equal."""
+def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = False) -> np.ndarray:
+    """Rows that are neither centred nor of unit norm, some of them equal; if `positive`, >= 0 and with zeros."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
     X[-1] = X[0]
-    return X
+    return np.maximum(X, 0.0) if positive else X
 
 
 def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
@@ -53,9 +54,9 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     kernel : Kernel
         A kernel without open parameters.
     X : ndarray of shape (n, d), default=None
-        Rows to try it on; at least 4, the last equal to the first. None means 24 rows of width 3.
+        Rows to try it on; at least 4, the last equal to the first. None means 24 rows of width 3, >= 0 if need be.
     """
-    X = sample_rows() if X is None else X
+    X = sample_rows(positive=kernel.positive_only) if X is None else X
     name = repr(kernel)
     K = kernel(X)
     n = len(X)
@@ -88,9 +89,9 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None) -> None:
     feature_map : BaseMap
         An unfitted map.
     X : ndarray of shape (n, d), default=None
-        Rows to try it on; None means 24 rows of width 3.
+        Rows to try it on; None means 24 rows of width 3, >= 0 if need be.
     """
-    X = sample_rows() if X is None else X
+    X = sample_rows(positive=get_tags(feature_map).input_tags.positive_only) if X is None else X
     name = repr(feature_map)
     raised = False
     try:

@@ -4,11 +4,16 @@ import numpy as np
 
 from mercer import (
     Cauchy,
+    Chi2,
     Constant,
     Exponential,
     Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
     Laplacian,
     Matern,
+    Min,
     Polynomial,
     RationalQuadratic,
     Transformed,
@@ -30,6 +35,7 @@ ISOTROPIC = [
 PRODUCT = [Laplacian(1.4), Cauchy(0.9)]
 SHIFT_INVARIANT = ISOTROPIC + PRODUCT
 DOT_PRODUCT = [Polynomial(), Polynomial(2, 0.0), Polynomial(1, 0.5), Exponential(1.5)]
+HISTOGRAM = [Min(), Intersection(), Chi2(), JensenShannon(), Hellinger()]
 # Made by the algebra, for rows of width 3.
 COMPOSITE = [
     Constant(0.7),
@@ -37,13 +43,20 @@ COMPOSITE = [
     2.5 * Matern() * Cauchy(),
     1 + 0.5 * RationalQuadratic() + Polynomial(2),
     Exponential() @ Gaussian(),
+    1 + 2.0 * Min() + Chi2() * Gaussian(),
     Polynomial(2) @ (Laplacian() + 0.5),
     Transformed(Gaussian(), lengthscales=(0.5, 1.0, 4.0)),
     Transformed(Laplacian(), columns=(2, 0), lengthscales=(0.5, 2.0)),
     Transformed(Polynomial(), columns=(1,), centre=(0.3,)),
     Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), centre=(1.0, 0.0)),
 ]
-KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + COMPOSITE
+KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + HISTOGRAM + COMPOSITE
+
+
+def rows_for(kernel, seed, n=40, d=3):
+    """Return rows that are not centred, >= 0 and with zeros where the kernel needs that."""
+    X = np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
+    return np.maximum(X, 0.0) if kernel.positive_only else X
 
 
 def parts_of(kernel):

@@ -29,7 +29,7 @@ from mercer import (
 from mercer.kernels import base
 from mercer.testing import check_kernel
 
-from .instances import DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, parts_of
+from .instances import DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, parts_of, rows_for
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
@@ -51,7 +51,7 @@ def test_every_public_kernel_is_in_the_list():
 
 @every_kernel
 def test_tiles_do_not_matter(kernel, monkeypatch):
-    X, Y = rows(0), rows(1, n=11)
+    X, Y = rows_for(kernel, 0), rows_for(kernel, 1, n=11)
     whole, cross, diagonal = kernel(X), kernel(X, Y), kernel.diag(X)
     for tile in (1, 7, 40):
         monkeypatch.setattr(base, "TILE", tile)
@@ -67,14 +67,14 @@ def test_tiles_do_not_matter(kernel, monkeypatch):
 @pytest.mark.parametrize("kind", [np.asarray, lambda X: X.astype(np.float32), sp.csr_array], ids=["f8", "f4", "csr"])
 def test_one_argument_gives_a_matrix_that_is_symmetric_to_the_bit(kernel, kind):
     # Large enough for matrix products to round the two halves differently.
-    K = kernel(kind(0.5 * rows(0, n=300, d=3)))
+    K = kernel(kind(0.5 * rows_for(kernel, 0, n=300, d=3)))
     np.testing.assert_array_equal(K, K.T)
 
 
 @every_kernel
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array, sp.coo_array, sp.csc_matrix])
 def test_sparse_rows_equal_dense_rows(kernel, kind):
-    X, Y = rows(0), rows(1, n=5)
+    X, Y = rows_for(kernel, 0), rows_for(kernel, 1, n=5)
     X[X < 0] = 0.0
     np.testing.assert_allclose(kernel(kind(X), Y), kernel(X, Y), rtol=1e-13)
     np.testing.assert_allclose(kernel(Y, kind(X)), kernel(Y, X), rtol=1e-13)
@@ -83,7 +83,7 @@ def test_sparse_rows_equal_dense_rows(kernel, kind):
 
 @every_kernel
 def test_float32_rows_give_the_float64_values_rounded(kernel):
-    X = rows(0).astype(np.float32)
+    X = rows_for(kernel, 0).astype(np.float32)
     K = kernel(X)
     assert K.dtype == kernel.diag(X).dtype == np.float32
     # Formulas run in float64, so one rounding of the result is the whole difference.
@@ -104,14 +104,14 @@ def test_input_is_not_written_to_and_integers_and_lists_are_taken(kernel):
 
 @every_kernel
 def test_no_rows_give_no_values(kernel):
-    assert kernel(np.empty((0, 3)), rows(0, n=2)).shape == (0, 2)
-    assert kernel(rows(0, n=2), np.empty((0, 3))).shape == (2, 0)
+    assert kernel(np.empty((0, 3)), rows_for(kernel, 0, n=2)).shape == (0, 2)
+    assert kernel(rows_for(kernel, 0, n=2), np.empty((0, 3))).shape == (2, 0)
     assert kernel.diag(np.empty((0, 3))).shape == (0,)
 
 
 @given(seed=st.integers(0, 2**32), kernel=st.sampled_from(KERNELS), n=st.integers(2, 12))
 def test_values_permute_with_rows_and_are_positive_semi_definite(seed, kernel, n):
-    X = rows(seed, n)
+    X = rows_for(kernel, seed, n)
     order = np.random.default_rng(seed).permutation(n)
     K = kernel(X)
     scale = np.abs(K).max()
@@ -149,7 +149,7 @@ def test_rows_that_would_be_converted_in_silence_are_refused(X):
 @every_kernel
 def test_rows_of_unequal_width_are_refused(kernel):
     with pytest.raises(DataError, match="X and Y must have equal width, got 3 and 4 columns"):
-        kernel(rows(0), rows(0, d=4))
+        kernel(rows_for(kernel, 0), rows_for(kernel, 0, d=4))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_parameters_round_trip_and_equal_kernels_are_equal(kernel):
     assert hash(again) == hash(kernel)
     assert pickle.loads(pickle.dumps(kernel)) == kernel
     assert clone(kernel) is kernel
-    assert kernel.resolve(rows(0)) == kernel
+    assert kernel.resolve(rows_for(kernel, 0)) == kernel
 
 
 def test_kernels_differ_by_any_parameter():

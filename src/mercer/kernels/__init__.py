@@ -3,21 +3,27 @@
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.dot_product import DotProduct, Exponential, Geometric, Polynomial
+from mercer.kernels.histogram import Chi2, Hellinger, Intersection, JensenShannon, Min
 from mercer.kernels.isotropic import Gaussian, Matern, RationalQuadratic
 from mercer.kernels.product import Cauchy, Laplacian
 from mercer.kernels.sphere import gegenbauer_coefficients, positive_definite_on_sphere
 
 __all__ = [
     "Cauchy",
+    "Chi2",
     "Composed",
     "Constant",
     "DotProduct",
     "Exponential",
     "Gaussian",
     "Geometric",
+    "Hellinger",
+    "Intersection",
+    "JensenShannon",
     "Kernel",
     "Laplacian",
     "Matern",
+    "Min",
     "Polynomial",
     "Product",
     "RationalQuadratic",

@@ -117,6 +117,15 @@ class Kernel(ABC):
         parts = self._children().values()
         return bool(parts) and all(part.takes_sparse for part in parts)
 
+    @property
+    def positive_only(self) -> bool:
+        """Whether rows must be >= 0, as for kernels of histograms; a combination takes what all its parts take."""
+        return any(part.positive_only for part in self._children().values())
+
+    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
+        """Return the kernel as a sum of weights times kernels that are no sums; None stands for a constant one."""
+        return ((1.0, self),)
+
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         """Return the spectral measure in normal form, or None if the kernel is not shift-invariant."""
         return None

@@ -50,6 +50,9 @@ class Constant(Kernel):
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.full(X.shape[0], self.value)
 
+    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
+        return ((self.value, None),)
+
     def spectral_parts(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(self.value),)
 
@@ -78,6 +81,9 @@ class Sum(Kernel):
 
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.left._diagonal(X) + self.right._diagonal(X)
+
+    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
+        return self.left.terms() + self.right.terms()
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         left, right = self.left.spectral_parts(), self.right.spectral_parts()
@@ -141,6 +147,9 @@ class Scaled(Kernel):
 
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.weight * self.kernel._diagonal(X)
+
+    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
+        return tuple((self.weight * weight, leaf) for weight, leaf in self.kernel.terms())
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         parts = self.kernel.spectral_parts()
