@@ -40,7 +40,16 @@ if TYPE_CHECKING:
         Transformed,
     )
     from mercer.learners import KernelRidge, KernelRidgeClassifier
-    from mercer.maps import CompositionMap, Nystroem, ProductMap, RandomFourier, RandomMaclaurin, SumMap
+    from mercer.maps import (
+        CompositionMap,
+        HomogeneousFeatures,
+        Nystroem,
+        ProductMap,
+        RandomFourier,
+        RandomMaclaurin,
+        SumMap,
+        ThresholdFeatures,
+    )
     from mercer.theory import required_components
 
 __version__ = "0.1.0"
@@ -59,6 +68,7 @@ _HOMES = {
     "Gaussian": "kernels",
     "Geometric": "kernels",
     "Hellinger": "kernels",
+    "HomogeneousFeatures": "maps",
     "Intersection": "kernels",
     "JensenShannon": "kernels",
     "Kernel": "kernels",
@@ -81,6 +91,7 @@ _HOMES = {
     "Scaled": "kernels",
     "Sum": "kernels",
     "SumMap": "maps",
+    "ThresholdFeatures": "maps",
     "Transformed": "kernels",
     "UnsupportedKernelError": "errors",
     "audit": "diagnostics",
@@ -102,6 +113,7 @@ __all__ = [
     "Gaussian",
     "Geometric",
     "Hellinger",
+    "HomogeneousFeatures",
     "Intersection",
     "JensenShannon",
     "Kernel",
@@ -124,6 +136,7 @@ __all__ = [
     "Scaled",
     "Sum",
     "SumMap",
+    "ThresholdFeatures",
     "Transformed",
     "UnsupportedKernelError",
     "audit",

@@ -9,6 +9,7 @@ from mercer import (
     Exponential,
     Gaussian,
     Hellinger,
+    HomogeneousFeatures,
     Intersection,
     JensenShannon,
     KernelRidge,
@@ -20,6 +21,7 @@ from mercer import (
     Polynomial,
     RandomFourier,
     RationalQuadratic,
+    ThresholdFeatures,
     Transformed,
 )
 
@@ -64,7 +66,21 @@ MAPS = [
     *(RandomFourier(3.0 * Gaussian(0.7), 12, **design) for design in _DESIGNS),
     *(RandomFourier(Gaussian("median"), width) for width in (1, 2, 7)),
     *(RandomFourier(1 + kernel, 9) for kernel in SHIFT_INVARIANT),
+    *(
+        ThresholdFeatures(kernel, 9, thresholds=thresholds, upper=upper)
+        for thresholds, kernel, upper in (
+            ("jittered", Intersection(), None),
+            ("jittered", 1 + Min() + 2.0 * Intersection(), 4.0),
+            ("random", Min(), (4.0, 3.5, 5.0)),
+            ("stratified", 0.5 + 2.0 * Intersection(), None),
+        )
+    ),
+    ThresholdFeatures(1 + Intersection(), 1),
+    *(HomogeneousFeatures(Chi2(), width, frequencies=f) for f in ("grid", "random") for width in (1, 2, 9, 12)),
+    HomogeneousFeatures(1 + JensenShannon() + 2.0 * Intersection(), 20),
+    HomogeneousFeatures(1 + JensenShannon() + 2.0 * Intersection(), 20, frequencies="random"),
     Nystroem(Gaussian(0.7), 10),
+    Nystroem(Chi2() + Min(), 10),
     Nystroem(Polynomial(), 10, landmarks="uniform"),
     Nystroem(Exponential() @ Gaussian(), 5),
 ]

@@ -4,7 +4,17 @@ import warnings
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import Gaussian, KernelRidge, KernelRidgeClassifier, MercerWarning, Nystroem, RandomFourier
+from mercer import (
+    Gaussian,
+    HomogeneousFeatures,
+    Intersection,
+    KernelRidge,
+    KernelRidgeClassifier,
+    MercerWarning,
+    Nystroem,
+    RandomFourier,
+    ThresholdFeatures,
+)
 
 ESTIMATORS = [
     RandomFourier(),
@@ -13,10 +23,16 @@ ESTIMATORS = [
     RandomFourier(directions="hadamard", radii="stratified"),
     Nystroem(),
     Nystroem(landmarks="uniform"),
+    Nystroem(Intersection()),
+    ThresholdFeatures(),
+    ThresholdFeatures(thresholds="random"),
+    HomogeneousFeatures(),
+    HomogeneousFeatures(frequencies="random"),
     KernelRidge(),
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidgeClassifier(),
     KernelRidgeClassifier(Nystroem()),
+    KernelRidge(HomogeneousFeatures()),
 ]
 
 

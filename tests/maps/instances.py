@@ -2,15 +2,24 @@
 
 from itertools import product
 
+import numpy as np
+from sklearn.utils import get_tags
+
 from mercer import (
     Cauchy,
+    Chi2,
     Exponential,
     Gaussian,
+    HomogeneousFeatures,
+    Intersection,
+    JensenShannon,
     Laplacian,
     Matern,
+    Min,
     Nystroem,
     Polynomial,
     RandomFourier,
+    ThresholdFeatures,
     Transformed,
 )
 
@@ -38,7 +47,21 @@ NYSTROEM = [
     Nystroem(Exponential() @ Laplacian(), 8, landmarks="uniform"),
     Nystroem(Polynomial(2), 20),
 ]
-MAPS = FOURIER + NYSTROEM
+# Those that are drawn: mid-points and grids are the same for every seed.
+HISTOGRAM = [
+    ThresholdFeatures(Intersection(), 20, upper=8.0),
+    ThresholdFeatures(1 + 0.01 * Min() + Intersection(), 40, thresholds="random", upper=8.0),
+    HomogeneousFeatures(1 + JensenShannon(), 2, frequencies="random"),
+    HomogeneousFeatures(Chi2(), 21, frequencies="random"),
+    Nystroem(Intersection(), 7),
+]
+MAPS = FOURIER + NYSTROEM + HISTOGRAM
+
+
+def rows_for(feature_map, seed, n=40, d=3):
+    """Return rows that are not centred, >= 0 and with zeros where the map needs that."""
+    X = np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
+    return np.maximum(X, 0.0) if get_tags(feature_map).input_tags.positive_only else X
 
 
 def name_of(value):

@@ -28,7 +28,7 @@ from mercer.maps import default_map, maps_for
 from mercer.maps.base import as_generator, for_kernel
 from mercer.testing import check_map
 
-from .instances import MAPS, name_of
+from .instances import MAPS, name_of, rows_for
 
 every_map = pytest.mark.parametrize("feature_map", MAPS, ids=name_of)
 KINDS = [RandomFourier, Nystroem]
@@ -39,7 +39,7 @@ def rows(seed, n=40, d=3):
 
 
 def fitted(feature_map, seed=0, n=40):
-    return clone(feature_map).set_params(random_state=seed).fit(rows(seed, n))
+    return clone(feature_map).set_params(random_state=seed).fit(rows_for(feature_map, seed, n))
 
 
 @every_map
@@ -59,7 +59,7 @@ def test_scikit_learn_accepts_it(estimator, check):
 
 @given(feature_map=st.sampled_from(MAPS), seed=st.integers(0, 2**32), cut=st.integers(1, 39))
 def test_transform_is_a_pure_function_of_single_rows(feature_map, seed, cut):
-    m, X = fitted(feature_map, seed), rows(seed + 1)
+    m, X = fitted(feature_map, seed), rows_for(feature_map, seed + 1)
     before = X.copy()
     Z = m.transform(X)
     np.testing.assert_array_equal(X, before)
@@ -73,11 +73,11 @@ def test_transform_is_a_pure_function_of_single_rows(feature_map, seed, cut):
 
 @given(feature_map=st.sampled_from(MAPS), seed=st.integers(0, 2**32))
 def test_equal_seeds_give_equal_features_and_copies_are_exact(feature_map, seed):
-    m, X = fitted(feature_map, seed), rows(seed + 1)
+    m, X = fitted(feature_map, seed), rows_for(feature_map, seed + 1)
     Z = m.transform(X)
     np.testing.assert_array_equal(fitted(feature_map, seed).transform(X), Z)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(m)).transform(X), Z)
-    np.testing.assert_array_equal(clone(m).fit(rows(seed)).transform(X), Z)
+    np.testing.assert_array_equal(clone(m).fit(rows_for(feature_map, seed)).transform(X), Z)
     with pytest.raises(NotFittedError):
         clone(m).transform(X)
     assert not np.array_equal(fitted(feature_map, seed + 1).transform(X), Z)
@@ -85,7 +85,7 @@ def test_equal_seeds_give_equal_features_and_copies_are_exact(feature_map, seed)
 
 @given(feature_map=st.sampled_from(MAPS), seed=st.integers(0, 2**32))
 def test_sparse_and_float32_rows_give_the_same_features_to_rounding(feature_map, seed):
-    m, X = fitted(feature_map, seed), rows(seed + 1)
+    m, X = fitted(feature_map, seed), rows_for(feature_map, seed + 1)
     X[X < 0] = 0.0
     Z = m.transform(X)
     for kind in (sp.csr_matrix, sp.csr_array, sp.coo_array):
@@ -99,7 +99,7 @@ def test_sparse_and_float32_rows_give_the_same_features_to_rounding(feature_map,
 @every_map
 def test_the_number_of_threads_does_not_change_a_bit(feature_map, monkeypatch):
     monkeypatch.setattr(memory, "TRANSFORM_BYTES", 1)  # many small blocks
-    m, X = fitted(feature_map), rows(1, n=200)
+    m, X = fitted(feature_map), rows_for(feature_map, 1, n=200)
     Z = m.set_params(n_jobs=1).transform(X)
     for jobs in (2, 3, None, -1):
         np.testing.assert_array_equal(m.set_params(n_jobs=jobs).transform(X), Z)
@@ -107,12 +107,16 @@ def test_the_number_of_threads_does_not_change_a_bit(feature_map, monkeypatch):
 
 @every_map
 def test_refitting_forgets_the_first_fit(feature_map):
-    m = clone(feature_map).set_params(random_state=3).fit(rows(0))
-    again = m.fit(rows(1, n=50))
-    np.testing.assert_array_equal(again.transform(rows(2)), fitted_on(feature_map, rows(1, n=50)).transform(rows(2)))
-    wide = clone(feature_map).set_params(kernel=Gaussian(), random_state=3).fit(rows(0))
-    assert wide.fit(rows(1, d=5)).n_features_in_ == 5
-    assert wide.transform(rows(1, d=5)).shape == (40, feature_map.n_components)
+    m = clone(feature_map).set_params(random_state=3).fit(rows_for(feature_map, 0))
+    again = m.fit(rows_for(feature_map, 1, n=50))
+    np.testing.assert_array_equal(
+        again.transform(rows_for(feature_map, 2)),
+        fitted_on(feature_map, rows_for(feature_map, 1, n=50)).transform(rows_for(feature_map, 2)),
+    )
+    kernel = Gaussian() if feature_map.accepts(Gaussian()) else feature_map.default_kernel
+    wide = clone(feature_map).set_params(kernel=kernel, random_state=3).fit(rows_for(feature_map, 0))
+    assert wide.fit(rows_for(feature_map, 1, d=5)).n_features_in_ == 5
+    assert wide.transform(rows_for(feature_map, 1, d=5)).shape == (40, feature_map.n_components)
 
 
 def fitted_on(feature_map, X):
@@ -123,13 +127,13 @@ def fitted_on(feature_map, X):
 def test_features_have_names_and_a_width(feature_map):
     m = fitted(feature_map)
     names = m.get_feature_names_out()
-    assert len(names) == m.transform(rows(0)).shape[1] == feature_map.n_components
+    assert len(names) == m.transform(rows_for(feature_map, 0)).shape[1] == feature_map.n_components
     assert names[0] == f"{type(feature_map).__name__.lower()}0"
 
 
 @every_map
 def test_gram_is_the_product_of_features(feature_map):
-    m, X, Y = fitted(feature_map), rows(1), rows(2, n=5)
+    m, X, Y = fitted(feature_map), rows_for(feature_map, 1), rows_for(feature_map, 2, n=5)
     Z, W = m.transform(X), m.transform(Y)
     np.testing.assert_allclose(m.gram(X, Y), (Z @ W.conj().T).real, atol=1e-12)
     np.testing.assert_array_equal(m.gram(X), m.gram(X).T)

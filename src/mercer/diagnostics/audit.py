@@ -159,6 +159,8 @@ def audit_matrix(
 
 
 def _predicted_rmse(feature_map: BaseMap, X: Any) -> float | None:
+    if feature_map.unbiased is not True:
+        return None  # its error is not its variance
     try:
         variance = feature_map._variance(X, None)
     except NoClosedFormError:

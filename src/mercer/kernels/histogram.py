@@ -74,8 +74,8 @@ class HomogeneousKernel(HistogramKernel):
         return True
 
     def _values(self, X: Rows, Y: Rows) -> Array:
-        check_non_negative(self, X)
-        check_non_negative(self, Y)
+        check_non_negative(repr(self), X)
+        check_non_negative(repr(self), Y)
         if sp.issparse(X) and sp.issparse(Y):
             return checked_finite(self, self._sparse_values(X, Y))
         out = np.zeros((X.shape[0], Y.shape[0]))
@@ -96,7 +96,7 @@ class HomogeneousKernel(HistogramKernel):
         return out
 
     def _diagonal(self, X: Rows) -> Array:
-        check_non_negative(self, X)
+        check_non_negative(repr(self), X)
         return row_sums(self, X)  # k(x, x) = x k(1, 1)
 
 
@@ -138,8 +138,8 @@ class Min(ThresholdKernel):
         return (tuple(range(d)),)
 
     def _values(self, X: Array, Y: Array) -> Array:
-        check_non_negative(self, X)
-        check_non_negative(self, Y)
+        check_non_negative(repr(self), X)
+        check_non_negative(repr(self), Y)
         out = np.ones((len(X), len(Y)))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for rows in tiles(len(X), max(1, STRIP // max(1, len(Y)))):
@@ -148,7 +148,7 @@ class Min(ThresholdKernel):
         return checked_finite(self, out)
 
     def _diagonal(self, X: Array) -> Array:
-        check_non_negative(self, X)
+        check_non_negative(repr(self), X)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return checked_finite(self, X.prod(axis=1))
 
@@ -268,24 +268,23 @@ class Hellinger(HistogramKernel):
         return True
 
     def _values(self, X: Rows, Y: Rows) -> Array:
-        check_non_negative(self, X)
-        check_non_negative(self, Y)
+        check_non_negative(repr(self), X)
+        check_non_negative(repr(self), Y)
         with np.errstate(over="ignore"):
             return checked_finite(self, inner_products(np.sqrt(canonical(X)), np.sqrt(canonical(Y))))
 
     def _diagonal(self, X: Rows) -> Array:
-        check_non_negative(self, X)
+        check_non_negative(repr(self), X)
         return row_sums(self, X)
 
 
-def check_non_negative(owner: object, X: Rows) -> None:
+def check_non_negative(owner: str, X: Rows) -> None:
     """Raise unless all values are >= 0."""
     values = canonical(X).data if sp.issparse(X) else X
     smallest = values.min(initial=0.0)
     if smallest < 0:
-        name = repr(owner) if isinstance(owner, Kernel) else type(owner).__name__
         msg = (
-            f"{name}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Negative values in data "
+            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Negative values in data "
             "have to be clipped or shifted first; Laplacian() is a kernel that takes them."
         )
         raise DataError(msg)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
@@ -176,7 +177,7 @@ class BaseLearner(FrozenParams, ABC):
             msg = (
                 f"{type(self).__name__}: {feature_map!r} learns from a sample of the rows, but the blocks can be read "
                 "only once. Pass an iterable that can be read again (a list, or an object whose __iter__ starts over), "
-                "or give the lengthscale as a number."
+                "or give the lengthscale as a number (for thresholds, upper)."
             )
             raise DataError(msg)
         feature_map.fit_sample(rows, weight)
@@ -221,6 +222,11 @@ class BaseLearner(FrozenParams, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        choice = self.feature_map
+        if isinstance(choice, Kernel):
+            tags.input_tags.positive_only = choice.positive_only
+        elif isinstance(choice, BaseMap):
+            tags.input_tags.positive_only = get_tags(choice).input_tags.positive_only
         return tags
 
 

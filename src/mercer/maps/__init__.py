@@ -5,17 +5,21 @@ from mercer.maps.base import BaseMap, maps_for
 from mercer.maps.compose import ProductMap, SumMap
 from mercer.maps.composition import CompositionMap
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.homogeneous import HomogeneousFeatures
 from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.nystroem import Nystroem
+from mercer.maps.thresholds import ThresholdFeatures
 
 __all__ = [
     "BaseMap",
     "CompositionMap",
+    "HomogeneousFeatures",
     "Nystroem",
     "ProductMap",
     "RandomFourier",
     "RandomMaclaurin",
     "SumMap",
+    "ThresholdFeatures",
     "default_map",
     "maps_for",
 ]

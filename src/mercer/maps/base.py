@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.engines import MemoryEngine, RowSample, block_rows_for, fill_rows
 from mercer.errors import NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel
+from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectrum import MEDIAN_ROWS
 
 __all__ = [
@@ -95,6 +96,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
     needs: ClassVar[str]
     #: Where several maps can approximate a kernel, the one of the least number is the default.
     preference: ClassVar[int] = 50
+    #: The kernel that None stands for.
+    default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
 
     kernel: Kernel | None
     n_components: int
@@ -192,6 +195,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         """Return checked rows, or a seeded sample of as many as `fit` looks at."""
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         wanted, seed = self.rows_wanted(), self.sample_seed()
+        if self._kernel().positive_only:
+            check_non_negative(type(self).__name__, X)  # all rows, of which the map may see few
         if X.shape[0] <= wanted:
             return X
         if wanted == 1:
@@ -278,7 +283,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     def _kernel(self) -> Kernel:
         if self.kernel is None:
-            return Gaussian(lengthscale="median")
+            return self.default_kernel
         if not isinstance(self.kernel, Kernel):
             msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
             raise ParameterError(msg)
@@ -298,6 +303,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        kernel = self.default_kernel if self.kernel is None else self.kernel
+        tags.input_tags.positive_only = isinstance(kernel, Kernel) and kernel.positive_only
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -11,7 +11,7 @@ import numpy as np
 __all__ = ["cosine_variance", "orthogonal_covariance", "phase_variance"]
 
 
-def cosine_variance(k: np.ndarray, k_double: np.ndarray, mass: float = 1.0) -> np.ndarray:
+def cosine_variance(k: np.ndarray, k_double: np.ndarray, mass: float | np.ndarray = 1.0) -> np.ndarray:
     r"""Variance of :math:`Z \cos(w^\top \delta)`: one sine-cosine pair.
 
     Equals :math:`Z^2/2 + Z k(2\delta)/2 - k(\delta)^2`.
