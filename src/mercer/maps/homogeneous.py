@@ -71,7 +71,7 @@ class HomogeneousFeatures(BaseMap):
     -----
     - "grid": a column of X with 2n + 1 features has :math:`\sqrt{x L \kappa(0)}` and
       :math:`\sqrt{2 x L \kappa(jL)}` times the cosine and the sine of :math:`jL \log x`, j = 1 ... n. For `Chi2` the
-      bound is 0.11, 0.032, 0.013, 0.006 for 1, 3, 5, 7 features a column; for `Intersection`, whose density has a
+      bound is 0.11, 0.031, 0.013, 0.006 for 1, 3, 5, 7 features a column; for `Intersection`, whose density has a
       heavy tail, 0.17, 0.10, 0.08, 0.06, and `ThresholdFeatures` serves better. If the features do not go round in
       twos, the last is zero.
     - "random": unbiased; a frequency adds the variance :math:`xy (1 + K(2\lambda) - 2K(\lambda)^2) / 2` at
