@@ -150,7 +150,8 @@ def main() -> None:
         for name, value in sorted(found.items(), key=lambda item: item[1]):
             print(f"{name:<34}{value:>16.3g}{value / unit if case.reference else np.nan:>14.3f}")
         print(
-            f"default plan {plain:.3g}, required at most {case.at_most:.3g}: {'met' if plain <= case.at_most else 'NOT MET'}"
+            f"default plan {plain:.3g}, required at most {case.at_most:.3g}: "
+            f"{'met' if plain <= case.at_most else 'NOT MET'}"
         )
         results[case.title] = {"errors": found, "reference": case.reference, "at_most": case.at_most}
         panels[case.title] = {name: value / max(found.values()) for name, value in found.items()}

@@ -189,6 +189,6 @@ def test_frequencies_have_the_density(kernel, seed):
 
 def test_sums_are_taken_apart_into_weighted_terms():
     kernel = 1 + 2.0 * (Chi2() + 3.0 * Intersection()) + Chi2()
-    assert kernel.terms() == ((1.0, None), (2.0, Chi2()), (6.0, Intersection()), (1.0, Chi2()))
+    assert kernel.summands() == ((1.0, None), (2.0, Chi2()), (6.0, Intersection()), (1.0, Chi2()))
     product = Chi2() * Min()
-    assert product.terms() == ((1.0, product),)
+    assert product.summands() == ((1.0, product),)

@@ -90,7 +90,7 @@ def test_the_bound_is_attained_and_falls_with_the_width():
 @every_kernel
 @pytest.mark.parametrize("pairs", [0, 1, 2, 6, 30])
 def test_the_step_has_the_least_error_of_all(kernel, pairs):
-    mixture = tuple((w, leaf) for w, leaf in kernel.terms() if leaf is not None)
+    mixture = tuple((w, leaf) for w, leaf in kernel.summands() if leaf is not None)
     least = grid_error(mixture, pairs, best_step(mixture, pairs))
     assert all(least <= 1.001 * grid_error(mixture, pairs, step) for step in np.geomspace(0.01, 5, 300))
 
@@ -115,7 +115,7 @@ def test_every_width_works_for_every_number_of_columns(kernel, frequencies, d, n
     assert Z.shape == (30, n)
     assert np.isfinite(Z).all()
     assert (m.variance(X) >= 0).all()
-    constant = kernel.terms()[0][0] if kernel.terms()[0][1] is None else 0.0
+    constant = kernel.summands()[0][0] if kernel.summands()[0][1] is None else 0.0
     if frequencies == "random":
         assert m.unbiased is True
         assert m.error_bound_ is None

@@ -148,8 +148,8 @@ HOMOGENEOUS_GRID = [
 
 def largest_of(m, X, Y):
     """Return a bound of the absolute value of each random estimate, the exact constant left aside."""
-    total = sum(weight for weight, leaf in m.kernel.terms() if leaf is not None)
-    width = m.n_components - (m.kernel.terms()[0][1] is None)
+    total = sum(weight for weight, leaf in m.kernel.summands() if leaf is not None)
+    width = m.n_components - (m.kernel.summands()[0][1] is None)
     roots = np.sort(np.sqrt(X * Y), axis=1)[:, ::-1]
     d, terms = X.shape[1], -(-width // 2)
     # With fewer terms than columns, those chosen stand for all. One term may have a phase, which doubles it.

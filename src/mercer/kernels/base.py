@@ -122,7 +122,7 @@ class Kernel(ABC):
         """Whether rows must be >= 0, as for kernels of histograms; a combination takes what all its parts take."""
         return any(part.positive_only for part in self._children().values())
 
-    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
+    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
         """Return the kernel as a sum of weights times kernels that are no sums; None stands for a constant one."""
         return ((1.0, self),)
 

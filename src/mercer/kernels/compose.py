@@ -50,7 +50,7 @@ class Constant(Kernel):
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.full(X.shape[0], self.value)
 
-    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
+    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
         return ((self.value, None),)
 
     def spectral_parts(self) -> tuple[SpectralPart, ...]:
@@ -82,8 +82,8 @@ class Sum(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.left._diagonal(X) + self.right._diagonal(X)
 
-    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
-        return self.left.terms() + self.right.terms()
+    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
+        return self.left.summands() + self.right.summands()
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         left, right = self.left.spectral_parts(), self.right.spectral_parts()
@@ -148,8 +148,8 @@ class Scaled(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.weight * self.kernel._diagonal(X)
 
-    def terms(self) -> tuple[tuple[float, Kernel | None], ...]:
-        return tuple((self.weight * weight, leaf) for weight, leaf in self.kernel.terms())
+    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
+        return tuple((self.weight * weight, leaf) for weight, leaf in self.kernel.summands())
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         parts = self.kernel.spectral_parts()

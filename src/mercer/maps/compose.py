@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from mercer.errors import ParameterError
-from mercer.kernels import Exponential, Gaussian, Kernel, Product, Scaled, Sum
+from mercer.kernels import Constant, Exponential, Gaussian, Kernel, Product, Scaled
 from mercer.maps.allocation import share_out
 from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_kernel, maps_for
 from mercer.maps.copies import ScaledFeatures, scalar_copies
@@ -132,6 +132,7 @@ class SumMap(_PartsMap):
 
     needs: ClassVar[str] = "a sum of kernels that each have an unbiased map"
     preference: ClassVar[int] = 70
+    default_kernel: ClassVar[Kernel] = Gaussian("median") + Exponential(0.01)
     features_: StackedFeatures
 
     def __init__(
@@ -151,14 +152,11 @@ class SumMap(_PartsMap):
 
     @staticmethod
     def parts_of(kernel: Kernel) -> tuple[Kernel, ...]:
-        return tuple(terms(kernel))
+        return tuple(weighted(term, weight) for weight, term in kernel.summands())
 
     @staticmethod
     def join(left: Kernel, right: Kernel) -> Kernel:
         return left + right
-
-    def _kernel(self) -> Kernel:
-        return Gaussian("median") + Exponential(0.01) if self.kernel is None else super()._kernel()
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> StackedFeatures:
         maps, parts = self._maps(kernel), self._parts(kernel)
@@ -257,6 +255,7 @@ class ProductMap(_PartsMap):
 
     needs: ClassVar[str] = "a product of kernels that each have an unbiased map"
     preference: ClassVar[int] = 71
+    default_kernel: ClassVar[Kernel] = Gaussian("median") * Exponential(0.01)
     features_: PairedFeatures | KroneckerFeatures
     method_: str
 
@@ -284,9 +283,6 @@ class ProductMap(_PartsMap):
     @staticmethod
     def join(left: Kernel, right: Kernel) -> Kernel:
         return left * right
-
-    def _kernel(self) -> Kernel:
-        return Gaussian("median") * Exponential(0.01) if self.kernel is None else super()._kernel()
 
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
@@ -387,15 +383,11 @@ class KroneckerFeatures(_ManyFeatures):
             start += part.n_components
 
 
-def terms(kernel: Kernel, weight: float = 1.0) -> Iterator[Kernel]:
-    """Yield the terms of a sum, with the weights that scalings put on them."""
-    if isinstance(kernel, Sum):
-        yield from terms(kernel.left, weight)
-        yield from terms(kernel.right, weight)
-    elif isinstance(kernel, Scaled):
-        yield from terms(kernel.kernel, weight * kernel.weight)
-    else:
-        yield kernel if weight == 1 else weight * kernel
+def weighted(kernel: Kernel | None, weight: float) -> Kernel:
+    """Return a kernel times a weight; None stands for the constant one."""
+    if kernel is None:
+        return Constant(weight)
+    return kernel if weight == 1 else weight * kernel
 
 
 def factors(kernel: Kernel) -> Iterator[Kernel]:

@@ -83,6 +83,7 @@ class CompositionMap(BaseMap):
 
     needs: ClassVar[str] = "a composition f @ k of a power series f and a kernel k that has an unbiased map"
     preference: ClassVar[int] = 72
+    default_kernel: ClassVar[Kernel] = Exponential() @ Gaussian("median")
     features_: CompositionFeatures
     plan_: Plan
     inner_map_: BaseMap
@@ -120,9 +121,6 @@ class CompositionMap(BaseMap):
     def rows_wanted(self) -> int:
         inner = self._inner_map(self._kernel())
         return max(super().rows_wanted(), PILOT_ROWS, inner.rows_wanted())
-
-    def _kernel(self) -> Kernel:
-        return Exponential() @ Gaussian("median") if self.kernel is None else super()._kernel()
 
     def _accepted(self, kernel: Kernel) -> Kernel:
         # With an inner map of the user's own, that map decides.

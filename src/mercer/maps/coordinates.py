@@ -20,7 +20,7 @@ def weighted_sum(kernel: Kernel, kind: Any) -> tuple[float, list[tuple[float, An
     """Return a constant and weighted kernels of one kind whose sum the kernel is, or None if it is no such sum."""
     constant = 0.0
     leaves: list[tuple[float, Any]] = []
-    for weight, leaf in kernel.terms():
+    for weight, leaf in kernel.summands():
         if leaf is None:
             constant += weight
         elif isinstance(leaf, kind):

@@ -95,6 +95,7 @@ class HomogeneousFeatures(BaseMap):
     """
 
     needs: ClassVar[str] = "a homogeneous kernel, Chi2(), JensenShannon() or Intersection(), or a sum of such"
+    preference: ClassVar[int] = 40
     default_kernel: ClassVar[Kernel] = Chi2()
     features_: LogarithmicFeatures
     frequencies_: str
@@ -127,7 +128,7 @@ class HomogeneousFeatures(BaseMap):
             return "frequencies on a grid are not drawn: a sum of few of them stands for an integral"
         return True
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LogarithmicFeatures:
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LogarithmicFeatures:  # noqa: ARG002
         check_choice(self, "frequencies", FREQUENCIES)
         if self.step != "auto" and not (
             isinstance(self.step, Real) and not isinstance(self.step, bool) and 0 < float(self.step) < np.inf

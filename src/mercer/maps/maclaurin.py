@@ -497,7 +497,8 @@ class RandomMaclaurin(BaseMap):
         last = part.series.degree
         count = MOST_DEGREES if last is None else last + 1
         a, chances = part.series.coefficients(count), law.chance(np.arange(count))
-        mean, second, lone = (np.zeros(pairs.inner.shape) for _ in range(3))
+        mean: Array = np.zeros(pairs.inner.shape)
+        second, lone = mean, mean
         for n in np.flatnonzero((a != 0) & (chances > 0)):
             weight = a[n] ** 2 / chances[n]
             with np.errstate(over="ignore"):

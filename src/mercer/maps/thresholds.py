@@ -101,6 +101,7 @@ class ThresholdFeatures(BaseMap):
     """
 
     needs: ClassVar[str] = "a kernel of minima, Intersection() or Min(), or a sum of such and constants"
+    preference: ClassVar[int] = 30
     default_kernel: ClassVar[Kernel] = Intersection()
     features_: ThresholdColumns
     upper_: Array
@@ -140,7 +141,7 @@ class ThresholdFeatures(BaseMap):
     def rows_wanted(self) -> int:
         return max(super().rows_wanted(), ALL_ROWS if self.upper is None else 1)
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> ThresholdColumns:
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> ThresholdColumns:  # noqa: ARG002
         check_choice(self, "thresholds", THRESHOLDS)
         upper = largest_values(X) if self.upper is None else given_upper(self.upper, X.shape[1])
         constant, boxes = split_constant(kernel, upper, self.n_components)
