@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         RandomFourier,
         RandomMaclaurin,
         SumMap,
+        TensorSketch,
         ThresholdFeatures,
     )
     from mercer.theory import required_components
@@ -91,6 +92,7 @@ _HOMES = {
     "Scaled": "kernels",
     "Sum": "kernels",
     "SumMap": "maps",
+    "TensorSketch": "maps",
     "ThresholdFeatures": "maps",
     "Transformed": "kernels",
     "UnsupportedKernelError": "errors",
@@ -136,6 +138,7 @@ __all__ = [
     "Scaled",
     "Sum",
     "SumMap",
+    "TensorSketch",
     "ThresholdFeatures",
     "Transformed",
     "UnsupportedKernelError",

@@ -21,6 +21,7 @@ from mercer import (
     Polynomial,
     RandomFourier,
     RationalQuadratic,
+    TensorSketch,
     ThresholdFeatures,
     Transformed,
 )
@@ -83,12 +84,16 @@ MAPS = [
     Nystroem(Chi2() + Min(), 10),
     Nystroem(Polynomial(), 10, landmarks="uniform"),
     Nystroem(Exponential() @ Gaussian(), 5),
+    *(TensorSketch(Polynomial(degree), width) for degree, width in ((1, 1), (1, 9), (2, 8), (3, 7), (4, 1))),
+    TensorSketch(2.5 * Polynomial(2, coef0=0.0), 6),
+    TensorSketch(Polynomial(1) * Transformed(Polynomial(2), columns=(2, 0), centre=(0.5, -1.0)), 10),
 ]
 
 LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40)),
     KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="gcv"),
     KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
+    KernelRidge(TensorSketch(Polynomial(2), 40)),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
 ]

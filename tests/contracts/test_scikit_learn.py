@@ -12,7 +12,9 @@ from mercer import (
     KernelRidgeClassifier,
     MercerWarning,
     Nystroem,
+    Polynomial,
     RandomFourier,
+    TensorSketch,
     ThresholdFeatures,
 )
 
@@ -28,6 +30,8 @@ ESTIMATORS = [
     ThresholdFeatures(thresholds="random"),
     HomogeneousFeatures(),
     HomogeneousFeatures(frequencies="random"),
+    TensorSketch(),
+    TensorSketch(Polynomial(degree=3, coef0=0.0)),
     KernelRidge(),
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidgeClassifier(),

@@ -22,6 +22,8 @@ from mercer import (
     ParameterError,
     Polynomial,
     RandomFourier,
+    RandomMaclaurin,
+    TensorSketch,
 )
 from mercer.engines import memory
 from mercer.maps import default_map, maps_for
@@ -52,7 +54,7 @@ def test_every_public_map_is_in_the_list():
     assert {m for m in public if isinstance(m, type) and not inspect.isabstract(m)} == {type(m) for m in MAPS}
 
 
-@parametrize_with_checks([RandomFourier(n_components=16), Nystroem(n_components=2)])
+@parametrize_with_checks([RandomFourier(n_components=16), Nystroem(n_components=2), TensorSketch(n_components=16)])
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
@@ -264,8 +266,8 @@ def test_nested_parameters_replace_the_kernel():
 
 
 def test_maps_are_offered_by_what_the_kernel_is():
-    assert set(maps_for(Gaussian())) == {RandomFourier, Nystroem}
-    assert set(maps_for(Polynomial())) == {Nystroem}
+    assert set(maps_for(Gaussian())) == {RandomFourier, RandomMaclaurin, Nystroem}
+    assert set(maps_for(Polynomial())) == {RandomMaclaurin, TensorSketch, Nystroem}
     assert isinstance(default_map(Gaussian()), RandomFourier)
     assert isinstance(default_map(None), RandomFourier)
     assert isinstance(default_map(1 + Polynomial()), Nystroem)

@@ -8,6 +8,7 @@ from mercer.maps.fourier import RandomFourier
 from mercer.maps.homogeneous import HomogeneousFeatures
 from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.nystroem import Nystroem
+from mercer.maps.sketch import TensorSketch
 from mercer.maps.thresholds import ThresholdFeatures
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "RandomFourier",
     "RandomMaclaurin",
     "SumMap",
+    "TensorSketch",
     "ThresholdFeatures",
     "default_map",
     "maps_for",

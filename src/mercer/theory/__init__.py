@@ -2,6 +2,7 @@
 
 from mercer.theory.bounds import fourier_failure, hoeffding_radius
 from mercer.theory.sizes import required_components
+from mercer.theory.sketch import tensor_sketch_variance
 from mercer.theory.thresholds import jittered_variance, threshold_variance
 from mercer.theory.variance import cosine_variance, orthogonal_covariance, phase_variance
 
@@ -13,5 +14,6 @@ __all__ = [
     "orthogonal_covariance",
     "phase_variance",
     "required_components",
+    "tensor_sketch_variance",
     "threshold_variance",
 ]
