@@ -19,8 +19,8 @@ from mercer import (
     Nystroem,
     Polynomial,
     RandomFourier,
-    ThresholdFeatures,
     TensorSketch,
+    ThresholdFeatures,
     Transformed,
 )
 
@@ -56,18 +56,18 @@ HISTOGRAM = [
     HomogeneousFeatures(Chi2(), 21, frequencies="random"),
     Nystroem(Intersection(), 7),
 ]
-MAPS = FOURIER + NYSTROEM + HISTOGRAM
+SKETCHES = [
+    TensorSketch(Polynomial(2), 12),
+    TensorSketch(3 * Polynomial(3, coef0=0.0), 7),
+    TensorSketch(Transformed(Polynomial(1), columns=(2, 0), centre=(0.5, 1.0)), 5),
+]
+MAPS = FOURIER + NYSTROEM + HISTOGRAM + SKETCHES
 
 
 def rows_for(feature_map, seed, n=40, d=3):
     """Return rows that are not centred, >= 0 and with zeros where the map needs that."""
     X = np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
     return np.maximum(X, 0.0) if get_tags(feature_map).input_tags.positive_only else X
-SKETCHES = [
-    TensorSketch(Polynomial(2), 12),
-    TensorSketch(3 * Polynomial(3, coef0=0.0), 7),
-    TensorSketch(Transformed(Polynomial(1), columns=(2, 0), centre=(0.5, 1.0)), 5),
-MAPS = FOURIER + NYSTROEM + SKETCHES
 
 
 def name_of(value):

@@ -1,19 +1,49 @@
 """How good, before drawing: variances, bounds and sample sizes as functions, one theorem each."""
 
 from mercer.theory.bounds import fourier_failure, hoeffding_radius
-from mercer.theory.sizes import required_components
+from mercer.theory.compositions import (
+    InnerConstants,
+    composed_bound,
+    composed_failure,
+    composed_gradient,
+    gaussian_phase_constants,
+)
+from mercer.theory.maclaurin import (
+    dot_product_gradient,
+    maclaurin_bound,
+    maclaurin_failure,
+    maclaurin_gradient,
+    maclaurin_sharp_bound,
+    maclaurin_uniform_failure,
+)
+from mercer.theory.power_series import truncation_degree, truncation_error
+from mercer.theory.sizes import maclaurin_components, required_components
 from mercer.theory.sketch import tensor_sketch_variance
 from mercer.theory.thresholds import jittered_variance, threshold_variance
 from mercer.theory.variance import cosine_variance, orthogonal_covariance, phase_variance
 
 __all__ = [
+    "InnerConstants",
+    "composed_bound",
+    "composed_failure",
+    "composed_gradient",
     "cosine_variance",
+    "dot_product_gradient",
     "fourier_failure",
+    "gaussian_phase_constants",
     "hoeffding_radius",
     "jittered_variance",
+    "maclaurin_bound",
+    "maclaurin_components",
+    "maclaurin_failure",
+    "maclaurin_gradient",
+    "maclaurin_sharp_bound",
+    "maclaurin_uniform_failure",
     "orthogonal_covariance",
     "phase_variance",
     "required_components",
     "tensor_sketch_variance",
     "threshold_variance",
+    "truncation_degree",
+    "truncation_error",
 ]

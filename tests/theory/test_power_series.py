@@ -1,0 +1,85 @@
+"""Power series: derivatives and tails where they converge, tight truncation, and clear words where they do not."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from mercer import Exponential, ParameterError, Polynomial
+from mercer.kernels.dot_product import DotProductKernel
+from mercer.theory import (
+    dot_product_gradient,
+    maclaurin_bound,
+    maclaurin_gradient,
+    truncation_degree,
+    truncation_error,
+)
+
+from .instances import KERNELS, Geometric
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+@every_kernel
+@pytest.mark.parametrize("eps", [1.0, 0.1, 1e-3, 1e-9])
+@pytest.mark.parametrize("radius", [0.3, 0.9])
+def test_the_truncation_is_tight_at_the_end_of_the_ball(kernel, eps, radius):
+    k = truncation_degree(kernel, eps, radius)
+    t = radius**2
+    kept = [np.polynomial.polynomial.polyval(t, kernel.coefficients(n + 1)) for n in range(k + 1)]
+    errors = kernel.function(t) - np.array(kept)  # x = y = R e_1
+    assert errors[k] <= eps * (1 + 1e-6) + 1e-14
+    assert (errors[:k] > eps * (1 - 1e-6)).all()
+    assert truncation_error(kernel, k, radius) == pytest.approx(errors[k], rel=1e-6, abs=1e-14)
+
+
+def test_a_polynomial_is_whole_at_its_degree_and_equality_counts():
+    kernel = Polynomial(2)  # 1 + 2 t + t^2
+    assert [truncation_degree(kernel, eps, 1.0) for eps in (3.0, 2.9, 1.0, 0.9, 1e-12)] == [0, 1, 1, 2, 2]
+    assert [truncation_error(kernel, k, 1.0) for k in (0, 1, 2, 1000)] == [3.0, 1.0, 0.0, 0.0]
+
+
+def test_degrees_grow_with_the_radius_and_fall_with_the_error():
+    for eps, wider in itertools.pairwise((0.3, 0.6, 1.0, 2.0, 4.0)):
+        assert truncation_degree(Exponential(), 0.01, eps) <= truncation_degree(Exponential(), 0.01, wider)
+        assert truncation_degree(Exponential(), eps, 2.0) >= truncation_degree(Exponential(), wider, 2.0)
+
+
+def test_series_are_summed_only_where_they_converge():
+    assert maclaurin_bound(Geometric(), 0.7) == pytest.approx(2 / (1 - 0.98), rel=1e-12)
+    with pytest.raises(ParameterError, match=r"at t = 1, but that converges below 1 only. Scale the rows down"):
+        maclaurin_bound(Geometric(), math.sqrt(0.5) * (1 + 1e-15))
+    with pytest.raises(ParameterError, match=r"at t = 1.08, but that converges below 1 only"):
+        maclaurin_gradient(Geometric(), 0.6, 2, base=3.0)
+    near = dot_product_gradient(Geometric(), math.sqrt(0.999))
+    assert near == pytest.approx(math.sqrt(0.999) / (1 - 0.999) ** 2, rel=1e-6)
+    with pytest.raises(ParameterError, match=r"f overflows at t = 800"):
+        maclaurin_bound(Exponential(), 20.0)
+    with pytest.raises(ParameterError, match="Maclaurin coefficients do not add up to f at t = 400"):
+        truncation_degree(Exponential(), 0.1, 20.0)
+
+
+def test_a_series_with_a_gap_is_not_cut_off_in_it():
+    class Gap(DotProductKernel):
+        def function(self, t):
+            return t + t**100
+
+        def coefficients(self, n):
+            return np.isin(np.arange(n), (1, 100)).astype(float)
+
+    assert truncation_degree(Gap(), 0.5, 1.0) == 100
+    assert dot_product_gradient(Gap(), 1.0) == 101.0
+
+
+@pytest.mark.parametrize("eps", [0, -1.0, math.nan, math.inf])
+def test_an_error_that_is_not_positive_is_refused(eps):
+    with pytest.raises(ParameterError, match="truncation_degree: eps must be a finite number > 0, got"):
+        truncation_degree(Exponential(), eps, 1.0)
+
+
+def test_errors_below_rounding_and_negative_degrees_are_refused():
+    with pytest.raises(ParameterError, match=r"truncation_degree: eps must be at least 1e-15 of f\(R\^2\) = 2.72"):
+        truncation_degree(Exponential(), 1e-17, 1.0)
+    with pytest.raises(ParameterError, match="truncation_error: degree must be >= 0, got -1"):
+        truncation_error(Exponential(), -1, 1.0)
