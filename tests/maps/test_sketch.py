@@ -69,7 +69,7 @@ def all_estimates(kernel, x, y, width):
         (Polynomial(2, 0.0), (1.0, 2.0), (0.5, 1.5), 2),
         (Polynomial(2, 0.0), (1.0, 2.0), (0.5, 1.5), 3),
         (2.5 * Polynomial(2, 0.7), (1.5,), (0.5,), 2),
-        (Polynomial(2, 2.0), (-1.5,), (0.5,), 3),
+        (Polynomial(2, 2.0, scale=0.3), (-1.5,), (0.5,), 3),
         (Polynomial(3, 0.0), (1.0, 2.0), (0.5, 1.0), 2),
         (Polynomial(3, 0.0) * 3, (1.0, -0.4), (0.5, 1.0), 1),
         (Transformed(Polynomial(2, 0.0), columns=(1, 0), lengthscales=(0.5, 3.0)), (1.0, 2.0), (0.5, 1.0), 2),

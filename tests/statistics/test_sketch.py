@@ -82,6 +82,7 @@ def test_the_mean_over_draws_is_the_kernel_and_the_variance_no_more_than_claimed
         (Polynomial(2, 1.0), Polynomial(2, 0.0)),
         (2.0 * Polynomial(2), Polynomial(2)),
         (Polynomial(3), Polynomial(2)),
+        (Polynomial(2, scale=0.5), Polynomial(2)),
         (Transformed(Polynomial(2), centre=(0.0,) * 5), Transformed(Polynomial(2), centre=(1.0,) * 5)),
     ],
     ids=repr,

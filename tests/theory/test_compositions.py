@@ -45,7 +45,7 @@ def test_features_of_compositions_stay_within_their_bounds(kernel, base, seed):
     x, y = rng.normal(size=(2, d))
     degrees = rng.geometric((base - 1) / base, size=n) - 1
     products = np.empty(n)
-    coefficients = kernel.coefficients(degrees.max() + 1)
+    coefficients = kernel.series.coefficients(degrees.max() + 1)
     for i, degree in enumerate(degrees):
         w, b = rng.normal(size=(degree, d)), rng.uniform(0, 2 * np.pi, degree)
         scale = coefficients[degree] * base ** (degree + 1) / (base - 1)
@@ -63,7 +63,7 @@ def test_the_mean_largest_gradient_does_not_depend_on_the_base(kernel, base):
     inner = gaussian_phase_constants(1.0, d)
     chances = (base - 1) / base ** (n + 1.0)
     # Degree n: n factors sqrt(2) |w_j| in turn, the 2 n - 1 others at most sqrt(2) each.
-    largest = kernel.coefficients(60) / chances * n * 2.0 ** (n - 0.5) * math.sqrt(2) * stats.chi(d).mean()
+    largest = kernel.series.coefficients(60) / chances * n * 2.0 ** (n - 0.5) * math.sqrt(2) * stats.chi(d).mean()
     of_features = composed_gradient(kernel, inner) - inner.kernel_gradient * dot_product_gradient(kernel, 1.0)
     expected = of_features * stats.chi(d).mean() / math.sqrt(d)
     assert (chances * largest).sum() == pytest.approx(expected, rel=1e-9)

@@ -29,14 +29,14 @@ every_base = pytest.mark.parametrize("base", BASES)
 def feature_products(kernel, base, x, y, signs):
     """Return Z(x) Z(y) for the degree len(signs) and these sign vectors."""
     n = len(signs)
-    scale = kernel.coefficients(n + 1)[n] * base ** (n + 1) / (base - 1)
+    scale = kernel.series.coefficients(n + 1)[n] * base ** (n + 1) / (base - 1)
     return scale * np.prod(signs @ x) * np.prod(signs @ y)
 
 
 def feature_gradient(kernel, base, x, y, signs):
     """Return the gradient of Z(x) Z(y) by x."""
     n = len(signs)
-    scale = kernel.coefficients(n + 1)[n] * base ** (n + 1) / (base - 1)
+    scale = kernel.series.coefficients(n + 1)[n] * base ** (n + 1) / (base - 1)
     others = [np.prod(np.delete(signs @ x, j)) for j in range(n)]
     return scale * np.prod(signs @ y) * (np.array(others) @ signs)
 

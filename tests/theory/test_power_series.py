@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from mercer import Exponential, ParameterError, Polynomial
-from mercer.kernels.dot_product import DotProductKernel
+from mercer import DotProduct, Exponential, Geometric, ParameterError, Polynomial
 from mercer.theory import (
     dot_product_gradient,
     maclaurin_bound,
@@ -16,7 +15,7 @@ from mercer.theory import (
     truncation_error,
 )
 
-from .instances import KERNELS, Geometric
+from .instances import KERNELS
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
@@ -27,7 +26,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_truncation_is_tight_at_the_end_of_the_ball(kernel, eps, radius):
     k = truncation_degree(kernel, eps, radius)
     t = radius**2
-    kept = [np.polynomial.polynomial.polyval(t, kernel.coefficients(n + 1)) for n in range(k + 1)]
+    kept = [np.polynomial.polynomial.polyval(t, kernel.series.coefficients(n + 1)) for n in range(k + 1)]
     errors = kernel.function(t) - np.array(kept)  # x = y = R e_1
     assert errors[k] <= eps * (1 + 1e-6) + 1e-14
     assert (errors[:k] > eps * (1 - 1e-6)).all()
@@ -60,16 +59,21 @@ def test_series_are_summed_only_where_they_converge():
         truncation_degree(Exponential(), 0.1, 20.0)
 
 
-def test_a_series_with_a_gap_is_not_cut_off_in_it():
-    class Gap(DotProductKernel):
-        def function(self, t):
-            return t + t**100
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_series_with_a_gap_is_not_cut_off_in_it(listed):
+    coefficients = np.isin(np.arange(200), (1, 100)).astype(float)  # t + t^100
+    # A rule has no last degree: that its terms have not yet added up to the formula tells that there are more.
+    rule = {"coefficients": lambda n: float(n in (1, 100)), "formula": lambda t: t + t**100}
+    gap = DotProduct(coefficients) if listed else DotProduct(**rule)
+    assert truncation_degree(gap, 0.5, 1.0) == 100
+    assert dot_product_gradient(gap, 1.0) == 101.0
 
-        def coefficients(self, n):
-            return np.isin(np.arange(n), (1, 100)).astype(float)
 
-    assert truncation_degree(Gap(), 0.5, 1.0) == 100
-    assert dot_product_gradient(Gap(), 1.0) == 101.0
+def test_negative_coefficients_are_refused():
+    signed = DotProduct([1.0, 0.5, -0.25], signed=True)
+    for bound in (maclaurin_bound, dot_product_gradient):
+        with pytest.raises(ParameterError, match=r"bounds need coefficients >= 0, but a_2 = -0.25"):
+            bound(signed, 1.0)
 
 
 @pytest.mark.parametrize("eps", [0, -1.0, math.nan, math.inf])

@@ -12,8 +12,9 @@ from mercer.theory.checks import check_positive, square
 
 __all__ = ["derivative_of", "series_terms", "truncation_degree", "truncation_error", "value_of"]
 
+FIRST_TERMS = 32
 # Terms of a power series are summed until those of the last half do not count any more; no longer than this.
-LONGEST_SERIES = 2**22
+LONGEST_SERIES = 2**18
 # Relative gap between f(t) and the sum of its series that is put down to rounding.
 SERIES_ROUNDING = 1e-9
 # Tails of a series below this part of its sum are not resolved.
@@ -62,13 +63,13 @@ def truncation_degree(kernel: DotProductKernel, eps: float, radius: float) -> in
 
 def value_of(kernel: DotProductKernel, t: float) -> float:
     """Return f(t) for t inside the radius of convergence; otherwise explain."""
-    limit = float(getattr(kernel, "radius", math.inf))
-    if not t < limit:
+    if not t < kernel.radius:
         msg = (
-            f"{kernel!r}: the bound needs its power series at t = {t:.4g}, but that converges below {limit:.4g} only. "
-            "Scale the rows down, or take a smaller base."
+            f"{kernel!r}: the bound needs its power series at t = {t:.4g}, but that converges below "
+            f"{kernel.radius:.4g} only. Scale the rows down, or take a smaller base."
         )
         raise ParameterError(msg)
+    check_signs(kernel, kernel.series.coefficients(FIRST_TERMS))
     with np.errstate(over="ignore"):
         value = float(kernel.function(np.asarray(t, dtype=float)))
     if not math.isfinite(value):
@@ -79,18 +80,13 @@ def value_of(kernel: DotProductKernel, t: float) -> float:
 
 def series_terms(kernel: DotProductKernel, t: float) -> np.ndarray:
     """Return the terms a_n t^n of f(t) for t > 0, as many as count for f(t) and its derivative."""
-    value = value_of(kernel, t)
-    size = 32
+    value, degree = value_of(kernel, t), kernel.series.degree
+    size = FIRST_TERMS if degree is None else degree + 1
     while size <= LONGEST_SERIES:
-        degrees, coefficients = np.arange(size), kernel.coefficients(size)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            powers = float(t) ** degrees
-            # Powers may overflow where their coefficients make up for it: there by logarithms.
-            logarithms = np.log(coefficients) + degrees * math.log(t)
-            terms = np.where(np.isfinite(powers), coefficients * powers, np.exp(logarithms))
-        slopes = degrees * terms
+        terms = first_terms(kernel, t, size)
+        slopes = np.arange(size) * terms
         settled = slopes[size // 2 :].sum() <= np.finfo(float).eps * slopes.sum()
-        if settled and abs(terms.sum() - value) <= SERIES_ROUNDING * value:
+        if degree is not None or (settled and abs(terms.sum() - value) <= SERIES_ROUNDING * value):
             return terms
         size *= 2
     msg = (
@@ -98,6 +94,25 @@ def series_terms(kernel: DotProductKernel, t: float) -> np.ndarray:
         "radius of convergence, or so large that they underflow. Scale the rows down, or take a smaller base."
     )
     raise ParameterError(msg)
+
+
+def first_terms(kernel: DotProductKernel, t: float, size: int) -> np.ndarray:
+    """Return a_n t^n for n below `size`; all must be non-negative."""
+    degrees, coefficients = np.arange(size), kernel.series.coefficients(size)
+    check_signs(kernel, coefficients)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        powers = float(t) ** degrees
+        # Powers may overflow where their coefficients make up for it: there by logarithms.
+        logarithms = np.log(coefficients) + degrees * math.log(t)
+        return np.where(np.isfinite(powers), coefficients * powers, np.exp(logarithms))
+
+
+def check_signs(kernel: DotProductKernel, coefficients: np.ndarray) -> None:
+    """Raise if a coefficient is negative: f(R^2) is the largest value on a ball only if none is."""
+    if (coefficients < 0).any():
+        first = int(np.argmax(coefficients < 0))
+        msg = f"{kernel!r}: bounds need coefficients >= 0, but a_{first} = {coefficients[first]:.6g}."
+        raise ParameterError(msg)
 
 
 def derivative_of(kernel: DotProductKernel, t: float) -> float:
