@@ -245,21 +245,19 @@ MERCER_INLINE Pack<T> multiply_add(Pack<T> a, Pack<T> b, Pack<T> c) {
 #endif
 }
 
-// Whether the top bit of any lane is set.
+// Whether any bit of any lane is set.
 template <class T>
-MERCER_INLINE bool any_top_bit(Bits<T> bits) {
+MERCER_INLINE bool any_bit(Bits<T> bits) {
 #if defined(MERCER_AVX512)
-    if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask(__m512i(bits)) != 0;
-    else return _mm512_movepi64_mask(__m512i(bits)) != 0;
+    return _mm512_test_epi32_mask(__m512i(bits), __m512i(bits)) != 0;
 #elif defined(MERCER_AVX2)
-    if constexpr (sizeof(T) == 4) return _mm256_movemask_ps(__m256(bits)) != 0;
-    else return _mm256_movemask_pd(__m256d(bits)) != 0;
+    return !_mm256_testz_si256(__m256i(bits), __m256i(bits));
 #else
     Word<T> word[lanes<T>];
     std::memcpy(word, &bits, sizeof word);
     Word<T> all = 0;
     for (int i = 0; i < lanes<T>; ++i) all |= word[i];
-    return (all >> (8 * sizeof(T) - 1)) != 0;
+    return all != 0;
 #endif
 }
 
