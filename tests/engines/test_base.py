@@ -53,3 +53,44 @@ def test_the_limit_is_held_until_the_last_team_is_done():
 def test_n_jobs_is_an_integer(n_jobs):
     with pytest.raises(ParameterError, match="n_jobs must be None or an integer"):
         count_threads(n_jobs)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_item_is_done_once(threads):
+    done = []
+    with workers(threads) as team:
+        team.run(done.append, range(100))
+        team.run(done.append, [])
+    assert sorted(done) == list(range(100))
+
+
+def test_the_calling_thread_works_too():
+    both_at_work = threading.Barrier(2, timeout=60)
+    seen = []
+
+    def meet(item):
+        seen.append(threading.get_ident())
+        both_at_work.wait()
+
+    with workers(2) as team:
+        team.run(meet, range(2))
+    assert threading.get_ident() in seen
+    assert len(set(seen)) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_error_of_the_first_item_is_raised_and_no_more_items_are_begun(threads):
+    begun = []
+    second_failed = threading.Event()
+
+    def fail(item):
+        begun.append(item)
+        if threads == 2 and item == 0:
+            second_failed.wait(timeout=60)
+        if threads == 2 and item == 1:
+            second_failed.set()
+        raise ValueError(f"item {item}")
+
+    with workers(threads) as team, pytest.raises(ValueError, match="item 0"):
+        team.run(fail, range(10))
+    assert sorted(begun) == list(range(threads))

@@ -163,9 +163,32 @@ class Workers:
                 future.cancel()
 
     def run(self, function: Callable[[T], Any], items: Iterable[T]) -> None:
-        """Call ``function(item)`` for all items and wait for the last."""
-        for _ in self.in_order(function, items):
-            pass
+        """Call ``function(item)`` for all items and wait for the last; if any fail, raise the error of the first.
+
+        The calling thread works too, and all take items from one queue: short items would cost less than handing each
+        to another thread.
+        """
+        rest = deque(enumerate(items))
+        failed: list[tuple[int, BaseException]] = []
+
+        def work() -> None:
+            while rest:
+                try:
+                    number, item = rest.popleft()
+                except IndexError:  # another thread took the last
+                    return
+                try:
+                    function(item)
+                except BaseException as error:
+                    failed.append((number, error))
+                    rest.clear()
+
+        helpers = [] if self._pool is None else [self._pool.submit(work) for _ in range(self.threads - 1)]
+        work()
+        for helper in helpers:
+            helper.result()
+        if failed:
+            raise min(failed, key=operator.itemgetter(0))[1]
 
 
 @contextmanager
