@@ -128,14 +128,22 @@ template <class T>
 void load_tile(Rows<const T> X, ptrdiff_t first_row, ptrdiff_t width, const TileLayout& layout, T* data) {
     const auto place = [&](ptrdiff_t column) { return data + layout.position(column) * lanes<T>; };
     const ptrdiff_t rows = smaller(lanes<T>, X.rows - first_row);
-    for (ptrdiff_t column = 0; column < X.columns; column += lanes<T>) {
+    const T* from = X.data + first_row * X.stride;
+    // Whole squares by an unrolled loop: its loads walk along one row each, which prefetchers understand.
+    const ptrdiff_t whole = rows == lanes<T> ? X.columns - X.columns % lanes<T> : 0;
+    for (ptrdiff_t column = 0; column < whole; column += lanes<T>) {
+        Pack<T> square[lanes<T>];
+        MERCER_UNROLL
+        for (int i = 0; i < lanes<T>; ++i) square[i] = load(from + i * X.stride + column);
+        transpose<T>(square);
+        MERCER_UNROLL
+        for (int j = 0; j < lanes<T>; ++j) store(place(column + j), square[j]);
+    }
+    for (ptrdiff_t column = whole; column < X.columns; column += lanes<T>) {
         const ptrdiff_t count = smaller(lanes<T>, X.columns - column);
         Pack<T> square[lanes<T>] = {};
-        for (ptrdiff_t i = 0; i < rows; ++i) {
-            const T* from = X.data + (first_row + i) * X.stride + column;
-            if (count == lanes<T>) square[i] = load(from);
-            else std::memcpy(&square[i], from, size_t(count) * sizeof(T));
-        }
+        for (ptrdiff_t i = 0; i < rows; ++i)
+            std::memcpy(&square[i], from + i * X.stride + column, size_t(count) * sizeof(T));
         transpose<T>(square);
         for (int j = 0; j < lanes<T>; ++j) store(place(column + j), square[j]);
     }
