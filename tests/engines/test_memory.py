@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import ParameterError
-from mercer.engines import MemoryEngine, block_rows_for, fill_rows
+from mercer.engines import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.base import count_threads
 
 
@@ -61,3 +61,14 @@ def test_number_of_threads(monkeypatch):
     assert [count_threads(jobs) for jobs in (None, 1, 3, -1, -2, -100)] == [8, 1, 3, 8, 7, 1]
     with pytest.raises(ParameterError, match="n_jobs must not be 0"):
         count_threads(0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (7, 5), (300, 4096)])
+def test_fresh_rows_begin_with_a_cache_line(shape, dtype):
+    rows = empty_rows(*shape, dtype)
+    assert rows.shape == shape
+    assert rows.dtype == dtype
+    assert rows.flags.c_contiguous
+    assert rows.flags.writeable
+    assert rows.ctypes.data % 64 == 0 or rows.size == 0

@@ -1,7 +1,7 @@
 """Where: add the same statistic over row blocks, in memory or from a stream."""
 
 from mercer.engines.base import Accumulator, Block, Engine, Progress, Workers
-from mercer.engines.memory import MemoryEngine, block_rows_for, fill_rows
+from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.progress import show_progress
 from mercer.engines.sample import RowSample
 from mercer.engines.stream import StreamEngine
@@ -16,6 +16,7 @@ __all__ = [
     "StreamEngine",
     "Workers",
     "block_rows_for",
+    "empty_rows",
     "fill_rows",
     "show_progress",
 ]

@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from mercer.engines.base import Block, Engine, count_threads, row_blocks, workers
 from mercer.errors import ParameterError
 
-__all__ = ["MemoryEngine", "block_rows_for", "fill_rows"]
+__all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 
 # A block of features of this size keeps matrix products at full speed and D x D additions rare.
 BLOCK_BYTES = 64 * 2**20
 # A block of a transform: small enough to stay in cache, large enough for a matrix product at full speed.
 TRANSFORM_BYTES = 4 * 2**20
+CACHE_LINE = 64
 
 
 def block_rows_for(n_components: int, itemsize: int = 8) -> int:
@@ -55,6 +56,19 @@ class MemoryEngine(Engine):
 
     def blocks(self) -> Iterator[Block]:
         return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows)
+
+
+def empty_rows(n: int, columns: int, dtype: Any) -> np.ndarray:
+    """Return a matrix to be filled whose memory begins with a cache line.
+
+    NumPy's own begins anywhere, so that half the stores of wide registers would touch two lines: a quarter of the time
+    of a fast transform.
+    """
+    dtype = np.dtype(dtype)
+    size = n * columns * dtype.itemsize
+    memory = np.empty(size + CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
+    return memory[start : start + size].view(dtype).reshape(n, columns)
 
 
 def fill_rows(

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.engines import Block, Workers
+from mercer.engines import Block, Workers, empty_rows
 from mercer.maps.base import Features
 
 __all__ = ["GramSum", "MomentSum", "Moments", "TargetMoments", "features_of", "symmetric"]
@@ -104,7 +104,7 @@ class GramSum:
         buffer = self._buffers.get(dtype)
         if buffer is None or len(buffer) < rows:
             # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
-            buffer = self._buffers[dtype] = np.empty((rows, D + 16), dtype)
+            buffer = self._buffers[dtype] = empty_rows(rows, D + 16, dtype)
         return buffer[:rows, :D]
 
     def add(self, Z: Array, workers: Workers) -> None:
