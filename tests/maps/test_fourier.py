@@ -339,3 +339,21 @@ def test_a_failed_fit_changes_nothing():
 def test_nested_parameters_need_a_kernel_first():
     with pytest.raises(ParameterError, match="kernel__lengthscale cannot be set while kernel is None"):
         RandomFourier().set_params(kernel__lengthscale=2.0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(("bad", "text"), [(np.nan, "Input X contains NaN"), (-np.inf, "Input X contains infinity")])
+def test_entries_that_are_not_finite_are_refused_in_the_words_of_scikit_learn(kind, bad, text):
+    X = rows(0, n=3000)
+    m = RandomFourier(Gaussian(), 512, random_state=0).fit(X)
+    X[-1, 1] = bad  # in the last of several blocks
+    with pytest.raises(ValueError, match=text):
+        m.transform(kind(X))
+
+
+def test_range_errors_keep_their_own_words():
+    X = rows(0).astype(np.float32)
+    m = RandomFourier(Gaussian(), 512, random_state=0).fit(X)
+    X[3, 1] = 3e38
+    with pytest.raises(DataError, match="would overflow float32"):
+        m.transform(X)

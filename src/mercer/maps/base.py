@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engines import MemoryEngine, RowSample, block_rows_for, fill_rows
-from mercer.errors import NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.engines import MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows
+from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectrum import MEDIAN_ROWS
@@ -98,6 +98,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
     preference: ClassVar[int] = 50
     #: The kernel that None stands for.
     default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
+    #: Whether the features themselves raise DataError for entries that are not finite, because they look at all anyway.
+    features_check_entries: ClassVar[bool] = False
 
     kernel: Kernel | None
     n_components: int
@@ -246,14 +248,22 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         ndarray of shape (n, n_components)
             ``transform(X) @ transform(Y).conj().T`` approximates ``kernel_(X, Y)``.
         """
-        return self.apply(self.check_rows(X), out)
+        if not self.features_check_entries:
+            return self.apply(self.check_rows(X), out)
+        check_is_fitted(self, "features_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_all_finite=False)
+        try:
+            return self.apply(X, out)
+        except DataError:
+            self.check_rows(X)  # says which entries are not finite in the words of scikit-learn
+            raise
 
     def apply(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:
         """Return the features of checked rows; `transform` without the checks."""
         features = self.features_.astype(X.dtype)
         shape, dtype = (X.shape[0], features.n_components), features.output_dtype(X.dtype)
         if out is None:
-            out = np.empty(shape, dtype)
+            out = empty_rows(*shape, dtype)
         elif not (
             isinstance(out, np.ndarray)
             and (out.shape, out.dtype, out.strides[-1]) == (shape, dtype, dtype.itemsize)

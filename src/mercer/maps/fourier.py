@@ -126,6 +126,7 @@ class RandomFourier(BaseMap):
 
     needs: ClassVar[str] = "a shift-invariant kernel, k(x, y) = f(x - y), or a sum or product of such"
     preference: ClassVar[int] = 10
+    features_check_entries: ClassVar[bool] = True  # for the range of the angles
     features_: TrigFeatures
     directions_: str
     radii_: str

@@ -183,11 +183,11 @@ Projection = DenseProjection | HadamardProjection | ButterflyProjection
 
 
 def check_range(projection: Projection, X: Any) -> None:
-    """Raise if an angle of these rows could overflow its dtype, and so turn into NaN."""
+    """Raise if an angle of these rows could overflow its dtype, and so turn into NaN, or if an entry is NaN."""
     values = X.data if sp.issparse(X) else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no array of absolute values
     limit = float(np.finfo(X.dtype).max) / 4 / max(projection.gain, 1.0)
-    if largest > limit:
+    if not largest <= limit:  # NaN compares as neither
         msg = (
             f"X has entries up to {largest:.3g}, whose angles would overflow {X.dtype}: needed |x| <= {limit:.3g}. "
             "Scale the columns first (StandardScaler), or pass float64."
