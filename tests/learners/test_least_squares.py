@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from mercer import DataError, ParameterError
-from mercer.learners.least_squares import solve_ridge
+from mercer.learners.least_squares import centred_moments, solve_ridge
 from mercer.learners.moments import Moments, TargetMoments
 
 
@@ -75,3 +75,31 @@ def test_errors_say_what_to_do():
     twice = np.column_stack([Z, Z])  # a singular matrix, slightly indefinite by rounding
     with pytest.raises(ParameterError, match=r"alpha=1e-30 is too small .* alpha='gcv'"):
         solve_ridge(moments_of(twice * 1e3, T), 1e-30)
+
+
+@pytest.mark.parametrize("alpha", [0.5, "gcv", 0])
+def test_what_stands_below_the_diagonal_is_never_read(alpha):
+    Z, T, _ = features()
+    clean = moments_of(Z, T)
+    littered = Moments(np.where(np.tri(6, k=-1), np.nan, clean.gram), clean.targets)
+    (expected, _), (found, leverages) = solve_ridge(clean, alpha), solve_ridge(littered, alpha)
+    np.testing.assert_array_equal(found.coef, expected.coef)
+    assert np.isfinite(leverages(Z, np.ones(len(Z)))).all()
+
+
+@pytest.mark.parametrize("D", [1, 63, 64, 65, 200])
+def test_centred_moments_are_those_of_centred_features(D):
+    Z = np.random.default_rng(D).normal(1.0, 1.0, size=(50, D))
+    found = centred_moments(Z.T @ Z, Z.mean(axis=0), Z.sum(axis=0))
+    centred = Z - Z.mean(axis=0)
+    np.testing.assert_allclose(np.triu(found), np.triu(centred.T @ centred), rtol=0, atol=1e-11)
+
+
+def test_moments_in_float32_have_leverages_of_that_precision():
+    Z, T, _ = features(n=200)
+    double = moments_of(Z, T)
+    single = Moments(double.gram, double.targets, float(np.finfo(np.float32).eps))
+    ones = np.ones(len(Z))
+    expected, found = (solve_ridge(m, 0.5)[1](Z, ones) for m in (double, single))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert not np.array_equal(found, expected)

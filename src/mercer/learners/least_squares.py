@@ -17,6 +17,8 @@ __all__ = ["Leverages", "RidgePath", "RidgeSolution", "solve_ridge"]
 Array = np.ndarray
 # Penalties that generalised cross-validation tries, relative to the largest eigenvalue.
 PATH = np.geomspace(1e-10, 1e1, 89)
+# Rows of a matrix that are worked on at a time: few enough to be in cache when they are needed again.
+PANEL_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,10 @@ def solve_ridge(
         msg = "All sample weights are zero: there is nothing to fit."
         raise DataError(msg)
     centre = targets.feature_sum / n if fit_intercept else np.zeros_like(targets.feature_sum)
-    A = moments.gram.copy()
-    if not (np.isfinite(np.diagonal(A)).all() and np.isfinite(targets.feature_sum).all()):
+    if not (np.isfinite(np.diagonal(moments.gram)).all() and np.isfinite(targets.feature_sum).all()):
         msg = "The second moments of the features overflow. Scale the rows down, or pass float64."
         raise DataError(msg)
-    for i in range(0, len(A), 512):  # by rows: the whole outer product would be another matrix of that size
-        A[i : i + 512] -= np.outer(centre[i : i + 512], targets.feature_sum)
+    A = centred_moments(moments.gram, centre, targets.feature_sum)
     right = targets.cross
     if not fit_intercept:
         right = right + np.outer(targets.feature_sum, targets.target_mean)
@@ -97,7 +97,8 @@ def solve_ridge(
     else:
         A[np.diag_indices_from(A)] += alpha
         try:
-            factor = scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
+            # What LAPACK leaves on the other side of the diagonal is never read.
+            factor, _ = scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError as error:
             msg = (
                 f"alpha={alpha:g} is too small for the rounding of these features: A + alpha I is not positive "
@@ -105,10 +106,15 @@ def solve_ridge(
                 f"Try alpha >= {1e-12 * n:.1g}, alpha='gcv', or alpha=0 for the solution of least norm."
             )
             raise ParameterError(msg) from error
-        coef = scipy.linalg.cho_solve((factor, True), right)
+        coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False)
+        # Moments from products in float32 hold no more digits, and half of them are half the work.
+        digits = np.float32 if moments.roundoff >= np.finfo(np.float32).eps else np.float64
 
         def whiten(Z: Array) -> Array:
-            return scipy.linalg.solve_triangular(factor, Z.T, lower=True).T
+            rows = Z.astype(digits, copy=False)
+            return scipy.linalg.solve_triangular(
+                factor.astype(digits, copy=False), rows.T, lower=True, check_finite=False
+            ).T
 
     def leverages(Z: Array, weight: Array) -> Array:
         white = whiten(Z - centre)
@@ -116,6 +122,16 @@ def solve_ridge(
 
     intercept = targets.target_mean - centre @ coef if fit_intercept else np.zeros(coef.shape[1])
     return RidgeSolution(float(alpha), coef, intercept, path), leverages
+
+
+def centred_moments(gram: Array, centre: Array, feature_sum: Array) -> Array:
+    """Return the upper triangle of ``gram - outer(centre, feature_sum)``; what stands below is not defined."""
+    A = np.empty_like(gram)
+    for i in range(0, len(A), PANEL_ROWS):  # the whole outer product would be another matrix of that size
+        rows, columns = slice(i, i + PANEL_ROWS), slice(i, None)
+        np.multiply.outer(centre[rows], feature_sum[columns], out=A[rows, columns])
+        np.subtract(gram[rows, columns], A[rows, columns], out=A[rows, columns])
+    return A
 
 
 def _gcv_path(
