@@ -15,6 +15,8 @@ __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 
 # A block of features of this size keeps matrix products at full speed and D x D additions rare.
 BLOCK_BYTES = 64 * 2**20
+# Of narrow features so many rows do that already; more would only make a fit touch more fresh memory.
+BLOCK_ROWS = 8192
 # A block of a transform: small enough to stay in cache, large enough for a matrix product at full speed.
 TRANSFORM_BYTES = 4 * 2**20
 CACHE_LINE = 64
@@ -25,7 +27,7 @@ def block_rows_for(n_components: int, itemsize: int = 8) -> int:
 
     It depends on the width alone, so that equal rows give equal bits on every machine.
     """
-    return int(np.clip(BLOCK_BYTES // max(1, n_components * itemsize), 256, 65536))
+    return int(np.clip(BLOCK_BYTES // max(1, n_components * itemsize), 256, BLOCK_ROWS))
 
 
 class MemoryEngine(Engine):
