@@ -17,8 +17,9 @@ __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 BLOCK_BYTES = 64 * 2**20
 # Of narrow features so many rows do that already; more would only make a fit touch more fresh memory.
 BLOCK_ROWS = 8192
-# A block of a transform: small enough to stay in cache, large enough for a matrix product at full speed.
-TRANSFORM_BYTES = 4 * 2**20
+# A block of a transform: small enough to stay in cache and to share out evenly, large enough for a matrix product at
+# full speed and for what is done once a block (packing the draw, checking arguments) not to count.
+TRANSFORM_BYTES = 8 * 2**20
 CACHE_LINE = 64
 
 
