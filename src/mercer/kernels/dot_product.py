@@ -223,7 +223,8 @@ class DotProduct(DotProductKernel):
     ----------
     coefficients : sequence of float, or callable
         :math:`a_0, a_1, \ldots` as a list, or a rule that gives :math:`a_n` for an integer n. For a function of t
-        that you can evaluate, see `from_function`.
+        that you can evaluate, see `from_function`. A rule is added up until as many terms again change nothing: gaps
+        between its terms must be shorter than the terms before them, or than 64.
     radius : float, default=inf
         Radius of convergence, for a rule: inner products must stay below it.
     signed : bool, default=False
@@ -321,13 +322,13 @@ class DotProduct(DotProductKernel):
     def _sum(self, t: Array) -> Array:
         """Add up the series until it no longer changes at the largest |t|."""
         largest = float(np.abs(t).max(initial=0.0))
-        n = CHECKED
+        n = 2 * CHECKED
         while n <= MOST_TERMS:
             a = self._first(n)
             with np.errstate(over="ignore", under="ignore"):
                 terms = np.abs(a) * largest ** np.arange(n)
-            # The last quarter together must be rounding: sparse series have zeros in between.
-            if terms[3 * n // 4 :].sum() <= np.finfo(float).eps * terms.sum():
+            # The second half together must be rounding: a rule may have long gaps of zeros.
+            if terms[n // 2 :].sum() <= np.finfo(float).eps * terms.sum():
                 return np.polynomial.polynomial.polyval(t, a)
             n *= 2
         msg = (

@@ -8,6 +8,7 @@ from mercer.maps.fourier import RandomFourier
 from mercer.maps.homogeneous import HomogeneousFeatures
 from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.nystroem import Nystroem
+from mercer.maps.polynomial_sketch import PolynomialSketch
 from mercer.maps.sketch import TensorSketch
 from mercer.maps.thresholds import ThresholdFeatures
 
@@ -16,6 +17,7 @@ __all__ = [
     "CompositionMap",
     "HomogeneousFeatures",
     "Nystroem",
+    "PolynomialSketch",
     "ProductMap",
     "RandomFourier",
     "RandomMaclaurin",

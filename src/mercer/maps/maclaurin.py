@@ -453,16 +453,17 @@ class RandomMaclaurin(BaseMap):
         total = np.zeros(pairs.inner.shape)
         for stratum in strata:
             m = stratum.columns
-            mean, second, lone = np.zeros((3, *total.shape))
+            mean: Array = np.zeros(total.shape)
+            second, lone = mean, mean
             for term in stratum.terms:
                 n, factor = int(columns.degrees[term]), np.outer(f[:, term], g[:, term])
                 if stratum.law is None:
                     total += factor**2 * sketch_variance(self.projection, pairs, n, m)
                     continue
                 weight = factor**2 / stratum.law.chance(np.array(term))
-                mean += factor * pairs.inner**n
-                second += weight * second_moment(self.projection, pairs, n)
-                lone += weight * second_moment(self.projection, pairs, n, lone=True)
+                mean = mean + factor * pairs.inner**n
+                second = second + weight * second_moment(self.projection, pairs, n)
+                lone = lone + weight * second_moment(self.projection, pairs, n, lone=True)
             if stratum.law is not None:
                 total += self._of_columns(second - mean**2, lone - mean**2, m)
         return total

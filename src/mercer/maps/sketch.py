@@ -78,6 +78,8 @@ class TensorSketch(BaseMap):
     """
 
     needs: ClassVar[str] = "a polynomial kernel, k(x, y) = (c + s x . y)^p, or a product of such kernels"
+    preference: ClassVar[int] = 60
+    default_kernel: ClassVar[Kernel] = Polynomial(degree=2)
     features_: SketchFeatures
 
     def __init__(
@@ -101,9 +103,6 @@ class TensorSketch(BaseMap):
     @property
     def unbiased(self) -> bool | str:
         return True
-
-    def _kernel(self) -> Kernel:
-        return Polynomial(degree=2) if self.kernel is None else super()._kernel()
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> SketchFeatures:  # noqa: ARG002
         form = product_form(kernel)
