@@ -48,6 +48,15 @@ class IsotropicKernel(ShiftInvariantKernel):
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         """Return quantiles of the mixing law tau: frequency = sqrt(tau) * normal / lengthscale."""
 
+    @property
+    def mean_mixing(self) -> float:
+        """Mean of the mixing law; infinite where the kernel has no second derivative at zero."""
+        return 1.0
+
+    @abstractmethod
+    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+        """Return quantiles of the mixing law weighted by tau, for a finite mean."""
+
     def scales(self, uniforms: np.ndarray) -> np.ndarray:
         """Return the factors sqrt(tau) / lengthscale that turn standard normal rows into frequencies."""
         return np.minimum(np.sqrt(self.mixing(uniforms)), LARGEST_SCALE) / self.lengthscale
@@ -115,6 +124,9 @@ class Gaussian(IsotropicKernel):
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return np.ones_like(uniforms)
 
+    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+        return np.ones_like(uniforms)
+
 
 @dataclass(frozen=True)
 class Matern(IsotropicKernel):
@@ -168,6 +180,16 @@ class Matern(IsotropicKernel):
         with np.errstate(divide="ignore"):
             return self.nu / special.gammaincinv(self.nu, uniforms)
 
+    @property
+    def mean_mixing(self) -> float:
+        if self.nu == np.inf:
+            return 1.0
+        return self.nu / (self.nu - 1) if self.nu > 1 else np.inf
+
+    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+        # tau in proportion to itself: 2 nu / chi^2_{2 nu - 2}.
+        return np.ones_like(uniforms) if self.nu == np.inf else self.nu / special.gammaincinv(self.nu - 1, uniforms)
+
 
 @dataclass(frozen=True)
 class RationalQuadratic(IsotropicKernel):
@@ -201,6 +223,9 @@ class RationalQuadratic(IsotropicKernel):
 
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return special.gammaincinv(self.alpha, uniforms) / self.alpha
+
+    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+        return special.gammaincinv(self.alpha + 1, uniforms) / self.alpha
 
 
 def distances(X: Rows, Y: Rows) -> np.ndarray:

@@ -9,6 +9,7 @@ from mercer.maps.homogeneous import HomogeneousFeatures
 from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.polynomial_sketch import PolynomialSketch
+from mercer.maps.quadrature import SphericalRadial
 from mercer.maps.sketch import TensorSketch
 from mercer.maps.thresholds import ThresholdFeatures
 
@@ -21,6 +22,7 @@ __all__ = [
     "ProductMap",
     "RandomFourier",
     "RandomMaclaurin",
+    "SphericalRadial",
     "SumMap",
     "TensorSketch",
     "ThresholdFeatures",

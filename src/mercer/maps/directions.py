@@ -18,13 +18,16 @@ from scipy.stats import qmc
 from mercer.errors import ParameterError
 
 __all__ = [
+    "BIASED",
     "DENSE_DIRECTIONS",
     "DIRECTIONS",
     "STRUCTURED_DIRECTIONS",
     "Directions",
+    "Rotations",
     "butterfly_rotations",
     "haar",
     "hadamard_signs",
+    "simplex_products",
     "sobol_normals",
 ]
 
@@ -69,10 +72,74 @@ def big_block(m: int, d: int, rng: np.random.Generator) -> Directions:
     return Directions(haar(m, d, rng), m, (m,))
 
 
+def simplex(m: int, d: int, rng: np.random.Generator) -> Directions:
+    """Blocks of the d + 1 vertices of a regular simplex, turned at random; the last block may be cut."""
+    sizes = tuple(min(d + 1, m - start) for start in range(0, m, d + 1))
+    vectors = [simplex_products(haar(d, d, rng))[:, :size].T for size in sizes]
+    return Directions(np.concatenate(vectors), d, sizes)
+
+
+def source_butterfly(m: int, d: int, rng: np.random.Generator) -> Directions:
+    """Blocks of simplex vertices turned by the butterfly matrices of Munkhoeva et al. (2018): not uniform.
+
+    Their angles are those between neighbouring coordinates of a uniform direction, and widths that are no power of two
+    have truncated factors, mixed by (B P)^3 with one B and one permutation P, as in the authors' code (MATHS S1.13 and
+    S1.14).
+    """
+    sizes = tuple(min(d + 1, m - start) for start in range(0, m, d + 1))
+    vectors = []
+    for size in sizes:
+        matrix = truncated_butterfly(d, rng)
+        if d & (d - 1):
+            matrix = np.linalg.matrix_power(matrix[:, rng.permutation(d)], 3)
+        vectors.append(simplex_products(matrix)[:, :size].T)
+    return Directions(np.concatenate(vectors), d, sizes)
+
+
+def truncated_butterfly(d: int, rng: np.random.Generator) -> Array:
+    """Return a butterfly matrix with the source's angles, its factors cut to size d."""
+    uniform = rng.standard_normal(d + 1)
+    angles = np.arctan2(uniform[:-1], uniform[1:])
+    matrix, half, used = np.eye(d), 1, 0
+    while half < d:
+        factor = np.eye(d)
+        for start in range(0, d, 2 * half):
+            # A node without all of its second half keeps ones where the partner is cut off.
+            first = np.arange(start, min(start + half, d - half)) if start + half < d else np.arange(0)
+            c, s = np.cos(angles[used]), np.sin(angles[used])
+            factor[first, first] = factor[first + half, first + half] = c
+            factor[first, first + half], factor[first + half, first] = -s, s
+            used += len(first) > 0
+        matrix, half = matrix @ factor, 2 * half
+    return matrix
+
+
+def simplex_products(X: Array) -> Array:
+    """Return the inner products (n, d + 1) of rows (n, d) with the vertices of a regular simplex, in O(n d).
+
+    Vertex j has coordinates -c_i before the j-th, (d - j) c_j there, and zeros beyond (MATHS S1.2); so a running sum of
+    c_i x_i serves all of them.
+    """
+    d = X.shape[1]
+    i = np.arange(d)
+    scaled = X * np.sqrt((d + 1) / (d * (d - i) * (d - i + 1.0)))
+    before = np.concatenate([np.zeros((len(X), 1)), np.cumsum(scaled, axis=1)], axis=1)
+    products = -before
+    products[:, :d] += (d - i) * scaled
+    return products
+
+
 DENSE_DIRECTIONS: dict[str, Callable[[int, int, np.random.Generator], Directions]] = {
     "iid": iid,
     "orthogonal": orthogonal,
     "big_block": big_block,
+    "simplex": simplex,
+    "source_butterfly": source_butterfly,
+}
+#: Families whose single directions are not uniform on the sphere, and why.
+BIASED = {
+    "hadamard": "sign-Hadamard directions are uniform on the sphere only in the limit of many columns of X",
+    "source_butterfly": "the butterfly matrices of the source do not turn directions uniformly: kept to reproduce it",
 }
 #: Products of sparse factors, applied without ever forming the matrix.
 STRUCTURED_DIRECTIONS = ("butterfly", "hadamard")
@@ -114,8 +181,16 @@ def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> Array:
     return rng.choice(np.array([-1, 1], dtype=np.int8), size=(blocks, HADAMARD_FACTORS, ambient))
 
 
-def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array, list[Array], list[Array]]:
-    """Return what butterfly directions are made of: signs (2, P), and cosines and sines of rotations level by level.
+@dataclass(frozen=True)
+class Rotations:
+    """Plane rotations of butterfly matrices, level by level: (blocks, P / (2h)) at h = 1, 2, 4, ..., P / 2."""
+
+    cosines: tuple[Array, ...]
+    sines: tuple[Array, ...]
+
+
+def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array, Rotations]:
+    """Return what butterfly directions are made of: signs (2, P), and the rotations of each block.
 
     A butterfly matrix of size 2h joins two of size h by one rotation. With squared cosines from Beta(h/2, h/2), and a
     uniform angle at h = 1, every column is exactly uniform on the sphere: halves of a uniform direction are independent
@@ -141,4 +216,4 @@ def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array
             sines.append(np.sqrt(1 - squares))
     if width == 1:
         cosines = sines = [np.zeros((blocks, 0))]
-    return signs, cosines, sines
+    return signs, Rotations(tuple(cosines), tuple(sines))

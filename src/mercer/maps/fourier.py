@@ -15,6 +15,7 @@ from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor, SpectralPart
 from mercer.maps.base import BaseMap, check_choice, for_kernel
 from mercer.maps.directions import (
+    BIASED,
     DENSE_DIRECTIONS,
     DIRECTIONS,
     STRUCTURED_DIRECTIONS,
@@ -156,9 +157,7 @@ class RandomFourier(BaseMap):
 
     @property
     def unbiased(self) -> bool | str:
-        if getattr(self, "directions_", self.directions) == "hadamard":
-            return "sign-Hadamard directions are uniform on the sphere only in the limit of many columns of X"
-        return True
+        return BIASED.get(getattr(self, "directions_", self.directions), True)
 
     def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
         parts = kernel.spectral_parts()
@@ -242,9 +241,8 @@ class RandomFourier(BaseMap):
         scale = first.pull_back(np.ones((1, first.width(d))), d)[0] if first is not None and first.inputs else None
         m = len(labels)
         if self.directions_ == "butterfly":
-            signs, cosines, sines = butterfly_rotations(m, d, rng)
-            plan = linalg.butterfly_plan(cosines, sines)
-            return ButterflyProjection(signs, plan, self._radii(factors, labels, signs.shape[1], rng), scale)
+            signs, rotations = butterfly_rotations(m, d, rng)
+            return ButterflyProjection(signs, rotations, self._radii(factors, labels, signs.shape[1], rng), scale)
         signs = hadamard_signs(m, d, rng)
         return HadamardProjection(signs, self._radii(factors, labels, signs.shape[2], rng), scale)
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from mercer import linalg
 from mercer.errors import DataError
+from mercer.maps.directions import Rotations
 
 __all__ = [
     "ButterflyProjection",
@@ -150,10 +151,14 @@ class HadamardProjection(StructuredProjection):
 
 @dataclass(frozen=True, eq=False)
 class ButterflyProjection(StructuredProjection):
-    """Q = B' S_2 H S_1 with a butterfly matrix B for each block, and signs and a Hadamard matrix that all share."""
+    """Q = B' S_2 H S_1 with a butterfly matrix B for each block, and signs and a Hadamard matrix that all share.
+
+    The draw is O(P) numbers a block, its rotations. What the kernels want, O(P log P), is made at first use and kept
+    with the object, but not in its pickle.
+    """
 
     signs: Array  # (2, P)
-    plan: linalg.ButterflyPlan
+    rotations: Rotations
     radii: Array
     input_scale: Array | None = None
 
@@ -161,16 +166,26 @@ class ButterflyProjection(StructuredProjection):
     def width(self) -> int:
         return self.signs.shape[1]
 
+    @cached_property
+    def plan(self) -> linalg.ButterflyPlan:
+        """The rotations as multiply-adds, in the dtype of the draw."""
+        return linalg.butterfly_plan(self.rotations.cosines, self.rotations.sines).astype(self.radii.dtype)
+
+    @cached_property
+    def _casts(self) -> dict[np.dtype, Self]:
+        return {self.radii.dtype: self}
+
     def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype."""
-        scale = None if self.input_scale is None else self.input_scale.astype(dtype, copy=False)
-        return replace(
-            self,
-            signs=self.signs.astype(dtype),
-            plan=self.plan.astype(dtype),
-            radii=self.radii.astype(dtype),
-            input_scale=scale,
-        )
+        """Return the same for rows of another dtype, made once."""
+        dtype = np.dtype(dtype)
+        if dtype not in self._casts:
+            scale = None if self.input_scale is None else self.input_scale.astype(dtype)
+            signs, radii = self.signs.astype(dtype), self.radii.astype(dtype)
+            self._casts[dtype] = replace(self, signs=signs, radii=radii, input_scale=scale)
+        return self._casts[dtype]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("plan", "_casts")}
 
     def _project(self, X: Array, out: Array) -> None:
         linalg.butterfly(X, self.signs, self.plan, out)
