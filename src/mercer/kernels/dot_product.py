@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -382,9 +383,11 @@ def _cauchy_coefficients(function: Callable[[Array], Any], radius: float, n: int
     degrees = np.arange(n)
     for r in np.unique(np.concatenate([np.geomspace(largest * 1e-6, largest, 60), np.linspace(0.5, 1, 40) * largest])):
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                # A function of real numbers that is given complex ones may go on without their imaginary parts.
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 at = np.asarray(function(r * circle), dtype=complex)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
             msg = (
                 "DotProduct.from_function: the function must take complex arrays and return one value an entry, "
                 f"got {type(error).__name__}: {error}. Otherwise give the coefficients."

@@ -61,7 +61,7 @@ class PowerSeries:
         count = n + (SHIFT_TERMS if self.degree is None else self.degree + 1)
         a = self.coefficients(count)
         shifted = np.zeros(n)
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for k in range(n):
                 # a_{k+j} binom(k + j, k) t^j over j: products of ratios, so that nothing overflows on the way.
                 j = np.arange(1, count - k)

@@ -13,6 +13,8 @@ from mercer.errors import ParameterError
 __all__ = ["gegenbauer_coefficients", "positive_definite_on_sphere"]
 
 Array = np.ndarray
+# A coefficient below this part of the function's root mean square, in units of its polynomial's, is rounding.
+ROUNDING = 1e-13
 
 
 def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, n: int = 32) -> Array:
@@ -57,7 +59,12 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
     if values.shape != nodes.shape or not np.isfinite(values).all():
         msg = "gegenbauer_coefficients: the function must give one finite value for each inner product in [-1, 1]."
         raise ParameterError(msg)
-    return (polynomials * values) @ weights / (np.square(polynomials) @ weights)
+    squares = np.square(polynomials) @ weights
+    coefficients = (polynomials * values) @ weights / squares
+    # Polynomials of a high dimension are tiny but near one, so rounding there is large beside their coefficients.
+    rounding = ROUNDING * np.sqrt(np.square(values) @ weights / squares)
+    coefficients[np.abs(coefficients) <= rounding] = 0.0
+    return coefficients
 
 
 def positive_definite_on_sphere(function: Callable[[Array], Array], dimension: int, n: int = 32) -> bool:

@@ -32,6 +32,8 @@ NEGLIGIBLE = 1e-8
 HALF_A_COLUMN = 0.5
 # Chance that a random degree lies beyond the table: so the map is unbiased for rows unlike the sample, too.
 BEYOND = 2.0**-10
+# Products of two squared norms must have a square.
+LARGEST_SQUARED_RADIUS = 1e75
 # The slowest fall of chances beyond the table.
 SLOWEST = 1.05
 
@@ -82,6 +84,8 @@ class SampledPart(Terms):
     ) -> SampledPart:
         """Look at as many terms of the series as matter for these pairs."""
         squared_radius = float(max(pairs.left.max(initial=0.0), pairs.right.max(initial=0.0)))
+        if not squared_radius < LARGEST_SQUARED_RADIUS:
+            raise DataError(_overflow(squared_radius))
         check_convergence(part.series.radius, squared_radius)
         last = part.series.degree
         count = 16
@@ -93,8 +97,12 @@ class SampledPart(Terms):
             if count == (MOST_DEGREES if last is None else last + 1) or terms_that_matter(second) < 3 * count // 4:
                 break
             count *= 2
-        count = count if last is not None else terms_that_matter(second)
-        products = (powers[:count] * weights) @ powers[:count].T
+        # Constant and linear term are always there: "h01" makes them exact for rows unlike the sample, too.
+        count = count if last is not None else max(terms_that_matter(second), 2)
+        with np.errstate(over="ignore"):
+            products = (powers[:count] * weights) @ powers[:count].T
+        if not (np.isfinite(products).all() and np.isfinite(second[:count]).all()):
+            raise DataError(_overflow(squared_radius))
         return cls(
             a[:count],
             last is None,
@@ -137,6 +145,13 @@ def terms_that_matter(second: Array) -> int:
     from_here_on = np.cumsum(sizes[::-1])[::-1]
     heavy = np.flatnonzero(from_here_on > NEGLIGIBLE * sizes.sum())
     return int(heavy[-1]) + 1 if len(heavy) else 1
+
+
+def _overflow(squared_radius: float) -> str:
+    return (
+        "RandomMaclaurin: the squares of the terms of the kernel overflow on these rows, the longest of which has "
+        f"squared norm {squared_radius:.3g}. Scale the rows down, for example to unit norm."
+    )
 
 
 def check_convergence(radius: float, squared_radius: float) -> None:
@@ -187,7 +202,8 @@ def draw_up(
         return Plan(name, _truncated(part, n_components, last, eps), n_components, *_left_out(part, last), scale)
     if name == "random":
         degrees = [n for n in range(len(part.coefficients)) if part.coefficients[n] != 0]
-        strata = (_random(part, 0, _best_law(part, degrees), degrees, n_components),)
+        wanted = bool(degrees) or part.endless
+        strata = (_random(part, 0, _best_law(part, degrees), degrees, n_components),) if wanted else ()
         return Plan(name, strata, n_components, scale=scale)
     if name == "degrees":
         last = truncation_degree(part, eps) if part.endless else len(part.coefficients) - 1
@@ -216,15 +232,17 @@ def _random(part: Terms, index: int, law: DegreeLaw, degrees: list[int], columns
 
 def _best_law(part: Terms, degrees: list[int]) -> DegreeLaw:
     """Return the law of least variance over some degrees: chances in proportion to a_n sqrt(E z^2)."""
-    weights = np.sqrt(part.second[degrees])
-    if not part.endless:
-        return DegreeLaw(np.array(degrees), weights / weights.sum())
     last = len(part.coefficients) - 1
     sizes = np.sqrt(part.second[-2:])
     # Beyond the table chances go on falling as the terms did at its end: faster, and the variance would be infinite.
     base = float(np.clip(sizes[0] / sizes[-1], SLOWEST, 2.0)) if sizes.all() else 2.0
-    if not weights.sum() > 0:
+    if not degrees:
         return DegreeLaw.geometric(base, last + 1)
+    weights = np.sqrt(part.second[degrees])
+    # No chance is zero: a degree that the sample says nothing of has to be drawn for other rows.
+    weights = np.maximum(weights, BEYOND / len(degrees) * weights.sum()) if weights.any() else np.ones(len(degrees))
+    if not part.endless:
+        return DegreeLaw(np.array(degrees), weights / weights.sum())
     table = np.zeros(last + 1)
     table[degrees] = (1 - BEYOND) * weights / weights.sum()
     return DegreeLaw(np.arange(last + 1), table, base, BEYOND)
@@ -238,13 +256,15 @@ def _geometric(part: SampledPart, n_components: int, p: float, exact: int) -> tu
     strata = _exact(part, 0, range(min(exact, len(part.coefficients))))
     degrees = [n for n in range(exact, len(part.coefficients)) if part.coefficients[n] != 0]
     used = sum(s.columns for s in strata)
-    if used + bool(degrees) > n_components:
+    # An endless series keeps its tail even where nothing of it matters on the sample, for rows unlike that.
+    tail = bool(degrees) or part.endless
+    if used + tail > n_components:
         msg = (
             f"plan='h01' needs a column for the constant, {part.pairs.width} for the linear term and one for the "
-            f"rest: n_components >= {used + bool(degrees)}, got {n_components}. Use plan='optimal'."
+            f"rest: n_components >= {used + tail}, got {n_components}. Use plan='optimal'."
         )
         raise ParameterError(msg)
-    if degrees:
+    if tail:
         strata.append(_random(part, 0, DegreeLaw.geometric(p, exact), degrees, n_components - used))
     return tuple(strata)
 
@@ -286,7 +306,8 @@ def _truncated(part: SampledPart, n_components: int, last: int, eps: float) -> t
         share = share_out(np.sqrt(part.variances[degrees]), n_components - used)
         strata = _exact(part, 0, range(depth + 1))
         strata += [_sketched(part, 0, n, int(m)) for n, m in zip(degrees, share, strict=True)]
-        if best is None or sum(s.squared_error for s in strata) < sum(s.squared_error for s in best):
+        # Between equals, more exact columns: a constant is never sketched.
+        if best is None or sum(s.squared_error for s in strata) <= sum(s.squared_error for s in best):
             best = strata
     if best is None:
         msg = (

@@ -368,6 +368,10 @@ class KroneckerFeatures(_ManyFeatures):
         """Return the same draw for rows of another dtype."""
         return replace(super().astype(dtype), inner=tuple(features.astype(dtype) for features in self.inner))
 
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return np.result_type(*(features.output_dtype(dtype) for features in (*self.parts, *self.inner)))
+
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         outer = np.ones((X.shape[0], 1), out.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -198,7 +199,7 @@ class RandomMaclaurin(BaseMap):
         unfitted = for_kernel(self, self._kernel())
         rows = unfitted._sample(X)
         kernel = unfitted._accepted(unfitted._kernel()).resolve(rows)
-        return unfitted._plan(kernel, rows, None, as_generator(self.random_state)).plan
+        return unfitted._plan(kernel, rows, None, as_generator(unfitted.random_state)).plan
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> MaclaurinFeatures:
         drawn_up = self._plan(kernel, X, weight, rng)
@@ -238,6 +239,13 @@ class RandomMaclaurin(BaseMap):
         preparations = [Preparation.of(part, X, weight) for part in parts]
         sampled = [self._look_at(part, prepare, X, weight) for part, prepare in zip(parts, preparations, strict=True)]
         mean_square = sampled[0].mean(np.square(kernel(X.astype(np.float64))[np.triu_indices(X.shape[0])]))
+        if len(sampled) == 1 and sampled[0].mean_square(list(range(len(sampled[0].second)))) < 0.25 * mean_square:
+            msg = (
+                f"RandomMaclaurin: the first {MOST_DEGREES} terms of the series hold less than half of the kernel on "
+                "these rows, which lie too far from the origin, or from their mean, in units of its lengthscale. "
+                "Scale the rows down, or use another map, such as RandomFourier for a Gaussian kernel."
+            )
+            raise DataError(msg)
         options = {"mean_square": mean_square, "p": float(self.p), "eps": float(self.eps)}
         plan = draw_up(self.plan, sampled, self.n_components, **options)
         plain = _DrawnUp(plan, parts, preparations)
@@ -323,7 +331,8 @@ class RandomMaclaurin(BaseMap):
         check_choice(self, "anchor", ("auto", None))
         for name, least in (("p", 1.0), ("eps", 0.0)):
             value = getattr(self, name)
-            if not (isinstance(value, int | float) and least < value < np.inf):
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and least < value < np.inf):
                 msg = f"RandomMaclaurin: {name} must be a number above {least:g}, got {value!r}."
                 raise ParameterError(msg)
         if self.projection == "srht" and self.plan in ("random", "geometric", "h01"):
@@ -341,10 +350,12 @@ class RandomMaclaurin(BaseMap):
         rows = prepare(X.astype(np.float64))
         upper = np.triu_indices(X.shape[0])
         pair_weights = (np.outer(weight, weight) * (2 - np.eye(len(weight))))[upper]
-        prefactor = np.ones(X.shape[0]) if rows.prefactor is None else rows.prefactor
+        with np.errstate(over="ignore", invalid="ignore"):
+            pairs = rows.pairs(rows).at(*upper)
+            prefactor = np.ones(X.shape[0]) if rows.prefactor is None else rows.prefactor
         return SampledPart.of(
             part,
-            rows.pairs(rows).at(*upper),
+            pairs,
             np.outer(prefactor, prefactor)[upper],
             pair_weights / pair_weights.sum(),
             self.projection,
