@@ -5,9 +5,12 @@ import numpy as np
 from mercer import (
     Cauchy,
     Chi2,
+    CompositionMap,
     Constant,
+    DotProduct,
     Exponential,
     Gaussian,
+    Geometric,
     Hellinger,
     HomogeneousFeatures,
     Intersection,
@@ -19,8 +22,12 @@ from mercer import (
     Min,
     Nystroem,
     Polynomial,
+    PolynomialSketch,
+    ProductMap,
     RandomFourier,
+    RandomMaclaurin,
     RationalQuadratic,
+    SumMap,
     TensorSketch,
     ThresholdFeatures,
     Transformed,
@@ -42,7 +49,9 @@ KERNELS = [
     Constant(0.4),
     Polynomial(degree=3, coef0=0.5),
     Polynomial(degree=2, coef0=0.0),
-    Exponential(1.5),
+    Exponential(0.4),
+    Geometric(terms=4, scale=0.5),
+    DotProduct([0.5, 0.0, 1.0]),
     Min(),
     Intersection(),
     Chi2(),
@@ -55,6 +64,9 @@ KERNELS = [
     Exponential() @ Gaussian(0.7),
     Transformed(Gaussian(), columns=(2, 0), centre=(0.1, -1.0), lengthscales=(0.5, 2.0)),
 ]
+
+PLANS = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
+PROJECTIONS = ("rademacher", "gaussian", "sphere", "complex", "srht")
 
 _DESIGNS = [
     {"form": form, "directions": directions, "radii": radii}
@@ -84,6 +96,16 @@ MAPS = [
     Nystroem(Chi2() + Min(), 10),
     Nystroem(Polynomial(), 10, landmarks="uniform"),
     Nystroem(Exponential() @ Gaussian(), 5),
+    *(RandomMaclaurin(Gaussian(3.0), 60, plan=plan) for plan in PLANS),
+    *(RandomMaclaurin(Polynomial(6, 0.5, scale=0.3), 40, projection=projection) for projection in PROJECTIONS),
+    *(RandomMaclaurin(Exponential(0.1), width) for width in (1, 2, 7)),
+    RandomMaclaurin(Gaussian("median") + Polynomial(2), 9, projection="complex"),
+    RandomMaclaurin(Geometric(terms=4, scale=0.1), 40, plan="geometric", p=1.5),
+    RandomMaclaurin(Transformed(DotProduct([0.5, 0.0, 1.0]), columns=(2, 0), centre=(0.1, -1.0)), 9, plan="h01"),
+    *(PolynomialSketch(2 * Polynomial(3, 0.5), 9, projection=projection) for projection in PROJECTIONS),
+    SumMap(Gaussian() + Polynomial(2), 40),
+    ProductMap(Gaussian() * Polynomial(2), 40),
+    CompositionMap(Exponential() @ Gaussian(), 40),
     *(TensorSketch(Polynomial(degree), width) for degree, width in ((1, 1), (1, 9), (2, 8), (3, 7), (4, 1))),
     TensorSketch(2.5 * Polynomial(2, coef0=0.0), 6),
     TensorSketch(Polynomial(1) * Transformed(Polynomial(2), columns=(2, 0), centre=(0.5, -1.0)), 10),

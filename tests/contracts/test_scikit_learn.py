@@ -14,6 +14,7 @@ from mercer import (
     Nystroem,
     Polynomial,
     RandomFourier,
+    RandomMaclaurin,
     TensorSketch,
     ThresholdFeatures,
 )
@@ -25,6 +26,9 @@ ESTIMATORS = [
     RandomFourier(directions="hadamard", radii="stratified"),
     Nystroem(),
     Nystroem(landmarks="uniform"),
+    RandomMaclaurin(),
+    RandomMaclaurin(plan="random", projection="gaussian"),
+    RandomMaclaurin(Gaussian(5.0), projection="srht"),
     Nystroem(Intersection()),
     ThresholdFeatures(),
     ThresholdFeatures(thresholds="random"),
@@ -43,6 +47,6 @@ ESTIMATORS = [
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_compatible(estimator, check):
     with warnings.catch_warnings():
-        # More landmarks than rows: said, and meant here, where data sets have a dozen rows.
+        # More landmarks than rows, or columns than an exact map has: meant here, where data sets have a dozen rows.
         warnings.simplefilter("ignore", MercerWarning)
         check(estimator)

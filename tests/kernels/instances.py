@@ -6,8 +6,10 @@ from mercer import (
     Cauchy,
     Chi2,
     Constant,
+    DotProduct,
     Exponential,
     Gaussian,
+    Geometric,
     Hellinger,
     Intersection,
     JensenShannon,
@@ -34,7 +36,15 @@ ISOTROPIC = [
 ]
 PRODUCT = [Laplacian(1.4), Cauchy(0.9)]
 SHIFT_INVARIANT = ISOTROPIC + PRODUCT
-DOT_PRODUCT = [Polynomial(), Polynomial(2, 0.0), Polynomial(1, 0.5), Exponential(1.5)]
+DOT_PRODUCT = [
+    Polynomial(),
+    Polynomial(2, 0.0),
+    Polynomial(1, 0.5),
+    Polynomial(3, 0.5, scale=0.3),
+    Exponential(1.5),
+    Geometric(terms=4, scale=0.5),
+    DotProduct([0.5, 0.0, 1.0, 0.25]),
+]
 HISTOGRAM = [Min(), Intersection(), Chi2(), JensenShannon(), Hellinger()]
 # Made by the algebra, for rows of width 3.
 COMPOSITE = [

@@ -45,7 +45,7 @@ def test_contract(kernel):
 
 def test_every_public_kernel_is_in_the_list():
     public = {getattr(mercer.kernels, name) for name in mercer.kernels.__all__}
-    concrete = {kind for kind in public if not inspect.isabstract(kind)}
+    concrete = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
     assert concrete == {type(part) for kernel in KERNELS for part in parts_of(kernel)}
 
 
@@ -163,7 +163,7 @@ def test_a_kernel_that_waits_for_rows_has_no_values(kernel):
 
 
 @pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf, True, False, None, "auto", [1.0], 1j, np.array([1.0, 2.0])])
-@pytest.mark.parametrize("kind", sorted({type(k) for k in SHIFT_INVARIANT} | {Exponential}, key=str))
+@pytest.mark.parametrize("kind", sorted({type(k) for k in SHIFT_INVARIANT}, key=str))
 def test_a_wrong_lengthscale_is_refused(kind, value):
     with pytest.raises(ParameterError, match=f"{kind.__name__}: lengthscale must be .*> 0"):
         kind(lengthscale=value)

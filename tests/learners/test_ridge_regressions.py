@@ -213,4 +213,4 @@ def test_weights_equal_repetition_in_probabilities_of_many_rows():
 def test_overflow_says_so():
     X, y = data(50)
     with pytest.raises(DataError, match="overflow"):
-        KernelRidge(Nystroem(Exponential(0.1), 20, random_state=0)).fit(X.astype(np.float32) * 4, y)
+        KernelRidge(Nystroem(Exponential(100.0), 20, random_state=0)).fit(X.astype(np.float32) * 4, y)

@@ -8,6 +8,8 @@ from sklearn.utils import get_tags
 from mercer import (
     Cauchy,
     Chi2,
+    CompositionMap,
+    DotProduct,
     Exponential,
     Gaussian,
     HomogeneousFeatures,
@@ -18,7 +20,11 @@ from mercer import (
     Min,
     Nystroem,
     Polynomial,
+    PolynomialSketch,
+    ProductMap,
     RandomFourier,
+    RandomMaclaurin,
+    SumMap,
     TensorSketch,
     ThresholdFeatures,
     Transformed,
@@ -48,6 +54,22 @@ NYSTROEM = [
     Nystroem(Exponential() @ Laplacian(), 8, landmarks="uniform"),
     Nystroem(Polynomial(2), 20),
 ]
+PLANS = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
+PROJECTIONS = ("rademacher", "gaussian", "sphere", "complex", "srht")
+MACLAURIN = [
+    *(RandomMaclaurin(Gaussian(3.0), 40, plan=plan) for plan in PLANS),
+    *(RandomMaclaurin(Polynomial(4, 0.5, scale=0.3), 30, projection=projection) for projection in PROJECTIONS),
+    *(RandomMaclaurin(Exponential(0.1), n) for n in (1, 2, 7)),
+    RandomMaclaurin(Gaussian("median") + Polynomial(2), 9, projection="complex"),
+    RandomMaclaurin(Polynomial(3), 9, plan="degrees", projection="srht"),
+    RandomMaclaurin(Transformed(Polynomial(3), columns=(2, 0), centre=(0.5, 1.0)), 9, plan="random"),
+    RandomMaclaurin(DotProduct([0.5, 0.0, 1.0, 0.5]), 9),
+]
+COMPOSED = [
+    SumMap(KERNEL + Laplacian(), 20),
+    ProductMap(KERNEL * Polynomial(2), 20),
+    CompositionMap(Exponential() @ KERNEL, 20),
+]
 # Those that are drawn: mid-points and grids are the same for every seed.
 HISTOGRAM = [
     ThresholdFeatures(Intersection(), 20, upper=8.0),
@@ -57,11 +79,13 @@ HISTOGRAM = [
     Nystroem(Intersection(), 7),
 ]
 SKETCHES = [
+    PolynomialSketch(Polynomial(3, 0.5), 9),
+    PolynomialSketch(Polynomial(2, 0.0), 9, projection="srht"),
     TensorSketch(Polynomial(2), 12),
     TensorSketch(3 * Polynomial(3, coef0=0.0), 7),
     TensorSketch(Transformed(Polynomial(1), columns=(2, 0), centre=(0.5, 1.0)), 5),
 ]
-MAPS = FOURIER + NYSTROEM + HISTOGRAM + SKETCHES
+MAPS = FOURIER + NYSTROEM + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
 
 
 def rows_for(feature_map, seed, n=40, d=3):

@@ -21,6 +21,7 @@ from mercer import (
     Nystroem,
     ParameterError,
     Polynomial,
+    PolynomialSketch,
     RandomFourier,
     RandomMaclaurin,
     TensorSketch,
@@ -33,7 +34,7 @@ from mercer.testing import check_map
 from .instances import MAPS, name_of, rows_for
 
 every_map = pytest.mark.parametrize("feature_map", MAPS, ids=name_of)
-KINDS = [RandomFourier, Nystroem]
+KINDS = [RandomFourier, Nystroem, RandomMaclaurin]
 
 
 def rows(seed, n=40, d=3):
@@ -201,7 +202,7 @@ def test_a_median_of_one_row_is_refused(kind):
     with pytest.raises(
         ValueError, match="needs at least two different rows to take a median distance, got n_samples=1"
     ):
-        kind(Laplacian("median"), 1).fit(rows(0, n=1))
+        kind(Gaussian("median"), 1).fit(rows(0, n=1))
     with pytest.raises(ValueError, match="got n_samples=5 equal rows"):
         kind(n_components=1).fit(np.ones((5, 2)))
 
@@ -266,11 +267,12 @@ def test_nested_parameters_replace_the_kernel():
 
 
 def test_maps_are_offered_by_what_the_kernel_is():
-    assert set(maps_for(Gaussian())) == {RandomFourier, RandomMaclaurin, Nystroem}
-    assert set(maps_for(Polynomial())) == {RandomMaclaurin, TensorSketch, Nystroem}
+    assert maps_for(Gaussian()) == [RandomFourier, RandomMaclaurin, Nystroem]
+    assert set(maps_for(Polynomial())) == {RandomMaclaurin, TensorSketch, PolynomialSketch, Nystroem}
+    assert maps_for(Laplacian()) == [RandomFourier, Nystroem]
     assert isinstance(default_map(Gaussian()), RandomFourier)
     assert isinstance(default_map(None), RandomFourier)
-    assert isinstance(default_map(1 + Polynomial()), Nystroem)
+    assert isinstance(default_map(1 + Polynomial()), RandomMaclaurin)
 
 
 def test_a_map_without_a_closed_form_names_the_audit():
