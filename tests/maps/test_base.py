@@ -24,6 +24,7 @@ from mercer import (
     PolynomialSketch,
     RandomFourier,
     RandomMaclaurin,
+    SphericalRadial,
     TensorSketch,
 )
 from mercer.engines import memory
@@ -267,7 +268,7 @@ def test_nested_parameters_replace_the_kernel():
 
 
 def test_maps_are_offered_by_what_the_kernel_is():
-    assert maps_for(Gaussian()) == [RandomFourier, RandomMaclaurin, Nystroem]
+    assert maps_for(Gaussian()) == [RandomFourier, SphericalRadial, RandomMaclaurin, Nystroem]
     assert set(maps_for(Polynomial())) == {RandomMaclaurin, TensorSketch, PolynomialSketch, Nystroem}
     assert maps_for(Laplacian()) == [RandomFourier, Nystroem]
     assert isinstance(default_map(Gaussian()), RandomFourier)

@@ -117,10 +117,10 @@ class RandomMaclaurin(BaseMap):
     >>> from mercer import Gaussian, RandomMaclaurin
     >>> X = np.random.default_rng(0).normal(size=(200, 4))
     >>> feature_map = RandomMaclaurin(Gaussian(3.0), n_components=128, random_state=0).fit(X)
-    >>> bool(abs(feature_map.gram(X) - Gaussian(3.0)(X)).max() < 0.01)
+    >>> bool(abs(feature_map.gram(X) - Gaussian(3.0)(X)).mean() < 0.001)
     True
-    >>> [stratum.kind for stratum in feature_map.plan_.strata]
-    ['exact', 'exact', 'exact', 'exact', 'exact', 'random']
+    >>> [stratum.degrees[0] for stratum in feature_map.plan_.strata if stratum.kind == "exact"]
+    [0, 1, 2, 3, 4]
     """
 
     needs: ClassVar[str] = "a power series of the inner product, or a Gaussian kernel, or sums and products of such"
