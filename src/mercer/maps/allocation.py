@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +46,7 @@ class Terms:
     endless: bool  # whether the series goes on beyond them
     products: Array  # (degrees, degrees): mean products of the terms
     second: Array  # (degrees,): mean square of the estimate of a term by one real column
+    linear_cost: float = field(default=math.inf, kw_only=True)  # columns that make the linear term exact
 
     @property
     def variances(self) -> Array:
@@ -60,7 +61,7 @@ class Terms:
         """Return how many columns make degree n exact, none for a coefficient of zero."""
         if self.coefficients[n] == 0:
             return 0
-        return 1 if n == 0 else math.inf
+        return 1 if n == 0 else self.linear_cost if n == 1 else math.inf
 
     def sketch_error(self, n: int, columns: int) -> float:
         """Return the mean variance of the estimate of a term by some columns of its degree."""

@@ -128,9 +128,14 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
     def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:  # noqa: ARG002
         """Return a map like this one whose columns are drawn independently and alike, or None if there is none.
 
-        Each column by itself, times the root of their number, is then an unbiased map of the kernel.
+        A column chosen at random, times the root of their number, is then an unbiased map of the kernel. The map may
+        put its columns in an order.
         """
         return None
+
+    def fewest_columns(self, kernel: Kernel) -> int:  # noqa: ARG002
+        """Return the least width at which this map can be drawn."""
+        return 1
 
     def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:  # noqa: ARG002
         """Return how many columns make this map exact for rows of a width, or None if it never is."""

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from mercer.errors import ParameterError
+from mercer.errors import MercerWarning, ParameterError
 from mercer.kernels import Constant, Exponential, Gaussian, Kernel, Product, Scaled
 from mercer.maps.allocation import share_out
 from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_kernel, maps_for
-from mercer.maps.copies import ScaledFeatures, scalar_copies
+from mercer.maps.copies import (
+    PILOT_ROWS,
+    MixedFeatures,
+    check_unsigned,
+    draw_columns,
+    mixed,
+    pilot_rows,
+    scalar_copies,
+)
 
-__all__ = ["ProductMap", "StackedFeatures", "SumMap"]
+__all__ = ["KroneckerFeatures", "PairedFeatures", "ProductMap", "StackedFeatures", "SumMap"]
 
 Array = np.ndarray
-# Rows of a pilot draw that tells how far the maps of the parts are off.
-PILOT_ROWS = 100
+# Pilot draws of the terms of a sum, each at widths that the one before proposes.
+PILOT_ROUNDS = 4
 
 
 class _PartsMap(BaseMap):
@@ -90,6 +100,14 @@ class _PartsMap(BaseMap):
             raise ParameterError(msg)
         return tuple(for_kernel(m, part) for m, part in zip(self.maps, parts, strict=True))
 
+    def _warn_of_zeros(self, used: int) -> None:
+        if used < self.n_components:
+            msg = (
+                f"{type(self).__name__}: {used} columns make the map exact; the last {self.n_components - used} of "
+                f"n_components={self.n_components} are zero."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=5)
+
 
 class SumMap(_PartsMap):
     """Features of a sum of kernels: the features of its terms, side by side.
@@ -99,7 +117,7 @@ class SumMap(_PartsMap):
     kernel : Sum, default=None
         Kernel to approximate; None means ``Gaussian(lengthscale="median") + Exponential(0.01)``.
     n_components : int, default=512
-        Width of the output, at least one column a term.
+        Width of the output, from 1 up; of fewer columns than there are terms, each sums up all terms.
     maps : sequence of BaseMap, default=None
         An unfitted map for each term; None takes the default map of each. Widths are chosen for them.
     random_state : int, Generator, RandomState or None, default=None
@@ -133,7 +151,7 @@ class SumMap(_PartsMap):
     needs: ClassVar[str] = "a sum of kernels that each have an unbiased map"
     preference: ClassVar[int] = 70
     default_kernel: ClassVar[Kernel] = Gaussian("median") + Exponential(0.01)
-    features_: StackedFeatures
+    features_: StackedFeatures | MixedFeatures
 
     def __init__(
         self,
@@ -158,14 +176,20 @@ class SumMap(_PartsMap):
     def join(left: Kernel, right: Kernel) -> Kernel:
         return left + right
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> StackedFeatures:
+    def _draw(
+        self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
+    ) -> StackedFeatures | MixedFeatures:
         maps, parts = self._maps(kernel), self._parts(kernel)
-        if self.n_components < len(parts):
-            msg = f"SumMap: {len(parts)} terms need a column each, got n_components={self.n_components}."
-            raise ParameterError(msg)
-        widths = self._widths(maps, parts, X, weight, rng)
+        narrow = self.n_components < len(parts)
+        widths = np.ones(len(parts), dtype=int) if narrow else self._widths(maps, parts, X, weight, rng)
         self.maps_ = tuple(m.set_params(n_components=int(w)) for m, w in zip(maps, widths, strict=True))
-        drawn = [m._draw(part, X, weight, rng) for m, part in zip(self.maps_, parts, strict=True)]
+        drawn = [
+            draw_columns(m, part, X, weight, m.n_components, rng) for m, part in zip(self.maps_, parts, strict=True)
+        ]
+        if narrow:
+            stacked = StackedFeatures(tuple(drawn), len(parts))
+            return mixed(self, stacked, self.n_components, rng, scale=self.n_components**-0.5)
+        self._warn_of_zeros(int(widths.sum()))
         return StackedFeatures(tuple(drawn), self.n_components)
 
     def _widths(
@@ -177,27 +201,36 @@ class SumMap(_PartsMap):
         rng: np.random.Generator,
     ) -> Array:
         """Return how many columns each term has: those that make it exact, if they are few, else by variance."""
-        widths = np.zeros(len(parts), dtype=int)
+        exact = np.array([columns_if_exact(m, part, X.shape[1]) for m, part in zip(maps, parts, strict=True)])
         fair = self.n_components // len(parts)
-        for i, (part_map, part) in enumerate(zip(maps, parts, strict=True)):
-            exact = part_map.exact_columns(part, X.shape[1])
-            widths[i] = exact if exact is not None and exact <= fair else 0
-        rest = [i for i, width in enumerate(widths) if width == 0]
-        if rest:
-            spread = np.array([self._spread(maps[i], parts[i], fair, X, weight, rng) for i in rest])
-            widths[rest] = share_out(spread, self.n_components - int(widths.sum()))
-        return widths
+        small = np.where(exact <= fair, exact, 0).astype(int)
+        drawn = np.flatnonzero(exact > fair).tolist()
+        free = self.n_components - int(small.sum())
+        share = share_up_to(exact[drawn], np.ones(len(drawn)), free)
+        best, least = share, np.inf
+        for _ in range(PILOT_ROUNDS):
+            error = np.array(
+                [self._error(maps[i], parts[i], int(m), X, weight, rng) for i, m in zip(drawn, share, strict=True)]
+            )
+            if error.sum() < least:
+                best, least = share, float(error.sum())
+            # The best if errors fall as one over the width; maps of exact columns may ask for another round.
+            share = share_up_to(exact[drawn], np.sqrt(error * share), free)
+        small[drawn] = best
+        return small
 
     @staticmethod
-    def _spread(
+    def _error(
         part_map: BaseMap, part: Kernel, width: int, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> float:
-        """Return the root mean square error of a pilot draw, times the root of its width."""
-        pilot = X[:PILOT_ROWS].astype(np.float64)
-        features = for_kernel(part_map, part).set_params(n_components=width)._draw(part, X, weight, rng)
-        Z = np.empty((pilot.shape[0], features.n_components))
+        """Return the mean square error of a pilot draw."""
+        pilot, pair_weights = pilot_rows(X, weight, rng)
+        features = draw_columns(part_map, part, X, weight, width, rng)
+        Z = np.empty((pilot.shape[0], width))
         features.astype(np.float64)(pilot, Z)
-        return float(np.sqrt(width * np.mean(np.square(Z @ Z.T - part(pilot)))))
+        signs = getattr(features, "signs", None)
+        gram = (Z if signs is None else Z * signs) @ Z.T
+        return float(np.sum(pair_weights * np.square(gram - part(pilot))))
 
 
 class ProductMap(_PartsMap):
@@ -214,7 +247,7 @@ class ProductMap(_PartsMap):
         Width of the output.
     maps : sequence of BaseMap, default=None
         An unfitted map for each factor; None takes the default map of each. Their widths matter for "kronecker" only,
-        where all but the last are taken as they are.
+        and there not those of exact maps, nor of the last one drawn, which takes the columns that are left.
     method : {"auto", "paired", "kronecker"}, default="auto"
         "auto" takes Kronecker products if all factors but one have exact maps of few columns, and pairs otherwise.
     random_state : int, Generator, RandomState or None, default=None
@@ -290,10 +323,9 @@ class ProductMap(_PartsMap):
         check_choice(self, "method", ("auto", "paired", "kronecker"))
         maps, parts = self._maps(kernel), self._parts(kernel)
         # Exact factors first, the narrowest in front: the last map takes the columns that are left.
-        exact = [m.exact_columns(part, X.shape[1]) for m, part in zip(maps, parts, strict=True)]
-        order = sorted(range(len(parts)), key=lambda i: (exact[i] is None, exact[i] or 0))
-        small = [exact[i] for i in order[:-1]]
-        fits = all(e is not None for e in small) and np.prod([e for e in small if e is not None]) <= self.n_components
+        exact = [columns_if_exact(m, part, X.shape[1]) for m, part in zip(maps, parts, strict=True)]
+        order = sorted(range(len(parts)), key=lambda i: exact[i])
+        fits = math.prod(exact[i] for i in order[:-1]) <= self.n_components
         self.method_ = ("kronecker" if fits else "paired") if self.method == "auto" else self.method
         self.maps_ = maps
         if self.method_ == "paired":
@@ -301,12 +333,20 @@ class ProductMap(_PartsMap):
                 scalar_copies(m, part, X, weight, self.n_components, rng) for m, part in zip(maps, parts, strict=True)
             ]
             return PairedFeatures(tuple(drawn), self.n_components)
-        widths = [exact[i] or maps[i].n_components for i in order[:-1]]
-        fixed = [
-            maps[i].set_params(n_components=int(w))._draw(parts[i], X, weight, rng)
-            for i, w in zip(order[:-1], widths, strict=True)
-        ]
-        count = int(np.prod(widths))
+        return self._draw_kronecker(kernel, order, exact, X, weight, rng)
+
+    def _draw_kronecker(
+        self,
+        kernel: Kernel,
+        order: list[int],
+        exact: list[float],
+        X: Any,
+        weight: Array | None,
+        rng: np.random.Generator,
+    ) -> KroneckerFeatures:
+        maps, parts = self.maps_, self._parts(kernel)
+        widths = [maps[i].n_components if math.isinf(exact[i]) else int(exact[i]) for i in order[:-1]]
+        count = math.prod(widths)
         if count > self.n_components:
             msg = (
                 f"ProductMap: Kronecker products of maps of {' x '.join(map(str, widths))} columns need at least "
@@ -315,8 +355,15 @@ class ProductMap(_PartsMap):
             raise ParameterError(msg)
         last = order[-1]
         shares = np.diff(np.linspace(0, self.n_components, count + 1).astype(int))
-        inner = [maps[last].set_params(n_components=int(m))._draw(parts[last], X, weight, rng) for m in shares]
-        return KroneckerFeatures(tuple(fixed), self.n_components, tuple(inner))
+        shares = np.minimum(shares, exact[last]).astype(int)
+        self._warn_of_zeros(int(shares.sum()))
+        drawn = [
+            draw_columns(maps[i], parts[i], X, weight, m, rng)
+            for i, m in [*zip(order[:-1], widths, strict=True), *((last, int(m)) for m in shares)]
+        ]
+        for features in drawn:
+            check_unsigned(self, features)
+        return KroneckerFeatures(tuple(drawn[: len(widths)]), self.n_components, tuple(drawn[len(widths) :]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,12 +385,23 @@ class _ManyFeatures:
 class StackedFeatures(_ManyFeatures):
     """Features of several maps side by side."""
 
+    @property
+    def signs(self) -> Array | None:
+        signs = np.ones(self.n_components)
+        start = 0
+        for part in self.parts:
+            of_part = getattr(part, "signs", None)
+            signs[start : start + part.n_components] = 1.0 if of_part is None else of_part
+            start += part.n_components
+        return signs if (signs < 0).any() else None
+
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         start = 0
         for part in self.parts:
             part(X, out[:, start : start + part.n_components])
             start += part.n_components
+        out[:, start:] = 0
 
 
 class PairedFeatures(_ManyFeatures):
@@ -351,7 +409,8 @@ class PairedFeatures(_ManyFeatures):
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
-        ScaledFeatures(self.parts[0], self.n_components**-0.5)(X, out)
+        self.parts[0](X, out)
+        out *= self.n_components**-0.5
         columns = np.empty(out.shape, out.dtype)
         for part in self.parts[1:]:
             part(X, columns)
@@ -385,6 +444,7 @@ class KroneckerFeatures(_ManyFeatures):
             part(X, block)
             block *= outer[:, i : i + 1]
             start += part.n_components
+        out[:, start:] = 0
 
 
 def weighted(kernel: Kernel | None, weight: float) -> Kernel:
@@ -394,14 +454,32 @@ def weighted(kernel: Kernel | None, weight: float) -> Kernel:
     return kernel if weight == 1 else weight * kernel
 
 
-def factors(kernel: Kernel) -> Iterator[Kernel]:
+def factors(kernel: Kernel, weight: float = 1.0) -> Iterator[Kernel]:
     """Yield the factors of a product; a weight in front belongs to the first."""
     if isinstance(kernel, Product):
-        yield from factors(kernel.left)
+        yield from factors(kernel.left, weight)
         yield from factors(kernel.right)
-    elif isinstance(kernel, Scaled) and isinstance(kernel.kernel, Product):
-        first, *others = factors(kernel.kernel)
-        yield kernel.weight * first
-        yield from others
+    elif isinstance(kernel, Scaled):
+        yield from factors(kernel.kernel, weight * kernel.weight)
     else:
-        yield kernel
+        yield kernel if weight == 1 else weight * kernel
+
+
+def columns_if_exact(part_map: BaseMap, part: Kernel, n_features: int) -> float:
+    """Return how many columns make a map exact, at least one, or infinity if none do."""
+    columns = part_map.exact_columns(part, n_features)
+    return math.inf if columns is None else max(columns, 1)
+
+
+def share_up_to(most: Array, weights: Array, columns: int) -> Array:
+    """Return whole numbers of columns in proportion to weights, at least one and at most so many each."""
+    widths = np.ones(len(most), dtype=int)
+    full = np.zeros(len(most), dtype=bool)
+    while not full.all():
+        widths[~full] = share_out(weights[~full], columns - int(widths[full].sum()))
+        over = widths > most
+        if not over.any():
+            break
+        widths[over] = most[over]
+        full |= over
+    return widths

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from mercer.errors import DataError, ParameterError
-from mercer.kernels import Composed, Exponential, Gaussian, Kernel
+from mercer.kernels import Composed, Exponential, Gaussian, Kernel, Scaled
+from mercer.kernels.series import PowerSeries
 from mercer.maps.allocation import MOST_DEGREES, Terms, optimal_strata, terms_that_matter
 from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_kernel
-from mercer.maps.copies import scalar_copies
+from mercer.maps.copies import PILOT_ROWS, check_unsigned, draw_columns, pilot_rows, scalar_copies
 from mercer.maps.plans import DegreeLaw, Plan, Stratum
 
 __all__ = ["CompositionFeatures", "CompositionMap"]
 
 Array = np.ndarray
-# A pilot draw that tells the moments of the inner map: rows, and scalar copies.
-PILOT_ROWS = 100
+# Scalar copies of a pilot draw that tells the moments of the inner map.
 PILOT_COPIES = 1000
+# Moments above this are cut off, so that sums of them are finite.
+HUGE = 1e300
 
 
 class CompositionMap(BaseMap):
@@ -32,15 +35,16 @@ class CompositionMap(BaseMap):
     Parameters
     ----------
     kernel : Composed, default=None
-        Kernel to approximate, written ``f @ k``; None means ``Exponential() @ Gaussian(lengthscale="median")``.
+        Kernel to approximate, written ``f @ k``, or a multiple of one; None means
+        ``Exponential() @ Gaussian(lengthscale="median")``.
     n_components : int, default=512
         Width of the output, from 1 up.
     inner_map : BaseMap, default=None
         Unfitted map for k; None takes the default map of k. Its width is that of the linear term; where a scalar map
         is wanted and the columns of this map are none, random sums of all its columns serve.
     plan : {"optimal", "geometric"}, default="optimal"
-        Constant exact, a whole map for the linear term, columns for further degrees by their variance in a pilot draw,
-        and some of random degree; or a random degree for each column, the source's.
+        Constant exact, a whole map for the linear term, exact if few columns make it so, columns for further degrees by
+        their variance in a pilot draw, and some of random degree; or a random degree for each column, the source's.
     p : float, default=2.0
         Base of the geometric law: chance :math:`(p-1)/p^{n+1}` of degree n.
     random_state : int, Generator, RandomState or None, default=None
@@ -109,7 +113,8 @@ class CompositionMap(BaseMap):
 
     @classmethod
     def accepts(cls, kernel: Kernel) -> bool:
-        return isinstance(kernel, Composed) and explicit_map(kernel.inner) is not None
+        composed, _ = composition_of(kernel)
+        return composed is not None and explicit_map(composed.inner) is not None
 
     @property
     def unbiased(self) -> bool | str:
@@ -119,24 +124,26 @@ class CompositionMap(BaseMap):
         return f"the inner map is biased: {inner.unbiased}"
 
     def rows_wanted(self) -> int:
-        inner = self._inner_map(self._kernel())
-        return max(super().rows_wanted(), PILOT_ROWS, inner.rows_wanted())
+        kernel = self._accepted(self._kernel())
+        return max(super().rows_wanted(), PILOT_ROWS, self._inner_map(kernel).rows_wanted())
 
     def _accepted(self, kernel: Kernel) -> Kernel:
         # With an inner map of the user's own, that map decides.
-        if isinstance(kernel, Composed) and self.inner_map is not None:
+        composed, _ = composition_of(kernel)
+        if composed is not None and self.inner_map is not None:
             if not isinstance(self.inner_map, BaseMap):
                 msg = f"CompositionMap: inner_map must be a mercer map such as RandomFourier(), got {self.inner_map!r}."
                 raise ParameterError(msg)
-            for_kernel(self.inner_map, kernel.inner)._accepted(kernel.inner)
+            for_kernel(self.inner_map, composed.inner)._accepted(composed.inner)
             return kernel
         return super()._accepted(kernel)
 
     def _inner_map(self, kernel: Kernel) -> BaseMap:
-        assert isinstance(kernel, Composed)
+        composed, _ = composition_of(kernel)
+        assert composed is not None
         if self.inner_map is not None:
-            return for_kernel(self.inner_map, kernel.inner)
-        found = explicit_map(kernel.inner)
+            return for_kernel(self.inner_map, composed.inner)
+        found = explicit_map(composed.inner)
         assert found is not None
         return found
 
@@ -145,9 +152,12 @@ class CompositionMap(BaseMap):
         if not (isinstance(self.p, int | float) and 1 < self.p < np.inf):
             msg = f"CompositionMap: p must be a number above 1, got {self.p!r}."
             raise ParameterError(msg)
-        assert isinstance(kernel, Composed)
+        composed, factor = composition_of(kernel)
+        assert composed is not None
+        series = composed.outer.series.scaled(factor)
         self.inner_map_ = self._inner_map(kernel)
-        terms, scale = self._look_at(kernel, X, weight, rng)
+        pilot = pilot_rows(X, weight, rng)
+        terms = self._look_at(composed, series, X, weight, pilot, rng)
         if self.plan == "geometric":
             degrees = [n for n in range(len(terms.coefficients)) if terms.coefficients[n] != 0]
             law = DegreeLaw.geometric(float(self.p), 0)
@@ -155,57 +165,97 @@ class CompositionMap(BaseMap):
             error = max(second - terms.mean_square(degrees), 0.0) / self.n_components
             strata: tuple[Stratum, ...] = (Stratum(0, "random", tuple(degrees), self.n_components, law, error),)
         else:
-            strata = optimal_strata([terms], self.n_components)
+            strata = self._allocate(composed, terms, X, weight, pilot, rng)
+        scale = float(np.sqrt(terms.products.sum()))
         self.plan_ = Plan(self.plan, strata, self.n_components, scale=scale)
-        return self._draw_strata(kernel, X, weight, rng)
+        return self._draw_strata(composed, series, X, weight, rng)
 
-    def _look_at(self, kernel: Composed, X: Any, weight: Array | None, rng: np.random.Generator) -> tuple[Terms, float]:
-        """Return what a pilot draw says about powers of the inner map, and the mean size of the kernel."""
-        pilot = X[:PILOT_ROWS]
-        W = np.empty((pilot.shape[0], PILOT_COPIES))
-        copies = scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng)
-        copies.astype(np.float64)(pilot.astype(np.float64), W)
-        k = kernel.inner(pilot.astype(np.float64))
+    def _look_at(
+        self,
+        kernel: Composed,
+        series: PowerSeries,
+        X: Any,
+        weight: Array | None,
+        pilot: tuple[Any, Array],
+        rng: np.random.Generator,
+    ) -> Terms:
+        """Return what scalar copies of the inner map say about its powers on pilot rows."""
+        rows, pair_weights = pilot
+        W = np.empty((rows.shape[0], PILOT_COPIES))
+        scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng).astype(np.float64)(rows, W)
+        k = kernel.inner(rows)
         # Moments of a finite pilot scatter; that of a product is at least the square of its mean.
         moment = np.maximum(np.square(W) @ np.square(W).T / PILOT_COPIES, np.square(k))
-        linear = self._linear_moment(kernel, X, pilot, weight, k, rng)
-        series = kernel.outer.series
         count = MOST_DEGREES if series.degree is None else series.degree + 1
         a = series.coefficients(count)
-        with np.errstate(over="ignore", under="ignore"):
-            second = np.array([a[n] ** 2 * float(np.mean(moment**n)) if a[n] else 0.0 for n in range(count)])
-            if count > 1:
-                second[1] = a[1] ** 2 * float(np.mean(linear))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            second = np.array(
+                [a[n] ** 2 * float(np.sum(pair_weights * moment**n)) if a[n] else 0.0 for n in range(count)]
+            )
+        second = np.minimum(np.nan_to_num(second), HUGE)
         if series.degree is None:
-            count = terms_that_matter(np.nan_to_num(second))
+            count = terms_that_matter(second)
         powers = np.array([a[n] * k.ravel() ** n for n in range(count)])
-        products = powers @ powers.T / powers.shape[1]
-        terms = Terms(a[:count], series.degree is None, products, second[:count])
-        return terms, float(np.sqrt(np.mean(np.square(kernel(pilot.astype(np.float64))))))
+        products = (powers * pair_weights.ravel()) @ powers.T
+        exact = self.inner_map_.exact_columns(kernel.inner, X.shape[1])
+        cost = math.inf if exact is None else exact
+        return Terms(a[:count], series.degree is None, products, second[:count], linear_cost=cost)
 
-    def _linear_moment(
-        self, kernel: Composed, X: Any, pilot: Any, weight: Array | None, k: Array, rng: np.random.Generator
-    ) -> Array:
-        """Return the square of the kernel plus the variance of a whole inner map, times its width."""
-        inner = for_kernel(self.inner_map_, kernel.inner)
-        features = inner._draw(kernel.inner, X, weight, rng).astype(np.float64)
-        Z = np.empty((pilot.shape[0], features.n_components))
-        features(pilot.astype(np.float64), Z)
-        return np.square(k) + np.square(Z @ Z.T - k) * features.n_components
+    def _allocate(
+        self,
+        kernel: Composed,
+        terms: Terms,
+        X: Any,
+        weight: Array | None,
+        pilot: tuple[Any, Array],
+        rng: np.random.Generator,
+    ) -> tuple[Stratum, ...]:
+        """Return the strata of least variance, with a whole inner map for the linear term."""
+        linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
+        width = min(self.inner_map_.n_components, terms.linear_cost)
+        strata: tuple[Stratum, ...] = ()
+        least = 0.0
+        while linear:
+            # A map may be worse than in proportion when it is narrow: look again at the width that is drawn.
+            found = terms.coefficients[1] ** 2 * self._linear_second(kernel, X, weight, int(width), pilot, rng)
+            least = max(least, found)
+            second = np.where(np.arange(len(terms.second)) == 1, least, terms.second)
+            strata = optimal_strata([replace(terms, second=second)], self.n_components)
+            drawn = [s.columns for s in strata if s.kind == "sketched" and s.degrees == (1,)]
+            if not drawn or 2 * drawn[0] > width:
+                return strata
+            width = drawn[0]
+        return optimal_strata([terms], self.n_components)
+
+    def _linear_second(
+        self,
+        kernel: Composed,
+        X: Any,
+        weight: Array | None,
+        width: int,
+        pilot: tuple[Any, Array],
+        rng: np.random.Generator,
+    ) -> float:
+        """Return the mean square of the inner kernel plus the squared error of an inner map times its width."""
+        rows, pair_weights = pilot
+        Z = np.empty((rows.shape[0], width))
+        draw_columns(self.inner_map_, kernel.inner, X, weight, width, rng).astype(np.float64)(rows, Z)
+        k = kernel.inner(rows)
+        return float(np.sum(pair_weights * (np.square(k) + np.square(Z @ Z.T - k) * width)))
 
     def _draw_strata(
-        self, kernel: Composed, X: Any, weight: Array | None, rng: np.random.Generator
+        self, kernel: Composed, series: PowerSeries, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> CompositionFeatures:
         constant, linear = 0.0, None
         degrees, squares = [np.zeros(0, dtype=int)], [np.zeros(0)]
-        series = kernel.outer.series
         for stratum in self.plan_.strata:
             m, n = stratum.columns, stratum.degrees[0]
-            if stratum.kind == "exact":
+            if stratum.kind == "exact" and n == 0:
                 constant = float(np.sqrt(series.coefficients(1)[0]))
-            elif stratum.kind == "sketched" and n == 1:
-                inner = for_kernel(self.inner_map_, kernel.inner).set_params(n_components=m)
-                linear = (inner._draw(kernel.inner, X, weight, rng), float(np.sqrt(series.coefficients(2)[1])))
+            elif stratum.kind != "random" and n == 1:
+                drawn_inner = draw_columns(self.inner_map_, kernel.inner, X, weight, m, rng)
+                check_unsigned(self.inner_map_, drawn_inner)
+                linear = (drawn_inner, float(np.sqrt(series.coefficients(2)[1])))
             else:
                 drawn = np.full(m, n) if stratum.law is None else stratum.law.draw(m, rng)
                 chances = np.ones(m) if stratum.law is None else stratum.law.chance(drawn)
@@ -222,13 +272,14 @@ class CompositionMap(BaseMap):
             scalar_copies(self.inner_map_, kernel.inner, X, weight, int((every > j).sum()), rng)
             for j in range(int(every.max(initial=0)))
         )
-        return CompositionFeatures(constant, linear, factors, np.sqrt(square), self.n_components)
+        return CompositionFeatures(kernel, constant, linear, factors, np.sqrt(square), self.n_components)
 
 
 @dataclass(frozen=True, eq=False)
 class CompositionFeatures:
     """Drawn products of scalar maps: immutable, free of scikit-learn. Columns of higher degree stand first."""
 
+    kernel: Composed
     constant: float  # value of an exact first column; zero means there is none
     linear: tuple[Features, float] | None  # a whole map and its scale
     factors: tuple[Features, ...]  # factor j has as many columns as there are of degree above j
@@ -247,6 +298,8 @@ class CompositionFeatures:
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
+        if self.kernel.outer.radius < np.inf:
+            self.kernel.diag(X)  # raises for rows outside the domain
         start = 0
         if self.constant:
             out[:, 0] = self.constant
@@ -267,3 +320,11 @@ class CompositionFeatures:
         if not np.isfinite(out.sum()) and not np.isfinite(out).all():
             msg = f"CompositionMap: features overflow {out.dtype}. Scale the rows down, or pass float64."
             raise DataError(msg)
+
+
+def composition_of(kernel: Kernel) -> tuple[Composed | None, float]:
+    """Return the composition that a kernel is a multiple of, or None, and the factor."""
+    if isinstance(kernel, Scaled):
+        composed, factor = composition_of(kernel.kernel)
+        return composed, factor * kernel.weight
+    return (kernel if isinstance(kernel, Composed) else None), 1.0

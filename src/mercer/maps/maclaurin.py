@@ -181,6 +181,9 @@ class RandomMaclaurin(BaseMap):
         degrees = [np.flatnonzero(part.series.coefficients((part.series.degree or 0) + 1)) for part in parts]
         return sum(math.comb(w + int(n) - 1, int(n)) for w, ns in zip(widths, degrees, strict=True) for n in ns)
 
+    def fewest_columns(self, kernel: Kernel) -> int:
+        return max(len(kernel.series_parts() or ()), 2 if self.projection == "complex" else 1)
+
     def rows_wanted(self) -> int:
         return max(super().rows_wanted(), PLAN_ROWS)
 
