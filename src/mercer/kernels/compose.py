@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
@@ -12,12 +13,16 @@ import numpy as np
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, Rows, as_rows
 from mercer.kernels.series import PowerSeries, SeriesPart, merge, multiply
-from mercer.kernels.spectrum import Affine, SpectralPart
+from mercer.kernels.spectrum import Affine, SpectralFactor, SpectralPart
 
 if TYPE_CHECKING:
     from mercer.kernels.dot_product import DotProductKernel
 
 T = TypeVar("T")
+# Parts of the spectrum of a composition: beyond, a map would spend its time on parts of few frequencies each.
+MOST_PARTS = 512
+# Powers that all together are lighter than this part of the mass are out of sight of float64.
+ROUNDING = 1e-16
 
 __all__ = ["Composed", "Constant", "Product", "Scaled", "Sum", "Transformed"]
 
@@ -199,6 +204,26 @@ class Composed(Kernel):
             return None
         return (replace(parts[0], series=self.outer.series.after(parts[0].series)),)
 
+    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+        """Return the parts of every power of the inner kernel, or None if it has no spectrum or they are too many."""
+        parts = self.inner.spectral_parts()
+        if parts is None:
+            return None
+        constant = sum(part.mass for part in parts if not part.factors)
+        others = [part for part in parts if part.factors and part.mass > 0]
+        mass = sum(part.mass for part in others)
+        if constant + mass >= self.outer.radius:
+            return None
+        # About the constant: its powers are not parts of their own then.
+        a = powers_that_matter(self.outer, constant, mass)
+        if a is None or math.comb(len(a) - 1 + len(others), len(others)) > MOST_PARTS:
+            return None
+        return tuple(
+            SpectralPart(a[n] * weight, factors)
+            for n in np.flatnonzero(a).tolist()
+            for weight, factors in products_of(others, n)
+        )
+
     def __repr__(self) -> str:
         return f"{in_brackets(self.outer)} @ {in_brackets(self.inner)}"
 
@@ -307,6 +332,38 @@ class Transformed(Kernel):
         if not self.needs_rows:
             return self
         return replace(self, kernel=self.kernel.resolve(self._apply(as_rows(self, X)), weight))
+
+
+def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np.ndarray | None:
+    """Return the coefficients of f about a point, as many as matter at `mass` from it; None for too many."""
+    series = outer.series
+    count = MOST_PARTS if series.degree is None else series.degree + 1
+    a = series.about(about, count)
+    with np.errstate(over="ignore", under="ignore"):
+        sizes = a * mass ** np.arange(count)
+        total = float(outer.function(np.asarray(about + mass)))
+    # The sum of the coefficients looked at must be all of f.
+    if not (np.isfinite(total) and (a >= 0).all() and abs(sizes.sum() - total) <= 1e-9 * total):
+        return None
+    if series.degree is None:
+        light = np.flatnonzero(np.cumsum(sizes[::-1])[::-1] <= ROUNDING * total)
+        if not len(light):
+            return None
+        a = a[: light[0]]
+    return a
+
+
+def products_of(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[float, tuple[SpectralFactor, ...]]]:
+    """Yield weight and factors of each product in the n-th power of a sum of parts."""
+    if not parts:
+        if n == 0:
+            yield 1.0, ()
+        return
+    first, *others = parts
+    for k in range(n + 1) if others else (n,):
+        factors = tuple(factor for one in first.factors for factor in one.power(k))
+        for weight, rest in products_of(others, n - k):
+            yield math.comb(n, k) * first.mass**k * weight, factors + rest
 
 
 def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:

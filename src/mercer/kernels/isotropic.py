@@ -7,8 +7,9 @@ and the quantile function of tau.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Literal
 
@@ -118,6 +119,9 @@ class Gaussian(IsotropicKernel):
         rate = 1.0 if isinstance(self.lengthscale, str) else self.lengthscale**-2
         return (SeriesPart(exponential_series(rate), decay=rate, shift_invariant=True),)
 
+    def power(self, n: int) -> Gaussian:
+        return Gaussian(float(self.lengthscale) / math.sqrt(n))
+
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 * np.square(r))
 
@@ -157,6 +161,11 @@ class Matern(IsotropicKernel):
         super().__post_init__()
         if self.nu != np.inf:
             check_positive(self, "nu")
+
+    def power(self, n: int) -> Matern | None:
+        if self.nu not in (0.5, np.inf):
+            return None
+        return replace(self, lengthscale=float(self.lengthscale) / (n if self.nu == 0.5 else math.sqrt(n)))
 
     def profile(self, r: np.ndarray) -> np.ndarray:
         r = np.asarray(r, dtype=float)
@@ -217,6 +226,9 @@ class RationalQuadratic(IsotropicKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "alpha")
+
+    def power(self, n: int) -> RationalQuadratic:
+        return RationalQuadratic(n * self.alpha, float(self.lengthscale) / math.sqrt(n))
 
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-self.alpha * np.log1p(np.square(r) / (2 * self.alpha)))

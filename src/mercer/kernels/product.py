@@ -58,6 +58,9 @@ class Laplacian(ProductKernel):
 
     lengthscale: float | Literal["median"] = 1.0
 
+    def power(self, n: int) -> Laplacian:
+        return Laplacian(float(self.lengthscale) / n)
+
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return np.exp(-cdist(X, Y, "cityblock") / self.lengthscale)
 

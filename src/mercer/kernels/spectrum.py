@@ -13,7 +13,7 @@ frequency of part p is the sum of :math:`A_f^\top w_f` with independent :math:`w
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -92,6 +92,13 @@ class SpectralFactor:
             frequencies = affine.pull_back(frequencies, width)
         return frequencies
 
+    def power(self, n: int) -> tuple[SpectralFactor, ...]:
+        """Return factors whose product is the n-th power of this one: a single one if its kernel knows the law."""
+        if n == 0:
+            return ()
+        kernel = None if self.kernel.needs_rows else self.kernel.power(n)
+        return (self,) * n if kernel is None else (replace(self, kernel=kernel),)
+
 
 @dataclass(frozen=True)
 class SpectralPart:
@@ -135,6 +142,10 @@ class ShiftInvariantKernel(Kernel):
         If row j of `normals` is N(0, I) and independent of ``uniforms[j]``, then row j of the result has
         the spectral law. Rows may be coupled with each other in any way.
         """
+
+    def power(self, n: int) -> ShiftInvariantKernel | None:  # noqa: ARG002
+        """Return the n-th power of this kernel, of a known lengthscale, where it is of the same family; else None."""
+        return None
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.ones(X.shape[0])
