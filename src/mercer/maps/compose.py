@@ -65,7 +65,9 @@ class _PartsMap(BaseMap):
         if len(cls.parts_of(kernel)) == 1:
             return False
         groups = cls.groups_of(kernel)
-        return len(groups) == 1 or all(explicit_map(group) is not None for group in groups)
+        if len(groups) == 1:  # one map serves the whole; asking for all maps of it would lead back here
+            return any(kind(groups[0]).unbiased is True for kind in maps_for(groups[0], below=cls.preference))
+        return all(explicit_map(group) is not None for group in groups)
 
     @property
     def unbiased(self) -> bool | str:
