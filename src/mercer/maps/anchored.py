@@ -82,13 +82,13 @@ class AnchoredTerms(Terms):
         for n in range(count):
             k = np.arange(count - n)
             roots = np.sqrt(a[n:] * special.binom(n + k, n))
-            if not roots.any():
+            kept = np.flatnonzero(roots)
+            if not len(kept):
                 continue
-            features = powers[:, : len(k)] * roots
+            features = powers[:, kept] * roots[kept]
             _, basis = np.linalg.eigh((features * weight[:, None]).T @ features)
-            block = np.zeros((count, np.count_nonzero(roots)))
-            # The features of zero coefficients span what the smallest eigenvalues belong to.
-            block[: len(k)] = (roots[:, None] * basis)[:, ::-1][:, : block.shape[1]]
+            block = np.zeros((count, len(kept)))
+            block[kept] = roots[kept, None] * basis[:, ::-1]
             polynomials.append(block)
             degrees.append(np.full(block.shape[1], n))
         return np.concatenate(degrees), np.concatenate(polynomials, axis=1)

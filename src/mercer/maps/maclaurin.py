@@ -255,7 +255,7 @@ class RandomMaclaurin(BaseMap):
         rows = preparations[0](X.astype(np.float64))
         if not self._may_anchor(parts, rows) or plan.predicted_rmse <= ROUNDING * plan.scale:
             return plain
-        anchored = self._anchored(sampled[0], rows, weight, plan.scale)
+        anchored = self._anchored(sampled[0], preparations[0], rows, weight, plan.scale)
         return plain if anchored is None or plan.predicted_rmse <= anchored.plan.predicted_rmse else anchored
 
     def _may_anchor(self, parts: tuple[SeriesPart, ...], rows: PreparedRows) -> bool:
@@ -268,7 +268,9 @@ class RandomMaclaurin(BaseMap):
             and 1 < rows.shape[1] <= WIDEST
         )
 
-    def _anchored(self, sampled: SampledPart, rows: PreparedRows, weight: Array, scale: float) -> _DrawnUp | None:
+    def _anchored(
+        self, sampled: SampledPart, prepare: Preparation, rows: PreparedRows, weight: Array, scale: float
+    ) -> _DrawnUp | None:
         """Return the plan of the series expanded about the main direction of the rows."""
         if (sampled.coefficients < 0).any() or not rows.squared_norms.any():
             return None
@@ -282,7 +284,6 @@ class RandomMaclaurin(BaseMap):
             return None
         strata = [terms.by_degree(s) if s.part == 0 else s for s in optimal_strata([terms, *tail], self.n_components)]
         plan = Plan("optimal", tuple(strata), self.n_components, scale=scale)
-        prepare = Preparation.of(sampled.part, rows.rows, weight)
         return _DrawnUp(plan, (sampled.part,), [prepare] * (1 + len(tail)), terms)
 
     def _draw_anchored(
