@@ -79,3 +79,28 @@ def width_of(feature_map):
     # With an exact constant column, an even width leaves an odd number of cosines: take the wider interval.
     paired = even and not (constant and feature_map.form == "pairs")
     return (2 if paired else 4) * mass_of(feature_map.kernel)
+
+
+def median_misfit(samples, expected, *, variance, failure=FAILURE):
+    """Return the same for medians of means of independent rows of a known variance, with no bound on their values.
+
+    Lugosi and Mendelson (2019), Mean estimation and regression under heavy-tailed distributions, Theorem 2.
+    """
+    n, columns = samples.shape
+    log = np.log(columns / failure)
+    blocks = int(np.ceil(8 * log))
+    if n < blocks:
+        raise ValueError(f"medians of means need at least {blocks} rows, got {n}.")
+    size = n // blocks
+    means = samples[: blocks * size].reshape(blocks, size, columns).mean(axis=1)
+    radius = np.sqrt(32 * np.asarray(variance) * log / (blocks * size))
+    return float((np.abs(np.median(means, axis=0) - expected) / radius).max())
+
+
+def bernstein_radius_of_sum(variance, bound, *, columns, failure=FAILURE):
+    """Radius that a sum of independent terms, of a known variance and each within a bound, leaves with this chance.
+
+    Bernstein's inequality, on both sides, and over the columns.
+    """
+    log = np.log(2 * columns / failure)
+    return np.sqrt(2 * variance * log) + 2 * (2 * bound) * log / 3  # a term and its mean are apart by twice the bound

@@ -210,7 +210,7 @@ class SumMap(_PartsMap):
         free = self.n_components - int(small.sum())
         share = share_up_to(exact[drawn], np.ones(len(drawn)), free)
         best, least = share, np.inf
-        for _ in range(PILOT_ROUNDS):
+        for _ in range(PILOT_ROUNDS if len(drawn) > 1 else 0):  # a single one takes what there is
             error = np.array(
                 [self._error(maps[i], parts[i], int(m), X, weight, rng) for i, m in zip(drawn, share, strict=True)]
             )

@@ -7,6 +7,7 @@ without its sine, an exact constant, a monomial are not. A random sum of all col
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -28,7 +29,8 @@ def draw_columns(
 ) -> Features:
     """Draw a map of any width: one that needs more columns is drawn wider and mixed."""
     fewest = prototype.fewest_columns(kernel)
-    wide = for_kernel(prototype, kernel).set_params(n_components=max(count, fewest))
+    wide = copy(prototype)  # a clone takes longer than a small draw, and a product may need hundreds
+    wide.kernel, wide.n_components = kernel, max(count, fewest)
     features = wide._draw(kernel, X, weight, rng)
     check_real(wide, features)
     return features if count >= fewest else mixed(wide, features, count, rng, scale=count**-0.5)
