@@ -196,8 +196,11 @@ class Matern(IsotropicKernel):
         return self.nu / (self.nu - 1) if self.nu > 1 else np.inf
 
     def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+        if self.nu == np.inf:
+            return np.ones_like(uniforms)
         # tau in proportion to itself: 2 nu / chi^2_{2 nu - 2}.
-        return np.ones_like(uniforms) if self.nu == np.inf else self.nu / special.gammaincinv(self.nu - 1, uniforms)
+        with np.errstate(divide="ignore"):
+            return self.nu / special.gammaincinv(self.nu - 1, uniforms)
 
 
 @dataclass(frozen=True)

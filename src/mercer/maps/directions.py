@@ -47,7 +47,7 @@ class Directions:
 
     vectors: Array  # (m, d)
     ambient: int
-    blocks: tuple[int, ...]  # sizes of the groups of mutually orthogonal directions
+    blocks: tuple[int, ...]  # sizes of the groups of directions drawn together, orthogonal or vertices of a simplex
 
 
 def iid(m: int, d: int, rng: np.random.Generator) -> Directions:

@@ -61,7 +61,8 @@ class RandomFourier(BaseMap):
     form : {"pairs", "phase", "complex"}, default="pairs"
         Cosines and sines of each frequency; one cosine of random phase a frequency, as in scikit-learn's
         RBFSampler; or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
-    directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
+    directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex", \
+"source_butterfly"}, default="auto"
         How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 32 columns of X up,
         for dense rows and sums of isotropic kernels, and one big block otherwise; `directions_` tells.
     radii : {"plain", "stratified"}, default="plain"
@@ -99,6 +100,9 @@ class RandomFourier(BaseMap):
       Unbiased.
     - "hadamard": sign-Hadamard products [4]_. Time :math:`O(D \log d)` a row and memory O(D), for
       sums of isotropic kernels. Not exactly unbiased: the directions are uniform only as d grows.
+    - "simplex": blocks of the d + 1 vertices of a regular simplex [3]_, at the cost of "orthogonal". Unbiased.
+    - "source_butterfly": the same turned by the butterfly matrices of [3]_ with its own law of the angles, in dense
+      form. Biased, by up to 0.3 along an axis; kept to reproduce it.
 
     Frequencies of a sum of kernels are shared out by mass; a constant takes one exact column. Time O(n d D) for dense
     directions, memory O(d D) for the draw.
@@ -138,7 +142,9 @@ class RandomFourier(BaseMap):
         n_components: int = 512,
         *,
         form: Literal["pairs", "phase", "complex"] = "pairs",
-        directions: Literal["auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard"] = "auto",
+        directions: Literal[
+            "auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex", "source_butterfly"
+        ] = "auto",
         radii: Literal["plain", "stratified"] = "plain",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -185,7 +185,7 @@ class ButterflyProjection(StructuredProjection):
         return self._casts[dtype]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("plan", "_casts")}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _project(self, X: Array, out: Array) -> None:
         linalg.butterfly(X, self.signs, self.plan, out)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer import linalg
 from mercer.kernels import Kernel
-from mercer.kernels.isotropic import IsotropicKernel
+from mercer.kernels.isotropic import LARGEST_SCALE, IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor
 from mercer.maps.base import BaseMap, check_choice
 from mercer.maps.directions import (
@@ -35,7 +35,8 @@ __all__ = ["QuadratureFeatures", "SphericalRadial"]
 Array = np.ndarray
 CONSTANTS = ("auto", "signed", "drop", "resample")
 RULES = tuple(name for name in DIRECTIONS if name != "sobol")
-# Weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance from P = 3 on: rows are padded to at least this.
+# Weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance from P = 3 on. Rows of fewer columns are padded to one
+# more, which has much less of it.
 LEAST_AMBIENT = 4
 # Columns of X from which butterflies beat dense projections, as for random Fourier features.
 STRUCTURED_FROM = 32
@@ -61,7 +62,8 @@ class SphericalRadial(BaseMap):
     kernel : Kernel, default=None
         An isotropic kernel, also scaled, of transformed inputs, or plus a constant; None means
         ``Gaussian(lengthscale="median")``. `Matern` needs nu > 1, and like `RationalQuadratic` is better served by
-        `RandomFourier` at larger distances.
+        `RandomFourier` at larger distances. `RationalQuadratic` with alpha <= 1 has weights of infinite variance: give
+        it ``constant="signed"``, which makes up for them.
     n_components : int, default=512
         Width of the output, from 1 up.
     directions : {"auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly"}, \
@@ -75,7 +77,8 @@ default="auto"
     constant : {"auto", "signed", "drop", "resample"}, default="auto"
         What becomes of :math:`1 - \sum_j a_j^2`, which has mean zero and any sign. "drop" leaves it out: still
         unbiased, but the diagonal is not exact. "signed" keeps a column with a sign, in `signs_`; learners take no such
-        features. "resample" draws radii again until it is not negative, as the source prints: biased. "auto" is "drop".
+        features. "resample" draws all radii again until it is not negative, as the source prints for a single rule:
+        biased. "auto" is "drop".
     random_state : int, Generator, RandomState or None, default=None
         Seed; an int makes repeated fits identical.
     n_jobs : int or None, default=None
@@ -115,7 +118,7 @@ default="auto"
     True
     """
 
-    needs: ClassVar[str] = "an isotropic kernel, k(x, y) = f(|x - y|), times a number or plus a constant"
+    needs: ClassVar[str] = "one isotropic kernel with a second derivative at zero, times a number or plus a constant"
     preference: ClassVar[int] = 15
     features_: QuadratureFeatures
     directions_: str
@@ -208,13 +211,14 @@ default="auto"
     ) -> tuple[Projection, Array]:
         """Draw frequencies, and the squared weight of each."""
         d = factor.width(n_features)
+        # Structured projections take all columns, and those that the kernel does not look at times zero.
         scale = factor.pull_back(np.ones((1, d)), n_features)[0] if factor.inputs else None
         if self.directions_ == "butterfly":
-            mixing, rotations = butterfly_rotations(m, max(d, LEAST_AMBIENT), rng)
+            mixing, rotations = butterfly_rotations(m, max(n_features, LEAST_AMBIENT), rng)
             radii, squares = self._draw_radii(factor, shares, mixing.shape[1], rng)
             return ButterflyProjection(mixing, rotations, radii, scale), squares
         if self.directions_ == "hadamard":
-            signs = hadamard_signs(m, max(d, LEAST_AMBIENT), rng)
+            signs = hadamard_signs(m, max(n_features, LEAST_AMBIENT), rng)
             radii, squares = self._draw_radii(factor, shares, signs.shape[2], rng)
             return HadamardProjection(signs, radii, scale), squares
         directions = padded(self.directions_, m, d, rng)
@@ -235,7 +239,7 @@ default="auto"
         uniforms = RADII[self.radii]
         for _ in range(MOST_DRAWS):
             lengths = chi_quantile(uniforms(len(shares), rng), ambient + 2)
-            tau = kernel.size_biased_mixing(uniforms(len(shares), rng))
+            tau = np.minimum(kernel.size_biased_mixing(uniforms(len(shares), rng)), LARGEST_SCALE**2)
             squares = shares * kernel.mean_mixing * ambient / (tau * np.square(lengths))
             if self.constant != "resample" or squares.sum() <= 1:
                 break

@@ -17,6 +17,15 @@ from mercer.theory.maclaurin import (
     maclaurin_uniform_failure,
 )
 from mercer.theory.power_series import truncation_degree, truncation_error
+from mercer.theory.quadrature import (
+    fourier_uniform_failure,
+    quadrature_failure,
+    quadrature_gaussian_variance,
+    quadrature_range,
+    quadrature_rules,
+    quadrature_uniform_failure,
+    quadrature_variance,
+)
 from mercer.theory.sizes import maclaurin_components, required_components
 from mercer.theory.sketch import tensor_sketch_variance
 from mercer.theory.thresholds import jittered_variance, threshold_variance
@@ -30,6 +39,7 @@ __all__ = [
     "cosine_variance",
     "dot_product_gradient",
     "fourier_failure",
+    "fourier_uniform_failure",
     "gaussian_phase_constants",
     "hoeffding_radius",
     "jittered_variance",
@@ -41,6 +51,12 @@ __all__ = [
     "maclaurin_uniform_failure",
     "orthogonal_covariance",
     "phase_variance",
+    "quadrature_failure",
+    "quadrature_gaussian_variance",
+    "quadrature_range",
+    "quadrature_rules",
+    "quadrature_uniform_failure",
+    "quadrature_variance",
     "required_components",
     "tensor_sketch_variance",
     "threshold_variance",
