@@ -27,6 +27,7 @@ from mercer import (
     RandomFourier,
     RandomMaclaurin,
     RationalQuadratic,
+    SphericalRadial,
     SumMap,
     TensorSketch,
     ThresholdFeatures,
@@ -71,7 +72,16 @@ PROJECTIONS = ("rademacher", "gaussian", "sphere", "complex", "srht")
 _DESIGNS = [
     {"form": form, "directions": directions, "radii": radii}
     for form in ("pairs", "phase", "complex")
-    for directions in ("iid", "orthogonal", "big_block", "sobol", "butterfly", "hadamard")
+    for directions in (
+        "iid",
+        "orthogonal",
+        "big_block",
+        "sobol",
+        "butterfly",
+        "hadamard",
+        "simplex",
+        "source_butterfly",
+    )
     for radii in ("plain", "stratified")
 ]
 
@@ -79,6 +89,17 @@ MAPS = [
     *(RandomFourier(3.0 * Gaussian(0.7), 12, **design) for design in _DESIGNS),
     *(RandomFourier(Gaussian("median"), width) for width in (1, 2, 7)),
     *(RandomFourier(1 + kernel, 9) for kernel in SHIFT_INVARIANT),
+    *(
+        SphericalRadial(3.0 * Gaussian(0.7), 13, directions=directions, radii=radii, constant=constant)
+        for directions in ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly")
+        for radii, constant in (("stratified", "drop"), ("plain", "signed"), ("plain", "resample"))
+    ),
+    *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
+    *(
+        SphericalRadial(1 + kernel, 9, constant="signed")
+        for kernel in SHIFT_INVARIANT
+        if SphericalRadial.accepts(kernel)
+    ),
     *(
         ThresholdFeatures(kernel, 9, thresholds=thresholds, upper=upper)
         for thresholds, kernel, upper in (

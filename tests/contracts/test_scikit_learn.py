@@ -15,6 +15,7 @@ from mercer import (
     Polynomial,
     RandomFourier,
     RandomMaclaurin,
+    SphericalRadial,
     TensorSketch,
     ThresholdFeatures,
 )
@@ -24,6 +25,9 @@ ESTIMATORS = [
     RandomFourier(Gaussian(), form="phase", directions="iid"),
     RandomFourier(directions="sobol"),
     RandomFourier(directions="hadamard", radii="stratified"),
+    SphericalRadial(),
+    SphericalRadial(Gaussian(), directions="simplex", radii="plain", constant="signed"),
+    SphericalRadial(directions="butterfly", constant="resample"),
     Nystroem(),
     Nystroem(landmarks="uniform"),
     RandomMaclaurin(),

@@ -1,6 +1,6 @@
 """One list of maps for every test that holds for all of them."""
 
-from itertools import product
+from itertools import cycle, product
 
 import numpy as np
 from sklearn.utils import get_tags
@@ -24,6 +24,8 @@ from mercer import (
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    RationalQuadratic,
+    SphericalRadial,
     SumMap,
     TensorSketch,
     ThresholdFeatures,
@@ -31,7 +33,7 @@ from mercer import (
 )
 
 FORMS = ("pairs", "phase", "complex")
-DENSE = ("iid", "orthogonal", "big_block", "sobol")
+DENSE = ("iid", "orthogonal", "big_block", "sobol", "simplex", "source_butterfly")
 DIRECTIONS = (*DENSE, "butterfly", "hadamard")
 RADII = ("plain", "stratified")
 KERNEL = Gaussian(1.3)
@@ -65,6 +67,21 @@ MACLAURIN = [
     RandomMaclaurin(Transformed(Polynomial(3), columns=(2, 0), centre=(0.5, 1.0)), 9, plan="random"),
     RandomMaclaurin(DotProduct([0.5, 0.0, 1.0, 0.5]), 9),
 ]
+RULES = ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly")
+QUADRATURE = [
+    *(
+        SphericalRadial(KERNEL, 20, directions=directions, radii=radii, constant=constant)
+        for (directions, radii), constant in zip(
+            product(RULES, RADII), cycle(("drop", "signed", "resample")), strict=False
+        )
+    ),
+    *(SphericalRadial(KERNEL, n, constant="signed") for n in (1, 2, 3, 7)),
+    SphericalRadial(1 + 2 * Matern(2.5), 7, directions="butterfly"),
+    SphericalRadial(3 + RationalQuadratic(2.0), 1),
+    SphericalRadial(3 + RationalQuadratic(2.0), 9, constant="signed"),
+    SphericalRadial(Transformed(Gaussian(), columns=(2, 0), lengthscales=(0.5, 2.0)), 12, directions="butterfly"),
+    SphericalRadial(Transformed(Gaussian(), lengthscales=(0.5, 2.0, 1.0)), 9, directions="simplex"),
+]
 COMPOSED = [
     SumMap(KERNEL + Laplacian(), 20),
     ProductMap(KERNEL * Polynomial(2), 20),
@@ -85,7 +102,7 @@ SKETCHES = [
     TensorSketch(3 * Polynomial(3, coef0=0.0), 7),
     TensorSketch(Transformed(Polynomial(1), columns=(2, 0), centre=(0.5, 1.0)), 5),
 ]
-MAPS = FOURIER + NYSTROEM + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
+MAPS = FOURIER + QUADRATURE + NYSTROEM + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
 
 
 def rows_for(feature_map, seed, n=40, d=3):

@@ -14,7 +14,8 @@ DRAWS = 1600
 
 def directions_of(m, d, rng, law=None, premix=True):
     """Return the m directions of one draw as rows of width P, with another law of the squared cosines if given."""
-    signs, cosines, sines = butterfly_rotations(m, d, rng)
+    signs, rotations = butterfly_rotations(m, d, rng)
+    cosines, sines = list(rotations.cosines), list(rotations.sines)
     if law is not None:
         for level in range(1, len(cosines)):
             squares = law(rng, cosines[level].shape)

@@ -91,6 +91,21 @@ def test_the_mean_over_draws_is_the_kernel_for_every_kernel(kernel, directions, 
     assert bias(m, kernel, X, Y, DRAWS, seed) <= 1
 
 
+@pytest.mark.parametrize(("d", "n", "form", "radii"), [(2, 7, "pairs", "stratified"), (5, 12, "phase", "plain")])
+def test_vertices_of_a_simplex_are_unbiased_directions(d, n, form, radii, seed):
+    X, Y = pairs_of_rows(d, seed)
+    m = RandomFourier(Gaussian() + 2 * Laplacian(3.0), n, form=form, directions="simplex", radii=radii)
+    assert m.unbiased is True
+    assert bias(m, m.kernel, X, Y, DRAWS, seed) <= 1
+
+
+def test_the_butterflies_of_the_source_are_biased_along_an_axis_and_say_so(seed):
+    X, Y = np.zeros((1, 16)), 2.0 * np.eye(16)[:1]
+    m = RandomFourier(Gaussian(), 34, directions="source_butterfly")
+    assert isinstance(m.unbiased, str)
+    assert bias(m, Gaussian(), X, Y, DRAWS // 2, seed) > 1
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n", WIDTHS)
 def test_the_check_above_sees_a_mass_that_is_ignored(form, n, seed):
