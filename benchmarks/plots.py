@@ -64,6 +64,36 @@ def bars(panels: Mapping[str, Mapping[str, float]], limits: Sequence[str], label
     return path
 
 
+def beside(
+    left: Mapping[str, Mapping[str, float | None]],
+    right: Mapping[str, Mapping[str, float | None]],
+    labels: tuple[str, str],
+    path: Path,
+) -> Path:
+    """Draw two panels of points, a line for each row of a table, a mark for each method; the right one logarithmic."""
+    figure = Figure(figsize=(11, 1.2 + 0.4 * len(left)), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    methods = list(dict.fromkeys(name for row in left.values() for name in row))
+    marks = dict(zip(methods, zip("s^vo", (LIMIT, OTHERS, OTHERS, OURS), strict=True), strict=False))
+    for axes, table, label in zip(panels, (left, right), labels, strict=True):
+        for height, row in enumerate(table.values()):
+            known = [value for value in row.values() if value is not None]
+            axes.plot([min(known), max(known)], [height, height], color=OTHERS, linewidth=0.8, zorder=0)
+            for name, value in row.items():
+                if value is not None:
+                    mark, ink = marks[name]
+                    axes.plot(value, height, mark, color=ink, markersize=6, label=name if not height else None)
+        axes.set_xlabel(label, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[1].set_xscale("log")
+    plain_ticks(panels[1])
+    panels[0].set_yticks(range(len(left)), list(left), fontsize=8)
+    panels[0].invert_yaxis()
+    panels[0].legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=120)
+    return path
+
+
 def against_rows(
     rows: Sequence[int], seconds: Sequence[float], gigabytes: Sequence[float], title: str, path: Path
 ) -> Path:
