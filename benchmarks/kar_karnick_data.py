@@ -88,7 +88,16 @@ def load(directory: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return all rows and labels of a data set, its parts merged."""
     with np.load(directory / f"{name}.npz") as arrays:
         X, y = ([arrays[key] for key in (f"{a}_train", f"{a}_test", a) if key in arrays] for a in "Xy")
-    return np.concatenate(X), np.concatenate(y)
+        names = arrays["feature_names"] if name == "nursery" else None
+    X, y = np.concatenate(X), np.concatenate(y)
+    return (X, y) if names is None else (codes(X, names), y)
+
+
+def codes(X: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """Return a column for each attribute, its values 0, 1, ... in order, from a column for each attribute=value."""
+    attributes = [str(name).partition("=")[0] for name in names]
+    columns = [X[:, [a == attribute for a in attributes]] for attribute in dict.fromkeys(attributes)]
+    return np.column_stack([column.argmax(axis=1) for column in columns])
 
 
 def binary(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
