@@ -74,7 +74,7 @@ def beside(
     figure = Figure(figsize=(11, 1.2 + 0.4 * len(left)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     methods = list(dict.fromkeys(name for row in left.values() for name in row))
-    marks = dict(zip(methods, zip("s^vo", (LIMIT, OTHERS, OTHERS, OURS), strict=True), strict=False))
+    marks = dict(zip(methods, zip("s^voD", (LIMIT, OTHERS, OTHERS, OURS, OURS), strict=True), strict=False))
     for axes, table, label in zip(panels, (left, right), labels, strict=True):
         for height, row in enumerate(table.values()):
             known = [value for value in row.values() if value is not None]
