@@ -1,5 +1,6 @@
 """What is approximated: kernels as frozen values with exact formulas."""
 
+from mercer.kernels.arc_cosine import ArcCosine, neural_tangent_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.dot_product import DotProduct, Exponential, Geometric, Polynomial
@@ -9,6 +10,7 @@ from mercer.kernels.product import Cauchy, Laplacian
 from mercer.kernels.sphere import gegenbauer_coefficients, positive_definite_on_sphere
 
 __all__ = [
+    "ArcCosine",
     "Cauchy",
     "Chi2",
     "Composed",
@@ -31,5 +33,6 @@ __all__ = [
     "Sum",
     "Transformed",
     "gegenbauer_coefficients",
+    "neural_tangent_kernel",
     "positive_definite_on_sphere",
 ]
