@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         UnsupportedKernelError,
     )
     from mercer.kernels import (
+        ArcCosine,
         Cauchy,
         Chi2,
         Composed,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         Scaled,
         Sum,
         Transformed,
+        neural_tangent_kernel,
     )
     from mercer.learners import KernelRidge, KernelRidgeClassifier
     from mercer.maps import (
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         ProductMap,
         RandomFourier,
         RandomMaclaurin,
+        RandomNeurons,
         SphericalRadial,
         SumMap,
         TensorSketch,
@@ -60,6 +63,7 @@ __version__ = "0.1.0"
 # Each public name and the module that it comes from: imported at first use, so that `import mercer` and the
 # command line start at once.
 _HOMES = {
+    "ArcCosine": "kernels",
     "Cauchy": "kernels",
     "Chi2": "kernels",
     "Composed": "kernels",
@@ -91,6 +95,7 @@ _HOMES = {
     "ProductMap": "maps",
     "RandomFourier": "maps",
     "RandomMaclaurin": "maps",
+    "RandomNeurons": "maps",
     "RationalQuadratic": "kernels",
     "Scaled": "kernels",
     "SphericalRadial": "maps",
@@ -102,12 +107,14 @@ _HOMES = {
     "UnsupportedKernelError": "errors",
     "audit": "diagnostics",
     "compare": "diagnostics",
+    "neural_tangent_kernel": "kernels",
     "required_components": "theory",
 }
 
 _MODULES = ("diagnostics", "engines", "errors", "io", "kernels", "learners", "linalg", "maps", "testing", "theory")
 
 __all__ = [
+    "ArcCosine",
     "Cauchy",
     "Chi2",
     "Composed",
@@ -139,6 +146,7 @@ __all__ = [
     "ProductMap",
     "RandomFourier",
     "RandomMaclaurin",
+    "RandomNeurons",
     "RationalQuadratic",
     "Scaled",
     "SphericalRadial",
@@ -150,6 +158,7 @@ __all__ = [
     "UnsupportedKernelError",
     "audit",
     "compare",
+    "neural_tangent_kernel",
     "required_components",
 ]
 

@@ -9,9 +9,11 @@ from mercer.linalg.dense_projections import dense, dense_cosines, dense_pairs
 from mercer.linalg.dispatch import instruction_set
 from mercer.linalg.structured_projections import butterfly, butterfly_pairs, sign_hadamard, sign_hadamard_pairs
 from mercer.linalg.trigonometric import cosines, sincos_pairs
+from mercer.linalg.twins import FunctionName
 
 __all__ = [
     "ButterflyPlan",
+    "FunctionName",
     "butterfly",
     "butterfly_pairs",
     "butterfly_plan",

@@ -7,6 +7,7 @@ from mercer.maps.composition import CompositionMap
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.homogeneous import HomogeneousFeatures
 from mercer.maps.maclaurin import RandomMaclaurin
+from mercer.maps.neurons import RandomNeurons
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.polynomial_sketch import PolynomialSketch
 from mercer.maps.quadrature import SphericalRadial
@@ -22,6 +23,7 @@ __all__ = [
     "ProductMap",
     "RandomFourier",
     "RandomMaclaurin",
+    "RandomNeurons",
     "SphericalRadial",
     "SumMap",
     "TensorSketch",

@@ -67,6 +67,18 @@ class DenseProjection:
             angles = self(X)
             linalg.cosines(angles, phases, scale, out)
 
+    def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
+        """Write a function of the angles of rows, times a scale."""
+        if self._is_narrow(X):
+            linalg.dense(np.ascontiguousarray(X), self.weights, out, function=function, scale=scale)
+            return
+        if sp.issparse(X):
+            out[...] = self(X)
+        else:
+            np.matmul(X, self.weights, out=out)
+        apply_in_place(function, out)
+        out *= out.dtype.type(scale)
+
     def _is_narrow(self, X: Any) -> bool:
         # Without compiled kernels the matrix product of NumPy serves every width.
         return not sp.issparse(X) and X.shape[1] <= FUSED_UP_TO and linalg.instruction_set() != "numpy"
@@ -90,6 +102,10 @@ class StructuredProjection(ABC):
     @abstractmethod
     def _pairs(self, X: Array, scale: float, out: Array) -> None:
         """Write sine-cosine pairs of the angles of prepared rows."""
+
+    @abstractmethod
+    def _write(self, X: Array, function: linalg.FunctionName, scale: float, out: Array) -> None:
+        """Write a function of the angles of prepared rows."""
 
     @property
     def n_frequencies(self) -> int:
@@ -116,6 +132,10 @@ class StructuredProjection(ABC):
     def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
         """Write cosines of the angles of rows, each column shifted by a phase."""
         linalg.cosines(self(X), phases, scale, out)
+
+    def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
+        """Write a function of the angles of rows, times a scale; the angles are never in memory as a whole."""
+        self._write(self._prepare(X), function, scale, out)
 
     def _prepare(self, X: Any) -> Array:
         """Return rows ready for the kernels: dense, scaled, contiguous."""
@@ -147,6 +167,9 @@ class HadamardProjection(StructuredProjection):
 
     def _pairs(self, X: Array, scale: float, out: Array) -> None:
         linalg.sign_hadamard_pairs(X, self.signs, self.radii, scale, out)
+
+    def _write(self, X: Array, function: linalg.FunctionName, scale: float, out: Array) -> None:
+        linalg.sign_hadamard(X, self.signs, out, radii=self.radii, function=function, scale=scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,18 +216,38 @@ class ButterflyProjection(StructuredProjection):
     def _pairs(self, X: Array, scale: float, out: Array) -> None:
         linalg.butterfly_pairs(X, self.signs, self.plan, self.radii, scale, out)
 
+    def _write(self, X: Array, function: linalg.FunctionName, scale: float, out: Array) -> None:
+        linalg.butterfly(X, self.signs, self.plan, out, radii=self.radii, function=function, scale=scale)
+
 
 Projection = DenseProjection | HadamardProjection | ButterflyProjection
 
 
-def check_range(projection: Projection, X: Any) -> None:
-    """Raise if an angle of these rows could overflow its dtype, and so turn into NaN, or if an entry is NaN."""
+def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
+    """Replace angles by a function of them."""
+    if function == "sign":
+        np.sign(out, out=out)
+    elif function == "abs":
+        np.abs(out, out=out)
+    elif function == "signed_square":
+        out *= np.abs(out)
+    elif function == "exp":
+        np.exp(out, out=out)
+    elif function != "identity":
+        np.maximum(out, 0, out=out)
+        if function == "relu_squared":
+            np.square(out, out=out)
+
+
+def check_range(projection: Projection, X: Any, power: int = 1) -> None:
+    """Raise if a power of an angle of these rows could overflow its dtype and turn into NaN, or if an entry is NaN."""
     values = X.data if sp.issparse(X) else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no array of absolute values
-    limit = float(np.finfo(X.dtype).max) / 4 / max(projection.gain, 1.0)
+    limit = (float(np.finfo(X.dtype).max) / 4) ** (1 / power) / max(projection.gain, 1.0)
     if not largest <= limit:  # NaN compares as neither
+        what = "angles" if power == 1 else "features"
         msg = (
-            f"X has entries up to {largest:.3g}, whose angles would overflow {X.dtype}: needed |x| <= {limit:.3g}. "
+            f"X has entries up to {largest:.3g}, whose {what} would overflow {X.dtype}: needed |x| <= {limit:.3g}. "
             "Scale the columns first (StandardScaler), or pass float64."
         )
         raise DataError(msg)
