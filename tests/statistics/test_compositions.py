@@ -306,21 +306,17 @@ def test_a_sum_of_a_matern_and_a_polynomial(seed):
     assert misfit(samples, kernel_of_pairs(Matern(), X, Y), width=8) > 1  # a weight that is forgotten
 
 
-def test_nested_sums_products_and_scalings(seed):
-    # A product within a sum within a product: paired columns of a mixture of a sum.
-    X, Y = (0.5 * rows for rows in pairs_of_rows(4, seed))
-    inner = 2 * (GAUSSIAN * Transformed(Polynomial(1), columns=(2,))) + MATERN
-    kernel = 3 * (0.5 * (inner * Transformed(Exponential(0.2), columns=(3,))))
-    draws = [
-        ProductMap(kernel, 4000, random_state=np.random.default_rng([seed, i])).fit(np.concatenate([X, Y]))
-        for i in range(3)
-    ]
-    assert {m.method_ for m in draws} == {"paired"}
-    gaps = [products(m.transform(X), m.transform(Y)) - kernel_of_pairs(kernel, X, Y) for m in draws]
-    # |s'z|^2 of signs s has mean square 3 |z(x)|^2 |z(y)|^2 at most; the norms are near those of the kernel.
-    norms = np.sqrt(kernel.diag(X) * kernel.diag(Y))
-    assert (np.abs(np.mean(gaps, axis=0)) < 6 * norms * np.sqrt(2 * 3 * 3 / 4000 / 3)).all()
-    assert (np.abs(np.mean(gaps, axis=0) + 0.5 * kernel_of_pairs(kernel, X, Y)) > 0.3 * norms).any()
+def test_nested_products_sums_and_scalings(seed):
+    X, Y = pairs_of_rows(4, seed)
+    kernel = 2 * ((0.5 * (GAUSSIAN * MATERN)) * (Transformed(Laplacian(3.0), columns=(0,)) + 2 * Gaussian(3.0)))
+    m = ProductMap(kernel, COLUMNS, maps=[RandomFourier()] * 3, method="paired")
+    samples = column_samples(m, X, Y, seed)
+    assert misfit(samples, kernel_of_pairs(kernel, X, Y), width=2 * 2**3 * 3) <= 1
+    assert misfit(samples, kernel_of_pairs(2 * kernel, X, Y), width=2 * 2**3 * 3) > 1
+    squared = CompositionMap(Polynomial(2, coef0=0.0) @ (GAUSSIAN + 0.5 * MATERN), COLUMNS)
+    samples = column_samples(squared, X, Y, seed)
+    assert misfit(samples, kernel_of_pairs(squared.kernel, X, Y), width=2 * 3**2) <= 1
+    assert misfit(samples, kernel_of_pairs(Polynomial(2, coef0=0.0) @ (GAUSSIAN + MATERN), X, Y), width=2 * 3**2) > 1
 
 
 # ---- mixed copies ---------------------------------------------------------------------------------------------------

@@ -102,6 +102,11 @@ class _PartsMap(BaseMap):
             raise ParameterError(msg)
         return tuple(for_kernel(m, part) for m, part in zip(self.maps, parts, strict=True))
 
+    def _exact_parts(self, kernel: Kernel, n_features: int) -> list[float]:
+        """Return how many columns make each part exact, infinitely many if none do."""
+        maps, parts = self._maps(kernel), self._parts(kernel)
+        return [columns_if_exact(m, part, n_features) for m, part in zip(maps, parts, strict=True)]
+
     def _warn_of_zeros(self, used: int) -> None:
         if used < self.n_components:
             msg = (
@@ -178,32 +183,34 @@ class SumMap(_PartsMap):
     def join(left: Kernel, right: Kernel) -> Kernel:
         return left + right
 
+    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+        columns = sum(self._exact_parts(kernel, n_features))
+        return None if math.isinf(columns) else int(columns)
+
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> StackedFeatures | MixedFeatures:
         maps, parts = self._maps(kernel), self._parts(kernel)
         narrow = self.n_components < len(parts)
-        widths = np.ones(len(parts), dtype=int) if narrow else self._widths(maps, parts, X, weight, rng)
+        widths = np.ones(len(parts), dtype=int) if narrow else self._widths(kernel, maps, X, weight, rng)
         self.maps_ = tuple(m.set_params(n_components=int(w)) for m, w in zip(maps, widths, strict=True))
         drawn = [
             draw_columns(m, part, X, weight, m.n_components, rng) for m, part in zip(self.maps_, parts, strict=True)
         ]
         if narrow:
+            for part_map, features in zip(self.maps_, drawn, strict=True):
+                check_unsigned(part_map, features)
             stacked = StackedFeatures(tuple(drawn), len(parts))
             return mixed(self, stacked, self.n_components, rng, scale=self.n_components**-0.5)
         self._warn_of_zeros(int(widths.sum()))
         return StackedFeatures(tuple(drawn), self.n_components)
 
     def _widths(
-        self,
-        maps: Sequence[BaseMap],
-        parts: Sequence[Kernel],
-        X: Any,
-        weight: Array | None,
-        rng: np.random.Generator,
+        self, kernel: Kernel, maps: Sequence[BaseMap], X: Any, weight: Array | None, rng: np.random.Generator
     ) -> Array:
         """Return how many columns each term has: those that make it exact, if they are few, else by variance."""
-        exact = np.array([columns_if_exact(m, part, X.shape[1]) for m, part in zip(maps, parts, strict=True)])
+        parts = self._parts(kernel)
+        exact = np.array(self._exact_parts(kernel, X.shape[1]))
         fair = self.n_components // len(parts)
         small = np.where(exact <= fair, exact, 0).astype(int)
         drawn = np.flatnonzero(exact > fair).tolist()
@@ -214,8 +221,9 @@ class SumMap(_PartsMap):
             error = np.array(
                 [self._error(maps[i], parts[i], int(m), X, weight, rng) for i, m in zip(drawn, share, strict=True)]
             )
-            if error.sum() < least:
-                best, least = share, float(error.sum())
+            if error.sum() >= least:
+                break
+            best, least = share, float(error.sum())
             # The best if errors fall as one over the width; maps of exact columns may ask for another round.
             share = share_up_to(exact[drawn], np.sqrt(error * share), free)
         small[drawn] = best
@@ -319,13 +327,17 @@ class ProductMap(_PartsMap):
     def join(left: Kernel, right: Kernel) -> Kernel:
         return left * right
 
+    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+        columns = math.prod(self._exact_parts(kernel, n_features))
+        return None if math.isinf(columns) or self.method == "paired" else int(columns)
+
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> PairedFeatures | KroneckerFeatures:
         check_choice(self, "method", ("auto", "paired", "kronecker"))
         maps, parts = self._maps(kernel), self._parts(kernel)
         # Exact factors first, the narrowest in front: the last map takes the columns that are left.
-        exact = [columns_if_exact(m, part, X.shape[1]) for m, part in zip(maps, parts, strict=True)]
+        exact = self._exact_parts(kernel, X.shape[1])
         order = sorted(range(len(parts)), key=lambda i: exact[i])
         fits = math.prod(exact[i] for i in order[:-1]) <= self.n_components
         self.method_ = ("kronecker" if fits else "paired") if self.method == "auto" else self.method

@@ -22,6 +22,8 @@ __all__ = ["MixedFeatures", "ShuffledFeatures", "draw_columns", "mixed", "pilot_
 Array = np.ndarray
 # Rows whose pairs tell how far a pilot draw is off.
 PILOT_ROWS = 100
+# Coefficients of a series among which a negative one is looked for: few columns need not have drawn it.
+LOOKED_AT = 32
 
 
 def draw_columns(
@@ -70,8 +72,10 @@ def check_real(owner: BaseMap, features: Features) -> None:
 
 
 def check_unsigned(owner: BaseMap, features: Features) -> None:
-    """Raise if features have signs: a product or a mixture of such has none."""
-    if getattr(features, "signs", None) is not None:
+    """Raise if features have signs, or might have: a product or a mixture of such has none."""
+    parts = owner._kernel().series_parts() or ()
+    coefficients = (part.series.coefficients(min(part.series.degree or LOOKED_AT, LOOKED_AT) + 1) for part in parts)
+    if getattr(features, "signs", None) is not None or any((a < 0).any() for a in coefficients):
         msg = (
             f"{owner!r} has features with signs, because its kernel has negative coefficients; they can be summed, but "
             "neither multiplied nor mixed. Give kernels of coefficients >= 0."
