@@ -41,7 +41,8 @@ def valid(function, dtype):
     }[function]
 
 
-FUNCTIONS = [name for name in linalg.__all__ if name not in {"ButterflyPlan", "butterfly_plan", "instruction_set"}]
+OTHERS = {"ButterflyPlan", "FunctionName", "butterfly_plan", "instruction_set"}
+FUNCTIONS = [name for name in linalg.__all__ if name not in OTHERS]
 ARRAYS = [(f, name) for f in FUNCTIONS for name, a in valid(f, float).items() if isinstance(a, np.ndarray)]
 DATA = {f: next(iter(valid(f, float))) for f in FUNCTIONS}
 
