@@ -53,6 +53,16 @@ class Terms:
         """Mean variances (degrees,) of the estimates of the terms by one real column each."""
         return np.maximum(self.second - np.diagonal(self.products), 0.0)
 
+    @property
+    def halves(self) -> int:
+        """Real columns that share one draw, and so one random degree: two are the parts of a complex column."""
+        return 1
+
+    @property
+    def shared(self) -> Array:
+        """The like of `second` for columns of random degree: what halves have in common does not average out."""
+        return self.second + (self.halves - 1) * np.diagonal(self.products)
+
     def mean_square(self, degrees: list[int]) -> float:
         """Return the mean square over the sampled pairs of the sum of some terms."""
         return float(self.products[np.ix_(degrees, degrees)].sum())
@@ -116,6 +126,10 @@ class SampledPart(Terms):
             squared_radius,
             projection,
         )
+
+    @property
+    def halves(self) -> int:
+        return 2 if self.projection == "complex" else 1
 
     def mean(self, values: Array) -> float:
         """Return the mean over the sampled pairs."""
@@ -224,8 +238,8 @@ def _sketched(part: Terms, index: int, n: int, columns: int) -> Stratum:
 
 
 def _random(part: Terms, index: int, law: DegreeLaw, degrees: list[int], columns: int) -> Stratum:
-    second = float(np.sum(part.second[degrees] / law.chance(np.array(degrees)))) if degrees else 0.0
-    mean = part.mean_square(degrees)
+    second = float(np.sum(part.shared[degrees] / law.chance(np.array(degrees)))) if degrees else 0.0
+    mean = part.halves * part.mean_square(degrees)
     # With nothing left that matters on the sample, the columns are there for rows unlike it.
     shown = tuple(degrees) or (len(part.coefficients),)
     return Stratum(index, "random", shown, columns, law, max(second - mean, 0.0) / columns)
@@ -239,7 +253,7 @@ def _best_law(part: Terms, degrees: list[int]) -> DegreeLaw:
     base = float(np.clip(sizes[0] / sizes[-1], SLOWEST, 2.0)) if sizes.all() else 2.0
     if not degrees:
         return DegreeLaw.geometric(base, last + 1)
-    weights = np.sqrt(part.second[degrees])
+    weights = np.sqrt(part.shared[degrees])
     # No chance is zero: a degree that the sample says nothing of has to be drawn for other rows.
     weights = np.maximum(weights, BEYOND / len(degrees) * weights.sum()) if weights.any() else np.ones(len(degrees))
     if not part.endless:
@@ -394,7 +408,7 @@ class _SharedTerms:
     def __init__(self, part: Terms, depth: int) -> None:
         self.part = part
         self.active = (np.arange(len(part.coefficients)) > depth) & (part.coefficients != 0)
-        self.sizes = np.sqrt(part.second)
+        self.sizes = np.sqrt(part.shared)
         self.products = part.products @ self.active  # of each term with the sum of all
         self.mean_square = float(self.products @ self.active)
         self.size = float(self.sizes @ self.active)
@@ -416,7 +430,7 @@ class _SharedTerms:
         if not np.isfinite(self.size):
             return math.inf
         second = max(self.size, 0.0) ** 2 / (1 - BEYOND if self.part.endless else 1)
-        return max(second - self.mean_square, 0.0)
+        return max(second - self.part.halves * self.mean_square, 0.0)
 
 
 def share_out(weights: Array, columns: int) -> Array:

@@ -115,6 +115,10 @@ class AnchoredTerms(Terms):
             factors=self.factors[order],
         )
 
+    @property
+    def halves(self) -> int:
+        return 2 if self.projection == "complex" else 1
+
     def _monomials(self, n: int) -> int:
         return math.comb(self.pairs.width + n - 1, n) if n else 1
 

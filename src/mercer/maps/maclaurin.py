@@ -560,10 +560,9 @@ class PartColumns:
         if self.radius < np.inf:
             check_convergence(self.radius, float(rows.squared_norms.max(initial=0.0)))
         start = 0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for columns in self.columns:
-                columns(rows, out[:, start : start + columns.n_components])
-                start += columns.n_components
+        for columns in self.columns:
+            columns(rows, out[:, start : start + columns.n_components])
+            start += columns.n_components
 
 
 @dataclass(frozen=True, eq=False)
@@ -585,12 +584,14 @@ class MaclaurinFeatures:
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         start = 0
-        for part in self.parts:
-            part(X, out[:, start : start + part.n_components])
-            start += part.n_components
-        out[:, start:] = 0
-        # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
-        if not np.isfinite(out.sum()) and not np.isfinite(out).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self.parts:
+                part(X, out[:, start : start + part.n_components])
+                start += part.n_components
+            out[:, start:] = 0
+            # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
+            total = out.sum()
+        if not np.isfinite(total) and not np.isfinite(out).all():
             msg = (
                 f"RandomMaclaurin: features overflow {out.dtype}. Scale the rows down, for example to unit norm, "
                 "or pass float64."
