@@ -7,6 +7,7 @@ from sklearn.base import clone
 from mercer import (
     CompositionMap,
     Constant,
+    DataError,
     DotProduct,
     Exponential,
     Gaussian,
@@ -301,6 +302,16 @@ def test_maps_that_cannot_approximate_their_part_are_refused():
         SumMap(Matern() + Polynomial(2), 30, maps=[RandomMaclaurin(), RandomMaclaurin()]).fit(rows())
     with pytest.raises(ParameterError, match=r"has complex features, and cannot be a part of another map"):
         SumMap(Matern() + Polynomial(2), 30, maps=[RandomFourier(form="complex"), RandomMaclaurin()]).fit(rows())
+
+
+@pytest.mark.parametrize("method", ["paired", "kronecker"])
+def test_products_that_overflow_are_refused(method):
+    kernel = Transformed(Polynomial(8), columns=(0,)) * Transformed(Polynomial(8), columns=(1,))
+    m = ProductMap(kernel, 81, maps=exact_maps(2), method=method, random_state=0).fit(rows())
+    X = np.full((2, 3), 1e3, dtype=np.float32)
+    with pytest.raises(DataError, match=r"ProductMap: features overflow float32\. Scale the rows down"):
+        m.transform(X)
+    assert np.isfinite(m.transform(X.astype(np.float64))).all()
 
 
 def test_kronecker_products_of_wide_maps_name_the_width_they_need():

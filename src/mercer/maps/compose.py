@@ -17,6 +17,7 @@ from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_
 from mercer.maps.copies import (
     PILOT_ROWS,
     MixedFeatures,
+    check_finite,
     check_unsigned,
     draw_columns,
     mixed,
@@ -426,9 +427,11 @@ class PairedFeatures(_ManyFeatures):
         self.parts[0](X, out)
         out *= self.n_components**-0.5
         columns = np.empty(out.shape, out.dtype)
-        for part in self.parts[1:]:
-            part(X, columns)
-            out *= columns
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self.parts[1:]:
+                part(X, columns)
+                out *= columns
+        check_finite("ProductMap", out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,17 +451,19 @@ class KroneckerFeatures(_ManyFeatures):
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         outer = np.ones((X.shape[0], 1), out.dtype)
-        for part in self.parts:
-            columns = np.empty((X.shape[0], part.n_components), out.dtype)
-            part(X, columns)
-            outer = (outer[:, :, None] * columns[:, None, :]).reshape(X.shape[0], -1)
         start = 0
-        for i, part in enumerate(self.inner):
-            block = out[:, start : start + part.n_components]
-            part(X, block)
-            block *= outer[:, i : i + 1]
-            start += part.n_components
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self.parts:
+                columns = np.empty((X.shape[0], part.n_components), out.dtype)
+                part(X, columns)
+                outer = (outer[:, :, None] * columns[:, None, :]).reshape(X.shape[0], -1)
+            for i, part in enumerate(self.inner):
+                block = out[:, start : start + part.n_components]
+                part(X, block)
+                block *= outer[:, i : i + 1]
+                start += part.n_components
         out[:, start:] = 0
+        check_finite("ProductMap", out)
 
 
 def weighted(kernel: Kernel | None, weight: float) -> Kernel:

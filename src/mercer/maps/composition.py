@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from mercer.errors import DataError, ParameterError
+from mercer.errors import ParameterError
 from mercer.kernels import Composed, Exponential, Gaussian, Kernel, Scaled
 from mercer.kernels.series import PowerSeries
 from mercer.maps.allocation import MOST_DEGREES, Terms, optimal_strata, terms_that_matter
 from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_kernel
-from mercer.maps.copies import PILOT_ROWS, check_unsigned, draw_columns, pilot_rows, scalar_copies
+from mercer.maps.copies import PILOT_ROWS, check_finite, check_unsigned, draw_columns, pilot_rows, scalar_copies
 from mercer.maps.plans import DegreeLaw, Plan, Stratum
 
 __all__ = ["CompositionFeatures", "CompositionMap"]
@@ -183,6 +183,7 @@ class CompositionMap(BaseMap):
         rows, pair_weights = pilot
         W = np.empty((rows.shape[0], PILOT_COPIES))
         scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng).astype(np.float64)(rows, W)
+        kernel(rows)  # says so if it overflows
         k = kernel.inner(rows)
         # Moments of a finite pilot scatter; that of a product is at least the square of its mean.
         moment = np.maximum(np.square(W) @ np.square(W).T / PILOT_COPIES, np.square(k))
@@ -221,10 +222,12 @@ class CompositionMap(BaseMap):
             least = max(least, found)
             second = np.where(np.arange(len(terms.second)) == 1, least, terms.second)
             strata = optimal_strata([replace(terms, second=second)], self.n_components)
-            drawn = [s.columns for s in strata if s.kind == "sketched" and s.degrees == (1,)]
-            if not drawn or 2 * drawn[0] > width:
+            [drawn] = [s for s in strata if 1 in s.degrees]
+            if drawn.kind == "random":
+                break  # single copies serve there, of larger moments
+            if drawn.kind == "exact" or 2 * drawn.columns > width:
                 return strata
-            width = drawn[0]
+            width = drawn.columns
         return optimal_strata([terms], self.n_components)
 
     def _linear_second(
@@ -313,13 +316,12 @@ class CompositionFeatures:
         products = out[:, start:]
         products[:] = 0
         products[:, : len(self.scales)] = self.scales
-        for factor in self.factors:
-            columns = np.empty((X.shape[0], factor.n_components), out.dtype)
-            factor(X, columns)
-            products[:, : factor.n_components] *= columns
-        if not np.isfinite(out.sum()) and not np.isfinite(out).all():
-            msg = f"CompositionMap: features overflow {out.dtype}. Scale the rows down, or pass float64."
-            raise DataError(msg)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for factor in self.factors:
+                columns = np.empty((X.shape[0], factor.n_components), out.dtype)
+                factor(X, columns)
+                products[:, : factor.n_components] *= columns
+        check_finite("CompositionMap", out)
 
 
 def composition_of(kernel: Kernel) -> tuple[Composed | None, float]:
