@@ -157,3 +157,29 @@ def test_rows_and_lengthscales_of_any_size(scale):
     X = np.random.default_rng(0).normal(size=(6, 3))
     np.testing.assert_allclose(Gaussian(scale)(X * scale), Gaussian(1.0)(X), rtol=1e-9)
     np.testing.assert_allclose(Matern(1.5, scale)(X * scale), Matern(1.5)(X), rtol=1e-9)
+
+
+MIXTURES = [Gaussian(), Matern(1.2), Matern(1.5), Matern(2.5), Matern(50.0), Matern(np.inf), RationalQuadratic(0.3)]
+
+
+@pytest.mark.parametrize("kernel", [*MIXTURES, RationalQuadratic(1.0), RationalQuadratic(20.0)], ids=repr)
+def test_the_size_biased_law_has_a_density_in_proportion_to_tau(kernel):
+    # E[g(tau) tau] = E[tau] E'[g(tau)] for bounded g; midpoints on both sides.
+    t = (np.arange(50_000) + 0.5) / 50_000
+    u, du = 0.5 - 0.5 * np.cos(np.pi * t), 0.5 * np.pi * np.sin(np.pi * t)  # fine at both ends
+    tau, biased = kernel.mixing(u), kernel.size_biased_mixing(u)
+    assert (np.diff(biased) <= 0).all() or (np.diff(biased) >= 0).all()
+    for cut in (0.3, 1.0, 4.0):
+        weighted = np.minimum(tau, cut) * np.exp(-tau / cut)  # tau g(tau) with g bounded and smooth enough
+        expected = np.minimum(1.0, cut / biased) * np.exp(-biased / cut)
+        assert np.mean(du * weighted) == pytest.approx(kernel.mean_mixing * np.mean(du * expected), rel=1e-3, abs=1e-6)
+    # So weights E[tau] / tau have mean one.
+    assert kernel.mean_mixing * np.mean(du / biased) == pytest.approx(1.0, rel=1e-2)
+
+
+def test_the_mean_of_the_mixing_law_is_the_second_derivative_at_zero():
+    for kernel in (*MIXTURES[2:], RationalQuadratic(2.0)):
+        r = np.array([1e-3])
+        slope = 2 * (1 - kernel.profile(r)) / r**2
+        assert slope[0] == pytest.approx(kernel.mean_mixing, rel=2e-2)
+    assert Matern(1.0).mean_mixing == Matern(0.5).mean_mixing == np.inf

@@ -1,5 +1,7 @@
 """Projections: frequencies as explicit matrices, and rows whose angles would overflow."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
-from mercer import DataError, Gaussian, Matern, RandomFourier, Transformed
-from mercer.maps.projections import DenseProjection, HadamardProjection, check_range
+from mercer import DataError, Gaussian, Matern, RandomFourier, SphericalRadial, Transformed
+from mercer.maps.projections import ButterflyProjection, DenseProjection, HadamardProjection, check_range
 
 
 def rows(seed, n=9, d=3):
@@ -96,3 +98,75 @@ def test_maps_refuse_values_that_overflow_float32_and_take_them_in_float64(direc
         m.transform(X)
     assert np.isfinite(m.transform(X.astype(np.float64))).all()
     assert np.isfinite(m.transform(np.full((2, 3), 1e200))).all()
+
+
+def butterfly_map(n=2 * 256, d=128, kind=RandomFourier, **choices):
+    return kind(Gaussian(), n, directions="butterfly", random_state=0, **choices).fit(np.zeros((1, d)))
+
+
+def dense_butterflies(projection, d):
+    """Return the frequencies (d, m) of butterflies as a matrix, node by node from the recursion of MATHS S1.12."""
+    P, rotations = projection.width, projection.rotations
+    H = hadamard(P) / np.sqrt(P)
+    mixing = projection.signs[1][:, None] * H * projection.signs[0]
+    blocks = []
+    for b in range(len(rotations.cosines[0])):
+        B = np.eye(P)
+        for level, (c, s) in enumerate(zip(rotations.cosines, rotations.sines, strict=True)):
+            half, factor = 1 << level, np.eye(P)
+            for node in range(P // (2 * half)):
+                first = np.arange(half) + 2 * half * node
+                factor[first, first] = factor[first + half, first + half] = c[b, node]
+                factor[first, first + half], factor[first + half, first] = -s[b, node], s[b, node]
+            B = B @ factor
+        blocks.append(B.T @ mixing)
+    scale = 1.0 if projection.input_scale is None else projection.input_scale
+    return (projection.radii[:, None] * np.concatenate(blocks)[: len(projection.radii), :d] * scale).T
+
+
+@pytest.mark.parametrize("kind", [RandomFourier, SphericalRadial])
+@pytest.mark.parametrize(("n", "d"), [(2, 1), (12, 3), (64, 16), (300, 70)])
+def test_butterflies_are_those_of_explicit_frequencies(kind, n, d):
+    kernel = Transformed(Gaussian(1.5), lengthscales=np.linspace(0.5, 2.0, d))
+    m = kind(kernel, n, directions="butterfly", random_state=0).fit(np.zeros((1, d)))
+    projection = m.features_.projection
+    assert isinstance(projection, ButterflyProjection)
+    X = rows(0, d=d)
+    np.testing.assert_allclose(projection(X), X @ dense_butterflies(projection, d), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", [RandomFourier, SphericalRadial])
+def test_a_draw_of_butterflies_is_linear_in_its_columns(kind):
+    # Of m frequencies there are m rotations, m radii, and phases: five numbers a column, where a plan has log2 P more.
+    for d, m in ((128, 512), (512, 2048)):
+        size = len(pickle.dumps(butterfly_map(2 * m, d, kind).features_))
+        assert size < 8 * (5 * m + 2 * d) + 4000
+        dense = len(
+            pickle.dumps(kind(Gaussian(), 2 * m, directions="iid", random_state=0).fit(np.zeros((1, d))).features_)
+        )
+        assert dense > d / 8 * size
+
+
+@pytest.mark.parametrize("kind", [RandomFourier, SphericalRadial])
+def test_the_plan_is_made_at_first_use_once_for_each_dtype_and_not_pickled(kind):
+    m = butterfly_map(kind=kind)
+    projection = m.features_.projection
+    before = pickle.dumps(m.features_)
+    assert "plan" not in projection.__dict__
+    X = rows(0, d=128)
+    Z, Z32 = m.transform(X), m.transform(X.astype(np.float32))
+    assert "plan" in projection.__dict__
+    assert projection.astype(np.float64) is projection
+    cast = projection.astype(np.float32)
+    assert projection.astype(np.float32) is cast
+    assert cast.plan.factors.dtype == np.float32
+    assert projection.plan.factors.dtype == np.float64
+    after = pickle.dumps(m.features_)
+    assert len(after) == len(before)
+    again = pickle.loads(after)
+    out = np.empty_like(Z)
+    again(X, out)
+    np.testing.assert_array_equal(out, Z)
+    out32 = np.empty_like(Z32)
+    again.astype(np.float32)(X.astype(np.float32), out32)
+    np.testing.assert_array_equal(out32, Z32)

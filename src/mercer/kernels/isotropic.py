@@ -199,7 +199,7 @@ class Matern(IsotropicKernel):
         if self.nu == np.inf:
             return np.ones_like(uniforms)
         # tau in proportion to itself: 2 nu / chi^2_{2 nu - 2}.
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return self.nu / special.gammaincinv(self.nu - 1, uniforms)
 
 

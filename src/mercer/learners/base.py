@@ -190,7 +190,7 @@ class BaseLearner(FrozenParams, ABC):
         if feature_map.signs_ is not None:
             msg = (
                 f"{type(self).__name__} needs a positive definite kernel, but the features of {feature_map.kernel_!r} "
-                "have signs: some of its coefficients are negative."
+                f"by {type(feature_map).__name__} have signs: negative coefficients, or a negative constant kept."
             )
             raise ParameterError(msg)
         if hasattr(self, "feature_names_in_"):

@@ -121,7 +121,8 @@ def quadrature_failure(eps: float, n_rules: int, *, diameter: float) -> float:
     r"""Bound on the probability that one value is off by `eps` or more: :math:`2 \exp(-8 n \epsilon^2 / l^4)`.
 
     Hoeffding for n independent rules of range :math:`l^2 / 2`, `quadrature_range`. It replaces the pointwise part of
-    Proposition 3.2, :math:`2 \exp(-D \epsilon^2 / 2)` for D points in all, which simulation refutes (MATHS S1.6).
+    Proposition 3.2, :math:`2 \exp(-2 D \epsilon^2)` for D points in all, which simulation refutes (MATHS S1.6, where
+    an error of :math:`\epsilon / 2` is meant).
 
     Parameters
     ----------
