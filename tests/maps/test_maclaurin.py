@@ -281,6 +281,9 @@ def test_negative_terms_have_signs(projection):
     Z = m.transform(rows())
     np.testing.assert_allclose(m.gram(rows()), (Z * m.signs_) @ Z.T)
     assert fitted(Polynomial(2), 9).signs_ is None
+    # Real and imaginary parts, exact and drawn columns: here all are of the one negative term.
+    for n in (8, 9, 10):
+        assert (fitted(DotProduct([0.0, 0.0, 0.0, -1.0], signed=True), n, projection=projection).signs_ == -1).all()
 
 
 def test_learners_refuse_signs_and_one_column_cannot_sum_them():

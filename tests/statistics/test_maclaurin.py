@@ -77,6 +77,7 @@ CELLS = [
     ("optimal", "srht", SIGNED, 9, 5, True, {}),
     ("optimal", "complex", SIGNED, 9, 5, True, {}),
     ("optimal", "rademacher", Exponential(), 1, 2, True, {}),
+    ("optimal", "rademacher", Polynomial(4), 2, 3, True, {}),  # anchored, and every column of a random term
     ("truncated", "rademacher", Exponential(), 12, 5, True, {"eps": 0.05}),
     ("truncated", "srht", Exponential(), 5, 5, True, {"eps": 0.05}),
     ("truncated", "complex", Gaussian(1.5), 14, 5, False, {"eps": 0.01}),
@@ -134,7 +135,7 @@ def squared(samples, expected):
     return squares, squares.var(axis=0)
 
 
-VARIANCES = [CELLS[i] for i in (0, 4, 7, 9, 10, 14, 17)]
+VARIANCES = [CELLS[i] for i in (0, 4, 7, 9, 10, 14, 16, 18)]
 
 
 @pytest.mark.parametrize("cell", VARIANCES, ids=name_of)
