@@ -5,17 +5,21 @@ import warnings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import (
+    CompositionMap,
     Gaussian,
     HomogeneousFeatures,
     Intersection,
     KernelRidge,
     KernelRidgeClassifier,
+    Matern,
     MercerWarning,
     Nystroem,
     Polynomial,
+    ProductMap,
     RandomFourier,
     RandomMaclaurin,
     SphericalRadial,
+    SumMap,
     TensorSketch,
     ThresholdFeatures,
 )
@@ -40,6 +44,11 @@ ESTIMATORS = [
     HomogeneousFeatures(frequencies="random"),
     TensorSketch(),
     TensorSketch(Polynomial(degree=3, coef0=0.0)),
+    SumMap(),
+    ProductMap(),
+    ProductMap(method="paired"),
+    CompositionMap(),
+    CompositionMap(Polynomial(2) @ (Matern() + Polynomial(1)), plan="geometric"),
     KernelRidge(),
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidgeClassifier(),

@@ -8,8 +8,10 @@ from mercer import (
     Composed,
     Constant,
     DataError,
+    DotProduct,
     Exponential,
     Gaussian,
+    Geometric,
     Kernel,
     Laplacian,
     Matern,
@@ -203,3 +205,95 @@ def test_an_array_times_a_kernel_is_refused():
 
 def test_the_text_of_a_kernel_keeps_all_digits():
     assert repr(1.23456789 * Gaussian()) == "1.23456789 * Gaussian(lengthscale=1.0)"
+
+
+# ---- the spectrum of a composition ----------------------------------------------------------------------------------
+
+
+def value_of(parts, X):
+    """Return the kernel that a spectral normal form stands for."""
+    total = np.zeros((len(X), len(X)))
+    for part in parts:
+        product = np.full_like(total, part.mass)
+        for factor in part.factors:
+            rows = X
+            for affine in factor.inputs:
+                rows = affine(rows)
+            product *= factor.kernel(rows, rows)
+        total += product
+    return total
+
+
+ARD = Transformed(RationalQuadratic(0.7), columns=(2, 0), lengthscales=(2.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parts"),
+    [
+        (C @ A, 3),
+        (Polynomial(3, coef0=0.0) @ B, 1),
+        (C @ (A + 0.5), 3),  # the constant is no part of its own: about it, the series has three terms
+        (C @ (A + B), 6),
+        (C @ (A * B), 3),
+        (Polynomial(2) @ Matern(1.5), 3),
+        (Exponential() @ Matern(0.5, 2.0), 18),
+        (Exponential() @ (2.0 * ARD + 1), None),
+        (Exponential(0.5) @ Cauchy(), None),
+        (Geometric() @ (0.9 * A), None),
+        (Geometric() @ (0.5 * A + 0.3), None),
+        (DotProduct([0.0, 1.0, 0.0, 2.0]) @ (C @ A), None),
+        (DotProduct.from_function(np.cosh) @ A, None),
+        (2 * (Exponential() @ A) + Transformed(C @ B, columns=(1,)), None),
+        (Exponential() @ Constant(0.3), 1),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, Kernel) else "",
+)
+def test_compositions_of_shift_invariant_kernels_have_a_spectrum(kernel, parts):
+    found = kernel.spectral_parts()
+    np.testing.assert_allclose(value_of(found, X), kernel(X), rtol=1e-12)
+    assert parts is None or len(found) == parts
+    assert all(part.mass > 0 for part in found)
+    assert sum(1 for part in found if not part.factors) <= 1 + kernel.structure.startswith("a sum")
+
+
+def test_the_check_above_sees_a_power_left_out():
+    found = (Exponential() @ A).spectral_parts()
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(
+            value_of([part for part in found if part.mass > 1e-6], X), (Exponential() @ A)(X), rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Exponential() @ C,  # no spectrum inside
+        Exponential() @ (A + B + Matern() + Cauchy()),  # too many products
+        Polynomial(600) @ A,
+        Geometric() @ (0.99 * A),  # too slow a series
+        Geometric() @ (2.0 * A),  # outside its domain
+        Exponential(1000.0) @ A,  # overflows
+        DotProduct([1.0, -0.5], signed=True) @ A,
+    ],
+    ids=repr,
+)
+def test_other_compositions_have_no_spectrum(kernel):
+    assert kernel.spectral_parts() is None
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Gaussian(0.7), Laplacian(2.0), Matern(0.5, 1.3), Matern(np.inf, 2.0), RationalQuadratic(0.6, 1.5)],
+    ids=repr,
+)
+def test_powers_within_a_family_are_the_powers_of_the_values(kernel):
+    for n in (1, 2, 5):
+        np.testing.assert_allclose(kernel.power(n)(X), kernel(X) ** n, rtol=1e-12)
+    [part] = (Polynomial(3, coef0=0.0) @ kernel).spectral_parts()
+    assert part.factors[0].kernel == kernel.power(3)
+
+
+def test_powers_outside_a_family_and_of_open_lengthscales_are_products():
+    for kernel in (Matern(1.5), Cauchy(), Gaussian("median")):
+        [part] = (Polynomial(3, coef0=0.0) @ kernel).spectral_parts()
+        assert [factor.kernel for factor in part.factors] == [kernel] * 3

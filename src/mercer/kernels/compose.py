@@ -338,8 +338,8 @@ def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np
     """Return the coefficients of f about a point, as many as matter at `mass` from it; None for too many."""
     series = outer.series
     count = MOST_PARTS if series.degree is None else series.degree + 1
-    a = series.about(about, count)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        a = series.about(about, count)
         sizes = a * mass ** np.arange(count)
         total = float(outer.function(np.asarray(about + mass)))
     # The sum of the coefficients looked at must be all of f.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from mercer.errors import MercerWarning, ParameterError
-from mercer.kernels import Constant, Exponential, Gaussian, Kernel, Product, Scaled
+from mercer.kernels import Constant, Kernel, Matern, Polynomial, Product, Scaled
 from mercer.maps.allocation import share_out
 from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_kernel, maps_for
 from mercer.maps.copies import (
@@ -123,7 +123,7 @@ class SumMap(_PartsMap):
     Parameters
     ----------
     kernel : Sum, default=None
-        Kernel to approximate; None means ``Gaussian(lengthscale="median") + Exponential(0.01)``.
+        Kernel to approximate; None means ``Matern(lengthscale="median") + Polynomial(2)``.
     n_components : int, default=512
         Width of the output, from 1 up; of fewer columns than there are terms, each sums up all terms.
     maps : sequence of BaseMap, default=None
@@ -158,7 +158,7 @@ class SumMap(_PartsMap):
 
     needs: ClassVar[str] = "a sum of kernels that each have an unbiased map"
     preference: ClassVar[int] = 70
-    default_kernel: ClassVar[Kernel] = Gaussian("median") + Exponential(0.01)
+    default_kernel: ClassVar[Kernel] = Matern(lengthscale="median") + Polynomial(2)
     features_: StackedFeatures | MixedFeatures
 
     def __init__(
@@ -253,7 +253,7 @@ class ProductMap(_PartsMap):
     Parameters
     ----------
     kernel : Product, default=None
-        Kernel to approximate; None means ``Gaussian(lengthscale="median") * Exponential(0.01)``.
+        Kernel to approximate; None means ``Matern(lengthscale="median") * Polynomial(2)``.
     n_components : int, default=512
         Width of the output.
     maps : sequence of BaseMap, default=None
@@ -299,7 +299,7 @@ class ProductMap(_PartsMap):
 
     needs: ClassVar[str] = "a product of kernels that each have an unbiased map"
     preference: ClassVar[int] = 71
-    default_kernel: ClassVar[Kernel] = Gaussian("median") * Exponential(0.01)
+    default_kernel: ClassVar[Kernel] = Matern(lengthscale="median") * Polynomial(2)
     features_: PairedFeatures | KroneckerFeatures
     method_: str
 

@@ -161,7 +161,8 @@ class CompositionMap(BaseMap):
         if self.plan == "geometric":
             degrees = [n for n in range(len(terms.coefficients)) if terms.coefficients[n] != 0]
             law = DegreeLaw.geometric(float(self.p), 0)
-            second = float(np.sum(terms.second[degrees] / law.chance(np.array(degrees))))
+            with np.errstate(over="ignore", divide="ignore"):
+                second = min(float(np.sum(terms.second[degrees] / law.chance(np.array(degrees)))), HUGE)
             error = max(second - terms.mean_square(degrees), 0.0) / self.n_components
             strata: tuple[Stratum, ...] = (Stratum(0, "random", tuple(degrees), self.n_components, law, error),)
         else:
