@@ -1,8 +1,11 @@
 """One list of instances an axis. A public name that is missing from its list fails a test."""
 
+from itertools import product
+
 import numpy as np
 
 from mercer import (
+    ArcCosine,
     Cauchy,
     Chi2,
     CompositionMap,
@@ -26,12 +29,14 @@ from mercer import (
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    RandomNeurons,
     RationalQuadratic,
     SphericalRadial,
     SumMap,
     TensorSketch,
     ThresholdFeatures,
     Transformed,
+    neural_tangent_kernel,
 )
 
 SHIFT_INVARIANT = [
@@ -53,6 +58,9 @@ KERNELS = [
     Exponential(0.4),
     Geometric(terms=4, scale=0.5),
     DotProduct([0.5, 0.0, 1.0]),
+    *(ArcCosine(order) for order in (0, 1, 2)),
+    neural_tangent_kernel(),
+    Polynomial(2) @ ArcCosine(1),
     Min(),
     Intersection(),
     Chi2(),
@@ -113,6 +121,20 @@ MAPS = [
     *(HomogeneousFeatures(Chi2(), width, frequencies=f) for f in ("grid", "random") for width in (1, 2, 9, 12)),
     HomogeneousFeatures(1 + JensenShannon() + 2.0 * Intersection(), 20),
     HomogeneousFeatures(1 + JensenShannon() + 2.0 * Intersection(), 20, frequencies="random"),
+    *(
+        RandomNeurons(ArcCosine(order), 20, layout=layout, directions=directions)
+        for order, layout in product((0, 1, 2), ("residual", "parity", "relu", "single"))
+        for directions in ("auto", "iid", "big_block", "simplex", "sobol", "butterfly", "hadamard", "source_butterfly")
+        # Rows of width 3 leave a sign-Hadamard direction in the padding, where signs are those of rounding errors.
+        if (order, directions) != (0, "hadamard")
+    ),
+    *(
+        RandomNeurons(kernel, n)
+        for kernel in (ArcCosine(0), 1 + 0.5 * ArcCosine(1), ArcCosine(2))
+        for n in (1, 2, 5, 9)
+    ),
+    RandomNeurons(0.5 + 0.0 * ArcCosine(1), 7),
+    RandomNeurons(0.5 + ArcCosine(2), 7, layout="single"),
     Nystroem(Gaussian(0.7), 10),
     Nystroem(Chi2() + Min(), 10),
     Nystroem(Polynomial(), 10, landmarks="uniform"),
@@ -137,6 +159,7 @@ LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="gcv"),
     KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
     KernelRidge(TensorSketch(Polynomial(2), 40)),
+    KernelRidge(RandomNeurons(ArcCosine(1), 40)),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
 ]

@@ -5,6 +5,7 @@ import warnings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import (
+    ArcCosine,
     CompositionMap,
     Gaussian,
     HomogeneousFeatures,
@@ -18,6 +19,7 @@ from mercer import (
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    RandomNeurons,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -34,6 +36,9 @@ ESTIMATORS = [
     SphericalRadial(directions="butterfly", constant="resample"),
     Nystroem(),
     Nystroem(landmarks="uniform"),
+    RandomNeurons(),
+    RandomNeurons(ArcCosine(0), layout="relu", directions="iid"),
+    RandomNeurons(ArcCosine(2), directions="butterfly"),
     RandomMaclaurin(),
     RandomMaclaurin(plan="random", projection="gaussian"),
     RandomMaclaurin(Gaussian(5.0), projection="srht"),

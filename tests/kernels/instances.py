@@ -3,6 +3,7 @@
 import numpy as np
 
 from mercer import (
+    ArcCosine,
     Cauchy,
     Chi2,
     Constant,
@@ -19,6 +20,7 @@ from mercer import (
     Polynomial,
     RationalQuadratic,
     Transformed,
+    neural_tangent_kernel,
 )
 
 ISOTROPIC = [
@@ -45,6 +47,7 @@ DOT_PRODUCT = [
     Geometric(terms=4, scale=0.5),
     DotProduct([0.5, 0.0, 1.0, 0.25]),
 ]
+ARC_COSINE = [ArcCosine(0), ArcCosine(1), ArcCosine(2)]
 HISTOGRAM = [Min(), Intersection(), Chi2(), JensenShannon(), Hellinger()]
 # Made by the algebra, for rows of width 3.
 COMPOSITE = [
@@ -53,6 +56,7 @@ COMPOSITE = [
     2.5 * Matern() * Cauchy(),
     1 + 0.5 * RationalQuadratic() + Polynomial(2),
     Exponential() @ Gaussian(),
+    neural_tangent_kernel(),
     1 + 2.0 * Min() + Chi2() * Gaussian(),
     Polynomial(2) @ (Laplacian() + 0.5),
     Transformed(Gaussian(), lengthscales=(0.5, 1.0, 4.0)),
@@ -60,7 +64,7 @@ COMPOSITE = [
     Transformed(Polynomial(), columns=(1,), centre=(0.3,)),
     Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), centre=(1.0, 0.0)),
 ]
-KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + HISTOGRAM + COMPOSITE
+KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + ARC_COSINE + HISTOGRAM + COMPOSITE
 
 
 def rows_for(kernel, seed, n=40, d=3):

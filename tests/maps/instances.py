@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from mercer import (
+    ArcCosine,
     Cauchy,
     Chi2,
     CompositionMap,
@@ -24,6 +25,7 @@ from mercer import (
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    RandomNeurons,
     RationalQuadratic,
     SphericalRadial,
     SumMap,
@@ -102,7 +104,15 @@ SKETCHES = [
     TensorSketch(3 * Polynomial(3, coef0=0.0), 7),
     TensorSketch(Transformed(Polynomial(1), columns=(2, 0), centre=(0.5, 1.0)), 5),
 ]
-MAPS = FOURIER + QUADRATURE + NYSTROEM + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
+NEURONS = [
+    *(RandomNeurons(ArcCosine(order), n) for order in (0, 1, 2) for n in (1, 4, 6, 20)),
+    *(
+        RandomNeurons(0.5 + 2.0 * ArcCosine(1), 15, layout=layout)
+        for layout in ("residual", "parity", "relu", "single")
+    ),
+    *(RandomNeurons(ArcCosine(2), 15, directions=directions) for directions in ("iid", "simplex", "butterfly")),
+]
+MAPS = FOURIER + QUADRATURE + NYSTROEM + NEURONS + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
 
 
 def rows_for(feature_map, seed, n=40, d=3):

@@ -21,10 +21,11 @@ Array = np.ndarray
 ORDERS = (0, 1, 2)
 # Below this distance of |cosine| from one the arc cosine loses digits, and the chord between unit rows is taken.
 NEARLY_PARALLEL = 1e-3
-# Entries of rows that are subtracted at once for chords.
-CHORD_ENTRIES = 1 << 20
-# Below this angle from opposite the formulas cancel, and their integral is taken: exact to rounding with these nodes.
-NEARLY_OPPOSITE = 0.5
+# Numbers that are worked on at once where single entries need care.
+AT_ONCE = 1 << 20
+# Below this angle from opposite, times the order, the formulas cancel, and their integral is taken: exact to rounding
+# with these nodes.
+NEARLY_OPPOSITE = 0.25
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -168,12 +169,14 @@ def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite
     for n in range(2, order + 1):
         powers.append(((n - 1) * powers[n - 2] + s * (-c) ** (n - 1)) / n)
     values = math.factorial(order) * sum(math.comb(order, n) * c ** (order - n) * powers[n] for n in range(order + 1))
-    small = np.flatnonzero(rest < NEARLY_OPPOSITE)
-    if len(small):
-        phi = rest.flat[small][:, None]
+    small = np.flatnonzero(rest < NEARLY_OPPOSITE * order)
+    step = AT_ONCE // len(NODES)
+    for start in range(0, len(small), step):
+        chosen = small[start : start + step]
+        phi = rest.flat[chosen][:, None]
         psi = 0.5 * phi * (1 + NODES)
         heights = 2 * np.sin(0.5 * (phi + psi)) * np.sin(0.5 * (phi - psi))  # cos(psi) - cos(phi), without cancelling
-        values.flat[small] = math.factorial(order) * 0.5 * phi[:, 0] * (heights**order @ WEIGHTS)
+        values.flat[chosen] = math.factorial(order) * 0.5 * phi[:, 0] * (heights**order @ WEIGHTS)
     return values
 
 
@@ -186,7 +189,7 @@ def chords(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tuple[Array
     for sign, wanted in ((1.0, near), (-1.0, True)):
         flat = np.flatnonzero(sign * cosines > 1 - NEARLY_PARALLEL) if wanted else np.zeros(0, dtype=int)
         distances = np.empty(len(flat))
-        step = max(1, CHORD_ENTRIES // max(1, U.shape[1]))
+        step = max(1, AT_ONCE // max(1, U.shape[1]))
         for start in range(0, len(flat), step):
             i, j = np.unravel_index(flat[start : start + step], cosines.shape)
             distances[start : start + step] = np.sqrt(squared_norms(U[i] - sign * V[j]))

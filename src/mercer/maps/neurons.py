@@ -13,7 +13,7 @@ from mercer import linalg
 from mercer.errors import NoClosedFormError, ParameterError
 from mercer.kernels import ArcCosine, Kernel
 from mercer.kernels.arc_cosine import arc_cosine_values, unit_rows
-from mercer.kernels.base import squared_norms
+from mercer.kernels.base import inner_products, squared_norms
 from mercer.maps.base import BaseMap, check_choice, for_kernel
 from mercer.maps.coordinates import weighted_sum
 from mercer.maps.directions import (
@@ -191,8 +191,7 @@ class RandomNeurons(BaseMap):
         d = X.shape[1]
         self.layout_ = self._choose_layout(order, constant, d)
         self.directions_ = self._choose_directions(order, X)
-        exact = exact_width(self.layout_, order, constant, d)
-        count = self.n_components - exact
+        count = self.n_components - exact_width(self.layout_, order, constant, d)
         m = -(-count // 2) if self.layout_ == "relu" else count
         projection, ambient = self._draw_projection(order, m, d, rng)
         whole = Expansion.of(self.layout_, order, ambient)
@@ -203,16 +202,18 @@ class RandomNeurons(BaseMap):
             signs, head = rng.choice(np.array([-1.0, 1.0]), count), float(np.sqrt(constant / count))
         elif self.layout_ != "single" and (constant > 0 or whole.constant > 0):
             head = float(np.sqrt(mass * whole.constant + constant))
+        exact = whole.scaled(mass)
         return NeuronFeatures(
             projection=projection,
             order=order,
             layout=self.layout_,
             n_components=self.n_components,
-            exact=whole.scaled(mass),
+            exact=exact,
             head=head,
             scale=float(np.sqrt(mass / columns)),
             signs_of_neurons=signs,
             width=d,
+            squares=None if exact.quadratic is None else Monomials.of(d, {2: exact.quadratic}),
         )
 
     def _choose_layout(self, order: int, constant: float, d: int) -> str:
@@ -355,11 +356,13 @@ class NeuronFeatures:
     scale: float  # of the neurons
     signs_of_neurons: Array | None
     width: int  # of the rows
+    squares: Monomials | None
 
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
         signs = None if self.signs_of_neurons is None else self.signs_of_neurons.astype(dtype, copy=False)
-        return replace(self, projection=self.projection.astype(dtype), signs_of_neurons=signs)
+        squares = None if self.squares is None else self.squares.astype(dtype)
+        return replace(self, projection=self.projection.astype(dtype), signs_of_neurons=signs, squares=squares)
 
     def output_dtype(self, dtype: Any) -> np.dtype:
         """Return the dtype of the features of rows of this dtype."""
@@ -396,12 +399,11 @@ class NeuronFeatures:
         if self.exact.linear is not None:
             linear, out = out[:, : self.width], out[:, self.width :]
             np.multiply(dense, out.dtype.type(np.sqrt(self.exact.linear)), out=linear)
-        if self.exact.quadratic is None:
+        if self.exact.quadratic is None or self.squares is None:
             return
         # The sum over i of (g x_i^2 + h |x|^2)(g y_i^2 + h |y|^2) holds the a0 |x|^2 |y|^2, too, for the right h.
         a0, a2 = self.exact.lengths, self.exact.quadratic
-        squares = Monomials.of(self.width, {2: a2}).astype(out.dtype)
-        squares(PreparedRows(np.ascontiguousarray(dense), None, 0.0), out)
+        self.squares(PreparedRows(np.ascontiguousarray(dense), None, 0.0), out)
         shift = (np.sqrt(a2 + self.width * a0) - np.sqrt(a2)) / self.width
         first = np.cumsum([0, *range(self.width, 1, -1)])  # where x_i^2 stands
         out[:, first] += out.dtype.type(shift) * squared_norms(dense)[:, None]
@@ -482,10 +484,8 @@ class Moments:
         same = factor * arc_cosine_values(2 * order, X, Y)
         if order == 0:
             same = np.where(zero, 0.25, same)  # a row of zeros: both steps are one half
-        # E[(uv)^2b] is the same for y and for -y together.
-        every = same + np.where(zero, 0.0, factor * arc_cosine_values(2 * order, X, -Y))
-        every = np.where(zero, 0.0, every)
-        mean = 2 * k - 2 * polynomial_part(order, k, X, Y)
+        every = np.where(zero, 0.0, factor * even_moment(order, X, Y))
+        mean = 2 * k - 2 * polynomial_part(order, X, Y)
         single = 0.5 * same
         if order == 0:
             # A step of zero is one half, and its square one quarter, whatever the other step is.
@@ -495,15 +495,16 @@ class Moments:
         return cls(every - np.square(mean), same - np.square(k), single - np.square(0.5 * k), 0.5 * x + 0.5 * y + k)
 
 
-def polynomial_part(order: int, k: Array, X: Any, Y: Any) -> Array:
-    """Return the part of an arc-cosine kernel that changes its sign, or does not, where neurons do the other."""
-    if order == 0:
-        return np.full(k.shape, 0.5)
-    products = X @ Y.T
-    products = products.toarray() if sp.issparse(products) else products
-    if order == 1:
-        return 0.5 * products
-    return 0.5 * squared_norms(X)[:, None] * squared_norms(Y)[None, :] + np.square(products)
+def polynomial_part(order: int, X: Any, Y: Any) -> Array:
+    """Return the polynomial in the inner product that the parity layout has exactly."""
+    t, lengths = inner_products(X, Y), np.outer(squared_norms(X), squared_norms(Y))
+    return (0.5 + 0 * t, 0.5 * t, 0.5 * lengths + np.square(t))[order]
+
+
+def even_moment(order: int, X: Any, Y: Any) -> Array:
+    """Return E (uv)^2b for normal weights."""
+    t2, lengths = np.square(inner_products(X, Y)), np.outer(squared_norms(X), squared_norms(Y))
+    return (1 + 0 * t2, lengths + 2 * t2, 9 * lengths**2 + 72 * lengths * t2 + 24 * t2**2)[order]
 
 
 def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
