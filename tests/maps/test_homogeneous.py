@@ -19,7 +19,6 @@ from mercer import (
     Min,
     Nystroem,
     ParameterError,
-    SumMap,
     ThresholdFeatures,
     UnsupportedKernelError,
 )
@@ -201,7 +200,7 @@ def test_wrong_choices_negative_rows_and_other_kernels_are_refused():
             HomogeneousFeatures(kernel).fit(X)
         assert kernel.structure in str(error.value)
     assert set(maps_for(Intersection())) == {HomogeneousFeatures, ThresholdFeatures, Nystroem}
-    assert set(maps_for(1 + Chi2())) == {HomogeneousFeatures, SumMap, Nystroem}
+    assert set(maps_for(1 + Chi2())) == {HomogeneousFeatures, Nystroem}
 
 
 def test_histograms_are_told_apart_by_their_chi_squared_kernel():
