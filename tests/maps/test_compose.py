@@ -180,6 +180,14 @@ def test_every_kernel_of_the_algebra_has_a_default_map_that_learners_take(kernel
     assert np.isfinite(model.predict(X)).all()
 
 
+def test_a_kernel_that_only_landmarks_serve_has_no_explicit_map():
+    kernel = Transformed(Matern() + Polynomial(2), columns=(0, 1))
+    assert maps_for(kernel) == [Nystroem]
+    assert explicit_map(kernel) is None
+    for whole in (Exponential() @ kernel, kernel + Polynomial(1), kernel * Polynomial(1)):
+        assert isinstance(default_map(whole), Nystroem)
+
+
 def test_maps_are_listed_up_to_a_preference():
     kernel = Gaussian() * Laplacian()
     assert maps_for(kernel) == [RandomFourier, ProductMap, Nystroem]
