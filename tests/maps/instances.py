@@ -107,7 +107,7 @@ SKETCHES = [
 NEURONS = [
     *(RandomNeurons(ArcCosine(order), n) for order in (0, 1, 2) for n in (1, 4, 6, 20)),
     *(
-        RandomNeurons(0.5 + 2.0 * ArcCosine(1), 15, layout=layout)
+        RandomNeurons(0.5 + 2.0 * ArcCosine(1), 25, layout=layout)
         for layout in ("residual", "parity", "relu", "single")
     ),
     *(RandomNeurons(ArcCosine(2), 15, directions=directions) for directions in ("iid", "simplex", "butterfly")),

@@ -133,8 +133,8 @@ def test_sign_hadamard_directions_are_biased_in_low_dimension_and_say_so(seed):
         assert bias(exact, ArcCosine(order), X, Y, DRAWS, seed, width) <= 1
         biased = RandomNeurons(ArcCosine(order), n, layout="parity", directions="hadamard")
         assert isinstance(biased.unbiased, str)
-        off = bias(biased, ArcCosine(order), X, Y, DRAWS, seed, width)
-        assert off > 1 or order == 2  # there the bias is out of sight
+        if order == 1:  # at order 2 the bias is out of sight
+            assert bias(biased, ArcCosine(order), X, Y, 4 * DRAWS, seed, width) > 1
 
 
 @pytest.mark.parametrize("layout", ["parity", "relu", "single"])
