@@ -345,6 +345,7 @@ class Table:
                 lines.append(
                     (
                         f"{DATASETS[row['dataset']]}, {row['kernel']}: {name}",
+                        f"{len(accuracies)}",
                         f"{np.mean(accuracies):.2f} ± {np.std(accuracies):.2f}",
                         f"{self.mean(key, method, 'seconds', 'train'):.2f}",
                         f"{self.mean(key, method, 'seconds', 'test'):.2f}",
@@ -353,7 +354,7 @@ class Table:
                         self.chosen(key, method) if method in JUDGED else "",
                     )
                 )
-        header = ("", "accuracy %", "train s", "test s", "columns", "paper: % / s / s", "chosen")
+        header = ("", "splits", "accuracy %", "train s", "test s", "columns", "paper: % / s / s", "chosen")
         return format_table(header, lines)
 
     def chosen(self, key: str, method: str) -> str:
