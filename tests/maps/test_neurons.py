@@ -182,12 +182,13 @@ def test_the_layout_chosen_leaves_a_third_of_the_columns_to_neurons(order, d, n,
     assert m.transform(sp.csr_array((1, d))).shape == (1, n)
 
 
-def test_directions_chosen_are_butterflies_for_wide_dense_rows_only():
+def test_directions_chosen_are_butterflies_for_wide_dense_rows_and_whole_blocks_where_there_are_such():
     X = np.ones((1, 40))
     assert RandomNeurons(n_components=100).fit(X).directions_ == "butterfly"
     assert RandomNeurons(n_components=100).fit(sp.csr_array(X)).directions_ == "big_block"
     assert RandomNeurons(n_components=100).fit(X[:, :5]).directions_ == "orthogonal"  # with the residual layout
-    assert RandomNeurons(n_components=100, layout="parity").fit(X[:, :5]).directions_ == "big_block"
+    for n, directions in ((5 + 94, "big_block"), (5 + 95, "orthogonal"), (5 + 96, "simplex")):
+        assert RandomNeurons(n_components=n, layout="parity").fit(X[:, :5]).directions_ == directions
     assert RandomNeurons(ArcCosine(2), 100, layout="relu").fit(X[:, :5]).directions_ == "orthogonal"
 
 

@@ -73,7 +73,8 @@ class RandomNeurons(BaseMap):
     directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard", \
 "source_butterfly"}, default="auto"
         How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows of 32 columns or more,
-        else "orthogonal" for the residual layout and for order 2, and "big_block" for the rest; `directions_` tells.
+        else whole blocks of "simplex" or "orthogonal" directions where their number allows it; where not, "orthogonal"
+        for the residual layout and for order 2, and "big_block" for the rest. `directions_` tells.
     random_state : int, Generator, RandomState or None, default=None
         Seed; an int makes repeated fits identical.
     n_jobs : int or None, default=None
@@ -190,9 +191,9 @@ class RandomNeurons(BaseMap):
         mass, order, constant = found
         d = X.shape[1]
         self.layout_ = self._choose_layout(order, constant, d)
-        self.directions_ = self._choose_directions(order, X)
         count = self.n_components - exact_width(self.layout_, order, constant, d)
         m = -(-count // 2) if self.layout_ == "relu" else count
+        self.directions_ = self._choose_directions(order, m, X)
         projection, ambient = self._draw_projection(order, m, d, rng)
         whole = Expansion.of(self.layout_, order, ambient)
         columns = 0.5 * count if self.layout_ in ("relu", "single") else 2 * count
@@ -229,14 +230,18 @@ class RandomNeurons(BaseMap):
             raise ParameterError(msg)
         return self.layout
 
-    def _choose_directions(self, order: int, X: Any) -> str:
+    def _choose_directions(self, order: int, m: int, X: Any) -> str:
         if self.directions != "auto":
             return self.directions
-        if X.shape[1] >= STRUCTURED_FROM and not sp.issparse(X):
+        d = X.shape[1]
+        if d >= STRUCTURED_FROM and not sp.issparse(X):
             return "butterfly"
-        # One big block is even for any number of directions; but a coordinate of a longer vector has more spread, and
-        # that counts where second moments are exact anyway, or where fourth ones matter.
-        return "orthogonal" if self.layout_ == "residual" or order == 2 else "big_block"
+        # Whole blocks have exact second moments. One big block has them for any number of directions; but the lengths
+        # of directions cut to d coordinates differ, and that counts most where second moments are exact anyway, or
+        # where fourth ones matter.
+        if m % (d + 1) == 0:
+            return "simplex"
+        return "orthogonal" if m % d == 0 or self.layout_ == "residual" or order == 2 else "big_block"
 
     def _draw_projection(self, order: int, m: int, d: int, rng: np.random.Generator) -> tuple[Projection, int]:
         """Draw m directions, all of one length, and return the dimension of their sphere, too."""
