@@ -8,10 +8,18 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 
 from mercer import Polynomial, TensorSketch, Transformed
 
-from .calibrated import FAILURE, bernstein_radius, estimates, kernel_of_pairs, misfit, pairs_of_rows, products
+from .calibrated import (
+    FAILURE,
+    bernstein_radius,
+    estimates,
+    kernel_of_pairs,
+    median_misfit,
+    misfit,
+    pairs_of_rows,
+    products,
+)
 
 DRAWS = 3600
-BLOCKS = 60
 # Squared errors are cut off at this many variances: their tail would need more draws than a test can take.
 CUT = 30
 
@@ -29,22 +37,6 @@ GRID = [
 def name_of(cell):
     m, d, unit_norm = cell
     return f"d{d}-{m.kernel!r}-{m.n_components}" + "-unit" * unit_norm
-
-
-def median_misfit(samples, expected, variance):
-    """Return the largest gap between medians of block means and expected means, in units of its calibrated radius.
-
-    The mean of n values of the given variance is off by more than sqrt(8 variance / n) with probability below 1/8
-    (Chebyshev). The median of K such means is only if half of them are: probability below (4 / 8 * 7 / 8)^(K / 2)
-    (Chernoff). No bound of the values is needed; those of a polynomial kernel are too wide to help.
-    """
-    failure = samples.shape[1] * (4 * 7 / 64) ** (BLOCKS / 2)
-    assert failure < FAILURE
-    means = samples.reshape(BLOCKS, -1, samples.shape[1]).mean(axis=1)
-    radius = np.sqrt(8 * variance * BLOCKS / len(samples))
-    gap = np.abs(np.median(means, axis=0) - expected)
-    rounding = 1e-12 * np.abs(expected).max()
-    return float((gap / (radius + rounding)).max())
 
 
 def excess(samples, expected, variance):
@@ -68,11 +60,11 @@ def test_the_mean_over_draws_is_the_kernel_and_the_variance_no_more_than_claimed
     samples = estimates(m, X, Y, DRAWS, seed)
     variance = variance_of_pairs(m, X, Y)
     expected = kernel_of_pairs(m.kernel, X, Y)
-    assert median_misfit(samples, expected, variance) <= 1
+    assert median_misfit(samples, expected, variance=variance) <= 1
     assert excess(samples, expected, variance) <= 1
     # A third of the variance, and a kernel off by one and a half standard deviations.
     assert excess(samples, expected, variance / 3) > 1
-    assert median_misfit(samples, expected + 1.5 * np.sqrt(variance), variance) > 1
+    assert median_misfit(samples, expected + 1.5 * np.sqrt(variance), variance=variance) > 1
 
 
 @pytest.mark.parametrize(
@@ -92,8 +84,8 @@ def test_the_check_above_sees_another_kernel(drawn, claimed, seed):
     m = TensorSketch(drawn, 100)
     samples = estimates(m, X, Y, DRAWS, seed)
     variance = variance_of_pairs(m, X, Y)
-    assert median_misfit(samples, kernel_of_pairs(drawn, X, Y), variance) <= 1
-    assert median_misfit(samples, kernel_of_pairs(claimed, X, Y), variance) > 1
+    assert median_misfit(samples, kernel_of_pairs(drawn, X, Y), variance=variance) <= 1
+    assert median_misfit(samples, kernel_of_pairs(claimed, X, Y), variance=variance) > 1
 
 
 def test_degree_one_has_the_closed_form_from_both_sides(seed):

@@ -36,6 +36,10 @@ class PowerSeries:
     degree: int | None = None  # the last degree that is not zero; None for infinitely many
     radius: float = math.inf  # of convergence
 
+    def coefficient(self, n: int) -> float:
+        """Return a_n."""
+        return float(self.coefficients(n + 1)[n])
+
     def scaled(self, weight: float) -> PowerSeries:
         """Return weight * f."""
         return replace(self, coefficients=lambda n: weight * self.coefficients(n))

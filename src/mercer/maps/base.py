@@ -24,6 +24,7 @@ __all__ = [
     "FrozenParams",
     "as_generator",
     "check_choice",
+    "check_finite",
     "explicit_map",
     "for_kernel",
     "maps_for",
@@ -389,3 +390,13 @@ def check_choice(owner: Any, name: str, choices: Any) -> None:
     if value not in tuple(choices):
         msg = f"{type(owner).__name__}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}."
         raise ParameterError(msg)
+
+
+def check_finite(owner: str, out: np.ndarray) -> None:
+    """Raise if features, products of many numbers, overflow."""
+    # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = out.sum()
+    if not np.isfinite(total) and not np.isfinite(out).all():
+        msg = f"{owner}: features overflow {out.dtype}. Scale the rows down, or pass float64."
+        raise DataError(msg)

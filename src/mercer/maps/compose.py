@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
@@ -13,11 +14,10 @@ import numpy as np
 from mercer.errors import MercerWarning, ParameterError
 from mercer.kernels import Constant, Kernel, Matern, Polynomial, Product, Scaled
 from mercer.maps.allocation import share_out
-from mercer.maps.base import BaseMap, Features, check_choice, explicit_map, for_kernel, maps_for
+from mercer.maps.base import BaseMap, Features, check_choice, check_finite, explicit_map, for_kernel, maps_for
 from mercer.maps.copies import (
     PILOT_ROWS,
     MixedFeatures,
-    check_finite,
     check_unsigned,
     draw_columns,
     mixed,
@@ -39,14 +39,14 @@ class _PartsMap(BaseMap):
     maps_: tuple[BaseMap, ...]
 
     @staticmethod
+    @abstractmethod
     def parts_of(kernel: Kernel) -> tuple[Kernel, ...]:
         """Return the terms or factors of a kernel."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def join(left: Kernel, right: Kernel) -> Kernel:
         """Put two parts together again."""
-        raise NotImplementedError
 
     @classmethod
     def groups_of(cls, kernel: Kernel) -> tuple[Kernel, ...]:

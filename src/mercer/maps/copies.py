@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import DataError, ParameterError
+from mercer.errors import ParameterError
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, Features, for_kernel
 
@@ -81,16 +81,6 @@ def check_unsigned(owner: BaseMap, features: Features) -> None:
             "neither multiplied nor mixed. Give kernels of coefficients >= 0."
         )
         raise ParameterError(msg)
-
-
-def check_finite(owner: str, out: Array) -> None:
-    """Raise if products of features overflow."""
-    # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = out.sum()
-    if not np.isfinite(total) and not np.isfinite(out).all():
-        msg = f"{owner}: features overflow {out.dtype}. Scale the rows down, or pass float64."
-        raise DataError(msg)
 
 
 def pilot_rows(X: Any, weight: Array | None, rng: np.random.Generator) -> tuple[Any, Array]:

@@ -22,6 +22,7 @@ __all__ = [
     "DENSE_DIRECTIONS",
     "DIRECTIONS",
     "STRUCTURED_DIRECTIONS",
+    "STRUCTURED_FROM",
     "Directions",
     "Rotations",
     "butterfly_rotations",
@@ -37,6 +38,8 @@ Array = np.ndarray
 HADAMARD_FACTORS = 3
 # Narrower butterflies cost as much, so rows of fewer columns are padded to this, which lowers the variance.
 BUTTERFLY_WIDTH = 64
+# Columns of X from which butterflies beat dense projections (benchmarks/transform.py).
+STRUCTURED_FROM = 32
 SOBOL_BITS = 52
 SOBOL_MAX_DIMENSION = 21201
 

@@ -19,6 +19,7 @@ from mercer.maps.directions import (
     DENSE_DIRECTIONS,
     DIRECTIONS,
     STRUCTURED_DIRECTIONS,
+    STRUCTURED_FROM,
     butterfly_rotations,
     hadamard_signs,
     sobol_normals,
@@ -37,8 +38,6 @@ __all__ = ["RandomFourier", "TrigFeatures"]
 
 Array = np.ndarray
 FORMS = ("pairs", "phase", "complex")
-# Columns of X from which butterflies beat dense projections (benchmarks/transform.py).
-STRUCTURED_FROM = 32
 
 
 class RandomFourier(BaseMap):

@@ -6,25 +6,25 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.series import SeriesPart
 from mercer.kernels.spectrum import width_of
-from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, check_convergence, draw_up, optimal_strata
+from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, draw_up, optimal_strata
 from mercer.maps.anchored import WIDEST, AnchoredColumns, AnchoredTerms
 from mercer.maps.base import BaseMap, as_generator, check_choice, for_kernel
-from mercer.maps.monomials import Monomials
-from mercer.maps.plans import Plan, Stratum
+from mercer.maps.plans import Plan
 from mercer.maps.prepared import Preparation, PreparedRows
-from mercer.maps.products import ColumnProducts, ComplexProducts, DenseProducts, HadamardProducts, SummedProducts
-from mercer.theory.products import PROJECTIONS, Pairs, second_moment, sketch_variance, summed_variance
+from mercer.maps.series_columns import MaclaurinFeatures, PartColumns, draw_anchored, draw_part
+from mercer.maps.series_variance import anchored_variance, stratum_variance
+from mercer.theory.products import PROJECTIONS
 
-__all__ = ["MaclaurinFeatures", "RandomMaclaurin"]
+__all__ = ["RandomMaclaurin"]
 
 Array = np.ndarray
 # Rows, all pairs of which tell how heavy the terms of the series are.
@@ -219,12 +219,12 @@ class RandomMaclaurin(BaseMap):
         for index, prepare in enumerate(drawn_up.preparations):
             strata = [s for s in self.plan_.strata if s.part == index]
             if index == 0 and drawn_up.anchored is not None:
-                columns.append(self._draw_anchored(drawn_up.anchored, strata, prepare, rng))
+                columns.append(draw_anchored(drawn_up.anchored, strata, self.projection, prepare, rng))
                 signs.append(np.ones(columns[-1].n_components))
                 continue
             # Beside an anchored series, the second stands for its terms beyond those.
             part = drawn_up.parts[0 if drawn_up.anchored is not None else index]
-            drawn, sign = self._draw_part(part, strata, prepare.width(X.shape[1]), rng)
+            drawn, sign = draw_part(part, strata, self.projection, prepare.width(X.shape[1]), rng)
             columns.append(PartColumns(part.series.radius, prepare, tuple(drawn)))
             signs.append(sign)
         all_signs = np.concatenate([*signs, np.ones(unused)])
@@ -286,49 +286,6 @@ class RandomMaclaurin(BaseMap):
         plan = Plan("optimal", tuple(strata), self.n_components, scale=scale)
         return _DrawnUp(plan, (sampled.part,), [prepare] * (1 + len(tail)), terms)
 
-    def _draw_anchored(
-        self, terms: AnchoredTerms, strata: list[Stratum], prepare: Preparation, rng: np.random.Generator
-    ) -> AnchoredColumns:
-        exact = tuple(s.terms[0] for s in strata if s.kind == "exact")
-        groups: list[tuple[ColumnProducts, Array]] = []
-        d = terms.pairs.width
-        sketched = [s for s in strata if s.kind == "sketched"]
-        if self.projection == "srht":
-            for s in sketched:
-                n, m = s.degrees[0], s.columns
-                groups.append((HadamardProducts.draw(d, n, m, m**-0.5, rng), np.full(m, s.terms[0])))
-            sketched = []
-        drawn = [self._terms_of(s, rng) for s in [*sketched, *(s for s in strata if s.kind == "random")]]
-        if drawn:
-            index, squares, paired = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
-            order = np.argsort(-terms.degrees[index], kind="stable")
-            index, scales, paired = index[order], np.sqrt(squares[order]), paired[order]
-            degrees = terms.degrees[index]
-            if self.projection == "complex":
-                groups.append(
-                    (ComplexProducts.draw(d, degrees, scales, paired, rng), np.concatenate([index, index[paired]]))
-                )
-            else:
-                law = "rademacher" if self.projection == "srht" else self.projection
-                groups.append((DenseProducts.draw(law, d, degrees, scales, rng), index))
-        return AnchoredColumns(prepare, terms.rotation, terms.polynomials, terms.degrees, exact, tuple(groups))
-
-    def _terms_of(self, stratum: Stratum, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Return term, squared scale and pairing of each (maybe complex) column of a stratum of an anchored series."""
-        paired, share = self._pairing(stratum.columns)
-        if stratum.law is None:
-            return np.full(len(share), stratum.terms[0]), share, paired
-        index = stratum.law.draw(len(share), rng)
-        return index, share / stratum.law.chance(index), paired
-
-    def _pairing(self, m: int) -> tuple[Array, Array]:
-        """Return which columns are real and imaginary parts of one, and the share of each in the estimate."""
-        halves = self.projection == "complex"
-        paired = np.full(-(-m // 2) if halves else m, halves)
-        if halves and m % 2:
-            paired[-1] = False
-        return paired, np.where(paired, 2.0, 1.0) / m
-
     def _check_parameters(self) -> None:
         check_choice(self, "plan", PLANS)
         check_choice(self, "projection", PROJECTIONS)
@@ -365,82 +322,6 @@ class RandomMaclaurin(BaseMap):
             self.projection,
         )
 
-    def _draw_part(
-        self, part: SeriesPart, strata: list[Stratum], d: int, rng: np.random.Generator
-    ) -> tuple[list[Monomials | ColumnProducts], Array]:
-        """Draw the columns of one series, and return their signs, too."""
-        columns: list[Monomials | ColumnProducts] = []
-        signs: list[Array] = []
-        exact = {n: float(self._coefficient(part, n)) for s in strata if s.kind == "exact" for n in s.degrees}
-        if exact:
-            columns.append(Monomials.of(d, exact))
-            signs += [np.full(s.columns, np.sign(exact[s.degrees[0]])) for s in strata if s.kind == "exact"]
-        for stratum in strata:
-            if stratum.kind == "summed":
-                columns.append(self._draw_summed(part, stratum, d, rng))
-                signs.append(np.ones(stratum.columns))
-        sketched = [s for s in strata if s.kind == "sketched"]
-        if self.projection == "srht":
-            for stratum in sketched:
-                n = stratum.degrees[0]
-                a = self._coefficient(part, n)
-                scale = np.sqrt(abs(a) / stratum.columns)
-                columns.append(HadamardProducts.draw(d, n, stratum.columns, scale, rng))
-                signs.append(np.full(stratum.columns, np.sign(a)))
-            sketched = []
-        drawn = [self._columns_of(part, s, rng) for s in [*sketched, *(s for s in strata if s.kind == "random")]]
-        if drawn:
-            degrees, squares, paired = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
-            order = np.argsort(-degrees, kind="stable")
-            degrees, squares, paired = degrees[order], squares[order], paired[order]
-            scales, sign = np.sqrt(np.abs(squares)), np.where(squares < 0, -1.0, 1.0)
-            if self.projection == "complex":
-                columns.append(ComplexProducts.draw(d, degrees, scales, paired, rng))
-                signs.append(np.concatenate([sign, sign[paired]]))
-            else:
-                law = "rademacher" if self.projection == "srht" else self.projection
-                columns.append(DenseProducts.draw(law, d, degrees, scales, rng))
-                signs.append(sign)
-        return columns, np.concatenate(signs) if signs else np.zeros(0)
-
-    def _columns_of(self, part: SeriesPart, stratum: Stratum, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Return degree, signed squared scale and pairing of each (maybe complex) column of a stratum."""
-        paired, share = self._pairing(stratum.columns)
-        if stratum.law is None:
-            degrees = np.full(len(share), stratum.degrees[0])
-            chances = np.ones(len(share))
-        else:
-            degrees = stratum.law.draw(len(share), rng)
-            chances = stratum.law.chance(degrees)
-        squares = share * part.series.coefficients(int(degrees.max()) + 1)[degrees] / chances
-        return np.where(squares == 0, 0, degrees), squares, paired
-
-    def _draw_summed(self, part: SeriesPart, stratum: Stratum, d: int, rng: np.random.Generator) -> SummedProducts:
-        terms: list[ColumnProducts] = []
-        for n in stratum.degrees:
-            a, m = self._coefficient(part, n), stratum.columns
-            if a < 0:
-                msg = (
-                    f"plan='degrees' sums terms in one column, so all need one sign, but a_{n} = {a:.3g}. "
-                    "Use plan='optimal'."
-                )
-                raise ParameterError(msg)
-            single = replace(stratum, degrees=(n,))
-            if self.projection == "srht" and n > 0:
-                terms.append(HadamardProducts.draw(d, n, m, np.sqrt(a / m), rng))
-                continue
-            degrees, squares, paired = self._columns_of(part, single, rng)
-            if self.projection == "complex":
-                terms.append(ComplexProducts.draw(d, degrees, np.sqrt(squares), paired, rng))
-            else:
-                law = "rademacher" if self.projection == "srht" else self.projection
-                terms.append(DenseProducts.draw(law, d, degrees, np.sqrt(squares), rng))
-        return SummedProducts(tuple(terms))
-
-    @staticmethod
-    def _coefficient(part: SeriesPart, n: int) -> float:
-        return float(part.series.coefficients(n + 1)[n])
-
     def _variance(self, X: Any, Y: Any) -> Array:
         parts = self.kernel_.series_parts()
         assert parts is not None
@@ -449,82 +330,17 @@ class RandomMaclaurin(BaseMap):
         for index, columns in enumerate(self.features_.parts):
             strata = [s for s in self.plan_.strata if s.part == index and s.kind != "exact"]
             if isinstance(columns, AnchoredColumns):
-                total += self._anchored_variance(columns, strata, X, Y)
+                total += anchored_variance(columns, strata, self.projection, X, Y)
                 continue
             part = parts[min(index, len(parts) - 1)]
             left = columns.prepare(X)
             right = left if Y is None else columns.prepare(Y)
             pairs = left.pairs(right)
-            variance = sum((self._stratum_variance(part, s, pairs) for s in strata), np.zeros(total.shape))
+            variance = sum((stratum_variance(part, s, self.projection, pairs) for s in strata), np.zeros(total.shape))
             if left.prefactor is not None and right.prefactor is not None:
                 variance *= np.square(np.outer(left.prefactor, right.prefactor))
             total += variance
         return total
-
-    def _anchored_variance(self, columns: AnchoredColumns, strata: list[Stratum], X: Array, Y: Array | None) -> Array:
-        left, f = columns.split(X)
-        right, g = (left, f) if Y is None else columns.split(Y)
-        pairs = left.pairs(right)
-        total = np.zeros(pairs.inner.shape)
-        for stratum in strata:
-            m = stratum.columns
-            mean: Array = np.zeros(total.shape)
-            second, lone = mean, mean
-            for term in stratum.terms:
-                n, factor = int(columns.degrees[term]), np.outer(f[:, term], g[:, term])
-                if stratum.law is None:
-                    total += factor**2 * sketch_variance(self.projection, pairs, n, m)
-                    continue
-                weight = factor**2 / stratum.law.chance(np.array(term))
-                mean = mean + factor * pairs.inner**n
-                second = second + weight * second_moment(self.projection, pairs, n)
-                lone = lone + weight * second_moment(self.projection, pairs, n, lone=True)
-            if stratum.law is not None:
-                total += self._of_columns(second - mean**2, lone - mean**2, m)
-        return total
-
-    def _of_columns(self, variance: Array, lone: Array, m: int) -> Array:
-        """Return the variance of m real columns, given that of one column, complex or real, and of a lone real part."""
-        if self.projection != "complex":
-            return np.maximum(variance, 0.0) / m
-        return (4 * (m // 2) * np.maximum(variance, 0.0) + (m % 2) * np.maximum(lone, 0.0)) / m**2
-
-    def _stratum_variance(self, part: SeriesPart, stratum: Stratum, pairs: Pairs) -> Array:
-        m = stratum.columns
-        if stratum.kind == "sketched":
-            n = stratum.degrees[0]
-            return self._coefficient(part, n) ** 2 * sketch_variance(self.projection, pairs, n, m)
-        if stratum.kind == "summed":
-            if self.projection == "srht":
-                msg = (
-                    "No closed form is known for the variance of plan='degrees' with projection='srht'. "
-                    "Try mercer.audit(feature_map, X), which measures the error."
-                )
-                raise NoClosedFormError(msg)
-            a = np.zeros(stratum.degrees[-1] + 1)
-            a[list(stratum.degrees)] = part.series.coefficients(len(a))[list(stratum.degrees)]
-            return summed_variance(self.projection, pairs, a, m)
-        return self._random_variance(part, stratum, pairs)
-
-    def _random_variance(self, part: SeriesPart, stratum: Stratum, pairs: Pairs) -> Array:
-        """Return the variance of columns of random degree: a sum over the degrees of their law."""
-        law, m = stratum.law, stratum.columns
-        assert law is not None
-        last = part.series.degree
-        count = MOST_DEGREES if last is None else last + 1
-        a, chances = part.series.coefficients(count), law.chance(np.arange(count))
-        mean: Array = np.zeros(pairs.inner.shape)
-        second, lone = mean, mean
-        for n in np.flatnonzero((a != 0) & (chances > 0)):
-            weight = a[n] ** 2 / chances[n]
-            with np.errstate(over="ignore"):
-                step = weight * second_moment(self.projection, pairs, int(n))
-            mean, second = mean + a[n] * pairs.inner**n, second + step
-            if self.projection == "complex":
-                lone = lone + weight * second_moment(self.projection, pairs, int(n), lone=True)
-            if n > max(stratum.degrees) and not (step > 1e-17 * second).any():
-                break
-        return self._of_columns(second - np.square(mean), lone - np.square(mean), m)
 
 
 @dataclass(frozen=True)
@@ -535,65 +351,3 @@ class _DrawnUp:
     parts: tuple[SeriesPart, ...]
     preparations: list[Preparation]
     anchored: AnchoredTerms | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class PartColumns:
-    """The drawn columns of one series."""
-
-    radius: float  # of convergence
-    prepare: Preparation
-    columns: tuple[Monomials | ColumnProducts, ...]
-
-    @property
-    def n_components(self) -> int:
-        return sum(columns.n_components for columns in self.columns)
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        columns = tuple(c.astype(dtype) for c in self.columns)
-        return replace(self, prepare=self.prepare.astype(dtype), columns=columns)
-
-    def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
-        rows = self.prepare(X)
-        if self.radius < np.inf:
-            check_convergence(self.radius, float(rows.squared_norms.max(initial=0.0)))
-        start = 0
-        for columns in self.columns:
-            columns(rows, out[:, start : start + columns.n_components])
-            start += columns.n_components
-
-
-@dataclass(frozen=True, eq=False)
-class MaclaurinFeatures:
-    """Drawn features of the series of a kernel: immutable, free of scikit-learn."""
-
-    parts: tuple[PartColumns | AnchoredColumns, ...]
-    n_components: int
-    signs: Array | None
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        return replace(self, parts=tuple(part.astype(dtype) for part in self.parts))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
-
-    def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
-        start = 0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part in self.parts:
-                part(X, out[:, start : start + part.n_components])
-                start += part.n_components
-            out[:, start:] = 0
-            # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
-            total = out.sum()
-        if not np.isfinite(total) and not np.isfinite(out).all():
-            msg = (
-                f"RandomMaclaurin: features overflow {out.dtype}. Scale the rows down, for example to unit norm, "
-                "or pass float64."
-            )
-            raise DataError(msg)

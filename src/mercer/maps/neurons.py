@@ -20,12 +20,13 @@ from mercer.maps.directions import (
     BIASED,
     DENSE_DIRECTIONS,
     DIRECTIONS,
+    STRUCTURED_FROM,
     Directions,
     butterfly_rotations,
     hadamard_signs,
     sobol_normals,
 )
-from mercer.maps.fourier import STRUCTURED_FROM, in_float64
+from mercer.maps.fourier import in_float64
 from mercer.maps.monomials import Monomials
 from mercer.maps.prepared import PreparedRows
 from mercer.maps.projections import (

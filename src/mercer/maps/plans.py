@@ -72,7 +72,7 @@ class Plan:
     Attributes
     ----------
     strata : tuple of Stratum
-        In the order of the columns.
+        Exact ones first. The columns of a series stand in this order, but its drawn ones by falling degree.
     n_components : int
         Width of the output; columns that no stratum needs stay zero.
     truncation : float

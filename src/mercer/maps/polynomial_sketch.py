@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import DataError, ParameterError
+from mercer.errors import ParameterError
 from mercer.kernels import Kernel, Polynomial
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap, check_choice, check_finite
 from mercer.maps.prepared import PreparedRows
-from mercer.maps.products import ColumnProducts, ComplexProducts, DenseProducts, HadamardProducts
+from mercer.maps.products import ColumnProducts, HadamardProducts, draw_products, pairing
 from mercer.theory.products import PROJECTIONS, Pairs, sketch_variance
 
 __all__ = ["PolynomialFeatures", "PolynomialSketch"]
@@ -104,16 +104,12 @@ class PolynomialSketch(BaseMap):
         check_choice(self, "projection", PROJECTIONS)
         factor, polynomial = polynomial_of(kernel)
         d, m, p = X.shape[1] + (polynomial.coef0 > 0), self.n_components, int(polynomial.degree)
-        scale = float(np.sqrt(factor / m))
         if self.projection == "srht":
-            products: ColumnProducts = HadamardProducts.draw(d, p, m, scale, rng)
-        elif self.projection == "complex":
-            count = -(-m // 2)
-            paired = np.arange(count) < m // 2
-            scales = np.where(paired, np.sqrt(2) * scale, scale)
-            products = ComplexProducts.draw(d, np.full(count, p), scales, paired, rng)
+            products: ColumnProducts = HadamardProducts.draw(d, p, m, float(np.sqrt(factor / m)), rng)
         else:
-            products = DenseProducts.draw(self.projection, d, np.full(m, p), np.full(m, scale), rng)
+            paired, share = pairing(self.projection, m)
+            degrees = np.full(len(share), p)
+            products = draw_products(self.projection, d, degrees, np.sqrt(factor * share), paired, rng)
         return PolynomialFeatures(products, float(np.sqrt(polynomial.scale)), float(np.sqrt(polynomial.coef0)))
 
     def _variance(self, X: Any, Y: Any) -> Array:
@@ -156,12 +152,7 @@ class PolynomialFeatures:
         """Write the features of the rows of `X` into `out`."""
         with np.errstate(over="ignore", invalid="ignore"):
             self.products(PreparedRows(self.extended(X), None, 0.0), out)
-        if not np.isfinite(out.sum()) and not np.isfinite(out).all():
-            msg = (
-                f"PolynomialSketch: features overflow {out.dtype}. Scale the rows down, for example to unit norm, "
-                "or pass float64."
-            )
-            raise DataError(msg)
+        check_finite("PolynomialSketch", out)
 
 
 def polynomial_of(kernel: Kernel) -> tuple[float, Polynomial]:

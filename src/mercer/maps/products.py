@@ -10,8 +10,17 @@ import numpy as np
 
 from mercer import linalg
 from mercer.maps.prepared import PreparedRows
+from mercer.theory.products import ProjectionName
 
-__all__ = ["ColumnProducts", "ComplexProducts", "DenseProducts", "HadamardProducts", "SummedProducts"]
+__all__ = [
+    "ColumnProducts",
+    "ComplexProducts",
+    "DenseProducts",
+    "HadamardProducts",
+    "SummedProducts",
+    "draw_products",
+    "pairing",
+]
 
 Array = np.ndarray
 
@@ -212,3 +221,24 @@ class SummedProducts:
         for term in self.terms[1:]:
             term(rows, term_columns)
             out += term_columns
+
+
+def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
+    """Return which columns are real and imaginary parts of one, and the share of each in an estimate by m columns."""
+    halves = projection == "complex"
+    paired = np.full(-(-m // 2) if halves else m, halves)
+    if halves and m % 2:
+        paired[-1] = False
+    return paired, np.where(paired, 2.0, 1.0) / m
+
+
+def draw_products(
+    projection: ProjectionName, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator
+) -> ColumnProducts:
+    """Draw columns of given degrees, highest first, each times a scale; see `pairing`.
+
+    Rows of Hadamard matrices serve columns of one degree only: beside them, "srht" takes random signs.
+    """
+    if projection == "complex":
+        return ComplexProducts.draw(d, degrees, scales, paired, rng)
+    return DenseProducts.draw("rademacher" if projection == "srht" else projection, d, degrees, scales, rng)

@@ -17,6 +17,7 @@ from mercer.maps.directions import (
     BIASED,
     DENSE_DIRECTIONS,
     DIRECTIONS,
+    STRUCTURED_FROM,
     Directions,
     butterfly_rotations,
     hadamard_signs,
@@ -38,8 +39,6 @@ RULES = tuple(name for name in DIRECTIONS if name != "sobol")
 # Weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance from P = 3 on. Rows of fewer columns are padded to one
 # more, which has much less of it.
 LEAST_AMBIENT = 4
-# Columns of X from which butterflies beat dense projections, as for random Fourier features.
-STRUCTURED_FROM = 32
 # The source draws radii again until its constant is a real number: two draws on average.
 MOST_DRAWS = 1000
 
