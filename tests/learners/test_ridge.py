@@ -319,7 +319,8 @@ def test_labels_must_be_labels_of_two_classes_at_least():
         ([(GOOD, TARGET), (GOOD, TARGET[:3])], "Block 1, .*inconsistent numbers"),
         ([(GOOD, TARGET), (GOOD, np.column_stack([TARGET, TARGET]))], "y must keep its shape"),
         ([(GOOD,), (GOOD,)], "Block 0, .*requires y to be passed"),
-        (iter([GOOD]), "a block is a tuple"),
+        (iter([GOOD]), "Block 0, .*requires y to be passed"),
+        (iter([GOOD[0]]), "a block is a tuple"),
         (iter([(GOOD, TARGET, TARGET * 0 - 1)]), "Negative values"),
     ],
 )

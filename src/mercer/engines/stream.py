@@ -17,9 +17,9 @@ class StreamEngine(Engine):
 
     Parameters
     ----------
-    blocks : iterable of tuples
-        Each is ``(X,)``, ``(X, y)`` or ``(X, y, weight)``. A list, or any object whose ``iter`` starts again, can be
-        read more than once; a generator cannot.
+    blocks : iterable
+        Each is ``X``, ``(X,)``, ``(X, y)`` or ``(X, y, weight)``. A list, or any object whose ``iter`` starts again,
+        can be read more than once; a generator cannot.
     check : callable
         Turns the parts of one block into validated ``(X, y, weight)``.
     block_rows : callable, default=None
@@ -78,6 +78,8 @@ class StreamEngine(Engine):
         self._rows = start
 
     def _checked(self, number: int, start: int, parts: Any) -> Block:
+        if len(getattr(parts, "shape", ())) == 2:
+            parts = (parts,)
         if not isinstance(parts, tuple | list) or not 1 <= len(parts) <= 3:
             msg = (
                 f"Block {number}: a block is a tuple (X, y) or (X, y, weight), got {type(parts).__name__}"

@@ -1,7 +1,7 @@
-"""What every learner shares: rows in, a statistic added over them by an engine, one solve.
+"""What every learner shares: rows in, sums over them by an engine, predictions out.
 
-A concrete learner adds `_accumulator` (an empty sum) and `_solve`; the two bases below it, for numbers and
-for labels, validate targets.
+A concrete learner adds `_learn`, which asks the engine for sums as often as it needs; the bases below, for numbers, for
+labels and for rows alone, validate targets. Learners that need a single sum have more in common: `one_pass`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from mercer.engines import (
-    Accumulator,
     Engine,
     MemoryEngine,
     Progress,
@@ -33,13 +32,13 @@ from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.moments import features_of
 from mercer.maps import BaseMap, default_map
-from mercer.maps.base import FLOATS, Features, FrozenParams
+from mercer.maps.base import FLOATS, FrozenParams
 
-__all__ = ["BaseLearner", "Classifier", "Regressor", "check_fitted"]
+__all__ = ["BaseLearner", "Classifier", "Regressor", "Unsupervised", "check_fitted"]
 
 
 class BaseLearner(FrozenParams, ABC):
-    """An estimator on the features of a map that needs one pass of additions over the rows."""
+    """An estimator on the features of a map that knows its rows through sums over them only."""
 
     feature_map: BaseMap | Kernel | None
     block_size: int | None
@@ -48,22 +47,16 @@ class BaseLearner(FrozenParams, ABC):
     progress: bool | Callable[[Progress], None]
 
     feature_map_: BaseMap
-    statistic_: Any
-    _solved: bool
 
     # ---- what a learner adds ------------------------------------------------------------------
 
     @abstractmethod
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """Return validated rows and targets."""
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
+        """Return validated rows and targets, or None for learners that have none."""
 
     @abstractmethod
-    def _accumulator(self, features: Features) -> Accumulator[Any]:
-        """Return an empty sum, whose result is a value with ``+`` and a count `rows`."""
-
-    @abstractmethod
-    def _solve(self) -> None:
-        """Turn `statistic_` into the fitted attributes and set `_solved`."""
+    def _learn(self, engine: Engine) -> None:
+        """Learn from the rows of an engine, with `feature_map_` fitted."""
 
     # ---- fitting ------------------------------------------------------------------------------
 
@@ -94,39 +87,20 @@ class BaseLearner(FrozenParams, ABC):
             else:
                 engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
             self._fit_map(engine)
-            self.statistic_ = self._sum(engine)
-            self._solve()
+            self._learn(engine)
         return self
 
-    def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Add a block of rows to the statistic; the solve waits until a result is asked for."""
-        fresh = not hasattr(self, "statistic_")
-        X, y, weight = self._checked(X, y, sample_weight, reset=fresh)
-        engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
-        if fresh:
-            self._fit_map(engine)
-        statistic = self._sum(engine)
-        self.statistic_ = statistic if fresh else self.statistic_ + statistic
-        self._solved = False
-
-    def _ensure_solved(self) -> None:
-        check_fitted(self)
-        if not self._solved:
-            self._solve()
-
     def _forget(self) -> None:
-        self.__dict__.pop("_announced", None)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-        self._solved = False
 
-    def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         X, y = self._validate(X, y, reset=reset)
         if weight is not None:
             weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
         return X, y, weight
 
-    def _memory(self, X: Any, y: np.ndarray, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
+    def _memory(self, X: Any, y: np.ndarray | None, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
         return MemoryEngine(X, y, weight, block_rows=self._block_rows(X), n_jobs=self.n_jobs, start=start)
 
     def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
@@ -197,12 +171,13 @@ class BaseLearner(FrozenParams, ABC):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
 
-    def _sum(self, engine: Engine) -> Any:
+    def _report(self) -> Callable[[Progress], None] | None:
+        """Return who wants to know of the progress."""
         report = show_progress if self.progress is True else self.progress or None
         if report is not None and not callable(report):
             msg = f"{type(self).__name__}: progress must be True, False or a callable, got {report!r}."
             raise ParameterError(msg)
-        return engine.accumulate(self._accumulator(self.feature_map_.features_), report)
+        return report
 
     # ---- predicting ---------------------------------------------------------------------------
 
@@ -235,24 +210,6 @@ class Regressor(RegressorMixin, BaseLearner):
 
     _target_shape: tuple[int, ...]  # of one row: () for a single column of targets, (t,) for several
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Add a block of rows to the model.
-
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As arrays in `fit`.
-
-        Returns
-        -------
-        self
-        """
-        with self._unchanged_if_it_fails():
-            self._add(X, y, sample_weight)
-        return self
-
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
@@ -272,43 +229,9 @@ class Regressor(RegressorMixin, BaseLearner):
 
 
 class Classifier(ClassifierMixin, BaseLearner):
-    """A learner of labels; its statistic can take labels that were only announced: `with_labels`."""
+    """A learner of labels."""
 
-    _announced: np.ndarray | None = None  # labels that `partial_fit` was told of
     _label_kind: str  # what labels are made of: numbers, texts, ...
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add a block of rows to the model.
-
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As arrays in `fit`.
-        classes : array-like, default=None
-            All labels that there are. Not needed: labels that appear in a later block are added then. Once given, a
-            label that is not among them is an error.
-
-        Returns
-        -------
-        self
-        """
-        with self._unchanged_if_it_fails():
-            if classes is not None:
-                self._announced = np.unique(classes)
-            announced = self._announced
-            if announced is not None:
-                unknown = np.setdiff1d(y, announced)
-                if unknown.size:
-                    msg = (
-                        f"{type(self).__name__}: y has labels {unknown.tolist()} that are not in {announced.tolist()}."
-                    )
-                    raise DataError(msg)
-            self._add(X, y, sample_weight)
-            if announced is not None:
-                self.statistic_ = self.statistic_.with_labels(announced)
-        return self
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
@@ -323,9 +246,16 @@ class Classifier(ClassifierMixin, BaseLearner):
         return X, y
 
 
+class Unsupervised(BaseLearner):
+    """A learner of rows alone: targets may be passed, as pipelines do, and do not matter."""
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, None]:  # noqa: ARG002, pipelines pass targets
+        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset), None
+
+
 def check_fitted(learner: BaseLearner) -> None:
     """Raise NotFittedError unless the learner has seen rows."""
-    check_is_fitted(learner, "statistic_")
+    check_is_fitted(learner)
 
 
 def is_blocks(X: Any) -> bool:
@@ -334,5 +264,7 @@ def is_blocks(X: Any) -> bool:
         return False
     if isinstance(X, list | tuple):
         first = X[0] if X else None
-        return isinstance(first, tuple | list) and len(first) > 0 and len(getattr(first[0], "shape", ())) == 2
+        if isinstance(first, tuple | list):
+            return len(first) > 0 and len(getattr(first[0], "shape", ())) == 2
+        return len(getattr(first, "shape", ())) == 2  # rows only
     return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)

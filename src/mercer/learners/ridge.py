@@ -12,10 +12,11 @@ from scipy import optimize, special
 from mercer.engines import Accumulator, Block, Progress, Workers
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted
+from mercer.learners.base import check_fitted
 from mercer.learners.label_moments import LabelSum
 from mercer.learners.least_squares import Leverages, RidgePath, RidgeSolution, solve_ridge
 from mercer.learners.moments import Moments, MomentSum, TargetMoments, features_of
+from mercer.learners.one_pass import OnePassClassifier, OnePassLearner, OnePassRegressor
 from mercer.maps import BaseMap
 from mercer.maps.base import Features, seed_of
 
@@ -24,7 +25,7 @@ __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 Array = np.ndarray
 
 
-class RidgeLearner(BaseLearner):
+class RidgeLearner(OnePassLearner):
     """The parameters and results that the two ridge estimators share."""
 
     _solution: RidgeSolution
@@ -86,7 +87,7 @@ class NumberSum(Accumulator[Moments]):
         return self._sum.moments(self._targets)
 
 
-class KernelRidge(RidgeLearner, Regressor):
+class KernelRidge(RidgeLearner, OnePassRegressor):
     """Kernel ridge regression at linear cost.
 
     Ridge regression on the features of a map: time O(n D^2), memory O(D^2 + block), never O(n D) or O(n^2).
@@ -186,7 +187,7 @@ class KernelRidge(RidgeLearner, Regressor):
         return values if self._target_shape else values[:, 0]
 
 
-class KernelRidgeClassifier(RidgeLearner, Classifier):
+class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
     r"""Kernel ridge classification at linear cost.
 
     Ridge regression on targets +1 for a label and -1 for the others, one column a label; the largest decision value

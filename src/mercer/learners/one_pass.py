@@ -1,0 +1,126 @@
+"""Learners that need one sum over the rows and one solve, and can add rows later."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.engines import Accumulator, Engine
+from mercer.errors import DataError
+from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted
+from mercer.maps.base import Features
+
+__all__ = ["OnePassClassifier", "OnePassLearner", "OnePassRegressor"]
+
+
+class OnePassLearner(BaseLearner):
+    """A learner whose one statistic tells all that it needs to know of the rows."""
+
+    statistic_: Any
+    _solved: bool
+
+    # ---- what a learner adds ------------------------------------------------------------------
+
+    @abstractmethod
+    def _accumulator(self, features: Features) -> Accumulator[Any]:
+        """Return an empty sum, whose result is a value with ``+`` and a count `rows`."""
+
+    @abstractmethod
+    def _solve(self) -> None:
+        """Turn `statistic_` into the fitted attributes and set `_solved`."""
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    def _learn(self, engine: Engine) -> None:
+        self.statistic_ = self._sum(engine)
+        self._solve()
+
+    def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add a block of rows to the statistic; the solve waits until a result is asked for."""
+        fresh = not hasattr(self, "statistic_")
+        X, y, weight = self._checked(X, y, sample_weight, reset=fresh)
+        engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
+        if fresh:
+            self._fit_map(engine)
+        statistic = self._sum(engine)
+        self.statistic_ = statistic if fresh else self.statistic_ + statistic
+        self._solved = False
+
+    def _ensure_solved(self) -> None:
+        check_fitted(self)
+        if not self._solved:
+            self._solve()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._solved = False
+
+    def _sum(self, engine: Engine) -> Any:
+        return engine.accumulate(self._accumulator(self.feature_map_.features_), self._report())
+
+
+class OnePassRegressor(Regressor, OnePassLearner):
+    """A one-pass learner of numbers."""
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As arrays in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_if_it_fails():
+            self._add(X, y, sample_weight)
+        return self
+
+
+class OnePassClassifier(Classifier, OnePassLearner):
+    """A one-pass learner of labels; its statistic can take labels that were only announced: `with_labels`."""
+
+    _announced: np.ndarray | None = None  # labels that `partial_fit` was told of
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As arrays in `fit`.
+        classes : array-like, default=None
+            All labels that there are. Not needed: labels that appear in a later block are added then. Once given, a
+            label that is not among them is an error.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_if_it_fails():
+            if classes is not None:
+                self._announced = np.unique(classes)
+            announced = self._announced
+            if announced is not None:
+                unknown = np.setdiff1d(y, announced)
+                if unknown.size:
+                    msg = (
+                        f"{type(self).__name__}: y has labels {unknown.tolist()} that are not in {announced.tolist()}."
+                    )
+                    raise DataError(msg)
+            self._add(X, y, sample_weight)
+            if announced is not None:
+                self.statistic_ = self.statistic_.with_labels(announced)
+        return self
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.__dict__.pop("_announced", None)
