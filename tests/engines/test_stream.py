@@ -66,7 +66,14 @@ def test_errors_name_the_block():
         engine.sum(lambda block: block.X.sum())
 
 
-@pytest.mark.parametrize("bad", [np.zeros((2, 2)), (), (1, 2, 3, 4), "rows"])
+def test_bare_rows_are_a_block():
+    rows = np.arange(6.0).reshape(3, 2)
+    block = StreamEngine([rows], accept).first()
+    assert block.X is rows
+    assert block.y is None
+
+
+@pytest.mark.parametrize("bad", [np.zeros(2), (), (1, 2, 3, 4), "rows"])
 def test_what_is_not_a_block_is_refused(bad):
     with pytest.raises(DataError, match="Block 0: a block is a tuple"):
         StreamEngine([bad], accept).first()
