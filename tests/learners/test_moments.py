@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mercer import Gaussian, RandomFourier
 from mercer.engines import Block
-from mercer.engines.base import workers
-from mercer.learners.moments import GramSum, MomentSum, TargetMoments, symmetric
+from mercer.engines.base import row_blocks, workers
+from mercer.learners.label_moments import LabelSum
+from mercer.learners.moments import GramSum, Moments, MomentSum, TargetMoments, symmetric
+from mercer.learners.ridge import NumberSum
 
 
 def features(n=80, D=6, seed=0):
@@ -129,3 +132,38 @@ def test_blocks_of_features_and_targets(dtype, weighted):
     np.testing.assert_allclose(symmetric(moments.gram), Z.T.astype(float) @ (Z * weight[:, None]), rtol=rtol)
     assert_same(moments.targets, TargetMoments.of(Z.astype(float), T, w), rtol=rtol * 10)
     assert moments.rows == 700
+
+
+@pytest.mark.parametrize("kind", ["numbers", "labels"])
+def test_a_restored_sum_goes_on_to_the_bit(kind):
+    rng = np.random.default_rng(0)
+    draw = RandomFourier(Gaussian(), 70, random_state=0).fit(np.zeros((1, 3))).features_
+    y = rng.normal(size=(900, 2)) if kind == "numbers" else rng.choice(["a", "b", "c"], 900)
+    data = Block(0, rng.normal(size=(900, 3)), y, rng.uniform(size=900))
+
+    def empty():
+        return NumberSum(draw, double=False) if kind == "numbers" else LabelSum(draw, 3, double=False)
+
+    through, before, after = empty(), empty(), empty()
+    with workers(1) as team:
+        for block in row_blocks(data, 300):
+            through.add(block, team)
+            if block.start < 600:
+                before.add(block, team)
+            else:
+                state = before.state()
+                after.restore(state)
+                after.add(block, team)
+    a, b = through.result(), after.result()
+    assert np.array_equal(a.gram, b.gram)
+    assert not np.array_equal(a.gram, state.gram)  # a copy: what was saved did not change
+    assert (a.roundoff, a.rows) == (b.roundoff, b.rows)
+    for one, other in zip(parts(a), parts(b), strict=True):
+        assert np.array_equal(one, other)
+
+
+def parts(moments):
+    if isinstance(moments, Moments):
+        targets = moments.targets
+        return [targets.weight, targets.feature_sum, targets.target_mean, targets.cross, targets.target_scatter]
+    return [moments.labels, moments.sample.X, moments.sample.index, *parts(moments.signed())]

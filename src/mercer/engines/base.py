@@ -85,6 +85,17 @@ class Accumulator(ABC, Generic[S]):
     def result(self) -> S:
         """Return the sum as a value with ``+``."""
 
+    def state(self) -> Any:
+        """Return the sum so far, whole: all that `restore` needs to go on from here to the bit.
+
+        It may share memory with the sum, so it is good until the next block is added.
+        """
+        return self.result()
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Go on from what `state` returned, in place of nothing."""
+
 
 class Engine(ABC):
     """A source of row blocks and a way to add over them."""

@@ -114,3 +114,7 @@ class LabelSum(Accumulator[LabelledMoments]):
         labelled, sample = self._total
         moments = self._sum.moments(labelled.targets)
         return LabelledMoments(moments.gram, moments.roundoff, labelled, sample)
+
+    def restore(self, state: LabelledMoments) -> None:
+        self._sum.restore(state.gram, state.roundoff)
+        self._total = (state.labelled, state.sample)

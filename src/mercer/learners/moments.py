@@ -120,6 +120,10 @@ class GramSum:
         """Return the matrix, of which the upper triangle counts."""
         return self._gram
 
+    def restore(self, gram: Array) -> None:
+        """Go on from a matrix that `result` returned."""
+        self._gram = np.array(gram)  # a copy: blocks are added in place
+
 
 class MomentSum:
     """Adds features and targets of blocks: the features of a block are computed once, into a buffer that is reused.
@@ -169,6 +173,11 @@ class MomentSum:
     def moments(self, targets: TargetMoments) -> Moments:
         """Return the moments of all blocks, given the sum of what `add` returned."""
         return Moments(self._gram.result(), targets, self.roundoff)
+
+    def restore(self, gram: Array, roundoff: float) -> None:
+        """Go on from the moments of blocks that were added before."""
+        self._gram.restore(gram)
+        self.roundoff = roundoff
 
 
 def features_of(features: Features, X: Any) -> Array:

@@ -86,6 +86,10 @@ class NumberSum(Accumulator[Moments]):
         assert self._targets is not None
         return self._sum.moments(self._targets)
 
+    def restore(self, state: Moments) -> None:
+        self._sum.restore(state.gram, state.roundoff)
+        self._targets = state.targets
+
 
 class KernelRidge(RidgeLearner, OnePassRegressor):
     """Kernel ridge regression at linear cost.
