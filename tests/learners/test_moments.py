@@ -1,5 +1,6 @@
 """Moments add up to the same however the rows are cut, whoever adds them."""
 
+import pickle
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -13,7 +14,7 @@ from mercer import Gaussian, RandomFourier
 from mercer.engines import Block
 from mercer.engines.base import row_blocks, workers
 from mercer.learners.label_moments import LabelSum
-from mercer.learners.moments import GramSum, Moments, MomentSum, TargetMoments, symmetric
+from mercer.learners.moments import GramSum, Moments, MomentSum, TargetMoments, pack_upper, symmetric, unpack_upper
 from mercer.learners.ridge import NumberSum
 
 
@@ -167,3 +168,43 @@ def parts(moments):
         targets = moments.targets
         return [targets.weight, targets.feature_sum, targets.target_mean, targets.cross, targets.target_scatter]
     return [moments.labels, moments.sample.X, moments.sample.index, *parts(moments.signed())]
+
+
+# ---- what travels -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("D", [0, 1, 2, 7, 64])
+def test_a_packed_triangle_comes_back(D):
+    matrix = np.random.default_rng(D).normal(size=(D, D))
+    packed = pack_upper(matrix)
+    assert packed.shape == (D * (D + 1) // 2,)
+    np.testing.assert_array_equal(packed, matrix[np.triu_indices(D)])
+    np.testing.assert_array_equal(unpack_upper(packed), np.triu(matrix))
+
+
+def test_pickles_carry_the_triangle_that_counts():
+    Z, T, w = features(D=200)
+    moments = Moments(Z.T @ Z, TargetMoments.of(Z, T, w), 0.5)
+    travelled = pickle.dumps(moments)
+    assert len(travelled) < 0.55 * moments.gram.nbytes
+    back = pickle.loads(travelled)
+    np.testing.assert_array_equal(back.gram, np.triu(moments.gram))
+    assert_same(back.targets, moments.targets, rtol=0)
+    assert (back.roundoff, back.rows) == (0.5, moments.rows)
+
+
+def test_pickles_of_labelled_moments_carry_the_triangle_too():
+    Z, _, w = features(D=300)
+    total = LabelSum(Identity(300), 0, double=False)
+    with workers(1) as team:
+        total.add(Block(0, Z, np.arange(len(Z)) % 3, w), team)
+    moments = total.result()
+    travelled = pickle.dumps(moments)
+    assert len(travelled) < 0.55 * moments.gram.nbytes + moments.sample.X.nbytes + moments.labelled.targets.cross.nbytes
+    back = pickle.loads(travelled)
+    np.testing.assert_array_equal(symmetric(back.gram), symmetric(moments.gram))
+    np.testing.assert_array_equal(back.labels, [0, 1, 2])
+
+
+def test_an_empty_sum_is_small():
+    assert len(pickle.dumps(LabelSum(Identity(4000), 0, double=False))) < 20_000

@@ -6,6 +6,8 @@ runs on one thread, because the engine owns all parallelism.
 
 Small statistics come from `Engine.sum`, one term a block. Large ones, whose terms would be as large as the sum, come
 from `Engine.accumulate`: blocks one after another, all threads at work on each, added in place.
+
+Rows may lie on other machines, so what is summed must be able to travel: see `Engine`.
 """
 
 from __future__ import annotations
@@ -75,7 +77,11 @@ class Progress:
 
 
 class Accumulator(ABC, Generic[S]):
-    """A sum that blocks are added to in place."""
+    """A sum that blocks are added to in place.
+
+    An empty one is a small value that survives pickle: matrices as large as the sum are made when the first block is
+    added. An engine may send copies of an empty one to several places and add their results.
+    """
 
     @abstractmethod
     def add(self, block: Block, workers: Workers) -> None:
@@ -98,7 +104,18 @@ class Accumulator(ABC, Generic[S]):
 
 
 class Engine(ABC):
-    """A source of row blocks and a way to add over them."""
+    """A source of row blocks and a way to add over them.
+
+    What is to be added may have to travel to where the rows are, and come back:
+
+    - The `term` of `sum` and an empty `Accumulator` survive pickle: frozen dataclasses with ``__call__``, or
+      `functools.partial` of functions of a module; no lambdas, no functions inside functions. They hold all that they
+      need (the drawn features, the coefficients of this step) and refer to no learner.
+    - A term is pure, and an accumulator depends on nothing but the blocks it was given: a block may be worked on again
+      elsewhere, and must then give the same bits.
+    - Statistics survive pickle too. One with a symmetric matrix pickles a triangle of it
+      (`mercer.learners.moments.Triangular`).
+    """
 
     #: Whether the rows can be read more than once.
     replayable: bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -144,7 +145,7 @@ class BaseLearner(FrozenParams, ABC):
         if wanted == 1:
             rows, weight = engine.first().X[:1], None
         elif engine.replayable:
-            sample = engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed, by_weight=True))
+            sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True))
             # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
             rows, weight = sample.X, sample.weight if sample.is_whole else None
         else:

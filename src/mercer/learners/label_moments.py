@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.engines import Accumulator, Block, RowSample, Workers
-from mercer.learners.moments import Moments, MomentSum, TargetMoments
+from mercer.learners.moments import Moments, MomentSum, TargetMoments, Triangular
 from mercer.maps.base import Features
 
 __all__ = ["LabelSum", "Labelled", "LabelledMoments"]
@@ -59,7 +59,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class LabelledMoments:
+class LabelledMoments(Triangular):
     """All that ridge classification needs to know of the rows it has seen."""
 
     gram: Array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from math import isqrt
 from operator import add
 from typing import Any, Self
 
@@ -12,7 +13,17 @@ import numpy as np
 from mercer.engines import Block, Workers, empty_rows
 from mercer.maps.base import Features
 
-__all__ = ["GramSum", "MomentSum", "Moments", "TargetMoments", "features_of", "symmetric"]
+__all__ = [
+    "GramSum",
+    "MomentSum",
+    "Moments",
+    "TargetMoments",
+    "Triangular",
+    "features_of",
+    "pack_upper",
+    "symmetric",
+    "unpack_upper",
+]
 
 Array = np.ndarray
 # Rows whose features one thread computes and sums while they are in its cache.
@@ -61,8 +72,20 @@ class TargetMoments:
         )
 
 
+class Triangular:
+    """A statistic of whose symmetric matrix `gram` the upper triangle counts: pickles carry that alone."""
+
+    gram: Array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "gram": pack_upper(self.gram)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, gram=unpack_upper(state["gram"]))
+
+
 @dataclass(frozen=True)
-class Moments:
+class Moments(Triangular):
     """All that ridge regression needs to know of the rows it has seen.
 
     Features are bounded, so their raw second moments lose nothing. Of the symmetric matrix only the upper triangle
@@ -90,7 +113,8 @@ class GramSum:
     """
 
     def __init__(self, n_components: int) -> None:
-        self._gram = np.zeros((n_components, n_components))
+        self._width = n_components
+        self._gram: Array | None = None  # made with the first rows: an empty sum is small wherever it is sent
         panel = int(np.clip(-(-n_components // 8), 64, 512))
         edges = [slice(i, min(i + panel, n_components)) for i in range(0, n_components, panel)]
         # Tiles off the diagonal first: they are twice the work, and the small ones fill the gaps at the end.
@@ -100,7 +124,7 @@ class GramSum:
 
     def room(self, rows: int, dtype: Any) -> Array:
         """Return a buffer for the features of a block, the same one again for the next."""
-        D = len(self._gram)
+        D = self._width
         buffer = self._buffers.get(dtype)
         if buffer is None or len(buffer) < rows:
             # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
@@ -109,15 +133,18 @@ class GramSum:
 
     def add(self, Z: Array, workers: Workers) -> None:
         """Add z z' for all rows of `Z`, already multiplied by the roots of their weights."""
+        gram = self.result()
 
         def update(tile: tuple[slice, slice]) -> None:
             a, b = tile
-            self._gram[a, b] += Z[:, a].T @ Z[:, b]
+            gram[a, b] += Z[:, a].T @ Z[:, b]
 
         workers.run(update, self._tiles)
 
     def result(self) -> Array:
         """Return the matrix, of which the upper triangle counts."""
+        if self._gram is None:
+            self._gram = np.zeros((self._width, self._width))
         return self._gram
 
     def restore(self, gram: Array) -> None:
@@ -185,6 +212,22 @@ def features_of(features: Features, X: Any) -> Array:
     out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
     features(X, out)
     return out
+
+
+def pack_upper(matrix: Array) -> Array:
+    """Return the upper triangle of a square matrix, row after row: D (D + 1) / 2 numbers."""
+    return np.concatenate([row[i:] for i, row in enumerate(matrix)] or [np.zeros(0, matrix.dtype)])
+
+
+def unpack_upper(packed: Array) -> Array:
+    """Return the square matrix whose upper triangle was packed; zeros stand below it."""
+    D = (isqrt(8 * len(packed) + 1) - 1) // 2
+    matrix = np.zeros((D, D), packed.dtype)
+    start = 0
+    for i, row in enumerate(matrix):
+        row[i:] = packed[start : start + D - i]
+        start += D - i
+    return matrix
 
 
 def symmetric(upper: Array) -> Array:
