@@ -1,6 +1,7 @@
 """Where: add the same statistic over row blocks, in memory or from a stream."""
 
 from mercer.engines.base import Accumulator, Block, Engine, Progress, Workers
+from mercer.engines.gram import GramSum, add_products
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.progress import show_progress
 from mercer.engines.sample import RowSample
@@ -10,11 +11,13 @@ __all__ = [
     "Accumulator",
     "Block",
     "Engine",
+    "GramSum",
     "MemoryEngine",
     "Progress",
     "RowSample",
     "StreamEngine",
     "Workers",
+    "add_products",
     "block_rows_for",
     "empty_rows",
     "fill_rows",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -23,7 +22,6 @@ from mercer.engines import (
     Engine,
     MemoryEngine,
     Progress,
-    RowSample,
     StreamEngine,
     block_rows_for,
     fill_rows,
@@ -140,23 +138,8 @@ class BaseLearner(FrozenParams, ABC):
         return clone(choice)
 
     def _fit_map(self, engine: Engine) -> None:
-        feature_map = self._prototype()
-        wanted, seed = feature_map.rows_wanted(), feature_map.sample_seed()
-        if wanted == 1:
-            rows, weight = engine.first().X[:1], None
-        elif engine.replayable:
-            sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True))
-            # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
-            rows, weight = sample.X, sample.weight if sample.is_whole else None
-        else:
-            msg = (
-                f"{type(self).__name__}: {feature_map!r} learns from a sample of the rows, but the blocks can be read "
-                "only once. Pass an iterable that can be read again (a list, or an object whose __iter__ starts over), "
-                "or give the lengthscale as a number (for thresholds, upper)."
-            )
-            raise DataError(msg)
-        feature_map.fit_sample(rows, weight)
-        if np.issubdtype(feature_map.features_.output_dtype(rows.dtype), np.complexfloating):
+        feature_map = self._prototype().fit_engine(engine)
+        if np.issubdtype(feature_map.features_.output_dtype(np.float64), np.complexfloating):
             msg = (
                 f"{type(self).__name__} needs real features, got {feature_map!r}. "
                 "Use form='pairs': real features of the same kernel."

@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.engines import Block, Workers, empty_rows
+from mercer.engines import Block, GramSum, Workers
 from mercer.maps.base import Features
 
 __all__ = [
-    "GramSum",
     "MomentSum",
     "Moments",
     "TargetMoments",
@@ -102,54 +101,6 @@ class Moments(Triangular):
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.gram + other.gram, self.targets + other.targets, max(self.roundoff, other.roundoff))
-
-
-class GramSum:
-    """The matrix of second moments of features, added up tile by tile in place.
-
-    Products run in the dtype of the features, over one block, and are added in float64: the error does not grow with
-    the number of blocks. A tile is the work of one thread, and tiles depend on the width alone, so the number of
-    threads changes no bit.
-    """
-
-    def __init__(self, n_components: int) -> None:
-        self._width = n_components
-        self._gram: Array | None = None  # made with the first rows: an empty sum is small wherever it is sent
-        panel = int(np.clip(-(-n_components // 8), 64, 512))
-        edges = [slice(i, min(i + panel, n_components)) for i in range(0, n_components, panel)]
-        # Tiles off the diagonal first: they are twice the work, and the small ones fill the gaps at the end.
-        pairs = [(a, b) for i, a in enumerate(edges) for b in edges[i + 1 :]]
-        self._tiles = pairs + [(a, a) for a in edges]
-        self._buffers: dict[Any, Array] = {}
-
-    def room(self, rows: int, dtype: Any) -> Array:
-        """Return a buffer for the features of a block, the same one again for the next."""
-        D = self._width
-        buffer = self._buffers.get(dtype)
-        if buffer is None or len(buffer) < rows:
-            # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
-            buffer = self._buffers[dtype] = empty_rows(rows, D + 16, dtype)
-        return buffer[:rows, :D]
-
-    def add(self, Z: Array, workers: Workers) -> None:
-        """Add z z' for all rows of `Z`, already multiplied by the roots of their weights."""
-        gram = self.result()
-
-        def update(tile: tuple[slice, slice]) -> None:
-            a, b = tile
-            gram[a, b] += Z[:, a].T @ Z[:, b]
-
-        workers.run(update, self._tiles)
-
-    def result(self) -> Array:
-        """Return the matrix, of which the upper triangle counts."""
-        if self._gram is None:
-            self._gram = np.zeros((self._width, self._width))
-        return self._gram
-
-    def restore(self, gram: Array) -> None:
-        """Go on from a matrix that `result` returned."""
-        self._gram = np.array(gram)  # a copy: blocks are added in place
 
 
 class MomentSum:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self
 
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engines import MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows
+from mercer.engines import Engine, MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows
 from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
@@ -25,6 +26,7 @@ __all__ = [
     "as_generator",
     "check_choice",
     "check_finite",
+    "check_replayable",
     "explicit_map",
     "for_kernel",
     "maps_for",
@@ -212,8 +214,28 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
         return engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
 
+    def fit_engine(self, engine: Engine) -> Self:
+        """Draw the map from the checked rows of an engine, wherever they are: what a learner calls.
+
+        Parameters
+        ----------
+        engine : Engine
+            A source of rows. A map that looks at more than their width needs one that can be read more than once.
+
+        Returns
+        -------
+        self
+        """
+        wanted, seed = self.rows_wanted(), self.sample_seed()
+        if wanted == 1:
+            return self.fit_sample(engine.first().X[:1])
+        check_replayable(self, engine)
+        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True))
+        # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
+        return self.fit_sample(sample.X, sample.weight if sample.is_whole else None)
+
     def fit_sample(self, X: Any, weight: np.ndarray | None = None) -> Self:
-        """Draw the map from checked rows, all of which it may look at: what a learner calls with its own sample.
+        """Draw the map from checked rows, all of which it may look at.
 
         Parameters
         ----------
@@ -284,6 +306,10 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         fill_rows(features, X, out, n_jobs=self.n_jobs)
         return out
 
+    def with_kernel(self, kernel: Kernel) -> BaseMap:
+        """Return an unfitted copy of this map with another kernel."""
+        return clone(self).set_params(kernel=kernel)
+
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return the approximate kernel of all pairs of rows of `X` and `Y` (None: of `X`)."""
         left = self.apply(self.check_rows(X))
@@ -327,7 +353,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
 def for_kernel(feature_map: BaseMap, kernel: Kernel) -> BaseMap:
     """Return an unfitted copy of a map with another kernel."""
-    return clone(feature_map).set_params(kernel=kernel)
+    return feature_map.with_kernel(kernel)
 
 
 def maps_for(kernel: Kernel, *, below: float = np.inf) -> list[type[BaseMap]]:
@@ -374,6 +400,18 @@ def seed_of(random_state: Any, purpose: str) -> int:
     if isinstance(random_state, Integral) and int(random_state) >= 0:
         return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
     return int(as_generator(random_state).integers(2**63))
+
+
+def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
+    """Raise unless the rows can be read more than once."""
+    if engine.replayable:
+        return
+    msg = (
+        f"{feature_map!r} learns from rows before it can be used on them, but the blocks can be read only once. Pass "
+        "an iterable that can be read again (a list, or an object whose __iter__ starts over), or give the "
+        "lengthscale as a number (for thresholds, upper)."
+    )
+    raise DataError(msg)
 
 
 def check_count(owner: Any, name: str) -> None:
