@@ -27,7 +27,8 @@ def test_sparse_rows_stay_sparse():
 
 def test_block_size_depends_on_the_width_alone_and_is_bounded():
     assert block_rows_for(1) == 8192
-    assert block_rows_for(4096, 4) == 4096
+    assert block_rows_for(4096, 4) == 8192
+    assert block_rows_for(8192, 8) == 2048
     assert block_rows_for(10**9) == 256
 
 

@@ -14,7 +14,7 @@ from mercer.errors import ParameterError
 __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 
 # A block of features of this size keeps matrix products at full speed and D x D additions rare.
-BLOCK_BYTES = 64 * 2**20
+BLOCK_BYTES = 128 * 2**20
 # Of narrow features so many rows do that already; more would only make a fit touch more fresh memory.
 BLOCK_ROWS = 8192
 # A block of a transform: small enough to stay in cache and to share out evenly, large enough for a matrix product at
