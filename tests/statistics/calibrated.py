@@ -102,6 +102,20 @@ def median_misfit(samples, expected, *, variance):
     return float((np.abs(np.median(means, axis=0) - expected) / radius).max())
 
 
+# Squared errors are cut off at this many variances: their tail would need more draws than a test can take.
+CUT = 30
+
+
+def excess(samples, expected, variance):
+    """Return by how much squared errors exceed the claimed variance, in units of the calibrated radius.
+
+    Squares that are cut off have a mean of at most the variance, and a range: this is one side of a test, without a
+    bound of the values.
+    """
+    cut = np.minimum(np.square(samples - expected) / variance, CUT)
+    return float(((cut.mean(axis=0) - 1) / bernstein_radius(cut, width=CUT)).max())
+
+
 def bernstein_radius_of_sum(variance, bound, *, columns, failure=FAILURE):
     """Radius that a sum of independent terms, of a known variance and each within a bound, leaves with this chance.
 

@@ -10,8 +10,8 @@ from mercer import Polynomial, TensorSketch, Transformed
 
 from .calibrated import (
     FAILURE,
-    bernstein_radius,
     estimates,
+    excess,
     kernel_of_pairs,
     median_misfit,
     misfit,
@@ -20,8 +20,6 @@ from .calibrated import (
 )
 
 DRAWS = 3600
-# Squared errors are cut off at this many variances: their tail would need more draws than a test can take.
-CUT = 30
 
 GRID = [
     (TensorSketch(Polynomial(degree, coef0), width), d, unit_norm)
@@ -37,16 +35,6 @@ GRID = [
 def name_of(cell):
     m, d, unit_norm = cell
     return f"d{d}-{m.kernel!r}-{m.n_components}" + "-unit" * unit_norm
-
-
-def excess(samples, expected, variance):
-    """Return by how much squared errors exceed the claimed variance, in units of the calibrated radius.
-
-    Squares that are cut off have a mean of at most the variance, and a range: this is one side of a test, without a
-    bound of the values. The other side is exact, over all draws (tests/maps/test_sketch.py).
-    """
-    cut = np.minimum(np.square(samples - expected) / variance, CUT)
-    return float(((cut.mean(axis=0) - 1) / bernstein_radius(cut, width=CUT)).max())
 
 
 def variance_of_pairs(feature_map, X, Y):

@@ -57,13 +57,20 @@ class DotProductKernel(Kernel):
         return True
 
     def _values(self, X: Rows, Y: Rows) -> Array:
-        return self._checked(inner_products(X, Y))
+        with np.errstate(over="ignore", invalid="ignore"):
+            t = inner_products(X, Y)
+        return self._checked(t)
 
     def _diagonal(self, X: Rows) -> Array:
-        return self._checked(squared_norms(X))
+        with np.errstate(over="ignore"):
+            t = squared_norms(X)
+        return self._checked(t)
 
     def _checked(self, t: Array) -> Array:
         largest = float(np.abs(t).max(initial=0.0))
+        if not np.isfinite(largest):
+            msg = f"{self!r}: the inner products of these rows overflow. Scale the rows down, for example to unit norm."
+            raise DataError(msg)
         if largest >= self.radius:
             msg = (
                 f"{self!r}: inner products must be below the radius of convergence {self.radius:.6g}, got "
