@@ -9,13 +9,16 @@ if TYPE_CHECKING:
     from mercer.diagnostics.audit import audit
     from mercer.diagnostics.compare import compare
     from mercer.errors import (
+        CheckpointError,
         DataError,
         MercerError,
         MercerWarning,
+        MissingPackageError,
         NoClosedFormError,
         ParameterError,
         UnsupportedKernelError,
     )
+    from mercer.io import open_rows
     from mercer.kernels import (
         ArcCosine,
         Cauchy,
@@ -65,6 +68,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ArcCosine": "kernels",
     "Cauchy": "kernels",
+    "CheckpointError": "errors",
     "Chi2": "kernels",
     "Composed": "kernels",
     "CompositionMap": "maps",
@@ -86,6 +90,7 @@ _HOMES = {
     "MercerError": "errors",
     "MercerWarning": "errors",
     "Min": "kernels",
+    "MissingPackageError": "errors",
     "NoClosedFormError": "errors",
     "Nystroem": "maps",
     "ParameterError": "errors",
@@ -108,6 +113,7 @@ _HOMES = {
     "audit": "diagnostics",
     "compare": "diagnostics",
     "neural_tangent_kernel": "kernels",
+    "open_rows": "io",
     "required_components": "theory",
 }
 
@@ -116,6 +122,7 @@ _MODULES = ("diagnostics", "engines", "errors", "io", "kernels", "learners", "li
 __all__ = [
     "ArcCosine",
     "Cauchy",
+    "CheckpointError",
     "Chi2",
     "Composed",
     "CompositionMap",
@@ -137,6 +144,7 @@ __all__ = [
     "MercerError",
     "MercerWarning",
     "Min",
+    "MissingPackageError",
     "NoClosedFormError",
     "Nystroem",
     "ParameterError",
@@ -159,6 +167,7 @@ __all__ = [
     "audit",
     "compare",
     "neural_tangent_kernel",
+    "open_rows",
     "required_components",
 ]
 

@@ -6,7 +6,9 @@
     ├── ParameterError (ValueError)          a parameter lies outside its domain
     ├── DataError (ValueError)               these rows cannot be used as they are
     ├── UnsupportedKernelError (TypeError)   a map was given a kernel without the structure it samples from
-    └── NoClosedFormError (ValueError)       the quantity asked for has no known formula here
+    ├── NoClosedFormError (ValueError)       the quantity asked for has no known formula here
+    ├── MissingPackageError (ImportError)    an optional package is needed that is not installed
+    └── CheckpointError (ValueError)         a checkpoint that this fit cannot go on from
     MercerWarning (UserWarning)              the result is right, but probably not what was wanted
 
 Each message says what was needed, what was got and what to try.
@@ -15,9 +17,11 @@ Each message says what was needed, what was got and what to try.
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointError",
     "DataError",
     "MercerError",
     "MercerWarning",
+    "MissingPackageError",
     "NoClosedFormError",
     "ParameterError",
     "UnsupportedKernelError",
@@ -42,6 +46,14 @@ class UnsupportedKernelError(MercerError, TypeError):
 
 class NoClosedFormError(MercerError, ValueError):
     """The quantity asked for has no known closed form for this design."""
+
+
+class MissingPackageError(MercerError, ImportError):
+    """An optional package is needed that is not installed."""
+
+
+class CheckpointError(MercerError, ValueError):
+    """A checkpoint that this fit cannot go on from: of another fit, or damaged."""
 
 
 class MercerWarning(UserWarning):

@@ -6,6 +6,7 @@ import pytest
 import mercer
 from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
+from mercer.engines.base import BEGIN
 from mercer.learners.base import BaseLearner
 from mercer.maps import BaseMap
 from mercer.testing import check_engine, check_kernel, check_learner, check_map
@@ -81,8 +82,8 @@ def test_check_learner_sees_a_learner_that_ignores_weights():
 
 def test_check_engine_sees_an_engine_that_drops_a_block():
     class Lossy(MemoryEngine):
-        def blocks(self):
-            return (block for block in super().blocks() if block.start != 20)
+        def blocks(self, since=BEGIN):
+            return (block for block in super().blocks(since) if block.start != 20)
 
     with pytest.raises(AssertionError, match="every row once"):
         check_engine(lambda blocks, jobs: Lossy(np.concatenate(blocks), block_rows=10, n_jobs=jobs))

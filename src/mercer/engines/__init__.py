@@ -1,6 +1,7 @@
 """Where: add the same statistic over row blocks, in memory or from a stream."""
 
-from mercer.engines.base import Accumulator, Block, Engine, Progress, Workers
+from mercer.engines.ahead import read_ahead
+from mercer.engines.base import Accumulator, Block, Engine, Place, Progress, Workers
 from mercer.engines.gram import GramSum, add_products
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.progress import show_progress
@@ -13,6 +14,7 @@ __all__ = [
     "Engine",
     "GramSum",
     "MemoryEngine",
+    "Place",
     "Progress",
     "RowSample",
     "StreamEngine",
@@ -21,5 +23,6 @@ __all__ = [
     "block_rows_for",
     "empty_rows",
     "fill_rows",
+    "read_ahead",
     "show_progress",
 ]

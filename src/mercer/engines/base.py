@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial
 from numbers import Integral
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +32,19 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["Accumulator", "Block", "Engine", "Progress", "Workers", "count_threads", "row_blocks", "workers"]
+__all__ = [
+    "BEGIN",
+    "Accumulator",
+    "Block",
+    "Engine",
+    "Place",
+    "Progress",
+    "Workers",
+    "closing_all",
+    "count_threads",
+    "row_blocks",
+    "workers",
+]
 
 NO_ROWS = "There are no rows: every block was empty, or there was no block. Check what the blocks yield."
 
@@ -53,13 +65,27 @@ class Block:
         return self.X.shape[0]
 
 
-def row_blocks(block: Block, rows: int) -> Iterator[Block]:
-    """Cut a block into consecutive ones of at most `rows` rows."""
-    for i in range(0, len(block), rows):
+def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
+    """Cut a block into consecutive ones of at most `rows` rows, and leave out those among the first `done` rows."""
+    for i in range(0 if done <= 0 else done - done % rows, len(block), rows):
+        if min(i + rows, len(block)) <= done:
+            continue
         part = slice(i, i + rows)
         y = None if block.y is None else block.y[part]
         weight = None if block.weight is None else block.weight[part]
         yield Block(block.start + i, block.X[part], y, weight)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pass over the rows stands: all rows before `row` are done."""
+
+    row: int = 0
+    item: int = 0  # the block or part of the source that the row belongs to
+    item_row: int = 0  # the first row of that
+
+
+BEGIN = Place()
 
 
 @dataclass(frozen=True)
@@ -123,44 +149,84 @@ class Engine(ABC):
     n_rows: int | None
     n_jobs: int | None
 
+    #: Whether a pass can begin in the middle: `blocks` takes a place, and `place` tells one.
+    resumable: bool = False
+
     @abstractmethod
-    def blocks(self) -> Iterator[Block]:
-        """Yield the blocks in order."""
+    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+        """Yield the blocks in order, from a place on: the same blocks that follow it in a pass from the begin."""
+
+    def place(self, row: int) -> Place:
+        """Return the place of a row that a block has ended at, in the pass under way."""
+        return Place(row)
+
+    def witness(self, what: str, values: np.ndarray) -> None:  # noqa: B027 - most engines need none
+        """Take note of something that must be the same whenever this fit is taken up again; see `JournalEngine`."""
 
     def first(self) -> Block:
         """Return the first block that has rows."""
-        for block in self.blocks():
-            if len(block):
-                return block
+        with closing_all(self.blocks()) as blocks:
+            for block in blocks:
+                if len(block):
+                    return block
         raise DataError(NO_ROWS)
 
     def sum(self, term: Callable[[Block], S]) -> S:
         """Return the sum of ``term(block)`` over all blocks."""
-        with_rows = (block for block in self.blocks() if len(block))
-        with workers(self.n_jobs) as team:
-            terms = team.in_order(term, with_rows)
-            try:
-                first = next(terms)
-            except StopIteration:
-                raise DataError(NO_ROWS) from None
-            return reduce(operator.add, terms, first)
+        return deque(self.sums(term), maxlen=1).pop()[1]
+
+    def sums(self, term: Callable[[Block], S], since: Place = BEGIN, total: S | None = None) -> Iterator[tuple[int, S]]:
+        """Yield after each block how many rows are done and the sum so far; go on from a place and a sum."""
+        with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
+            with_rows = (block for block in blocks if len(block))
+            for row, part in team.in_order(partial(_with_end, term), with_rows):
+                total = part if total is None else operator.add(total, part)
+                yield row, total
+        if total is None:
+            raise DataError(NO_ROWS)
 
     def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
         """Add all blocks to an accumulator and return its result; report after each block."""
-        start, rows = time.perf_counter(), 0
-        with workers(self.n_jobs) as team:
-            for block in self.blocks():
+        deque(self.additions(into, progress), maxlen=0)
+        return into.result()
+
+    def additions(
+        self,
+        into: Accumulator[Any],
+        progress: Callable[[Progress], None] | None = None,
+        since: Place = BEGIN,
+        seconds: float = 0.0,
+    ) -> Iterator[int]:
+        """Add block after block, and yield after each how many rows are done; go on from a place after some time."""
+        start, rows = time.perf_counter() - seconds, since.row
+        with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
+            for block in blocks:
                 if not len(block):
                     continue
                 into.add(block, team)
                 rows += len(block)
                 if progress is not None:
                     progress(Progress(rows, self.n_rows, time.perf_counter() - start))
+                yield rows
         if rows == 0:
             raise DataError(NO_ROWS)
         if progress is not None and self.n_rows is None:
             progress(Progress(rows, rows, time.perf_counter() - start))
-        return into.result()
+
+
+def _with_end(term: Callable[[Block], S], block: Block) -> tuple[int, S]:
+    return block.start + len(block), term(block)
+
+
+@contextmanager
+def closing_all(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Close a generator at the end of the block, also after an error, whose traceback would keep it open."""
+    try:
+        yield iterator
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            close()
 
 
 class Workers:

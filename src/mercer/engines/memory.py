@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.base import Block, Engine, count_threads, row_blocks, workers
+from mercer.engines.base import BEGIN, Block, Engine, Place, count_threads, row_blocks, workers
 from mercer.errors import ParameterError
 
 __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
@@ -35,6 +35,7 @@ class MemoryEngine(Engine):
     """An engine over arrays: `X`, and optionally `y` and `weight`, with equal numbers of rows."""
 
     replayable = True
+    resumable = True
 
     def __init__(
         self,
@@ -57,8 +58,8 @@ class MemoryEngine(Engine):
         self.n_jobs = n_jobs
         self.start = start
 
-    def blocks(self) -> Iterator[Block]:
-        return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows)
+    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+        return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows, since.row - self.start)
 
 
 def empty_rows(n: int, columns: int, dtype: Any) -> np.ndarray:

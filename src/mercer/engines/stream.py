@@ -1,12 +1,19 @@
-"""Rows that arrive as an iterable of blocks: (X, y) or (X, y, weight), once or many times."""
+"""Rows that arrive as an iterable of blocks: (X, y) or (X, y, weight), once or many times.
+
+An iterable may say more about itself. `n_rows` is the number of its rows, or None. `parts()` returns a tuple of
+iterables, which one after another give the same blocks: then a thread reads ahead, and a pass that begins in the middle
+does not read the parts before. What `mercer.open_rows` returns has both.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
-from mercer.engines.base import NO_ROWS, Block, Engine, row_blocks
+from mercer.engines.ahead import read_ahead
+from mercer.engines.base import BEGIN, NO_ROWS, Block, Engine, Place, closing_all, row_blocks
 from mercer.errors import DataError
 
 __all__ = ["StreamEngine"]
@@ -19,7 +26,7 @@ class StreamEngine(Engine):
     ----------
     blocks : iterable
         Each is ``X``, ``(X,)``, ``(X, y)`` or ``(X, y, weight)``. A list, or any object whose ``iter`` starts again,
-        can be read more than once; a generator cannot.
+        can be read more than once; a generator cannot. See above for `n_rows` and `parts`.
     check : callable
         Turns the parts of one block into validated ``(X, y, weight)``.
     block_rows : callable, default=None
@@ -28,7 +35,7 @@ class StreamEngine(Engine):
         Threads.
     """
 
-    n_rows = None
+    resumable = True
 
     def __init__(
         self,
@@ -43,10 +50,15 @@ class StreamEngine(Engine):
         self.block_rows = block_rows
         self.n_jobs = n_jobs
         self.replayable = iter(blocks) is not blocks
+        self.n_rows = getattr(blocks, "n_rows", None)
+        self._parts: tuple[Any, ...] | None = blocks.parts() if hasattr(blocks, "parts") else None
         self._pending: Iterator[Any] | None = None  # an iterator that was begun, with what was read put back
         self._rows: int | None = None  # of the first complete reading
+        self._item_rows: list[int] = []  # the first row of each item of the source, in the pass under way
 
     def first(self) -> Block:
+        if self._parts is not None:
+            return super().first()
         # Whatever is read here is put back for the next reading. Starting over instead would lose it for sources
         # that only look as if they could.
         source = iter(self.source) if self._pending is None else self._pending
@@ -61,40 +73,70 @@ class StreamEngine(Engine):
             self._pending = chain(read, source)
         raise DataError(NO_ROWS)
 
-    def blocks(self) -> Iterator[Block]:
-        source = iter(self.source) if self._pending is None else self._pending
-        self._pending = None
-        start = 0
-        for number, parts in enumerate(source):
-            block = self._checked(number, start, parts)
-            yield from self._cut(block)
-            start += len(block)
-        if self._rows is not None and start != self._rows:
+    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+        items = self._items(since.item)
+        if self._parts is not None:
+            items = read_ahead(items)
+        row = since.item_row
+        self._item_rows = [row] * (since.item + 1)
+        with closing_all(items):
+            for number, parts in items:
+                while len(self._item_rows) <= number:
+                    self._item_rows.append(row)
+                block = self._checked(number, row, parts)
+                yield from self._cut(block, since.row - row)
+                row += len(block)
+        self._check_rows(row)
+
+    def place(self, row: int) -> Place:
+        item = bisect_left(self._item_rows, row) - 1
+        return Place(row, max(item, 0), self._item_rows[max(item, 0)])
+
+    def _items(self, skip: int) -> Iterator[tuple[int, Any]]:
+        """Yield the blocks of the source, each with the number of its item: of its part, or its own."""
+        if self._parts is None:
+            source = iter(self.source) if self._pending is None else self._pending
+            self._pending = None
+            yield from islice(enumerate(source), skip, None)
+            return
+        for number in range(skip, len(self._parts)):
+            for parts in self._parts[number]:
+                yield number, parts
+
+    def _check_rows(self, rows: int) -> None:
+        if self._rows is not None and rows != self._rows:
             msg = (
-                f"The blocks gave {self._rows} rows at the first reading and {start} at the next. Pass a list, or an "
+                f"The blocks gave {self._rows} rows at the first reading and {rows} at the next. Pass a list, or an "
                 "object whose __iter__ starts over, or a map that does not learn from rows."
             )
             raise DataError(msg)
-        self._rows = start
+        if self.n_rows is not None and rows != self.n_rows:
+            msg = f"The source of the blocks said that it has {self.n_rows} rows, but gave {rows}."
+            raise DataError(msg)
+        self._rows = rows
 
     def _checked(self, number: int, start: int, parts: Any) -> Block:
         if len(getattr(parts, "shape", ())) == 2:
             parts = (parts,)
+        where = f"Block {number}" if self._parts is None else str(self._parts[number])
         if not isinstance(parts, tuple | list) or not 1 <= len(parts) <= 3:
             msg = (
-                f"Block {number}: a block is a tuple (X, y) or (X, y, weight), got {type(parts).__name__}"
+                f"{where}: a block is a tuple (X, y) or (X, y, weight), got {type(parts).__name__}"
                 f"{f' of length {len(parts)}' if isinstance(parts, tuple | list) else ''}."
             )
             raise DataError(msg)
         try:
             X, y, weight = self.check(*parts)
         except (TypeError, ValueError) as error:
-            msg = f"Block {number}, which starts at row {start}: {error}"
+            msg = f"{where}, {'which' if self._parts is None else 'in a block that'} starts at row {start}: {error}"
             raise DataError(msg) from error
         return Block(start, X, y, weight)
 
-    def _cut(self, block: Block) -> Iterator[Block]:
+    def _cut(self, block: Block, done: int) -> Iterator[Block]:
+        """Cut a block, and leave out what is done of it."""
+        if 0 < len(block) <= done:
+            return
         if self.block_rows is None or not len(block):
             yield block
             return
-        yield from row_blocks(block, self.block_rows(block.X))
+        yield from row_blocks(block, self.block_rows(block.X), done)

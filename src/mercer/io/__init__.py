@@ -1,5 +1,23 @@
 """The only place that reads or writes files."""
 
+from mercer.io.arrow import open_arrow, open_ipc
 from mercer.io.files import write_text
+from mercer.io.npy import open_npy
+from mercer.io.parquet import open_parquet
+from mercer.io.rows import open_rows
+from mercer.io.source import Part, RowSource
+from mercer.io.svmlight import open_svmlight
+from mercer.io.text import open_csv
 
-__all__ = ["write_text"]
+__all__ = [
+    "Part",
+    "RowSource",
+    "open_arrow",
+    "open_csv",
+    "open_ipc",
+    "open_npy",
+    "open_parquet",
+    "open_rows",
+    "open_svmlight",
+    "write_text",
+]

@@ -1,0 +1,114 @@
+"""The front door: rows from files, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from mercer.errors import ParameterError
+from mercer.io import arrow, npy, parquet, svmlight, text
+from mercer.io.arrow import BatchStream, is_arrow, open_arrow
+from mercer.io.columns import Column
+from mercer.io.paths import find_files
+from mercer.io.source import RowSource
+
+__all__ = ["open_rows"]
+
+# Each format, the ends of names that tell it, and who opens it.
+FORMATS: dict[str, tuple[tuple[str, ...], Callable[..., RowSource]]] = {
+    "arrow": (arrow.ENDS, arrow.open_ipc),
+    "csv": (text.ENDS, text.open_csv),
+    "npy": (npy.ENDS, npy.open_npy),
+    "parquet": (parquet.ENDS, parquet.open_parquet),
+    "svmlight": (svmlight.ENDS, svmlight.open_svmlight),
+}
+
+
+def open_rows(
+    source: Any,
+    *,
+    target: Column | Sequence[Column] | str | PathLike[str] | None = None,
+    weight: Column | str | PathLike[str] | None = None,
+    columns: Sequence[Column] | None = None,
+    dtype: Any = None,
+    format: str | None = None,
+) -> RowSource | BatchStream:
+    """Open rows in files, or Arrow data, for a learner to read block by block.
+
+    Memory does not grow with the files. Rows keep their order, so every reading gives the same model.
+
+    Parameters
+    ----------
+    source : path, glob pattern, folder, list of these, or Arrow data
+        Files of one format, read in the order given; those of a pattern or a folder in the order of their names. Or a
+        pyarrow Table, RecordBatch, list of batches or RecordBatchReader, or a pandas or polars frame.
+    target : str, int, list or None, default=None
+        The column of the targets by name or place, -1 being the last, or several; numbers, or text for labels. For npy
+        files also a path of another npy file, or one for each. svmlight files have their own.
+    weight : str, int or None, default=None
+        The column of the sample weights; for npy files also a path.
+    columns : list of str or int, default=None
+        The columns that are features; None means all others.
+    dtype : dtype, default=None
+        Of the features, float32 or float64; None means float32 if the files hold no wider numbers.
+    format : {"arrow", "csv", "npy", "parquet", "svmlight"} or None, default=None
+        None goes by the names of the files.
+
+    Returns
+    -------
+    RowSource
+        Yields blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``, as often as it is read; `n_rows` where that is known,
+        and `parts` for readers in other processes. (Of a RecordBatchReader, an iterator that can be read once.)
+
+    See Also
+    --------
+    mercer.io.open_csv : More options for CSV: delimiter, header, targets that are text.
+    mercer.io.open_svmlight : More options for svmlight: number of columns, counted from 0 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from mercer import KernelRidge, open_rows
+    >>> rng = np.random.default_rng(0)
+    >>> table = np.column_stack([rng.normal(size=(1000, 2)), rng.normal(size=1000)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "table.npy")
+    ...     np.save(path, table)
+    ...     rows = open_rows(path, target=-1)
+    ...     model = KernelRidge(random_state=0).fit(rows)
+    >>> rows
+    <1,000 rows of 2 columns in 1 parts>
+    >>> in_memory = KernelRidge(random_state=0).fit(table[:, :2], table[:, 2])
+    >>> bool(np.allclose(model.coef_, in_memory.coef_))
+    True
+    """
+    if is_arrow(source) or (isinstance(source, list | tuple) and source and all(map(is_arrow, source))):
+        return open_arrow(source, target=target, weight=weight, columns=columns, dtype=dtype)  # type: ignore[arg-type]
+    known = [end for ends, _ in FORMATS.values() for end in ends]
+    paths = find_files(source, FORMATS[format][0] if format in FORMATS else known)
+    kinds = {kind_of(path) for path in paths} if format is None else {format}
+    if len(kinds) > 1:
+        msg = f"Files of one format are needed, got {' and '.join(sorted(kinds))}. Open them one by one."
+        raise ParameterError(msg)
+    kind = kinds.pop()
+    if kind not in FORMATS:
+        msg = f"format must be one of {', '.join(map(repr, FORMATS))} or None, got {kind!r}."
+        raise ParameterError(msg)
+    if kind != "svmlight":
+        return FORMATS[kind][1](paths, target=target, weight=weight, columns=columns, dtype=dtype)
+    if not (target is None and weight is None and columns is None):
+        msg = "svmlight files have their own targets and all columns: leave target, weight and columns out."
+        raise ParameterError(msg)
+    return svmlight.open_svmlight(paths, dtype=dtype)
+
+
+def kind_of(path: Path) -> str:
+    """Return the format that the name of a file tells."""
+    for kind, (ends, _) in FORMATS.items():
+        if path.name.lower().endswith(ends):
+            return kind
+    known = ", ".join(end for ends, _ in FORMATS.values() for end in ends)
+    msg = f"{path}: the format cannot be told from the name, which ends in none of {known}. Pass format=."
+    raise ParameterError(msg)

@@ -1,0 +1,115 @@
+"""What a source of rows is: parts in a fixed order, each of which yields its own blocks."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import DataError, MissingPackageError
+
+__all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part", "runs"]
+
+# A block as it comes from a file. Two of them may wait while a third is worked on.
+BLOCK_BYTES = 16 * 2**20
+# However wide rows are, so many of them make a block.
+LEAST_ROWS = 256
+# Blocks of whole multiples of this are cut by learners without a remainder.
+BLOCK_STEP = 8192
+# Blocks of a part: enough work for one task, and small pieces of a file (row groups, batches) are joined to so many.
+PART_BLOCKS = 4
+
+
+class Part(ABC):
+    """A run of consecutive rows that any process can read: small, picklable, the same blocks every time."""
+
+    #: The number of rows, or None if only reading them tells.
+    n_rows: int | None
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Read the rows: yield blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Say for messages where these rows are."""
+
+
+class RowSource:
+    """Rows in files, read block by block, as often as needed, always in the same order.
+
+    `open_rows` makes one; learners take it: ``model.fit(source)``.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        The number of rows, or None if only reading them tells.
+    n_features : int
+        The number of columns of `X`.
+    feature_names : tuple of str or None
+        Their names, where the files have some.
+    """
+
+    def __init__(self, parts: Sequence[Part], *, n_features: int, feature_names: tuple[str, ...] | None = None) -> None:
+        self._parts = tuple(parts)
+        self.n_features = n_features
+        self.feature_names = feature_names
+        counts = [part.n_rows for part in self._parts]
+        known = [count for count in counts if count is not None]
+        self.n_rows = sum(known) if len(known) == len(counts) else None
+        if self.n_rows == 0:
+            msg = "There are no rows in these files."
+            raise DataError(msg)
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the parts, in order: each can be pickled and read elsewhere."""
+        return self._parts
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for part in self._parts:
+            yield from part
+
+    def __repr__(self) -> str:
+        rows = "unknown number of" if self.n_rows is None else f"{self.n_rows:,}"
+        return f"<{rows} rows of {self.n_features} columns in {len(self._parts)} parts>"
+
+
+def rows_per_block(n_features: int, itemsize: int) -> int:
+    """Return how many rows of a file make a block: it depends on their width alone."""
+    rows = int(np.clip(BLOCK_BYTES // max(1, n_features * itemsize), LEAST_ROWS, 8 * BLOCK_STEP))
+    return rows if rows < BLOCK_STEP else rows - rows % BLOCK_STEP
+
+
+def rows_per_part(block_rows: int) -> int:
+    """Return how many rows make a part, where a file can be cut anywhere."""
+    return PART_BLOCKS * block_rows
+
+
+def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int]]:
+    """Join consecutive pieces of some numbers of rows: yield (first piece, last + 1, row of its begin, rows).
+
+    A run ends as soon as it has enough rows; pieces are never cut.
+
+    Examples
+    --------
+    >>> list(runs([3, 4, 9, 1], 5))
+    [(0, 2, 0, 7), (2, 3, 7, 9), (3, 4, 16, 1)]
+    """
+    first = start = rows = 0
+    for i, size in enumerate(sizes):
+        rows += size
+        if rows and (rows >= enough or i == len(sizes) - 1):
+            yield first, i + 1, start, rows
+            first, start, rows = i + 1, start + rows, 0
+
+
+def load_pyarrow(module: str, what: str) -> Any:
+    """Import a module of pyarrow, or say how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        msg = f"{what} needs pyarrow, which is not installed. Try: pip install 'mercer[io]'"
+        raise MissingPackageError(msg) from error

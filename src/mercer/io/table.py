@@ -1,0 +1,157 @@
+"""How a table becomes blocks: what all readers of tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import DataError
+from mercer.io.columns import Columns, choose_columns
+from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
+
+__all__ = ["TablePlan", "read_errors"]
+
+# Bytes of a matrix that are filled column by column at a time: they stay in cache.
+TILE_BYTES = 2**17
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How the batches of a table become blocks."""
+
+    columns: Columns
+    dtype: str  # of the features
+    block_rows: int
+
+    @classmethod
+    def of(cls, schemas: Iterable[tuple[str, Any]], dtype: Any = None, **chosen: Any) -> TablePlan:
+        """Return the plan for tables, each given as its name and Arrow schema; the first one has the say.
+
+        Parameters
+        ----------
+        schemas : iterable of (str, pyarrow.Schema)
+            All tables, which must have the columns that are chosen.
+        dtype : dtype, default=None
+            Of the features; None means float32 if all of them are narrow floats, else float64.
+        **chosen
+            `target`, `weight` and `columns` of `choose_columns`.
+        """
+        pa = load_pyarrow("pyarrow", "Arrow data")
+        columns: Columns | None = None
+        narrow = True
+        for where, schema in schemas:
+            if columns is None:
+                columns = choose_columns(schema.names, where, **chosen)
+            else:
+                choose_columns(
+                    schema.names,
+                    where,
+                    target=list(columns.targets),
+                    weight=columns.weight,
+                    columns=columns.features,
+                )
+            for name in [*columns.features, *([] if columns.weight is None else [columns.weight])]:
+                kind = schema.field(name).type
+                if not _is_number(pa, kind):
+                    msg = (
+                        f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with columns=, or encode it."
+                    )
+                    raise DataError(msg)
+            for name in columns.targets:
+                kind = schema.field(name).type
+                text = _is_text(pa, kind)
+                if not (_is_number(pa, kind) or (text and not columns.matrix_target)):
+                    numbers = "numbers" if columns.matrix_target else "numbers or text"
+                    msg = f"{where}: the target {name!r} holds {kind}, not {numbers}."
+                    raise DataError(msg)
+            floats = (pa.float32(), pa.float16())
+            narrow = narrow and all(schema.field(name).type in floats for name in columns.features)
+        assert columns is not None
+        chosen_dtype = np.dtype((np.float32 if narrow else np.float64) if dtype is None else dtype)
+        return cls(columns, chosen_dtype.str, rows_per_block(len(columns.features), chosen_dtype.itemsize))
+
+    def source(self, parts: Sequence[Part]) -> RowSource:
+        """Return the source of some parts that follow this plan."""
+        return RowSource(parts, n_features=len(self.columns.features), feature_names=self.columns.features)
+
+    def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
+        """Return the block of a record batch whose first row is number `start` of what `where` names."""
+        dtype = np.dtype(self.dtype)
+        features = [self._numbers(batch, name, where, start) for name in self.columns.features]
+        X = np.empty((batch.num_rows, len(features)), dtype)
+        step = max(64, TILE_BYTES // max(1, len(features) * dtype.itemsize))
+        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused like any other
+            for i in range(0, len(X), step):
+                for j, values in enumerate(features):
+                    X[i : i + step, j] = values[i : i + step]
+        y = None
+        if self.columns.targets:
+            targets = [self._target(batch, name, where, start) for name in self.columns.targets]
+            y = np.column_stack(targets) if self.columns.matrix_target else targets[0]
+        if self.columns.weight is not None:
+            return X, y, self._numbers(batch, self.columns.weight, where, start)
+        return (X,) if y is None else (X, y)
+
+    def blocks(self, table: Any, where: str, start: int) -> Iterator[tuple[Any, ...]]:
+        """Cut a table or batch in memory into blocks."""
+        for i in range(0, table.num_rows, self.block_rows):
+            yield self.block(table.slice(i, self.block_rows), where, start + i)
+
+    def _column(self, batch: Any, name: str, where: str, start: int) -> Any:
+        values = batch.column(name)
+        if values.null_count:
+            mask = values.is_null().to_numpy(zero_copy_only=False)
+            msg = (
+                f"{where}: column {name!r} has no value in row {start + int(mask.argmax())} (counted from 0). "
+                "Fill missing values, or drop such rows."
+            )
+            raise DataError(msg)
+        return values
+
+    def _numbers(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
+        values = self._column(batch, name, where, start)
+        if "decimal" in str(values.type):
+            values = values.cast("float64")
+        return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
+
+    def _target(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
+        pa = load_pyarrow("pyarrow", "Arrow data")
+        values = self._column(batch, name, where, start)
+        if not _is_text(pa, values.type):
+            return self._numbers(batch, name, where, start)
+        if hasattr(values, "combine_chunks"):
+            values = values.combine_chunks()
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        # Labels are few: text is made of each one once, not of each row.
+        labels = np.array(values.dictionary.to_pylist(), dtype=str)
+        return labels[values.indices.to_numpy(zero_copy_only=False)]
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    t = pa.types
+    return t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind)
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    t = pa.types
+    if t.is_dictionary(kind):
+        return _is_text(pa, kind.value_type)
+    return t.is_string(kind) or t.is_large_string(kind) or (hasattr(t, "is_string_view") and t.is_string_view(kind))
+
+
+@contextmanager
+def read_errors(where: str, what: str) -> Iterator[None]:
+    """Turn what goes wrong inside Arrow into a sentence about the file."""
+    pa = load_pyarrow("pyarrow", what)
+    try:
+        yield
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{where} cannot be read as {what}: {error} Is the file complete, and of this format?"
+        raise DataError(msg) from error
