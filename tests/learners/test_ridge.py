@@ -283,8 +283,11 @@ def test_not_fitted(model):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (KernelRidge(Gaussian(), alpha=-1), r"KernelRidge: alpha must be a finite number >= 0 or 'gcv', got -1"),
-        (KernelRidge(Gaussian(), alpha="loo"), r"got 'loo'"),
+        (
+            KernelRidge(Gaussian(), alpha=-1),
+            r"KernelRidge: alpha must be a finite number >= 0 or one of 'loo', 'evidence', 'gcv', got -1",
+        ),
+        (KernelRidge(Gaussian(), alpha="LOO"), r"got 'LOO'"),
         (KernelRidge(Gaussian(), alpha=np.nan), r"got nan"),
         (KernelRidge(Gaussian(), block_size=0), r"block_size must be None or an integer >= 1, got 0"),
         (KernelRidge(Gaussian(), n_jobs=0), r"n_jobs must not be 0"),

@@ -53,7 +53,9 @@ class TargetMoments:
         size = np.abs(right).max(axis=0, initial=0.0)
         size = np.where(size > 0, size, 1.0)  # in units of the largest, targets of any size fit into float32
         product = (Z.T @ (right / size).astype(Z.dtype, copy=False)) * size
-        return cls(len(Z), total, product[:, -1], mean, product[:, :-1], w @ np.square(centred))
+        with np.errstate(over="ignore"):  # whoever needs the squares looks whether they are finite
+            scatter = w @ np.square(centred)
+        return cls(len(Z), total, product[:, -1], mean, product[:, :-1], scatter)
 
     def __add__(self, other: TargetMoments) -> TargetMoments:
         weight = self.weight + other.weight

@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
-from mercer.engines import Accumulator, Block, Progress, Workers
-from mercer.errors import DataError, ParameterError
-from mercer.kernels import Kernel
+from mercer.engines import Accumulator, Block, Engine, Workers
+from mercer.errors import DataError
 from mercer.learners.base import check_fitted
+from mercer.learners.calibration import best_scale
 from mercer.learners.label_moments import LabelSum
-from mercer.learners.least_squares import Leverages, RidgePath, RidgeSolution, solve_ridge
+from mercer.learners.least_squares import Leverages, solve_ridge
 from mercer.learners.moments import Moments, MomentSum, TargetMoments, features_of
-from mercer.learners.one_pass import OnePassClassifier, OnePassLearner, OnePassRegressor
-from mercer.maps import BaseMap
+from mercer.learners.one_pass import OnePassClassifier, OnePassRegressor
+from mercer.learners.ridge_learner import RidgeLearner
 from mercer.maps.base import Features, seed_of
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 
 Array = np.ndarray
-
-
-class RidgeLearner(OnePassLearner):
-    """The parameters and results that the two ridge estimators share."""
-
-    _solution: RidgeSolution
-
-    def __init__(
-        self,
-        feature_map: BaseMap | Kernel | None = None,
-        *,
-        alpha: float | Literal["gcv"] = 1.0,
-        fit_intercept: bool = True,
-        block_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: bool | Callable[[Progress], None] = False,
-    ) -> None:
-        self.feature_map = feature_map
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.block_size = block_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-
-    def _check_alpha(self) -> None:
-        alpha = self.alpha
-        number = isinstance(alpha, Real) and not isinstance(alpha, bool)
-        if not (alpha == "gcv" if isinstance(alpha, str) else number and np.isfinite(alpha) and alpha >= 0):
-            msg = f"{type(self).__name__}: alpha must be a finite number >= 0 or 'gcv', got {alpha!r}."
-            raise ParameterError(msg)
-
-    def _needs_double(self) -> bool:
-        """Return whether small eigenvalues count: where penalties are tried far below the largest, or there is none."""
-        return isinstance(self.alpha, str) or self.alpha == 0
-
-    @property
-    def alpha_(self) -> float:
-        self._ensure_solved()
-        return self._solution.alpha
-
-    @property
-    def path_(self) -> RidgePath | None:
-        self._ensure_solved()
-        return self._solution.path
 
 
 class NumberSum(Accumulator[Moments]):
@@ -101,8 +53,11 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     feature_map : BaseMap, Kernel or None, default=None
         A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
         lengthscale.
-    alpha : float or "gcv", default=1.0
-        Penalty, as in scikit-learn's KernelRidge; "gcv" chooses it by generalised cross-validation on a path.
+    alpha : float, "loo", "evidence" or "gcv", default=1.0
+        Penalty, as in scikit-learn's KernelRidge; or how to choose it on a path of penalties, all from one
+        eigendecomposition. "loo" is exact leave-one-out and the one to prefer; it
+        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalised cross-validation) need one
+        pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     block_size : int or None, default=None
@@ -123,7 +78,7 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     alpha_ : float
         The penalty used.
     path_ : RidgePath or None
-        Scores of all penalties tried, with ``alpha="gcv"``.
+        Scores of all penalties tried, where `alpha` is a word.
     feature_map_ : BaseMap
         The fitted map.
     statistic_ : Moments
@@ -131,9 +86,11 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
 
     Notes
     -----
-    Generalised cross-validation takes all rows for equally influential. Where a few rows lie far from all others, as
-    with heavy-tailed columns, it can choose too small a penalty: transform such columns first, or choose `alpha` by
-    `GridSearchCV`.
+    "loo" scores a penalty by the squared error of every row when it is left out, weights being repetitions of which
+    one is left out, and takes about three times the time of a fit with a number. "evidence" takes coefficients for
+    Gaussian, and noise for Gaussian and the same everywhere. "gcv" takes all rows for equally influential: where a few
+    rows lie far from all others, as with heavy-tailed columns, it can choose far too small a penalty
+    (`benchmarks/ridge_paths.py` shows by how much).
 
     See Also
     --------
@@ -146,11 +103,11 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, size=(2000, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=2000)
-    >>> model = KernelRidge(Matern(nu=2.5), alpha="gcv", random_state=0).fit(X, y)
+    >>> model = KernelRidge(Matern(nu=2.5), alpha="loo", random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.97)
     True
     >>> blocks = [(X[i : i + 500], y[i : i + 500]) for i in range(0, 2000, 500)]
-    >>> streamed = KernelRidge(Matern(nu=2.5), alpha="gcv", random_state=0).fit(blocks)
+    >>> streamed = KernelRidge(Matern(nu=2.5), alpha="loo", random_state=0).fit(blocks)
     >>> bool(np.allclose(model.predict(X), streamed.predict(X)))
     True
     """
@@ -159,9 +116,11 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
         self._check_alpha()
         return NumberSum(features, double=self._needs_double())
 
-    def _solve(self) -> None:
+    def _solve(self, engine: Engine | None = None) -> None:
         self._check_alpha()
-        self._solution, _ = solve_ridge(self.statistic_, self.alpha, fit_intercept=self.fit_intercept)
+        self._solution, _ = solve_ridge(
+            self.statistic_, self.alpha, fit_intercept=self.fit_intercept, left_out=self._left_out(engine)
+        )
         self._solved = True
 
     @property
@@ -202,8 +161,11 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
     feature_map : BaseMap, Kernel or None, default=None
         A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
         lengthscale.
-    alpha : float or "gcv", default=1.0
-        Penalty, as in scikit-learn's RidgeClassifier; "gcv" chooses it by generalised cross-validation on a path.
+    alpha : float, "loo", "evidence" or "gcv", default=1.0
+        Penalty, as in scikit-learn's RidgeClassifier; or how to choose it on a path of penalties, all from one
+        eigendecomposition. "loo" is exact leave-one-out, by the squared error of targets +-1, and the one to prefer; it
+        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalised cross-validation) need one
+        pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     block_size : int or None, default=None
@@ -226,7 +188,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
     alpha_ : float
         The penalty used.
     path_ : RidgePath or None
-        Scores of all penalties tried, with ``alpha="gcv"``.
+        Scores of all penalties tried, where `alpha` is a word.
     probability_scale_ : float
         The factor a of `predict_proba`.
     feature_map_ : BaseMap
@@ -246,7 +208,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
     >>> from mercer import KernelRidgeClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    >>> model = KernelRidgeClassifier(alpha="gcv", random_state=0).fit(X_train, y_train)
+    >>> model = KernelRidgeClassifier(alpha="loo", random_state=0).fit(X_train, y_train)
     >>> bool(model.score(X_test, y_test) > 0.97)
     True
     """
@@ -255,7 +217,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
         self._check_alpha()
         return LabelSum(features, seed_of(self.random_state, "calibration"), double=self._needs_double())
 
-    def _solve(self) -> None:
+    def _solve(self, engine: Engine | None = None) -> None:
         self._check_alpha()
         labels = self.statistic_.labels
         if len(labels) < 2:
@@ -264,7 +226,9 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
             )
             raise DataError(msg)
         signed = self.statistic_.signed()
-        self._solution, leverages = solve_ridge(signed, self.alpha, fit_intercept=self.fit_intercept)
+        self._solution, leverages = solve_ridge(
+            signed, self.alpha, fit_intercept=self.fit_intercept, left_out=self._left_out(engine, labels)
+        )
         self._scale = self._calibrate(leverages)
         self._solved = True
 
@@ -346,27 +310,3 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
             positive = special.expit(logits)
             return np.column_stack([1 - positive, positive])
         return special.softmax(logits, axis=1)
-
-
-def best_scale(values: Array, codes: Array, weight: Array) -> float:
-    """Return the factor of the decision values that minimises the logarithmic loss of their softmax.
-
-    To N rows one is added whose label could be any: so the factor stays finite where the labels can be told apart
-    without a mistake, the larger the more rows show it. The loss is convex: its minimum is the root of the derivative,
-    or an end of [1e-3, 1e3].
-    """
-    if values.shape[1] == 1:  # two labels: logits (-f/2, f/2) have the softmax of the logistic function
-        values = values * np.array([-0.5, 0.5])
-    n = weight.sum()
-    wanted = (n * values[np.arange(len(values)), codes] + values.mean(axis=1)) / (n + 1)
-
-    def slope(log_scale: float) -> float:
-        mean = np.einsum("ij,ij->i", special.softmax(np.exp(log_scale) * values, axis=1), values)
-        return float(weight @ (mean - wanted))
-
-    low, high = np.log(1e-3), np.log(1e3)
-    if slope(low) >= 0:
-        return 1e-3
-    if slope(high) <= 0:
-        return 1e3
-    return float(np.exp(optimize.brentq(slope, low, high, xtol=1e-14)))
