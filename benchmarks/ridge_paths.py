@@ -1,8 +1,8 @@
-"""Which penalty does each criterion choose, and how well does it do on rows never seen?
+"""Choose a ridge penalty by each criterion, and see how well it does on rows never seen.
 
-`KernelRidge` with ``alpha`` "loo", "evidence" and "gcv" beside alpha = 1, the best penalty of the path in hindsight, and
-scikit-learn's `RidgeCV` (exact leave-one-out) on the same features. Rows are shuffled, columns standardised on the training
-rows, features those of a Gaussian kernel of median lengthscale; heavy-tailed columns stay as they are.
+`KernelRidge` with ``alpha`` "loo", "evidence" and "gcv" beside alpha = 1, the best penalty of the path in hindsight,
+and scikit-learn's `RidgeCV` (exact leave-one-out) on the same features. Rows are shuffled, columns standardised on the
+training rows, features those of a Gaussian kernel of median lengthscale; heavy-tailed columns stay as they are.
 
     python benchmarks/ridge_paths.py --data DIR [--features 512] [--seeds 5] [--json FILE]
 
@@ -56,7 +56,8 @@ def measure(path: Path, seed: int, width: int) -> dict[str, Any]:
     rotated = (U.T @ (y - y.mean()))[:, None]
     paths = (Z_test - centre) @ (V.T @ (rotated * s[:, None] / (s[:, None] ** 2 + alphas))) + y.mean()
     scores["best in hindsight"] = max(r2_score(y_test, column) for column in paths.T)
-    return {"scores": scores, "alphas": {name: model.alpha_ for name, model in models.items()} | {"RidgeCV": peer.alpha_}}
+    penalties = {name: model.alpha_ for name, model in models.items()} | {"RidgeCV": float(peer.alpha_)}
+    return {"scores": scores, "alphas": penalties}
 
 
 def main() -> None:

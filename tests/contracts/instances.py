@@ -157,11 +157,13 @@ MAPS = [
 LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40)),
     KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="gcv"),
+    KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="evidence"),
     KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
     KernelRidge(TensorSketch(Polynomial(2), 40)),
     KernelRidge(RandomNeurons(ArcCosine(1), 40)),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
+    KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="evidence"),
 ]
 
 

@@ -56,6 +56,7 @@ ESTIMATORS = [
     CompositionMap(Polynomial(2) @ (Matern() + Polynomial(1)), plan="geometric"),
     KernelRidge(),
     KernelRidge(Gaussian(), fit_intercept=False),
+    KernelRidge(alpha="evidence"),
     KernelRidgeClassifier(),
     KernelRidgeClassifier(Nystroem()),
     KernelRidge(HomogeneousFeatures()),

@@ -150,7 +150,7 @@ def test_blocks_and_weights_apart_are_refused():
 def test_alpha_is_checked_when_it_is_used():
     X, y = data(20)
     model = KernelRidge(Gaussian()).partial_fit(X, y).set_params(alpha="zzz")
-    with pytest.raises(ParameterError, match="alpha must be a finite number >= 0 or one of .*, got 'zzz'"):
+    with pytest.raises(ParameterError, match=r"alpha must be a finite number >= 0 or one of .*, got 'zzz'"):
         model.predict(X)
 
 
