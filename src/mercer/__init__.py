@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         Transformed,
         neural_tangent_kernel,
     )
-    from mercer.learners import KernelRidge, KernelRidgeClassifier
+    from mercer.learners import KernelKMeans, KernelRidge, KernelRidgeClassifier
     from mercer.maps import (
         CompositionMap,
         HomogeneousFeatures,
@@ -83,6 +83,7 @@ _HOMES = {
     "Intersection": "kernels",
     "JensenShannon": "kernels",
     "Kernel": "kernels",
+    "KernelKMeans": "learners",
     "KernelRidge": "learners",
     "KernelRidgeClassifier": "learners",
     "Laplacian": "kernels",
@@ -137,6 +138,7 @@ __all__ = [
     "Intersection",
     "JensenShannon",
     "Kernel",
+    "KernelKMeans",
     "KernelRidge",
     "KernelRidgeClassifier",
     "Laplacian",

@@ -10,6 +10,7 @@ from mercer import (
     Gaussian,
     HomogeneousFeatures,
     Intersection,
+    KernelKMeans,
     KernelRidge,
     KernelRidgeClassifier,
     Matern,
@@ -60,6 +61,10 @@ ESTIMATORS = [
     KernelRidgeClassifier(),
     KernelRidgeClassifier(Nystroem()),
     KernelRidge(HomogeneousFeatures()),
+    KernelKMeans(),
+    KernelKMeans(Gaussian(), init="k-means||", n_init=3),
+    KernelKMeans(exact=True),
+    KernelKMeans(Nystroem(random_state=0), tol=0.0),
 ]
 
 

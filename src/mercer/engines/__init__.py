@@ -2,15 +2,17 @@
 
 from mercer.engines.ahead import read_ahead
 from mercer.engines.base import Accumulator, Block, Engine, Place, Progress, Workers
+from mercer.engines.distinct import DistinctRows, row_hashes
 from mercer.engines.gram import GramSum, add_products
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.progress import show_progress
-from mercer.engines.sample import RowSample
+from mercer.engines.sample import RowSample, exponentials
 from mercer.engines.stream import StreamEngine
 
 __all__ = [
     "Accumulator",
     "Block",
+    "DistinctRows",
     "Engine",
     "GramSum",
     "MemoryEngine",
@@ -22,7 +24,9 @@ __all__ = [
     "add_products",
     "block_rows_for",
     "empty_rows",
+    "exponentials",
     "fill_rows",
     "read_ahead",
+    "row_hashes",
     "show_progress",
 ]

@@ -1,5 +1,6 @@
 """What for: estimators on features, each one summable statistic and one solve."""
 
+from mercer.learners.kmeans import KernelKMeans
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
-__all__ = ["KernelRidge", "KernelRidgeClassifier"]
+__all__ = ["KernelKMeans", "KernelRidge", "KernelRidgeClassifier"]

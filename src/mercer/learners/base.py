@@ -13,8 +13,16 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.base import (
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
@@ -33,7 +41,7 @@ from mercer.learners.moments import features_of
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import FLOATS, FrozenParams
 
-__all__ = ["BaseLearner", "Classifier", "Regressor", "Unsupervised", "check_fitted"]
+__all__ = ["BaseLearner", "Classifier", "Clusterer", "Regressor", "Unsupervised", "available_if", "check_fitted"]
 
 
 class BaseLearner(FrozenParams, ABC):
@@ -235,6 +243,20 @@ class Unsupervised(BaseLearner):
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, None]:  # noqa: ARG002, pipelines pass targets
         return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset), None
+
+
+class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Unsupervised):
+    """A learner of groups of rows: `predict` tells the group of a row, `transform` its distances to all of them."""
+
+    def _check_rows(self, X: Any) -> Any:
+        """Return rows like those of `fit`, validated."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def check_fitted(learner: BaseLearner) -> None:

@@ -1,0 +1,312 @@
+"""Lloyd's iteration on features: rows go to the nearest centre, centres to the mean of their rows.
+
+One pass over the rows is one sum: the weight and the sum of the features of each cluster, and the scores that make the
+inertia. Several starts share each pass, so that features are computed once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines import Block, DistinctRows, Engine, empty_rows, row_hashes
+from mercer.maps.base import Features
+
+__all__ = [
+    "Assign",
+    "Centres",
+    "ClusterSums",
+    "Clustering",
+    "Draw",
+    "FeatureClusters",
+    "feature_tiles",
+    "first_of_least",
+    "lloyd",
+    "nearest",
+]
+
+Array = np.ndarray
+# Rows whose features one thread computes and sums while they are in its cache.
+TILE_ROWS = 256
+# Differences of so many units of rounding are none: equal distances stay equal however products were rounded.
+ROUNDING_UNITS = 16
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A drawn map, cast to each dtype of rows once."""
+
+    features: Features
+    _casts: dict[Any, Features] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, dtype: Any) -> Features:
+        if dtype not in self._casts:
+            self._casts[dtype] = self.features.astype(dtype)
+        return self._casts[dtype]
+
+    def of(self, X: Any) -> Array:
+        """Return the features of a few rows, in float64."""
+        features = self(X.dtype)
+        out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
+        features(X, out)
+        return out.astype(np.float64, copy=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Draw, (self.features,)
+
+
+def feature_tiles(draw: Draw, block: Block) -> Iterator[tuple[slice, Array]]:
+    """Yield the features of a few rows at a time, in a buffer that is used again.
+
+    Features that were kept are targets of the block.
+    """
+    if block.y is None:
+        features, dtype = draw(block.X.dtype), block.X.dtype
+        buffer = empty_rows(min(TILE_ROWS, len(block)), features.n_components, features.output_dtype(dtype))
+    for start in range(0, len(block), TILE_ROWS):
+        rows = slice(start, min(start + TILE_ROWS, len(block)))
+        if block.y is not None:
+            yield rows, block.y[rows]
+        else:
+            Z = buffer[: rows.stop - rows.start]
+            features(block.X[rows], Z)
+            yield rows, Z
+
+
+class Centres:
+    """Centres made ready for the features of one dtype."""
+
+    def __init__(self, centres: Array, dtype: Any) -> None:
+        self.norms = np.einsum("ij,ij->i", centres, centres)
+        self.eps = ROUNDING_UNITS * float(np.finfo(dtype).eps)
+        self._right = np.ascontiguousarray(-2 * centres.T, dtype=dtype)
+
+    def scores(self, Z: Array) -> Array:
+        """Return |c|^2 - 2 z'c, which orders the centres c as their distances to z do: (centres, rows)."""
+        scores = np.ascontiguousarray((Z @ self._right).T, dtype=np.float64)
+        scores += self.norms[:, None]
+        return scores
+
+    def distances(self, Z: Array) -> Array:
+        """Return |z - c|^2, (centres, rows); what is zero but for rounding is zero."""
+        squares = squares_of(Z)
+        distances = self.scores(Z)
+        distances += squares
+        distances[distances <= self.eps * (squares + self.norms[:, None])] = 0.0
+        return distances
+
+
+def nearest(scores: Array, norms: Array, eps: float) -> tuple[Array, Array]:
+    """Return the nearest centre of each row and its score; of centres equally near, the first."""
+    least = scores.min(axis=0)
+    labels = (scores <= least + eps * (np.abs(least) + norms.max())).argmax(axis=0)
+    return labels.astype(np.int32), least
+
+
+def squares_of(Z: Array) -> Array:
+    """Return |z|^2 of all rows."""
+    return np.einsum("ij,ij->i", Z, Z).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class ClusterSums:
+    """All that a step of s starts of k clusters needs to know of the rows."""
+
+    rows: int
+    weight: Array  # (s, k)
+    sums: Array  # (s, k, D), sums of w z
+    scores: Array  # (s,), sums of w min(|c|^2 - 2 z'c): the inertia less the sum of w |z|^2
+    squares: float  # sum of w |z|^2, or zero where it was not asked for
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        return ClusterSums(
+            self.rows + other.rows,
+            self.weight + other.weight,
+            self.sums + other.sums,
+            self.scores + other.scores,
+            self.squares + other.squares,
+        )
+
+    @property
+    def inertia(self) -> Array:
+        """The sum of squared distances to the nearest centre, for each start; needs `squares`."""
+        return np.maximum(self.squares + self.scores, 0.0)
+
+
+@dataclass(frozen=True)
+class Assign:
+    """The term of a step: each row goes to the nearest of the centres."""
+
+    draw: Draw
+    centres: Array  # (s, k, D)
+    with_squares: bool = True
+
+    def __call__(self, block: Block) -> ClusterSums:
+        ready: dict[Any, Centres] = {}
+        s, k, D = self.centres.shape
+        parts = []
+        for rows, Z in feature_tiles(self.draw, block):
+            if not ready:
+                ready[Z.dtype] = Centres(self.centres.reshape(s * k, D), Z.dtype)
+            weight = None if block.weight is None else block.weight[rows]
+            parts.append(self._tile(Z, weight, ready[Z.dtype]))
+        return reduce(add, parts)
+
+    def _tile(self, Z: Array, weight: Array | None, centres: Centres) -> ClusterSums:
+        s, k, D = self.centres.shape
+        n = len(Z)
+        w = np.ones(n) if weight is None else weight
+        scores, norms = centres.scores(Z).reshape(s, k, n), centres.norms.reshape(s, k)
+        sums, weights, totals = np.empty((s, k, D)), np.empty((s, k)), np.empty(s)
+        for i in range(s):
+            labels, least = nearest(scores[i], norms[i], centres.eps)
+            # One column a row, with its weight at its cluster: this product adds rows at the speed of memory.
+            indicators = sp.csc_array((w.astype(Z.dtype, copy=False), labels, np.arange(n + 1)), shape=(k, n))
+            sums[i] = indicators @ Z
+            weights[i] = np.bincount(labels, w, k)
+            totals[i] = w @ least
+        return ClusterSums(n, weights, sums, totals, float(w @ squares_of(Z)) if self.with_squares else 0.0)
+
+
+@dataclass(frozen=True)
+class Farthest:
+    """The term that finds the distinct rows farthest from their centres."""
+
+    draw: Draw
+    centres: Array  # (k, D)
+    size: int
+
+    def __call__(self, block: Block) -> DistinctRows:
+        keys = np.empty(len(block))
+        for rows, Z in feature_tiles(self.draw, block):
+            distances = Centres(self.centres, Z.dtype).distances(Z).min(axis=0)
+            keys[rows] = np.where(distances > 0, -rounded(distances), np.inf)
+        return DistinctRows.of(block, row_hashes(block.X), keys, size=self.size)
+
+
+def rounded(values: Array) -> Array:
+    """Return numbers rounded to 40 bits, so that distances that are equal but for rounding are equal."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(mantissa * 2.0**40), exponent - 40)
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Where an iteration has come from one start."""
+
+    centres: Array  # (k, D)
+    weight: Array  # (k,)
+    inertia: float
+    path: tuple[float, ...]  # the inertia at each pass
+    n_iter: int  # passes in which centres moved, or were found to stay
+    converged: bool
+
+
+def lloyd(
+    engine: Engine,
+    draw: Draw,
+    starts: Array,
+    *,
+    max_iter: int,
+    tol: float,
+    report: Callable[[int, int], None] = lambda *_: None,
+) -> Clustering:
+    """Iterate from all starts (s, k, D) at once and return the best result.
+
+    A start is finished when moving its centres lowers the inertia by no more than a share `tol`, or not at all.
+    `report` is called after each pass with the rows of a pass and the number of passes.
+    """
+    centres = np.array(starts, dtype=np.float64)
+    paths: list[list[float]] = [[] for _ in centres]
+    weight = np.zeros(centres.shape[:2])
+    active, settled = list(range(len(centres))), set()  # of those settled, the inertia is known
+    squares, passes = None, 0
+    while active and passes < max_iter:
+        found = engine.sum(Assign(draw, centres[active], with_squares=squares is None))
+        squares, passes = found.squares if squares is None else squares, passes + 1
+        report(found.rows, passes)
+        still = []
+        for i, total, sums, scores in zip(active, found.weight, found.sums, found.scores, strict=True):
+            inertia = max(float(squares + scores), 0.0)
+            done = bool(paths[i]) and inertia >= paths[i][-1]  # rounding: there is nothing left to gain
+            paths[i].append(inertia)
+            weight[i] = total
+            if not done:
+                moved = means(engine, draw, centres[i], total, sums)
+                gain = float(total @ np.square(moved - centres[i]).sum(axis=1))
+                lost = bool((moved != centres[i])[total == 0].any())  # an empty cluster has got a row
+                centres[i] = moved
+                if not lost and gain > 0 and gain <= tol * inertia:
+                    continue
+                done = gain == 0 and not lost
+            if done:
+                settled.add(i)
+            else:
+                still.append(i)
+        active = still
+    converged = set(range(len(centres))) - set(active)
+    rest = [i for i in range(len(centres)) if i not in settled]
+    if rest:
+        found = engine.sum(Assign(draw, centres[rest]))
+        for i, total, scores in zip(rest, found.weight, found.scores, strict=True):
+            weight[i] = total
+            paths[i].append(max(float(found.squares + scores), 0.0))
+    best = first_of_least(np.array([path[-1] for path in paths]))
+    path = paths[best]
+    n_iter = len(path) - (best not in settled)
+    return Clustering(centres[best], weight[best], path[-1], tuple(path), n_iter, best in converged)
+
+
+def first_of_least(inertias: Array) -> int:
+    """Return the first start that comes within a millionth of the best.
+
+    Starts that end in the same clusters differ by rounding, which must not decide on the numbers of the clusters.
+    """
+    return int((inertias <= inertias.min() * (1 + 1e-6)).argmax())
+
+
+def means(engine: Engine, draw: Draw, centres: Array, weight: Array, sums: Array) -> Array:
+    """Return the means of the clusters; an empty one begins anew at one of the rows farthest from their centres."""
+    empty = weight == 0
+    moved = np.where(empty[:, None], centres, sums / np.where(empty, 1.0, weight)[:, None])
+    if empty.any():
+        far = engine.sum(Farthest(draw, centres, int(empty.sum())))
+        order = np.argsort(far.key, kind="stable")
+        places = np.flatnonzero(empty)[: len(order)]
+        if len(places):
+            moved[places] = draw.of(far.X[order])
+    return moved
+
+
+@dataclass(frozen=True)
+class FeatureClusters:
+    """Centres in the space of the features, ready for new rows."""
+
+    draw: Draw
+    centres: Array  # (k, D)
+
+    @property
+    def width(self) -> int:
+        """Return the columns that a row of the matrices worked with has."""
+        return self.centres.shape[1]
+
+    def labels(self, X: Any) -> Array:
+        """Return the nearest centre of each row."""
+        out = np.empty(X.shape[0], np.int32)
+        for rows, Z in feature_tiles(self.draw, Block(0, X)):
+            centres = Centres(self.centres, Z.dtype)
+            out[rows], _ = nearest(centres.scores(Z), centres.norms, centres.eps)
+        return out
+
+    def distances(self, X: Any) -> Array:
+        """Return squared distances, (rows, k)."""
+        out = np.empty((X.shape[0], len(self.centres)))
+        for rows, Z in feature_tiles(self.draw, Block(0, X)):
+            out[rows] = Centres(self.centres, Z.dtype).distances(Z).T
+        return out
