@@ -18,6 +18,7 @@ from mercer import (
     HomogeneousFeatures,
     Intersection,
     JensenShannon,
+    KernelKMeans,
     KernelRidge,
     KernelRidgeClassifier,
     Laplacian,
@@ -164,6 +165,9 @@ LEARNERS = [
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="evidence"),
+    KernelKMeans(RandomFourier(Gaussian(0.7), 40), 5),
+    KernelKMeans(RandomFourier(Matern(), 31), 4, init="k-means||", n_init=3, tol=0.0),
+    KernelKMeans(TensorSketch(Polynomial(2), 40), 3),
 ]
 
 
