@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         Transformed,
         neural_tangent_kernel,
     )
-    from mercer.learners import KernelKMeans, KernelRidge, KernelRidgeClassifier
+    from mercer.learners import KernelKMeans, KernelLogisticRegression, KernelRidge, KernelRidgeClassifier, KernelSVC
     from mercer.maps import (
         CompositionMap,
         HomogeneousFeatures,
@@ -84,8 +84,10 @@ _HOMES = {
     "JensenShannon": "kernels",
     "Kernel": "kernels",
     "KernelKMeans": "learners",
+    "KernelLogisticRegression": "learners",
     "KernelRidge": "learners",
     "KernelRidgeClassifier": "learners",
+    "KernelSVC": "learners",
     "Laplacian": "kernels",
     "Matern": "kernels",
     "MercerError": "errors",
@@ -139,8 +141,10 @@ __all__ = [
     "JensenShannon",
     "Kernel",
     "KernelKMeans",
+    "KernelLogisticRegression",
     "KernelRidge",
     "KernelRidgeClassifier",
+    "KernelSVC",
     "Laplacian",
     "Matern",
     "MercerError",

@@ -24,7 +24,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from mercer.engines import Block, Engine
-from mercer.errors import NoClosedFormError
+from mercer.errors import DataError, NoClosedFormError
 from mercer.kernels import Kernel
 from mercer.learners.base import BaseLearner
 from mercer.learners.one_pass import OnePassLearner
@@ -181,6 +181,13 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
             if len(Xb):
                 partial.partial_fit(Xb, yb)
         expect(np.allclose(outputs(partial), expected, **tight), f"{name}: partial_fit must equal fit")
+    else:
+        refused = False
+        try:
+            clone(fresh).fit(iter(blocks))
+        except DataError:
+            refused = True
+        expect(refused, f"{name}: reads rows more than once, so it must refuse an iterator")
     repeats = np.random.default_rng(0).integers(0, 3, len(X))
     repeats[:6] = 1  # keep every label
     weighted = clone(fresh).fit(X, y, sample_weight=repeats)

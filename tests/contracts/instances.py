@@ -19,8 +19,10 @@ from mercer import (
     Intersection,
     JensenShannon,
     KernelKMeans,
+    KernelLogisticRegression,
     KernelRidge,
     KernelRidgeClassifier,
+    KernelSVC,
     Laplacian,
     Matern,
     Min,
@@ -168,6 +170,10 @@ LEARNERS = [
     KernelKMeans(RandomFourier(Gaussian(0.7), 40), 5),
     KernelKMeans(RandomFourier(Matern(), 31), 4, init="k-means||", n_init=3, tol=0.0),
     KernelKMeans(TensorSketch(Polynomial(2), 40), 3),
+    KernelLogisticRegression(RandomFourier(Gaussian(0.7), 40)),
+    KernelLogisticRegression(RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced"),
+    KernelSVC(RandomFourier(Gaussian(0.7), 40)),
+    KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False),
 ]
 
 

@@ -11,8 +11,10 @@ from mercer import (
     HomogeneousFeatures,
     Intersection,
     KernelKMeans,
+    KernelLogisticRegression,
     KernelRidge,
     KernelRidgeClassifier,
+    KernelSVC,
     Matern,
     MercerWarning,
     Nystroem,
@@ -65,6 +67,10 @@ ESTIMATORS = [
     KernelKMeans(Gaussian(), init="k-means||", n_init=3),
     KernelKMeans(exact=True),
     KernelKMeans(Nystroem(random_state=0), tol=0.0),
+    KernelLogisticRegression(),
+    KernelLogisticRegression(Nystroem(), fit_intercept=False, class_weight="balanced"),
+    KernelSVC(),
+    KernelSVC(Nystroem(), fit_intercept=False),
 ]
 
 

@@ -95,6 +95,7 @@ class Progress:
     rows: int
     total: int | None  # None if the number of rows is not known before the last one is read
     seconds: float
+    note: str = ""  # what else there is to say, such as the number of the pass
 
     @property
     def seconds_left(self) -> float | None:

@@ -27,6 +27,7 @@ def describe(progress: Progress) -> str:
     '20,000 of 60,000 rows, 2.5 s, about 5.0 s left'
     """
     of = "" if progress.total is None else f" of {progress.total:,}"
-    text = f"{progress.rows:,}{of} rows, {progress.seconds:.1f} s"
+    note = f"{progress.note}: " if progress.note else ""
+    text = f"{note}{progress.rows:,}{of} rows, {progress.seconds:.1f} s"
     left = progress.seconds_left
     return text if left is None or progress.rows == progress.total else f"{text}, about {left:.1f} s left"

@@ -1,6 +1,7 @@
 """What for: estimators on features, each one summable statistic and one solve."""
 
+from mercer.learners.glm import KernelLogisticRegression, KernelSVC
 from mercer.learners.kmeans import KernelKMeans
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
-__all__ = ["KernelKMeans", "KernelRidge", "KernelRidgeClassifier"]
+__all__ = ["KernelKMeans", "KernelLogisticRegression", "KernelRidge", "KernelRidgeClassifier", "KernelSVC"]

@@ -6,6 +6,7 @@ labels and for rows alone, validate targets. Learners that need a single sum hav
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from numbers import Integral
@@ -21,6 +22,7 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -41,7 +43,16 @@ from mercer.learners.moments import features_of
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import FLOATS, FrozenParams
 
-__all__ = ["BaseLearner", "Classifier", "Clusterer", "Regressor", "Unsupervised", "available_if", "check_fitted"]
+__all__ = [
+    "BaseLearner",
+    "Classifier",
+    "Clusterer",
+    "Regressor",
+    "Unsupervised",
+    "available_if",
+    "check_fitted",
+    "warn_not_converged",
+]
 
 
 class BaseLearner(FrozenParams, ABC):
@@ -262,6 +273,11 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 def check_fitted(learner: BaseLearner) -> None:
     """Raise NotFittedError unless the learner has seen rows."""
     check_is_fitted(learner)
+
+
+def warn_not_converged(message: str) -> None:
+    """Warn that a search ended before its end, in the class that users of scikit-learn know."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=2)
 
 
 def is_blocks(X: Any) -> bool:

@@ -1,0 +1,77 @@
+"""Preconditioners for losses on features: the curvature of a sample of the rows, factorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from mercer.engines.base import workers
+from mercer.learners.losses import Loss
+from mercer.learners.moments import GramSum
+
+__all__ = ["Factors", "SampleCurvature"]
+
+Array = np.ndarray
+# Rows whose weighted features are in memory at a time.
+CHUNK_ROWS = 1024
+# Each column has a factor of its own as long as all together have no more entries than this: 512 MB.
+MOST_ENTRIES = 2**26
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Cholesky factors of about the second derivative, one for each column of coefficients or one for all."""
+
+    lower: tuple[Array, ...]
+    centred: bool  # whether columns add up to zero
+
+    def __call__(self, gradient: Array) -> Array:
+        """Return about the step that would remove the gradient."""
+        if len(self.lower) == 1:
+            steps = scipy.linalg.cho_solve((self.lower[0], True), gradient, check_finite=False)
+        else:
+            columns = zip(self.lower, gradient.T, strict=True)
+            steps = np.column_stack([scipy.linalg.cho_solve((L, True), g, check_finite=False) for L, g in columns])
+        return steps - steps.mean(axis=1, keepdims=True) if self.centred else steps
+
+
+@dataclass(frozen=True)
+class SampleCurvature:
+    """The second derivative of the penalised loss on a sample, column by column, at any coefficients.
+
+    What ties the columns of a softmax together is left out, but for this: a step that changes all decision values of a
+    row alike changes no loss, so steps of all columns add up to zero.
+    """
+
+    features: Array  # (m, D)
+    codes: Array  # (m,)
+    weight: Array  # (m,), such that the sample stands for all rows
+    loss: Loss
+    fit_intercept: bool
+    n_jobs: int | None
+
+    def __call__(self, W: Array) -> Factors:
+        """Return the factors at some coefficients, whose last row is the intercept."""
+        curvatures = self.loss.curvatures(self.features @ W[:-1] + W[-1], self.codes) * self.weight[:, None]
+        order, columns = W.shape
+        if columns * order**2 > MOST_ENTRIES:
+            curvatures = curvatures.mean(axis=1, keepdims=True)
+        factors = tuple(self._factor(column) for column in curvatures.T)
+        return Factors(factors, centred=columns > 1 and not self.loss.separable)
+
+    def _factor(self, curvature: Array) -> Array:
+        order = self.features.shape[1] + 1
+        total = GramSum(order)
+        rows = np.flatnonzero(curvature)
+        with workers(self.n_jobs) as team:
+            for start in range(0, len(rows), CHUNK_ROWS):
+                chunk = rows[start : start + CHUNK_ROWS]
+                root = np.sqrt(curvature[chunk])[:, None]
+                total.add(np.hstack([self.features[chunk] * root, root if self.fit_intercept else 0 * root]), team)
+            A = total.result()
+            # The penalty is one; also for the intercept, where no row may be left that is curved.
+            A[np.diag_indices_from(A)] += 1.0
+            # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
+            return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
