@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.diagnostics.audit import audit
     from mercer.diagnostics.compare import compare
+    from mercer.engines import on_dask
     from mercer.errors import (
         CheckpointError,
         DataError,
@@ -116,6 +117,7 @@ _HOMES = {
     "audit": "diagnostics",
     "compare": "diagnostics",
     "neural_tangent_kernel": "kernels",
+    "on_dask": "engines",
     "open_rows": "io",
     "required_components": "theory",
 }
@@ -173,6 +175,7 @@ __all__ = [
     "audit",
     "compare",
     "neural_tangent_kernel",
+    "on_dask",
     "open_rows",
     "required_components",
 ]

@@ -30,7 +30,7 @@ from mercer.learners.base import BaseLearner
 from mercer.learners.one_pass import OnePassLearner
 from mercer.maps.base import BaseMap
 
-__all__ = ["check_engine", "check_kernel", "check_learner", "check_map"]
+__all__ = ["check_engine", "check_engines", "check_kernel", "check_learner", "check_map"]
 
 
 def expect(condition: Any, sentence: str) -> None:
@@ -201,6 +201,62 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
     except ValueError:
         pass
     expect(np.array_equal(outputs(model), before), f"{name}: a failed fit must leave the model as it was")
+
+
+def check_engines(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
+    """Check that a learner gives the same model in memory, from a stream and on dask, to 1e-10, also with weights.
+
+    Parameters
+    ----------
+    learner : BaseLearner
+        An unfitted learner.
+    X, y : ndarrays, default=None
+        Rows of float64 and targets; None means 300 rows of width 3.
+    """
+    import dask.array as da
+
+    if X is None or y is None:
+        X = sample_rows(300, positive=get_tags(learner).input_tags.positive_only)
+        y = np.sin(3 * X[:, 0]) + X[:, 1]
+        y = np.digitize(y, [-0.5, 0.5]) if is_classifier(learner) else y
+    name = repr(learner)
+    seeds = {key: 3 for key in learner.get_params() if key.split("__")[-1] == "random_state"}
+    fresh = clone(learner).set_params(**seeds)
+    n = len(X)
+    weight = np.random.default_rng(0).integers(0, 3, n).astype(float)
+    weight[:6] = 1  # keep every label
+    for w in (None, weight):
+        expected = results_of(clone(fresh).fit(X, y, sample_weight=w), X)
+        scale = float(np.abs(expected).max())
+        said = "" if w is None else " with weights"
+
+        def compare(model: Any, how: str, expected: np.ndarray = expected, scale: float = scale) -> None:
+            gap = float(np.abs(results_of(model, X) - expected).max()) / scale
+            expect(gap <= 1e-10, f"{name}: {how} must equal memory to 1e-10, is {gap:.1e} away")
+
+        for size in (n // 7, n // 2, n):
+            compare(clone(fresh).set_params(block_size=size).fit(X, y, sample_weight=w), f"block_size={size}{said}")
+            rows = [slice(i, i + size) for i in range(0, n, size)]
+            blocks = [(X[i], y[i]) if w is None else (X[i], y[i], w[i]) for i in rows]
+            compare(clone(fresh).fit(blocks), f"a stream of {size} rows a block{said}")
+            on_dask = [None if a is None else da.from_array(a, chunks=(size, -1)[: a.ndim]) for a in (X, y, w)]
+            models = [clone(fresh).set_params(n_jobs=jobs).fit(*on_dask) for jobs in (1, 3)]
+            compare(models[0], f"dask with {size} rows a partition{said}")
+            same = np.array_equal(results_of(models[0], X), results_of(models[1], X))
+            expect(same, f"{name}: two fits on dask must give equal bits{said}")
+        lazy = results_of(models[0], da.from_array(X, chunks=(50, -1)))
+        expect(not isinstance(lazy, np.ndarray), f"{name}: results on dask must be lazy")
+        gap = float(np.abs(lazy.compute() - results_of(models[0], X)).max()) / scale
+        expect(gap <= 1e-12, f"{name}: results on dask must be those in memory, are {gap:.1e} away")
+
+
+def results_of(model: Any, X: Any) -> Any:
+    """Return what a fitted learner says of rows, in numbers."""
+    for method in ("decision_function", "transform", "predict"):
+        if hasattr(model, method):
+            return getattr(model, method)(X)
+    msg = f"{model!r} has none of decision_function, transform, predict."
+    raise AssertionError(msg)
 
 
 def check_engine(make_engine: Callable[[Sequence[np.ndarray], int], Engine], *, n: int = 97) -> None:

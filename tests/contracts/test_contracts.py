@@ -1,5 +1,7 @@
 """Every instance of every axis keeps its contract, and no public class is missing from the lists."""
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -7,9 +9,11 @@ import mercer
 from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
 from mercer.engines.base import BEGIN
+from mercer.engines.dask import DaskEngine
+from mercer.engines.dask_collections import partitions_of
 from mercer.learners.base import BaseLearner
 from mercer.maps import BaseMap
-from mercer.testing import check_engine, check_kernel, check_learner, check_map
+from mercer.testing import check_engine, check_engines, check_kernel, check_learner, check_map
 
 from .instances import KERNELS, LEARNERS, MAPS
 
@@ -29,6 +33,12 @@ def test_learner(learner):
     check_learner(learner)
 
 
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_learner_on_every_engine(learner):
+    with dask.config.set(scheduler="synchronous"):
+        check_engines(learner)
+
+
 def test_memory_engine():
     check_engine(lambda blocks, jobs: MemoryEngine(np.concatenate(blocks), block_rows=10, n_jobs=jobs))
 
@@ -39,6 +49,16 @@ def test_stream_engine(wrap):
         return StreamEngine(wrap([(X,) for X in blocks]), lambda X: (X, None, None), n_jobs=jobs)
 
     check_engine(make)
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_dask_engine(scheduler):
+    def make(blocks, jobs):
+        rows = da.from_array(np.concatenate(blocks), chunks=(10, -1))
+        return DaskEngine(partitions_of(rows), lambda X, y, weight: (X, y, weight), block_rows=3)
+
+    with dask.config.set(scheduler=scheduler):
+        check_engine(make)
 
 
 @pytest.mark.parametrize(("base", "instances"), [(Kernel, KERNELS), (BaseMap, MAPS), (BaseLearner, LEARNERS)])
@@ -87,3 +107,12 @@ def test_check_engine_sees_an_engine_that_drops_a_block():
 
     with pytest.raises(AssertionError, match="every row once"):
         check_engine(lambda blocks, jobs: Lossy(np.concatenate(blocks), block_rows=10, n_jobs=jobs))
+
+
+def test_check_engines_sees_a_learner_that_leaves_weights_behind():
+    class Forgetful(mercer.KernelRidge):
+        def _dask(self, X, y, weight):
+            return super()._dask(X, y, None)
+
+    with pytest.raises(AssertionError, match=r"dask with .* with weights must equal memory"):
+        check_engines(Forgetful(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from numbers import Integral
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ from mercer.engines import (
     StreamEngine,
     block_rows_for,
     fill_rows,
+    is_dask,
     show_progress,
 )
 from mercer.errors import DataError, ParameterError
@@ -54,6 +56,11 @@ __all__ = [
     "warn_not_converged",
 ]
 
+# What gives one result a row: lazy for dask collections.
+ROW_METHODS = {"decision_function", "predict", "predict_log_proba", "predict_proba", "transform"}
+# What the first rows of a fit decide for all later ones.
+SETTLED = ("n_features_in_", "feature_names_in_", "_target_shape", "_label_kind")
+
 
 class BaseLearner(FrozenParams, ABC):
     """An estimator on the features of a map that knows its rows through sums over them only."""
@@ -65,6 +72,11 @@ class BaseLearner(FrozenParams, ABC):
     progress: bool | Callable[[Progress], None]
 
     feature_map_: BaseMap
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ROW_METHODS & vars(cls).keys():
+            setattr(cls, name, lazy_on_dask(name, vars(cls)[name]))
 
     # ---- what a learner adds ------------------------------------------------------------------
 
@@ -83,13 +95,15 @@ class BaseLearner(FrozenParams, ABC):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d), or iterable of blocks
+        X : array-like or CSR of shape (n, d), iterable of blocks, or dask collection
             Rows; or, without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)``, read block by block. A map
             that learns from rows, such as one with ``lengthscale="median"``, needs an iterable that can be read twice.
+            Or a dask array or dataframe, a list of delayed tuples, or files `on_dask`: worked on partition by
+            partition, by the active ``distributed.Client`` if there is one.
         y : array-like of shape (n,) or (n, t)
-            Targets.
+            Targets; of a dask dataframe also the name of their column.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a weight of two equals the row repeated.
+            Weights >= 0; a weight of two equals the row repeated. Of a dask dataframe also the name of their column.
 
         Returns
         -------
@@ -97,11 +111,13 @@ class BaseLearner(FrozenParams, ABC):
         """
         with self._unchanged_if_it_fails():
             self._forget()
-            if y is None and is_blocks(X):
+            if is_dask(X):
+                engine: Engine = self._dask(X, y, sample_weight)
+            elif y is None and is_blocks(X):
                 if sample_weight is not None:
                     msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
                     raise DataError(msg)
-                engine: Engine = self._stream(X)
+                engine = self._stream(X)
             else:
                 engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
             self._fit_map(engine)
@@ -113,6 +129,13 @@ class BaseLearner(FrozenParams, ABC):
             delattr(self, name)
 
     def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+        for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
+            if is_dask(values):
+                msg = (
+                    f"{type(self).__name__}: {name} is a dask collection, which fit takes only together with rows that "
+                    "are one too, and partial_fit never. Try fit with all of them from dask, or compute() it first."
+                )
+                raise DataError(msg)
         X, y = self._validate(X, y, reset=reset)
         if weight is not None:
             weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -130,6 +153,30 @@ class BaseLearner(FrozenParams, ABC):
             return self._checked(X, y, weight, reset=not hasattr(self, "n_features_in_"))
 
         return StreamEngine(blocks, check, block_rows=self._block_rows, n_jobs=self.n_jobs)
+
+    def _dask(self, X: Any, y: Any, weight: Any) -> Engine:
+        from mercer.engines.dask import DaskEngine
+        from mercer.engines.dask_collections import partitions_of
+
+        partitions = partitions_of(X, y, weight)
+        head = self._checked(*partitions.head(), reset=True)
+        width = max(self._prototype().n_components, head[0].shape[1])
+        return DaskEngine(
+            partitions,
+            self._later_check(),
+            block_rows=self._block_rows(head[0]),
+            row_bytes=sum(bytes_of(part) for part in head) / head[0].shape[0],
+            feature_bytes=width * head[0].dtype.itemsize,
+        )
+
+    def _later_check(self) -> Callable[..., tuple[Any, np.ndarray | None, np.ndarray | None]]:
+        """Return a check of later blocks that can travel: it knows what the first settled, and nothing learned."""
+        checker = clone(self).set_params(progress=False)
+        vars(checker).update({name: vars(self)[name] for name in SETTLED if name in vars(self)})
+        return checker._check_later
+
+    def _check_later(self, X: Any, y: Any = None, weight: Any = None) -> Any:
+        return self._checked(X, y, weight, reset=False)
 
     def _block_rows(self, X: Any) -> int:
         """Return how many of these rows to work on at a time."""
@@ -268,6 +315,27 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def lazy_on_dask(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that takes dask collections too, and then returns a dask array that is not computed yet."""
+
+    @wraps(method)
+    def of_rows(self: BaseLearner, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_dask(X):
+            return method(self, X, *args, **kwargs)
+        from mercer.engines.dask_collections import lazy_rows
+
+        return lazy_rows(partial(getattr(self, name), *args, **kwargs), X)
+
+    return of_rows
+
+
+def bytes_of(part: Any) -> int:
+    """Return the size of an array, dense or CSR; None has none."""
+    if part is None:
+        return 0
+    return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)
 
 
 def check_fitted(learner: BaseLearner) -> None:

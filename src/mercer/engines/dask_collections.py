@@ -1,0 +1,208 @@
+"""Rows as dask knows them: arrays, frames, delayed blocks. With `mercer.engines.dask`, all that imports dask."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable
+from typing import Any
+from warnings import warn
+
+import cloudpickle
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+
+from mercer.engines.dask import Partitions, count_rows, layer_of
+from mercer.engines.partitions import is_dask
+from mercer.errors import DataError, MercerWarning
+
+__all__ = ["file_partitions", "lazy_rows", "partitions_of"]
+
+
+def file_partitions(source: Any) -> Partitions:
+    """Return the parts of files as partitions; see `mercer.on_dask`."""
+    try:
+        parts = source.parts()
+    except AttributeError:
+        msg = f"on_dask needs what mercer.open_rows returns, with parts that can be read apart, got {source!r}."
+        raise DataError(msg) from None
+    name = f"mercer-file-{uuid.uuid4().hex}"
+    tasks: dict[Any, Any] = {(name, i): (pickle.loads, cloudpickle.dumps(part)) for i, part in enumerate(parts)}
+    graph = layer_of(name, tasks, [])
+    pieces: list[tuple[Any, ...]] = [(Delayed(key, graph, layer=name),) for key in tasks]
+    known = [part.n_rows for part in parts]
+    unknown = [i for i, rows in enumerate(known) if rows is None]
+    for i, rows in zip(unknown, count_rows([pieces[i] for i in unknown]) if unknown else [], strict=True):
+        known[i] = rows
+    return Partitions(pieces, known)
+
+
+def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
+    """Return the partitions of a dask collection of rows, with their targets and weights.
+
+    Numbers of rows that dask does not know are counted, by computing the partitions once.
+
+    Parameters
+    ----------
+    X : dask.array.Array, dask.dataframe.DataFrame, list of Delayed, or Partitions
+        Rows; or delayed tuples ``(X, y)`` or ``(X, y, weight)``, such as files to be read.
+    y, weight : dask.array.Array, dask.dataframe.Series, array-like, str or None
+        Targets and weights; of a frame also the name of a column, which is then no feature.
+
+    Returns
+    -------
+    Partitions
+    """
+    if isinstance(X, Partitions):
+        if y is not None or weight is not None:
+            msg = "Files carry their own targets and weights: name their columns in open_rows."
+            raise DataError(msg)
+        return X
+    if isinstance(X, list | tuple):
+        return _delayed_blocks(list(X), y, weight)
+    if isinstance(X, da.Array):
+        return _array_rows(X, y, weight)
+    if _is_frame(X):
+        return _frame_rows(X, y, weight)
+    msg = (
+        f"Rows must be a dask array, a dask dataframe, or a list of delayed blocks (X, y), got {type(X).__name__}. "
+        "Try .to_dask_array() or .to_dataframe()."
+    )
+    raise DataError(msg)
+
+
+def _delayed_blocks(blocks: list[Any], y: Any, weight: Any) -> Partitions:
+    for number, block in enumerate(blocks):
+        if not isinstance(block, Delayed):
+            msg = f"Block {number} of a list of delayed blocks is {type(block).__name__}: wrap it in dask.delayed."
+            raise DataError(msg)
+    if y is not None or weight is not None:
+        msg = "Delayed blocks carry their own targets and weights: tuples (X, y) or (X, y, weight)."
+        raise DataError(msg)
+    pieces: list[tuple[Any, ...]] = [(block,) for block in blocks]
+    return Partitions(pieces, count_rows(pieces))
+
+
+def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
+    if X.ndim != 2:
+        msg = f"X must have two axes, rows and columns, got a dask array of shape {X.shape}."
+        raise DataError(msg)
+    X = _whole_rows("X", X)
+    pieces = list(X.to_delayed().ravel())
+    known = not any(np.isnan(size) for size in X.chunks[0])
+    rows = [int(size) for size in X.chunks[0]] if known else count_rows([(piece,) for piece in pieces])
+    return _with_targets(pieces, rows, y, weight)
+
+
+def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
+    names = [name for name in (y, weight) if isinstance(name, str)]
+    missing = [name for name in names if name not in X.columns]
+    if missing:
+        msg = f"The frame has no column {missing[0]!r}. Its columns: {', '.join(map(str, X.columns))}."
+        raise DataError(msg)
+    features = [name for name in X.columns if name not in names]
+    if not features:
+        msg = "The frame has no columns but those of targets and weights."
+        raise DataError(msg)
+    # One column is enough to count rows, and of a Parquet file all that is read.
+    rows = count_rows([(piece,) for piece in X[features[:1]].to_delayed()])
+    y = X[y] if isinstance(y, str) else y
+    weight = X[weight] if isinstance(weight, str) else weight
+    return _with_targets(list(X[features].to_delayed()), rows, y, weight)
+
+
+def _with_targets(pieces: list[Any], rows: list[int], y: Any, weight: Any) -> Partitions:
+    columns = [pieces, _aligned("y", y, rows), _aligned("sample_weight", weight, rows)]
+    return Partitions(list(zip(*columns, strict=True)), rows)
+
+
+def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
+    """Return delayed targets or weights, cut as the rows are."""
+    if values is None:
+        return [None] * len(rows)
+    if isinstance(values, str):
+        msg = f"{name}={values!r} names a column, but X is an array: pass the values themselves."
+        raise DataError(msg)
+    if _is_frame(values):
+        pieces = list(values.to_delayed())
+    else:
+        if not is_dask(values):
+            values = np.asarray(values)
+            values = da.from_array(values, chunks=values.shape)
+        values = _whole_rows(name, values)
+        if not any(np.isnan(size) for size in values.chunks[0]):
+            if values.shape[0] != sum(rows):
+                msg = f"X has {sum(rows)} rows, but {name} has {values.shape[0]}."
+                raise DataError(msg)
+            values = values.rechunk({0: tuple(rows)})
+        pieces = list(values.to_delayed().ravel())
+    if len(pieces) != len(rows):
+        msg = (
+            f"X has {len(rows)} partitions, but {name} has {len(pieces)}. Take both from the same frame, or call "
+            "compute_chunk_sizes() on arrays, so that their rows can be matched."
+        )
+        raise DataError(msg)
+    return pieces
+
+
+def _whole_rows(name: str, array: Any) -> Any:
+    if array.ndim < 2 or array.numblocks[1] == 1:
+        return array
+    msg = (
+        f"{name} is cut into {array.numblocks[1]} chunks along its columns; a row must be in one piece, so the chunks "
+        f"are put together, which moves them between workers. Avoid it by {name}.rechunk({{1: -1}}) or smaller row "
+        "chunks where the array is made."
+    )
+    warn(msg, MercerWarning, stacklevel=2)
+    return array.rechunk({1: -1})
+
+
+def _is_frame(value: Any) -> bool:
+    # Asked by name: the import takes a second, and whoever has a frame has paid for it.
+    kind = type(value).__module__
+    if not kind.startswith(("dask.dataframe", "dask_expr")):
+        return False
+    from dask.dataframe import DataFrame, Series
+
+    return isinstance(value, DataFrame | Series)
+
+
+def lazy_rows(function: Callable[[Any], np.ndarray], X: Any) -> Any:
+    """Return ``function(X)``, whose rows are those of `X`, as a dask array that is not computed yet.
+
+    Parameters
+    ----------
+    function : callable
+        Takes some rows and returns as many; it is put into the graph once.
+    X : dask.array.Array or dask.dataframe.DataFrame
+        Rows.
+
+    Returns
+    -------
+    dask.array.Array
+    """
+    if isinstance(X, da.Array) and X.ndim == 2:
+        X = _whole_rows("X", X)
+        sample, sizes = np.zeros((1, X.shape[1]), X.dtype), X.chunks[0]
+    elif _is_frame(X):
+        sample, sizes = X._meta_nonempty.iloc[:1], (np.nan,) * X.npartitions
+    else:
+        msg = f"Rows must be a dask array of two axes or a dask dataframe, got {type(X).__name__}."
+        raise DataError(msg)
+    one = function(sample)
+    if not isinstance(one, np.ndarray):
+        msg = f"On dask collections only methods that return one array can be used, got {type(one).__name__}."
+        raise DataError(msg)
+    pieces = [(piece,) for piece in (X.to_delayed().ravel() if isinstance(X, da.Array) else X.to_delayed())]
+    name = f"mercer-rows-{uuid.uuid4().hex}"
+    # One task holds the model, and the tasks of the chunks refer to it.
+    tasks: dict[Any, Any] = {f"{name}-model": (pickle.loads, cloudpickle.dumps(function))}
+    zeros = (0,) * (one.ndim - 1)
+    for i, (piece,) in enumerate(pieces):
+        tasks[name, i, *zeros] = (_apply, f"{name}-model", piece.key, one[:0])
+    return da.Array(layer_of(name, tasks, pieces), name, (sizes, *((n,) for n in one.shape[1:])), meta=one[:0])
+
+
+def _apply(function: Callable[[Any], np.ndarray], X: Any, empty: np.ndarray) -> np.ndarray:
+    return function(X) if X.shape[0] else empty
