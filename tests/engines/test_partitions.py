@@ -10,7 +10,18 @@ import pytest
 
 from mercer import DataError
 from mercer.engines import Block
-from mercer.engines.partitions import FAN_IN, Packed, TermSum, Work, add_up, first_rows, is_dask, join, memory_advice, pack
+from mercer.engines.partitions import (
+    FAN_IN,
+    Packed,
+    TermSum,
+    Work,
+    add_up,
+    first_rows,
+    is_dask,
+    join,
+    memory_advice,
+    pack,
+)
 
 
 def total(block):
