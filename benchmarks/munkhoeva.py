@@ -50,6 +50,10 @@ KERNELS = ("RBF", "Arccos 0", "Arccos 1")
 THEIRS = ("G", "Gort", "ROM", "QMC", "GQ", "B")
 # Plain features, and their rule with exact rotations, on our rows: they tell whether the data are the same.
 PLAIN, REPLICA = "G again", "B again"
+# Neurons of order 1 by parity on n whole simplices: n(d + 1) + d columns, about half of theirs. Apart from the contest.
+HALF = "half the columns"
+HALF_TARGETS = {"LETTER": 0.0047, "Powerplant": 0.0461}  # at n = 5
+ASIDE = (PLAIN, REPLICA, HALF)
 NEURONS: dict[str, Callable[[Rows], Rows]] = {
     "Arccos 0": lambda u: np.heaviside(u, 0.5),
     "Arccos 1": lambda u: np.maximum(u, 0.0),
@@ -146,6 +150,12 @@ def whole_blocks(order: int, directions: str) -> Trial:
     return whole
 
 
+def half_the_columns(kernel: Kernel, X: Rows, Y: Rows, width: int, seed: int) -> Rows:
+    """Return the approximate kernel of neurons on n whole simplices, given the 2n(d + 1) columns of the figure."""
+    gram = mapped(RandomNeurons, layout="parity", directions="simplex")
+    return gram(kernel, X, Y, width // 2 + X.shape[1], seed)
+
+
 def in_coordinates(X: Rows, Y: Rows) -> tuple[Rows, Rows]:
     """Return both samples in coordinates of their span, if it is smaller than their space.
 
@@ -205,7 +215,7 @@ def neurons(order: int, d: int) -> dict[str, Trial]:
             found[f"Neurons, {layout}, {name}"] = mapped(RandomNeurons, layout=layout, directions=name)
     for name in ("orthogonal", "simplex"):
         found[f"Neurons, parity, whole {name}"] = whole_blocks(order, name)
-    return found
+    return found | ({HALF: half_the_columns} if order == 1 else {})
 
 
 def default_map(kernel: str, d: int) -> str:
@@ -325,9 +335,7 @@ class Cell:
     @property
     def best(self) -> str:
         """Our map of least error."""
-        return min(
-            (name for name in self.ours if name not in (PLAIN, REPLICA)), key=lambda name: self.ours[name]["mean"]
-        )
+        return min((name for name in self.ours if name not in ASIDE), key=lambda name: self.ours[name]["mean"])
 
     @property
     def error(self) -> float:
@@ -446,6 +454,12 @@ def summary(factors: dict[str, dict[str, float]], cells: dict[Key, Cell]) -> str
         if title == "best map" and len(found) == total:
             lines.append(f"  required {total}: {'met' if at_b == total else 'NOT MET'}")
             lines.append(f"  required {REQUIRED_BELOW_ALL}: {'met' if below >= REQUIRED_BELOW_ALL else 'NOT MET'}")
+    for name, target in HALF_TARGETS.items():
+        cell = cells.get((name, "Arccos 1", STEPS[-1]))
+        if cell is not None and HALF in cell.ours:
+            error = cell.ours[HALF]["mean"]
+            verdict = "met" if error <= target else "NOT MET"
+            lines.append(f"{name}, Arccos 1, n={STEPS[-1]}, {HALF}: {error:.3g}, required {target:.3g}: {verdict}")
     return "\n".join(lines)
 
 
@@ -462,7 +476,7 @@ def panels(cells: dict[Key, Cell]) -> dict[tuple[str, str], plots.Panel]:
                 for method in THEIRS
                 if method in mine[0].theirs
             }
-            titles = {title for cell in mine for title in cell.ours if title not in (PLAIN, REPLICA)}
+            titles = {title for cell in mine for title in cell.ours if title not in ASIDE}
             ours = {
                 title: [(cell.n, cell.ours[title]["mean"]) for cell in mine if title in cell.ours]
                 for title in sorted(titles)
