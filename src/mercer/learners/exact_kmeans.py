@@ -71,7 +71,7 @@ def exact_lloyd(
     while True:
         labels, least = nearest(scores, norms, eps)
         inertia = max(float(w @ (diagonal + least)), 0.0)
-        still = bool(path) and (inertia >= path[-1] or np.array_equal(labels, before))
+        still = bool(path) and (inertia >= path[-1] or bool((labels == before)[w > 0].all()))
         path.append(inertia)
         if close or n_iter == max_iter:
             break

@@ -33,7 +33,6 @@ Array = np.ndarray
 # Features of rows in memory are kept from pass to pass if they take no more than this.
 KEPT_BYTES = 512 * 2**20
 STARTS = ("k-means++", "k-means||")
-NO_WEIGHT = "no row has a weight above zero."
 
 
 def _on_features(model: KernelKMeans) -> bool:
@@ -176,8 +175,15 @@ class KernelKMeans(Clusterer):
 
     # ---- fitting ------------------------------------------------------------------------------
 
+    def _fit_map(self, engine: Engine) -> None:
+        with warnings.catch_warnings():
+            if self.exact:  # the map is there for its kernel alone: columns too many do no harm
+                warnings.simplefilter("ignore", MercerWarning)
+            super()._fit_map(engine)
+
     def _learn(self, engine: Engine) -> None:
         self._check_parameters()
+        passes = Passes(self._report())
         if not engine.replayable:
             msg = (
                 f"{type(self).__name__} reads the rows many times, but the blocks can be read only once. Pass an "
@@ -186,23 +192,23 @@ class KernelKMeans(Clusterer):
             )
             raise DataError(msg)
         if self.exact:
-            self._learn_exactly(engine)
+            self._learn_exactly(engine, passes)
+            passes.end()
             return
         draw = Draw(self.feature_map_.features_)
         source = self._keeping_features(engine, draw)
         starts = self._starts(source, draw)
         if self.batch_size is None:
-            found = lloyd(
-                source, draw, starts, max_iter=self.max_iter, tol=self.tol, report=self._reporter(self.max_iter)
-            )
+            found = lloyd(source, draw, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
             self._running = RunningMeans(found.centres, found.weight)
             self.inertia_, self.inertia_path_, self.n_iter_ = found.inertia, np.array(found.path), found.n_iter
         else:
-            self._learn_by_batches(source, draw, starts)
+            self._learn_by_batches(source, draw, starts, passes)
         self._conclude(draw)
         self._labels = self._of_rows(engine.X, np.empty(engine.X.shape[0], np.int32)) if is_memory(engine) else None
+        passes.end()
 
-    def _learn_by_batches(self, engine: Engine, draw: Draw, starts: Array) -> None:
+    def _learn_by_batches(self, engine: Engine, draw: Draw, starts: Array, passes: Passes) -> None:
         self._running, self.n_iter_ = by_batches(
             engine,
             draw,
@@ -211,13 +217,13 @@ class KernelKMeans(Clusterer):
             block_rows=self._block_rows,
             max_iter=self.max_iter,
             tol=self.tol,
-            report=self._reporter(self.max_iter),
+            report=passes.tell,
         )
         found = engine.sum(Assign(draw, self._running.centres[None]))
         self.inertia_ = float(found.inertia[0])
         self.inertia_path_ = np.array([self.inertia_])
 
-    def _learn_exactly(self, engine: Engine) -> None:
+    def _learn_exactly(self, engine: Engine, passes: Passes) -> None:
         if not is_memory(engine):
             msg = (
                 f"{type(self).__name__}: exact=True needs all rows in memory at once, for their Gram matrix. Pass one "
@@ -227,9 +233,7 @@ class KernelKMeans(Clusterer):
         X, kernel = engine.X, self.feature_map_.kernel_
         K = kernel(X)
         runs = [
-            exact_lloyd(
-                K, start, engine.weight, max_iter=self.max_iter, tol=self.tol, report=self._reporter(self.max_iter)
-            )
+            exact_lloyd(K, start, engine.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
             for start in self._exact_starts(engine, K, kernel)
         ]
         best = runs[first_of_least(np.array([run.inertia for run in runs]))]
@@ -280,7 +284,7 @@ class KernelKMeans(Clusterer):
 
     def _conclude(self, draw: Draw) -> None:
         if not self._running.weight.any():
-            msg = f"{type(self).__name__}: {NO_WEIGHT}"
+            msg = f"{type(self).__name__}: no row has a weight above zero."
             raise DataError(msg)
         self.cluster_centers_ = self._running.centres
         self._clusters = FeatureClusters(draw, self.cluster_centers_)
@@ -307,17 +311,12 @@ class KernelKMeans(Clusterer):
         if self.exact and self.batch_size is not None:
             msg = f"{type(self).__name__}: exact=True takes all rows at once. Use batch_size=None, or exact=False."
             raise ParameterError(msg)
-
-    def _reporter(self, most: int) -> Callable[[int, int], None]:
-        """Return who tells of the passes."""
-        report, start = self._report(), time.perf_counter()
-
-        def tell(rows: int, passes: int) -> None:
-            if report is not None:
-                total = rows * passes if passes == most else None
-                report(Progress(rows * passes, total, time.perf_counter() - start))
-
-        return tell
+        if self.exact and isinstance(self.init, str) and self.init != "k-means++":
+            msg = (
+                f"{type(self).__name__}: exact=True starts by init='k-means++' or at given rows, got {self.init!r}, "
+                "which is for rows that do not fit in memory."
+            )
+            raise ParameterError(msg)
 
     # ---- starts -------------------------------------------------------------------------------
 
@@ -391,9 +390,6 @@ class KernelKMeans(Clusterer):
         return np.array(starts)
 
     def _check_enough(self, pool: DistinctRows) -> None:
-        if pool.seen == 0:
-            msg = f"{type(self).__name__}: {NO_WEIGHT}"
-            raise DataError(msg)
         if pool.seen < self.n_clusters:
             self._complain_of_rows(pool.seen)
 
@@ -480,6 +476,30 @@ class KernelKMeans(Clusterer):
 
         fill_rows(fill, X, out, n_jobs=self.n_jobs, width=clusters.width)
         return out
+
+
+class Passes:
+    """Tells of the passes over the rows as they are done."""
+
+    def __init__(self, report: Callable[[Progress], None] | None) -> None:
+        self._report = report
+        self._start = time.perf_counter()
+        self._rows = 0
+        self._before = 0  # rows of runs that came before this one
+
+    def tell(self, rows: int, number: int) -> None:
+        """Report pass `number` over so many rows; how many there will be, nobody knows."""
+        self._before = self._rows if number == 1 else self._before
+        self._rows = self._before + rows * number
+        self._send(None)
+
+    def end(self) -> None:
+        """Report that there will be no more."""
+        self._send(self._rows)
+
+    def _send(self, total: int | None) -> None:
+        if self._report is not None:
+            self._report(Progress(self._rows, total, time.perf_counter() - self._start))
 
 
 def is_memory(engine: Engine) -> TypeGuard[MemoryEngine]:

@@ -85,6 +85,8 @@ def candidates_by_passes(engine: Engine, draw: Draw, n_clusters: int, seed: int)
     """
     size = CANDIDATES_PER_CLUSTER * n_clusters
     pool = replace(engine.sum(UniformRows(size, seed)), size=size * (ROUNDS + 1))
+    if not len(pool):
+        return pool
     seen = pool.seen
     for number in range(1, ROUNDS + 1):
         more = engine.sum(FarRows(draw, draw.of(pool.X), size, seed + number))
