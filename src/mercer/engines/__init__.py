@@ -3,6 +3,7 @@
 from mercer.engines.ahead import read_ahead
 from mercer.engines.base import Accumulator, Block, Engine, Place, Progress, Workers
 from mercer.engines.distinct import DistinctRows, row_hashes
+from mercer.engines.filtered import FilteredEngine
 from mercer.engines.gram import GramSum, add_products
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.partitions import is_dask, on_dask
@@ -15,6 +16,7 @@ __all__ = [
     "Block",
     "DistinctRows",
     "Engine",
+    "FilteredEngine",
     "GramSum",
     "MemoryEngine",
     "Place",

@@ -54,15 +54,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows with their targets and weights; `start` is the index of the first row in the data."""
+    """Consecutive rows with their targets and weights; `start` is the index of the first row in the data.
+
+    Where some rows have been left out, `places` has the indices of the others; see `index`.
+    """
 
     start: int
     X: Any
     y: Any = None  # an array, or None where there are no targets
     weight: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
+
+    @property
+    def index(self) -> np.ndarray:
+        """Indices of the rows in the data."""
+        return np.arange(self.start, self.start + len(self)) if self.places is None else self.places
 
 
 def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
@@ -73,7 +82,8 @@ def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
         part = slice(i, i + rows)
         y = None if block.y is None else block.y[part]
         weight = None if block.weight is None else block.weight[part]
-        yield Block(block.start + i, block.X[part], y, weight)
+        places = None if block.places is None else block.places[part]
+        yield Block(block.start + i, block.X[part], y, weight, places)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class RowSample:
     @classmethod
     def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False) -> Self:
         """Return the sample of one block: uniform, or in proportion to the weights; weights of zero never count."""
-        index = np.arange(block.start, block.start + len(block), dtype=np.uint64)
+        index = block.index.astype(np.uint64)
         key = exponentials(index, seed)
         if block.weight is not None:
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial, wraps
 from numbers import Integral
 from typing import Any, Self
@@ -27,10 +28,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from mercer.engines import (
+    Block,
     Engine,
+    FilteredEngine,
     MemoryEngine,
     Progress,
     StreamEngine,
@@ -70,6 +80,9 @@ class BaseLearner(FrozenParams, ABC):
     n_jobs: int | None
     random_state: Any
     progress: bool | Callable[[Progress], None]
+
+    #: What stands for a target that is not known, or None where every row has one.
+    unlabeled: Any = None
 
     feature_map_: BaseMap
 
@@ -121,8 +134,17 @@ class BaseLearner(FrozenParams, ABC):
             else:
                 engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
             self._fit_map(engine)
-            self._learn(engine)
+            self._learn(self._labelled(engine))
         return self
+
+    def _labelled(self, engine: Engine) -> Engine:
+        """Return an engine over the rows whose targets are known: the map has seen the others, too."""
+        if self.unlabeled is None:
+            return engine
+        nothing = (
+            f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to learn from."
+        )
+        return FilteredEngine(engine, Labelled(self.unlabeled), nothing)
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -261,9 +283,12 @@ class Regressor(RegressorMixin, BaseLearner):
     _target_shape: tuple[int, ...]  # of one row: () for a single column of targets, (t,) for several
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
-        )
+        if self.unlabeled is None or y is None:
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
+            )
+        else:
+            X, y = self._validate_some(X, y, reset=reset)
         if reset:
             self._target_shape = y.shape[1:]
         elif y.shape[1:] != self._target_shape:
@@ -271,6 +296,20 @@ class Regressor(RegressorMixin, BaseLearner):
             msg = f"y must keep its shape from block to block: needed ({needed}), got {y.shape}."
             raise DataError(msg)
         return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+    def _validate_some(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        """Return validated rows and targets, some of which are not known: then no column of them is."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
+        check_consistent_length(X, y)
+        known = has_label(y, self.unlabeled)
+        if not np.isfinite(y[known]).all():
+            msg = (
+                f"{type(self).__name__}: targets must be finite, or unlabeled={self.unlabeled!r} in all columns of a "
+                "row; got NaN or infinity in a row that is neither. Check y, or drop these rows."
+            )
+            raise DataError(msg)
+        return X, y
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -284,9 +323,17 @@ class Classifier(ClassifierMixin, BaseLearner):
     _label_kind: str  # what labels are made of: numbers, texts, ...
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
+        if self.unlabeled is None or y is None:
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
+            check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+            known = y[has_label(y, self.unlabeled)]
+            if len(known):
+                check_classification_targets(known)
         kind = {"b": "truth values", "U": "texts", "S": "bytes", "O": "objects"}.get(y.dtype.kind, "numbers")
         if reset:
             self._label_kind = kind
@@ -294,6 +341,10 @@ class Classifier(ClassifierMixin, BaseLearner):
             msg = f"y must keep its kind from block to block: needed {self._label_kind}, got {kind}."
             raise DataError(msg)
         return X, y
+
+    def _known_labels(self, y: Any) -> np.ndarray:
+        y = np.asarray(y)
+        return y if self.unlabeled is None else y[has_label(y, self.unlabeled)]
 
 
 class Unsupervised(BaseLearner):
@@ -315,6 +366,26 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The rule that keeps rows whose target is known."""
+
+    unlabeled: Any
+
+    def __call__(self, block: Block) -> np.ndarray:
+        return has_label(block.y, self.unlabeled)
+
+
+def has_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return of each row whether its target is another than the mark; NaN is a mark like any other."""
+    if isinstance(unlabeled, float) and np.isnan(unlabeled):
+        with_mark = y != y
+    else:
+        with_mark = y == unlabeled
+    with_mark = np.broadcast_to(np.asarray(with_mark, dtype=bool), y.shape)
+    return np.logical_not(with_mark if y.ndim == 1 else with_mark.all(axis=1))
 
 
 def lazy_on_dask(name: str, method: Callable[..., Any]) -> Callable[..., Any]:

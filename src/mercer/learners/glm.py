@@ -97,6 +97,7 @@ class LossLearner(Classifier):
         max_iter: int = 100,
         tol: float = 1e-11,
         warm_start: bool = False,
+        unlabeled: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -109,6 +110,7 @@ class LossLearner(Classifier):
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
+        self.unlabeled = unlabeled
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -310,6 +312,9 @@ class KernelLogisticRegression(LossLearner):
     warm_start : bool, default=False
         Whether `fit` starts from the coefficients of the last fit, with the same map, as long as its parameters, the
         width of the rows and the labels are the same.
+    unlabeled : label or None, default=None
+        What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
+        model only from the others. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None
@@ -416,6 +421,9 @@ class KernelSVC(LossLearner):
     warm_start : bool, default=False
         Whether `fit` starts from the coefficients of the last fit, with the same map, as long as its parameters, the
         width of the rows and the labels are the same.
+    unlabeled : label or None, default=None
+        What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
+        model only from the others. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None

@@ -44,7 +44,7 @@ class OnePassLearner(BaseLearner):
         engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
         if fresh:
             self._fit_map(engine)
-        statistic = self._sum(engine)
+        statistic = self._sum(self._labelled(engine))
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._solved = False
 
@@ -110,7 +110,7 @@ class OnePassClassifier(Classifier, OnePassLearner):
                 self._announced = np.unique(classes)
             announced = self._announced
             if announced is not None:
-                unknown = np.setdiff1d(y, announced)
+                unknown = np.setdiff1d(self._known_labels(y), announced)
                 if unknown.size:
                     msg = (
                         f"{type(self).__name__}: y has labels {unknown.tolist()} that are not in {announced.tolist()}."

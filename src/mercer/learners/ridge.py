@@ -60,6 +60,9 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
         pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    unlabeled : float or None, default=None
+        What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
+        model only from the others. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None
@@ -168,6 +171,9 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
         pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    unlabeled : label or None, default=None
+        What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
+        model only from the others. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None

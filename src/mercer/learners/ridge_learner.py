@@ -35,6 +35,7 @@ class RidgeLearner(OnePassLearner):
         *,
         alpha: float | Criterion = 1.0,
         fit_intercept: bool = True,
+        unlabeled: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -43,6 +44,7 @@ class RidgeLearner(OnePassLearner):
         self.feature_map = feature_map
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -1,0 +1,155 @@
+"""Rows without targets: the map sees them, the model does not."""
+
+import numpy as np
+import pytest
+
+from mercer import (
+    DataError,
+    Gaussian,
+    KernelLogisticRegression,
+    KernelRidge,
+    KernelRidgeClassifier,
+    KernelSVC,
+    Nystroem,
+    RandomFourier,
+)
+
+CLASSIFIERS = [KernelRidgeClassifier, KernelLogisticRegression, KernelSVC]
+
+
+def problem(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
+    return X, y, rng.random(n) < 0.3
+
+
+def drawn(**options):
+    return RandomFourier(Gaussian(1.5), 40, random_state=0, **options)
+
+
+def blocks(X, y, size):
+    return [(X[i : i + size], y[i : i + size]) for i in range(0, len(X), size)]
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("mark", [-1, 7])
+def test_with_a_map_that_needs_no_rows_the_model_is_that_of_the_labelled_ones(kind, mark):
+    X, y, known = problem()
+    marked = np.where(known, y, mark)
+    model = kind(drawn(), unlabeled=mark, random_state=0).fit(X, marked)
+    expected = kind(drawn(), random_state=0).fit(X[known], y[known])
+    assert np.array_equal(model.classes_, [0, 1, 2])
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+    assert np.allclose(model.decision_function(X), expected.decision_function(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("columns", [None, 2])
+def test_numbers_that_are_not_known_are_nan(columns):
+    X, _, known = problem()
+    y = np.sin(X[:, 0]) if columns is None else np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+    marked = np.where(known if columns is None else known[:, None], y, np.nan)
+    expected = KernelRidge(drawn(), alpha=0.1).fit(X[known], y[known])
+    for model in (
+        KernelRidge(drawn(), alpha=0.1, unlabeled=np.nan).fit(X, marked),
+        KernelRidge(drawn(), alpha=0.1, unlabeled=np.nan).fit(blocks(X, marked, 17)),
+        KernelRidge(drawn(), alpha=0.1, unlabeled=np.nan, block_size=5).fit(X, marked),
+    ):
+        assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-11)
+
+
+def test_the_map_learns_from_all_rows():
+    X, y, known = problem()
+    marked = np.where(known, y, -1)
+    model = KernelRidgeClassifier(Nystroem(Gaussian("median"), 30, random_state=0), unlabeled=-1).fit(X, marked)
+    alone = Nystroem(Gaussian("median"), 30, random_state=0).fit(X)
+    assert np.allclose(model.feature_map_.transform(X), alone.transform(X))
+    fewer = Nystroem(Gaussian("median"), 30, random_state=0).fit(X[known])
+    assert not np.allclose(model.feature_map_.transform(X), fewer.transform(X))
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_minus_one_is_a_label_unless_it_is_said_not_to_be(kind):
+    X, y, _ = problem()
+    signs = np.where(y > 0, 1, -1)
+    assert np.array_equal(kind(drawn()).fit(X, signs).classes_, [-1, 1])
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_streams_and_memory_agree_also_where_a_block_has_no_label(kind):
+    X, y, known = problem()
+    known[:40] = False
+    marked = np.where(known, y, -1)
+    model = kind(drawn(), unlabeled=-1, random_state=0).fit(X, marked)
+    streamed = kind(drawn(), unlabeled=-1, random_state=0).fit(blocks(X, marked, 20))
+    assert np.allclose(model.coef_, streamed.coef_, rtol=1e-9, atol=1e-12)
+    if hasattr(model, "predict_proba"):
+        assert np.allclose(model.predict_proba(X), streamed.predict_proba(X), atol=1e-10)
+
+
+def test_texts_and_objects_can_be_marks():
+    X, y, known = problem()
+    names = np.array(["a", "b", "c"])[y]
+    model = KernelRidgeClassifier(drawn(), unlabeled="?").fit(X, np.where(known, names, "?"))
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    floats = np.where(known, y.astype(float), np.nan)
+    assert KernelRidgeClassifier(drawn(), unlabeled=np.nan).fit(X, floats).classes_.tolist() == [0, 1, 2]
+
+
+def test_weights_count_for_labelled_rows_only():
+    X, y, known = problem()
+    weight = np.random.default_rng(1).integers(1, 4, len(X)).astype(float)
+    model = KernelRidge(drawn(), alpha=0.1, unlabeled=np.nan)
+    model.fit(X, np.where(known, y, np.nan), sample_weight=weight)
+    expected = KernelRidge(drawn(), alpha=0.1).fit(X[known], y[known], sample_weight=weight[known])
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence"])
+def test_penalties_are_chosen_on_labelled_rows(alpha):
+    X, y, known = problem()
+    model = KernelRidgeClassifier(drawn(), alpha=alpha, unlabeled=-1, block_size=50).fit(X, np.where(known, y, -1))
+    expected = KernelRidgeClassifier(drawn(), alpha=alpha).fit(X[known], y[known])
+    assert model.alpha_ == pytest.approx(expected.alpha_, rel=1e-6)
+
+
+def test_rows_on_dask_may_lack_labels():
+    da = pytest.importorskip("dask.array")
+    X, y, known = problem()
+    marked = np.where(known, y, -1)
+    model = KernelRidgeClassifier(drawn(), unlabeled=-1).fit(da.from_array(X, (50, 3)), da.from_array(marked, 50))
+    expected = KernelRidgeClassifier(drawn(), unlabeled=-1).fit(X, marked)
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-10, atol=1e-12)
+    assert np.allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-10)
+
+
+def test_partial_fit_takes_them_too():
+    X, y, known = problem()
+    known[[0, -1]] = True
+    marked = np.where(known, y, -1)
+    model = KernelRidgeClassifier(drawn(), unlabeled=-1)
+    for part in blocks(X, marked, 60):
+        model.partial_fit(*part, classes=[0, 1, 2])
+    expected = KernelRidgeClassifier(drawn()).fit(X[known], y[known])
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+    with pytest.raises(DataError, match=r"labels \[7\]"):
+        model.partial_fit(X[:5], np.full(5, 7))
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "message"),
+    [
+        (KernelRidgeClassifier(unlabeled=-1), np.full(20, -1), "every target is unlabeled=-1"),
+        (KernelRidge(unlabeled=np.nan), np.full(20, np.nan), "every target is unlabeled=nan"),
+        (KernelRidge(unlabeled=np.nan), np.r_[np.inf, np.zeros(19)], "targets must be finite"),
+        (KernelRidge(unlabeled=np.nan), np.c_[np.zeros(20), np.r_[np.nan, np.zeros(19)]], "in all columns of a row"),
+        (KernelRidge(unlabeled=-9.0), np.r_[np.nan, np.zeros(19)], "targets must be finite"),
+        (KernelRidge(), np.r_[np.nan, np.zeros(19)], "contains NaN"),
+        (KernelRidgeClassifier(unlabeled=-1), np.zeros(19), "inconsistent numbers"),
+        (KernelRidgeClassifier(unlabeled=-1), np.r_[-1, np.zeros(19)], "at least two classes"),
+        (KernelRidgeClassifier(unlabeled=-1), np.r_[-1, np.linspace(0, 1, 19)], "Unknown label type"),
+    ],
+)
+def test_mistakes_are_explained(model, y, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(problem()[0][:20], y)
