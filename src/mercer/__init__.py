@@ -45,7 +45,14 @@ if TYPE_CHECKING:
         Transformed,
         neural_tangent_kernel,
     )
-    from mercer.learners import KernelKMeans, KernelLogisticRegression, KernelRidge, KernelRidgeClassifier, KernelSVC
+    from mercer.learners import (
+        KernelKMeans,
+        KernelLogisticRegression,
+        KernelPCA,
+        KernelRidge,
+        KernelRidgeClassifier,
+        KernelSVC,
+    )
     from mercer.maps import (
         CompositionMap,
         HomogeneousFeatures,
@@ -86,6 +93,7 @@ _HOMES = {
     "Kernel": "kernels",
     "KernelKMeans": "learners",
     "KernelLogisticRegression": "learners",
+    "KernelPCA": "learners",
     "KernelRidge": "learners",
     "KernelRidgeClassifier": "learners",
     "KernelSVC": "learners",
@@ -144,6 +152,7 @@ __all__ = [
     "Kernel",
     "KernelKMeans",
     "KernelLogisticRegression",
+    "KernelPCA",
     "KernelRidge",
     "KernelRidgeClassifier",
     "KernelSVC",

@@ -26,7 +26,7 @@ from sklearn.utils import get_tags
 from mercer.engines import Block, Engine
 from mercer.errors import DataError, NoClosedFormError
 from mercer.kernels import Kernel
-from mercer.learners.base import BaseLearner
+from mercer.learners.base import BaseLearner, Transformer
 from mercer.learners.one_pass import OnePassLearner
 from mercer.maps.base import BaseMap
 
@@ -155,7 +155,7 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
     name = repr(learner)
 
     def outputs(model: Any) -> np.ndarray:
-        if is_clusterer(model):
+        if is_clusterer(model) or isinstance(model, Transformer):
             return model.transform(X)
         return model.decision_function(X) if is_classifier(model) else model.predict(X)
 

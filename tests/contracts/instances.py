@@ -20,6 +20,7 @@ from mercer import (
     JensenShannon,
     KernelKMeans,
     KernelLogisticRegression,
+    KernelPCA,
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
@@ -174,6 +175,9 @@ LEARNERS = [
     KernelLogisticRegression(RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced"),
     KernelSVC(RandomFourier(Gaussian(0.7), 40)),
     KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False),
+    KernelPCA(RandomFourier(Gaussian(0.7), 40), 5),
+    KernelPCA(RandomFourier(Matern(), 31), 3, whiten=True, fit_inverse_transform=True),
+    KernelPCA(RandomNeurons(ArcCosine(1), 40)),
 ]
 
 

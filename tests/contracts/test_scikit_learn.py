@@ -12,6 +12,7 @@ from mercer import (
     Intersection,
     KernelKMeans,
     KernelLogisticRegression,
+    KernelPCA,
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
@@ -71,6 +72,8 @@ ESTIMATORS = [
     KernelLogisticRegression(Nystroem(), fit_intercept=False, class_weight="balanced"),
     KernelSVC(),
     KernelSVC(Nystroem(), fit_intercept=False),
+    KernelPCA(),
+    KernelPCA(Nystroem(random_state=0), whiten=True, fit_inverse_transform=True),
 ]
 
 

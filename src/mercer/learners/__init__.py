@@ -2,6 +2,7 @@
 
 from mercer.learners.glm import KernelLogisticRegression, KernelSVC
 from mercer.learners.kmeans import KernelKMeans
+from mercer.learners.pca import KernelPCA
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
-__all__ = ["KernelKMeans", "KernelLogisticRegression", "KernelRidge", "KernelRidgeClassifier", "KernelSVC"]
+__all__ = ["KernelKMeans", "KernelLogisticRegression", "KernelPCA", "KernelRidge", "KernelRidgeClassifier", "KernelSVC"]

@@ -60,6 +60,7 @@ __all__ = [
     "Classifier",
     "Clusterer",
     "Regressor",
+    "Transformer",
     "Unsupervised",
     "available_if",
     "check_fitted",
@@ -255,7 +256,10 @@ class BaseLearner(FrozenParams, ABC):
 
     def _linear(self, X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return features @ coef + intercept of all rows, without ever holding all features."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return self._linear_of(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False), coef, intercept)
+
+    def _linear_of(self, X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the same of validated rows."""
         features = self.feature_map_.features_.astype(X.dtype)
         # In float64 whatever the rows are: coefficients may be large and cancel, an intercept larger than what varies.
         out = np.empty((X.shape[0], coef.shape[1]))
@@ -354,13 +358,21 @@ class Unsupervised(BaseLearner):
         return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset), None
 
 
-class Clusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Unsupervised):
-    """A learner of groups of rows: `predict` tells the group of a row, `transform` its distances to all of them."""
+class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised):
+    """A learner that turns rows into other rows."""
 
     def _check_rows(self, X: Any) -> Any:
         """Return rows like those of `fit`, validated."""
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+
+    def _check_scores(self, X: Any, width: int) -> np.ndarray:
+        """Return rows like those that `transform` returns, validated."""
+        X = check_array(X, dtype=FLOATS)
+        if X.shape[1] != width:
+            msg = f"{type(self).__name__}: inverse_transform needs rows of {width} columns, got {X.shape[1]}."
+            raise DataError(msg)
+        return X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -386,6 +398,10 @@ def has_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
         with_mark = y == unlabeled
     with_mark = np.broadcast_to(np.asarray(with_mark, dtype=bool), y.shape)
     return np.logical_not(with_mark if y.ndim == 1 else with_mark.all(axis=1))
+
+
+class Clusterer(ClusterMixin, Transformer):
+    """A learner of groups of rows: `predict` tells the group of a row, `transform` its distances to all of them."""
 
 
 def lazy_on_dask(name: str, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from mercer.engines import GramSum
 from mercer.engines.base import workers
 from mercer.learners.losses import Loss
-from mercer.learners.moments import GramSum
 
 __all__ = ["Factors", "SampleCurvature"]
 
