@@ -138,9 +138,15 @@ def test_advice_where_partitions_are_small_already():
     assert "n_components" in text
 
 
-def test_advice_without_a_limit():
-    text = memory_advice(rows=1000, row_bytes=8.0, limit=0, threads=1, block_rows=64, feature_bytes=64)
-    assert "no memory limit. Try partitions of half as many rows, 500, and block_size=32." in text
+def test_advice_before_a_row_was_seen():
+    text = memory_advice(rows=10**6, row_bytes=800.0, limit=10**8, threads=2)
+    assert text.endswith("a worker has 0.10 GB for 2 threads. Try partitions of at most 15,625 rows.")
+
+
+@pytest.mark.parametrize(("limit", "row_bytes"), [(None, 8.0), (10**9, None)])
+def test_advice_where_little_is_known(limit, row_bytes):
+    text = memory_advice(rows=1000, row_bytes=row_bytes, limit=limit, threads=1, block_rows=64, feature_bytes=64)
+    assert text.endswith("Try partitions of half as many rows, 500, and block_size=32.")
 
 
 def test_a_sum_of_terms_can_be_taken_up_again():

@@ -13,8 +13,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -48,10 +49,13 @@ class Partitions:
         or one delayed iterable of such tuples.
     rows : list of int
         Of each partition.
+    row_bytes : float or None, default=None
+        Of one row, as far as that is known before one is seen.
     """
 
     pieces: Pieces
     rows: list[int]
+    row_bytes: float | None = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
         """Yield number, first row, number of rows and pieces of the partitions that have rows."""
@@ -60,10 +64,12 @@ class Partitions:
             if rows:
                 yield number, starts[number], rows, pieces
 
+    @cached_property
     def head(self) -> tuple[Any, ...]:
-        """Return a few rows with their targets and weights, as they are."""
-        for _, _, _, pieces in self:
-            return compute_one(_head, pieces)
+        """A few rows with their targets and weights, as they are."""
+        for _, _, rows, pieces in self:
+            with explained(rows=rows, row_bytes=self.row_bytes):
+                return compute_one(_head, pieces)
         raise DataError(NO_ROWS)
 
 
@@ -114,7 +120,7 @@ class DaskEngine(Engine):
 
     def first(self) -> Block:
         """Return the first few rows."""
-        return Block(0, *self.check(*self.partitions.head()))
+        return Block(0, *self.check(*self.partitions.head))
 
     def sum(self, term: Callable[[Block], S]) -> S:
         return self.accumulate(TermSum(term))
@@ -128,16 +134,17 @@ class DaskEngine(Engine):
         topic = None if client is None or progress is None else f"mercer-{token}"
         total = self._graph(work, token, topic)
         watch = _Watch(self.n_rows, progress)
-        try:
+        with explained(
+            rows=max(self.partitions.rows),
+            row_bytes=self.row_bytes,
+            block_rows=self.block_rows,
+            feature_bytes=self.feature_bytes,
+        ):
             if client is None:
                 with watch.tasks(_part(token)):
                     packed = total.compute()
             else:
                 packed = compute_on_cluster(client, total, len(work), topic, watch)
-        except Exception as error:
-            if not is_loss_of_memory(error):
-                raise
-            raise MercerError(self._what_would_fit(client, error)) from error
         watch.finish()
         return packed.unpack_copy()
 
@@ -154,25 +161,6 @@ class DaskEngine(Engine):
             return key
 
         return as_delayed(join([key for key in tasks if key != given], add_some), tasks, self.partitions.pieces)
-
-    def _what_would_fit(self, client: Any, error: Exception) -> str:
-        limit, threads = None, 1
-        if client is not None:
-            workers = client.scheduler_info(n_workers=-1)["workers"].values()
-            shares = [(worker["memory_limit"] or 0, worker["nthreads"]) for worker in workers]
-            limit, threads = min(shares, key=lambda share: share[0] / share[1], default=(None, 1))
-        advice = memory_advice(
-            rows=max(self.partitions.rows),
-            row_bytes=self.row_bytes,
-            limit=limit,
-            threads=threads,
-            block_rows=self.block_rows,
-            feature_bytes=self.feature_bytes,
-        )
-        return (
-            f"Workers ran out of memory, or died, again and again over the same partition ({type(error).__name__}). "
-            f"{advice} Partitions are changed by X.rechunk({{0: rows}}) or frame.repartition(partition_size=...)."
-        )
 
 
 # ---- tasks ------------------------------------------------------------------------------------
@@ -295,6 +283,31 @@ def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str 
     finally:
         if topic is not None:
             client.unsubscribe_topic(topic)
+
+
+@contextmanager
+def explained(**sizes: Any) -> Iterator[None]:
+    """Say what would fit, given the sizes that `memory_advice` takes, if a task has too little memory."""
+    try:
+        yield
+    except Exception as error:
+        if not is_loss_of_memory(error):
+            raise
+        limit, threads = room_of(error)
+        msg = (
+            f"A worker ran out of memory, or died, over a partition ({type(error).__name__}). "
+            f"{memory_advice(limit=limit, threads=threads, **sizes)} "
+            "Partitions are changed by X.rechunk({0: rows}) or frame.repartition(partition_size=...)."
+        )
+        raise MercerError(msg) from error
+
+
+def room_of(error: Exception) -> tuple[int | None, int]:
+    """Return memory and threads of the worker that died; memory is None if that is not known or has no limit."""
+    if isinstance(error, MemoryError):  # it lives, but nobody said which it is
+        return None, 1
+    worker = error.last_worker  # type: ignore[attr-defined]
+    return worker.memory_limit or None, worker.nthreads
 
 
 def is_loss_of_memory(error: Exception) -> bool:

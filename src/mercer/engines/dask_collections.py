@@ -92,7 +92,7 @@ def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
     pieces = list(X.to_delayed().ravel())
     known = not any(np.isnan(size) for size in X.chunks[0])
     rows = [int(size) for size in X.chunks[0]] if known else count_rows([(piece,) for piece in pieces])
-    return _with_targets(pieces, rows, y, weight)
+    return _with_targets(pieces, rows, X.shape[1] * X.dtype.itemsize, y, weight)
 
 
 def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
@@ -109,12 +109,13 @@ def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
     rows = count_rows([(piece,) for piece in X[features[:1]].to_delayed()])
     y = X[y] if isinstance(y, str) else y
     weight = X[weight] if isinstance(weight, str) else weight
-    return _with_targets(list(X[features].to_delayed()), rows, y, weight)
+    row_bytes = sum(X.dtypes[name].itemsize for name in features)
+    return _with_targets(list(X[features].to_delayed()), rows, row_bytes, y, weight)
 
 
-def _with_targets(pieces: list[Any], rows: list[int], y: Any, weight: Any) -> Partitions:
+def _with_targets(pieces: list[Any], rows: list[int], row_bytes: float, y: Any, weight: Any) -> Partitions:
     columns = [pieces, _aligned("y", y, rows), _aligned("sample_weight", weight, rows)]
-    return Partitions(list(zip(*columns, strict=True)), rows)
+    return Partitions(list(zip(*columns, strict=True)), rows, row_bytes)
 
 
 def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:

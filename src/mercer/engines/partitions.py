@@ -202,7 +202,13 @@ def first_rows(*parts: Any) -> tuple[Any, ...]:
 
 
 def memory_advice(
-    *, rows: int, row_bytes: float, limit: int | None, threads: int, block_rows: int, feature_bytes: float
+    *,
+    rows: int,
+    row_bytes: float | None,
+    limit: int | None,
+    threads: int,
+    block_rows: int | None = None,
+    feature_bytes: float = 8.0,
 ) -> str:
     """Return what to try when a worker that held a partition of `rows` rows ran out of memory.
 
@@ -210,40 +216,42 @@ def memory_advice(
     ----------
     rows : int
         Of the largest partition.
-    row_bytes : float
-        Bytes of one row, targets and weight included.
+    row_bytes : float or None
+        Bytes of one row, targets and weight included, if known.
     limit : int or None
-        Bytes of memory of the smallest worker, None or 0 if it has no limit.
+        Bytes of memory of the smallest worker, None if it has no limit.
     threads : int
         Of that worker: as many partitions are worked on at once.
-    block_rows : int
-        Rows whose features are computed at a time.
-    feature_bytes : float
+    block_rows : int or None, default=None
+        Rows whose features are computed at a time; None if it had not come to that.
+    feature_bytes : float, default=8.0
         Bytes of the features of one row.
     """
-    whole = rows * row_bytes
-    text = (
-        f"The largest partition has {rows:,} rows, {_megabytes(whole)}, and the features of {block_rows:,} of its rows "
-        f"at a time take {_megabytes(block_rows * feature_bytes)}; "
-    )
-    if not limit:
-        return text + (
-            f"the workers have no memory limit. Try partitions of half as many rows, {max(1, rows // 2):,}, "
-            f"and block_size={max(1, block_rows // 2)}."
-        )
+    text = f"A partition has up to {rows:,} rows"
+    text += "" if row_bytes is None else f", {_size(rows * row_bytes)}"
+    if block_rows is not None:
+        text += f", and the features of {block_rows:,} rows at a time take {_size(block_rows * feature_bytes)}"
+    if limit is None or row_bytes is None:
+        known = "" if limit is None else f"; a worker has {_size(limit)} for {_threads(threads)}"
+        text += f"{known}. Try partitions of half as many rows, {max(1, rows // 2):,}"
+        return text + ("." if block_rows is None else f", and block_size={max(1, block_rows // 2)}.")
     share = limit / threads
-    # The rows as they were read and as they were checked, and room for reading them: a quarter of the memory each.
-    # What remains is for the sum, its packed copy and the interpreter; an eighth is for features.
-    partition = int(max(1, share / 4 // row_bytes))
-    block = int(max(1, min(block_rows, share / 8 // feature_bytes)))
-    text += (
-        f"the smallest worker has {_megabytes(limit)} for {threads} thread{'s' if threads > 1 else ''}. "
-        f"Try partitions of at most {min(partition, rows):,} rows and block_size={block}"
-    )
-    if partition >= rows and block >= block_rows:
+    # Rows as they were read and as they were checked, and room for reading them: a quarter of the memory each. What
+    # remains is for the sum, its packed copy and the interpreter; of that an eighth of all is for features.
+    partition = min(rows, int(max(1, share / 4 // row_bytes)))
+    text += f"; a worker has {_size(limit)} for {_threads(threads)}. Try partitions of at most {partition:,} rows"
+    block = block_rows
+    if block_rows is not None:
+        block = int(max(1, min(block_rows, share / 8 // feature_bytes)))
+        text += f" and block_size={block}"
+    if (partition, block) == (rows, block_rows):
         text += ", which is what you have, with fewer features (n_components), fewer threads a worker or more memory"
     return text + "."
 
 
-def _megabytes(size: float) -> str:
+def _threads(threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+def _size(size: float) -> str:
     return f"{size / 1e6:,.1f} MB" if size < 1e8 else f"{size / 1e9:,.2f} GB"

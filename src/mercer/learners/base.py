@@ -182,7 +182,7 @@ class BaseLearner(FrozenParams, ABC):
         from mercer.engines.dask_collections import partitions_of
 
         partitions = partitions_of(X, y, weight)
-        head = self._checked(*partitions.head(), reset=True)
+        head = self._checked(*partitions.head, reset=True)
         width = max(self._prototype().n_components, head[0].shape[1])
         return DaskEngine(
             partitions,

@@ -1,0 +1,153 @@
+"""Fits on a cluster of processes on this machine: equal bits whoever works, dies, or is told to stop."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import cloudpickle
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+from mercer import DataError, Gaussian, KernelRidge, MercerError, RandomFourier
+from mercer.engines.dask import DaskEngine, active_client
+from mercer.engines.dask_collections import partitions_of
+from mercer.engines.partitions import TermSum
+
+from . import faults
+
+# Workers cannot import this file: its functions travel by value.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module")
+def on_cluster():
+    with faults.cluster(3) as (client, killer):
+        yield client, killer
+
+
+def ridge(**options):
+    return KernelRidge(RandomFourier(Gaussian(2.0), 32, random_state=0), **options)
+
+
+def engine(X):
+    return DaskEngine(partitions_of(X), as_it_is, block_rows=1000)
+
+
+def as_it_is(X, y=None, weight=None):
+    return X, y, weight
+
+
+@pytest.mark.parametrize("name", ["ridge", "logistic", "k-means"])
+def test_a_worker_that_is_killed_changes_no_bit(on_cluster, name):
+    client, killer = on_cluster
+    fit = faults.fits(*faults.rows(6000, 500), width=32)[name]
+    undisturbed = faults.fit_and_kill(client, killer, fit, None, 0)
+    passes = killer.done / 12
+    assert passes == 1 if name == "ridge" else passes > 4
+    assert killer.hit is None
+    disturbed = faults.fit_and_kill(client, killer, fit, killer.done // 2, 1)
+    assert killer.hit > 0  # it died while there was work to do
+    np.testing.assert_array_equal(disturbed, undisturbed)
+    with dask.config.set(scheduler="synchronous"):
+        assert active_client() is None
+        np.testing.assert_array_equal(fit(), undisturbed)
+
+
+def test_the_client_in_use_is_found(on_cluster):
+    client, _ = on_cluster
+    assert active_client() is client
+
+
+def test_progress_comes_from_the_workers(on_cluster):
+    seen = []
+    X, numbers, _ = faults.rows(5000, 500)
+    ridge(progress=seen.append).fit(X, numbers)
+    assert len(seen) == 10
+    assert {p.total for p in seen} == {5000}
+    assert [p.rows for p in seen] == list(range(500, 5001, 500))
+    assert seen[0].seconds_left >= 0
+
+
+def test_errors_of_workers_arrive_with_their_place(on_cluster):
+    X, numbers, _ = faults.rows(2000, 500)
+    X = da.where(X == X[1700, 3].compute(), np.inf, X)
+    with pytest.raises(DataError, match="Partition 3, rows from 1500 on: Input X contains infinity"):
+        ridge().fit(X, numbers)
+
+
+def blas_threads(block):
+    from threadpoolctl import threadpool_info
+
+    return [(os.getpid(), {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"})]
+
+
+def test_workers_keep_blas_to_one_thread(on_cluster):
+    X, _, _ = faults.rows(6000, 500)
+    found = engine(X).sum(blas_threads)
+    assert os.getpid() not in {process for process, _ in found}
+    assert set().union(*(threads for _, threads in found)) == {1}
+
+
+def slow(block):
+    time.sleep(0.5)
+    return 1
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_an_interrupt_cancels_what_is_left(on_cluster, watched):
+    client, killer = on_cluster
+    X, _, _ = faults.rows(4000, 100)
+    interrupt = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    started = time.monotonic()
+    total = engine(X)
+    with pytest.raises(KeyboardInterrupt):
+        total.accumulate(TermSum(slow), (lambda progress: None) if watched else None)
+    interrupt.join()
+    for _ in range(100):  # tasks under way end by themselves
+        left = [key for key, task in killer.scheduler.tasks.items() if task.state != "released" and ours(key)]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+    assert time.monotonic() - started < 40 * 0.5 / 3  # the rest was not worked on
+    assert client.submit(sum, [1, 2]).result() == 3
+
+
+def ours(key):
+    return str(key[0] if isinstance(key, tuple) else key).startswith("mercer-")
+
+
+def test_predictions_are_made_by_the_workers(on_cluster):
+    X, numbers, _ = faults.rows(2000, 500)
+    model = ridge().fit(X, numbers)
+    lazy = model.predict(X)
+    assert isinstance(lazy, da.Array)
+    assert lazy.chunks == ((500,) * 4,)
+    np.testing.assert_allclose(lazy.compute(), model.predict(X.compute()), rtol=1e-12)
+
+
+def greedy(block):
+    return np.ones(10**9).sum() + len(block)
+
+
+def test_a_worker_without_memory_says_what_would_fit():
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        faults.cluster(1, memory_limit="500MB") as (client, _),
+    ):
+        X = da.random.default_rng(0).normal(size=(8_000_000, 8), chunks=(8_000_000, 8))
+        with pytest.raises(MercerError, match="ran out of memory, or died") as caught:
+            ridge().fit(X, X[:, 0])  # already the first partition is too large
+        text = str(caught.value)
+        assert "8,000,000 rows, 0.51 GB; a worker has 0.50 GB for 1 thread." in text
+        assert f"at most {int(500e6 / 4 // 64):,} rows" in text
+        assert "X.rechunk({0: rows})" in text
+        small = da.ones((2000, 8), chunks=(1000, 8))
+        with pytest.raises(MercerError, match="at most 1,000 rows and block_size=1000, which is what you have"):
+            engine(small).sum(greedy)
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3
