@@ -118,6 +118,7 @@ def test_targets_may_be_series_or_arrays():
     agree(ridge().fit(table[["a", "b", "c"]], Y))
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of dask, to pandas
 def test_frames_of_files_count_one_column(tmp_path):
     table = frame(1).compute()
     table[:60].to_parquet(tmp_path / "0.parquet", index=False)
