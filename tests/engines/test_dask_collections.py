@@ -124,7 +124,10 @@ def test_frames_of_files_count_one_column(tmp_path):
     table[:60].to_parquet(tmp_path / "0.parquet", index=False)
     table[60:].to_parquet(tmp_path / "1.parquet", index=False)
     assert partitions_of(dd.read_parquet(tmp_path), "target").rows == [60, 40]
-    agree(ridge().fit(dd.read_parquet(tmp_path), "target", sample_weight="weight"), W)
+    files = dd.read_parquet(tmp_path)
+    agree(ridge().fit(files, "target", sample_weight="weight"), W)
+    agree(ridge().fit(files[["a", "b", "c"]], files["target"], files["weight"]), W)
+    agree(ridge().fit(files[["a", "b", "c", "target"]], "target", files["weight"]), W)
 
 
 def test_labels_that_are_text():

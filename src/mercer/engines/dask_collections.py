@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 import uuid
 from collections.abc import Callable
@@ -92,7 +93,8 @@ def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
     pieces = list(X.to_delayed().ravel())
     known = not any(np.isnan(size) for size in X.chunks[0])
     rows = [int(size) for size in X.chunks[0]] if known else count_rows([(piece,) for piece in pieces])
-    return _with_targets(pieces, rows, X.shape[1] * X.dtype.itemsize, y, weight)
+    y, weight = _aligned("y", y, rows), _aligned("sample_weight", weight, rows)
+    return Partitions(list(zip(pieces, y, weight, strict=True)), rows, float(X.shape[1] * X.dtype.itemsize))
 
 
 def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
@@ -106,16 +108,26 @@ def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
         msg = "The frame has no columns but those of targets and weights."
         raise DataError(msg)
     # One column is enough to count rows, and of a Parquet file all that is read.
-    rows = count_rows([(piece,) for piece in X[features[:1]].to_delayed()])
-    y = X[y] if isinstance(y, str) else y
-    weight = X[weight] if isinstance(weight, str) else weight
-    row_bytes = sum(X.dtypes[name].itemsize for name in features)
-    return _with_targets(list(X[features].to_delayed()), rows, row_bytes, y, weight)
+    rows = count_rows([(piece,) for piece in _frame_pieces(X[features[:1]])])
+    row_bytes = float(sum(X.dtypes[name].itemsize for name in features))
+    # Columns of one frame are read together and parted afterwards.
+    whole = _frame_pieces(X[[*features, *dict.fromkeys(names)]])
+    y = _columns(whole, y) if isinstance(y, str) else _aligned("y", y, rows)
+    weight = _columns(whole, weight) if isinstance(weight, str) else _aligned("sample_weight", weight, rows)
+    return Partitions(list(zip(_columns(whole, features), y, weight, strict=True)), rows, row_bytes)
 
 
-def _with_targets(pieces: list[Any], rows: list[int], row_bytes: float, y: Any, weight: Any) -> Partitions:
-    columns = [pieces, _aligned("y", y, rows), _aligned("sample_weight", weight, rows)]
-    return Partitions(list(zip(*columns, strict=True)), rows, row_bytes)
+def _frame_pieces(frame: Any) -> list[Delayed]:
+    # Projections are pushed down to where files are read, but partitions are left alone: a full optimisation joins
+    # those that become small, and then frames of different columns no longer match.
+    return list(frame.simplify().to_delayed(optimize_graph=False))
+
+
+def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
+    name = f"mercer-columns-{uuid.uuid4().hex}"
+    tasks: dict[Any, Any] = {(name, i): (operator.getitem, piece.key, columns) for i, piece in enumerate(pieces)}
+    graph = layer_of(name, tasks, [(piece,) for piece in pieces])
+    return [Delayed(key, graph, layer=name) for key in tasks]
 
 
 def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
@@ -126,7 +138,7 @@ def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
         msg = f"{name}={values!r} names a column, but X is an array: pass the values themselves."
         raise DataError(msg)
     if _is_frame(values):
-        pieces = list(values.to_delayed())
+        pieces = _frame_pieces(values)
     else:
         if not is_dask(values):
             values = np.asarray(values)
@@ -195,7 +207,7 @@ def lazy_rows(function: Callable[[Any], np.ndarray], X: Any) -> Any:
     if not isinstance(one, np.ndarray):
         msg = f"On dask collections only methods that return one array can be used, got {type(one).__name__}."
         raise DataError(msg)
-    pieces = [(piece,) for piece in (X.to_delayed().ravel() if isinstance(X, da.Array) else X.to_delayed())]
+    pieces = [(piece,) for piece in (X.to_delayed().ravel() if isinstance(X, da.Array) else _frame_pieces(X))]
     name = f"mercer-rows-{uuid.uuid4().hex}"
     # One task holds the model, and the tasks of the chunks refer to it.
     tasks: dict[Any, Any] = {f"{name}-model": (pickle.loads, cloudpickle.dumps(function))}
