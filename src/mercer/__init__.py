@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         KernelRidge,
         KernelRidgeClassifier,
         KernelSVC,
+        hsic_test,
+        mmd_test,
     )
     from mercer.maps import (
         CompositionMap,
@@ -124,6 +126,8 @@ _HOMES = {
     "UnsupportedKernelError": "errors",
     "audit": "diagnostics",
     "compare": "diagnostics",
+    "hsic_test": "learners",
+    "mmd_test": "learners",
     "neural_tangent_kernel": "kernels",
     "on_dask": "engines",
     "open_rows": "io",
@@ -183,6 +187,8 @@ __all__ = [
     "UnsupportedKernelError",
     "audit",
     "compare",
+    "hsic_test",
+    "mmd_test",
     "neural_tangent_kernel",
     "on_dask",
     "open_rows",

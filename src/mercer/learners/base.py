@@ -63,7 +63,9 @@ __all__ = [
     "Transformer",
     "Unsupervised",
     "available_if",
+    "check_features",
     "check_fitted",
+    "unfitted_map",
     "warn_not_converged",
 ]
 
@@ -213,33 +215,11 @@ class BaseLearner(FrozenParams, ABC):
 
     def _prototype(self) -> BaseMap:
         """Return an unfitted map for the `feature_map` parameter."""
-        choice = self.feature_map
-        if choice is None or isinstance(choice, Kernel):
-            return default_map(choice, random_state=self.random_state)
-        if isinstance(choice, BaseMap):
-            choice.rows_wanted()  # a width that is no number says so here
-        else:
-            msg = (
-                f"{type(self).__name__}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; "
-                f"got {choice!r}."
-            )
-            raise ParameterError(msg)
-        return clone(choice)
+        return unfitted_map(type(self).__name__, self.feature_map, self.random_state)
 
     def _fit_map(self, engine: Engine) -> None:
         feature_map = self._prototype().fit_engine(engine)
-        if np.issubdtype(feature_map.features_.output_dtype(np.float64), np.complexfloating):
-            msg = (
-                f"{type(self).__name__} needs real features, got {feature_map!r}. "
-                "Use form='pairs': real features of the same kernel."
-            )
-            raise ParameterError(msg)
-        if feature_map.signs_ is not None:
-            msg = (
-                f"{type(self).__name__} needs a positive definite kernel, but the features of {feature_map.kernel_!r} "
-                f"by {type(feature_map).__name__} have signs: negative coefficients, or a negative constant kept."
-            )
-            raise ParameterError(msg)
+        check_features(type(self).__name__, feature_map)
         if hasattr(self, "feature_names_in_"):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
@@ -423,6 +403,30 @@ def bytes_of(part: Any) -> int:
     if part is None:
         return 0
     return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)
+
+
+def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> BaseMap:
+    """Return an unfitted map for a map, for a kernel, or for None; `options` are for a map that is chosen here."""
+    if choice is None or isinstance(choice, Kernel):
+        return default_map(choice, random_state=random_state).set_params(**options)
+    if not isinstance(choice, BaseMap):
+        msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
+        raise ParameterError(msg)
+    choice.rows_wanted()  # a width that is no number says so here
+    return clone(choice)
+
+
+def check_features(owner: str, feature_map: BaseMap) -> None:
+    """Raise unless a fitted map has real features of a positive definite kernel."""
+    if np.issubdtype(feature_map.features_.output_dtype(np.float64), np.complexfloating):
+        msg = f"{owner} needs real features, got {feature_map!r}. Use form='pairs': real features of the same kernel."
+        raise ParameterError(msg)
+    if feature_map.signs_ is not None:
+        msg = (
+            f"{owner} needs a positive definite kernel, but the features of {feature_map.kernel_!r} "
+            f"by {type(feature_map).__name__} have signs: negative coefficients, or a negative constant kept."
+        )
+        raise ParameterError(msg)
 
 
 def check_fitted(learner: BaseLearner) -> None:

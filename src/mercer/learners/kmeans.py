@@ -90,8 +90,8 @@ class KernelKMeans(Clusterer):
     cluster_centers_ : ndarray of shape (k, D)
         Centres in the space of the features; not with ``exact=True``, where centres are sums over rows.
     labels_ : ndarray of shape (n,)
-        Clusters of the rows of `fit`, if they were in memory: of a stream they are not kept, since they would grow with
-        it. Call `predict` on its blocks. After `partial_fit`, those of the last block.
+        Clusters of the rows of `fit`, if they were in memory. Of a stream or a cluster they are not kept, since they
+        would grow with the rows: call `predict` on the blocks. After `partial_fit`, those of the last block.
     inertia_ : float
         J of these centres, on the rows of `fit` or of the last `partial_fit`.
     inertia_path_ : ndarray
@@ -407,8 +407,8 @@ class KernelKMeans(Clusterer):
         check_fitted(self)
         if self._labels is None:
             msg = (
-                f"{type(self).__name__} keeps no labels_ of a stream: they would grow with it. Call predict on its "
-                "blocks."
+                f"{type(self).__name__} keeps no labels_ of a stream or a cluster: they would grow with the rows. Call "
+                "predict on the blocks."
             )
             raise AttributeError(msg)
         return self._labels
