@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import BEGIN, Block, Engine, Place, count_threads, row_blocks, workers
+from mercer.engines.recycled import recycled_bytes
 from mercer.errors import ParameterError
 
 __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
@@ -62,16 +63,17 @@ class MemoryEngine(Engine):
         return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows, since.row - self.start)
 
 
-def empty_rows(n: int, columns: int, dtype: Any) -> np.ndarray:
+def empty_rows(n: int, columns: int, dtype: Any, *, recycled: bool = False) -> np.ndarray:
     """Return a matrix to be filled whose memory begins with a cache line.
 
-    NumPy's own begins 16 bytes after one, so that every store of a wide register would touch two lines.
+    NumPy's own begins 16 bytes after one, so that every store of a wide register would touch two lines. `recycled` is
+    for results that are made again and again: their memory may be that of an earlier one.
     """
     dtype = np.dtype(dtype)
     size = n * columns * dtype.itemsize
-    memory = np.empty(size + CACHE_LINE, np.uint8)
+    memory = recycled_bytes(size + CACHE_LINE) if recycled else np.empty(size + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
-    return memory[start : start + size].view(dtype).reshape(n, columns)
+    return memory[start : start + size].view(np.ndarray).view(dtype).reshape(n, columns)
 
 
 def fill_rows(
