@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.diagnostics.audit import audit
     from mercer.diagnostics.compare import compare
-    from mercer.engines import on_dask
+    from mercer.engines import Checkpoint, on_dask
     from mercer.errors import (
         CheckpointError,
         DataError,
@@ -78,6 +78,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ArcCosine": "kernels",
     "Cauchy": "kernels",
+    "Checkpoint": "engines",
     "CheckpointError": "errors",
     "Chi2": "kernels",
     "Composed": "kernels",
@@ -139,6 +140,7 @@ _MODULES = ("diagnostics", "engines", "errors", "io", "kernels", "learners", "li
 __all__ = [
     "ArcCosine",
     "Cauchy",
+    "Checkpoint",
     "CheckpointError",
     "Chi2",
     "Composed",

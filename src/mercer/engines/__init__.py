@@ -5,6 +5,7 @@ from mercer.engines.base import Accumulator, Block, Engine, Place, Progress, Wor
 from mercer.engines.distinct import DistinctRows, row_hashes
 from mercer.engines.filtered import FilteredEngine
 from mercer.engines.gram import GramSum, add_products
+from mercer.engines.journal import Checkpoint, Journal
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.partitions import is_dask, on_dask
 from mercer.engines.progress import show_progress
@@ -14,10 +15,12 @@ from mercer.engines.stream import StreamEngine
 __all__ = [
     "Accumulator",
     "Block",
+    "Checkpoint",
     "DistinctRows",
     "Engine",
     "FilteredEngine",
     "GramSum",
+    "Journal",
     "MemoryEngine",
     "Place",
     "Progress",

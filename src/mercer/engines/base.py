@@ -24,13 +24,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Integral
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import joblib
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from mercer.engines.journal import Journal
 
 __all__ = [
     "BEGIN",
@@ -76,9 +79,10 @@ class Block:
 
 def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
     """Cut a block into consecutive ones of at most `rows` rows, and leave out those among the first `done` rows."""
-    for i in range(0 if done <= 0 else done - done % rows, len(block), rows):
-        if min(i + rows, len(block)) <= done:
-            continue
+    if 0 < done < len(block) and done % rows:
+        msg = f"Row {block.start + done} is not where a block ends: {rows} rows are worked on at a time."
+        raise DataError(msg)
+    for i in range(max(0, done), len(block), rows):
         part = slice(i, i + rows)
         y = None if block.y is None else block.y[part]
         weight = None if block.weight is None else block.weight[part]
@@ -160,6 +164,8 @@ class Engine(ABC):
     n_rows: int | None
     n_jobs: int | None
 
+    #: Where finished sums are kept, so that a fit that was stopped can go on.
+    journal: Journal | None = None
     #: Whether a pass can begin in the middle: `blocks` takes a place, and `place` tells one.
     resumable: bool = False
 
@@ -171,8 +177,9 @@ class Engine(ABC):
         """Return the place of a row that a block has ended at, in the pass under way."""
         return Place(row)
 
-    def witness(self, what: str, values: np.ndarray) -> None:  # noqa: B027 - most engines need none
-        """Take note of something that must be the same whenever this fit is taken up again; see `JournalEngine`."""
+    def facts(self) -> dict[str, str]:
+        """Return what is known of the rows beforehand, in words: a checkpoint is for the same rows only."""
+        return {"number of rows": str(self.n_rows)}
 
     def first(self) -> Block:
         """Return the first block that has rows."""
@@ -184,6 +191,18 @@ class Engine(ABC):
 
     def sum(self, term: Callable[[Block], S]) -> S:
         """Return the sum of ``term(block)`` over all blocks."""
+        return self.sum_anew(term) if self.journal is None else self.journal.sum(self, term)
+
+    def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
+        """Add all blocks to an accumulator and return its result; report after each block."""
+        if self.journal is None:
+            return self.accumulate_anew(into, progress)
+        return self.journal.accumulate(self, into, progress)
+
+    # ---- how an engine adds: one that adds elsewhere does these in its own way --------------------
+
+    def sum_anew(self, term: Callable[[Block], S]) -> S:
+        """Add over all blocks, whatever a journal says."""
         return deque(self.sums(term), maxlen=1).pop()[1]
 
     def sums(self, term: Callable[[Block], S], since: Place = BEGIN, total: S | None = None) -> Iterator[tuple[int, S]]:
@@ -196,8 +215,8 @@ class Engine(ABC):
         if total is None:
             raise DataError(NO_ROWS)
 
-    def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
-        """Add all blocks to an accumulator and return its result; report after each block."""
+    def accumulate_anew(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
+        """Add all blocks to an accumulator, whatever a journal says."""
         deque(self.additions(into, progress), maxlen=0)
         return into.result()
 

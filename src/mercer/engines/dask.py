@@ -122,10 +122,10 @@ class DaskEngine(Engine):
         """Return the first few rows."""
         return Block(0, *self.check(*self.partitions.head))
 
-    def sum(self, term: Callable[[Block], S]) -> S:
-        return self.accumulate(TermSum(term))
+    def sum_anew(self, term: Callable[[Block], S]) -> S:
+        return self.accumulate_anew(TermSum(term))
 
-    def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
+    def accumulate_anew(self, into: Accumulator[S], progress: Report | None = None) -> S:
         if not self.n_rows:
             raise DataError(NO_ROWS)
         client = active_client()

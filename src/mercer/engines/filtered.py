@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.engines.base import BEGIN, Accumulator, Block, Engine, Place, Progress, Workers
 from mercer.errors import DataError
+from mercer.io.archive import storable
 
 __all__ = ["FilteredEngine", "Kept", "Rule"]
 
@@ -51,9 +52,6 @@ class FilteredEngine(Engine):
             if len(some):
                 yield some
 
-    def witness(self, what: str, values: np.ndarray) -> None:
-        self.engine.witness(what, values)
-
     def sum(self, term: Callable[[Block], S]) -> S:
         return self._found(self.engine.sum(KeptTerm(term, self.rule)))
 
@@ -66,6 +64,7 @@ class FilteredEngine(Engine):
         return total.value
 
 
+@storable
 @dataclass(frozen=True)
 class Kept:
     """A sum over the rows kept, None if there was none of them."""

@@ -9,10 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import Block
+from mercer.io.archive import storable
 
 __all__ = ["RowSample"]
 
 
+@storable
 @dataclass(frozen=True)
 class RowSample:
     """The `size` rows of smallest key, where keys are exponential numbers hashed from seed and row index.

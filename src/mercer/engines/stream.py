@@ -7,6 +7,8 @@ does not read the parts before. What `mercer.open_rows` returns has both.
 
 from __future__ import annotations
 
+import os
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -91,6 +93,13 @@ class StreamEngine(Engine):
     def place(self, row: int) -> Place:
         item = bisect_left(self._item_rows, row) - 1
         return Place(row, max(item, 0), self._item_rows[max(item, 0)])
+
+    def facts(self) -> dict[str, str]:
+        if self._parts is None:
+            return super().facts()
+        # Not the folder, for files may be moved, nor the address of an object that has nothing else to say.
+        last = re.sub(r" at 0x[0-9a-fA-F]+", "", str(self._parts[-1]).split(os.sep)[-1])
+        return {**super().facts(), "parts of the files": f"{len(self._parts)}, the last {last}"}
 
     def _items(self, skip: int) -> Iterator[tuple[int, Any]]:
         """Yield the blocks of the source, each with the number of its item: of its part, or its own."""

@@ -1,5 +1,6 @@
 """The only place that reads or writes files."""
 
+from mercer.io.archive import storable
 from mercer.io.arrow import open_arrow, open_ipc
 from mercer.io.files import write_text
 from mercer.io.npy import open_npy
@@ -19,5 +20,6 @@ __all__ = [
     "open_parquet",
     "open_rows",
     "open_svmlight",
+    "storable",
     "write_text",
 ]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from numbers import Integral
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -39,8 +41,10 @@ from sklearn.utils.validation import (
 
 from mercer.engines import (
     Block,
+    Checkpoint,
     Engine,
     FilteredEngine,
+    Journal,
     MemoryEngine,
     Progress,
     StreamEngine,
@@ -52,6 +56,7 @@ from mercer.engines import (
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.moments import features_of
+from mercer.learners.resuming import facts_of, seeded
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import FLOATS, FrozenParams
 
@@ -88,6 +93,7 @@ class BaseLearner(FrozenParams, ABC):
     unlabeled: Any = None
 
     feature_map_: BaseMap
+    _seed: int | None = None  # what stands for no random_state, in a fit with a checkpoint
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -106,20 +112,31 @@ class BaseLearner(FrozenParams, ABC):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), iterable of blocks, or dask collection
-            Rows; or, without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)``, read block by block. A map
-            that learns from rows, such as one with ``lengthscale="median"``, needs an iterable that can be read twice.
-            Or a dask array or dataframe, a list of delayed tuples, or files `on_dask`: worked on partition by
-            partition, by the active ``distributed.Client`` if there is one.
+            Rows; or, without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)``, read block by block, such as
+            `open_rows` makes of files. A map that learns from rows, such as one with ``lengthscale="median"``, needs an
+            iterable that can be read twice. Or a dask array or dataframe, a list of delayed tuples, or files `on_dask`:
+            worked on partition by partition, by the active ``distributed.Client`` if there is one.
         y : array-like of shape (n,) or (n, t)
             Targets; of a dask dataframe also the name of their column.
         sample_weight : array-like of shape (n,), default=None
             Weights >= 0; a weight of two equals the row repeated. Of a dask dataframe also the name of their column.
+        checkpoint : path-like, Checkpoint or None, default=None
+            A file in which the fit saves how far it has come, every half minute unless a `Checkpoint` says otherwise.
+            If the fit is stopped, the same call goes on from there, and gives the same model to the bit. The file is
+            removed when the fit has succeeded.
 
         Returns
         -------
@@ -136,8 +153,9 @@ class BaseLearner(FrozenParams, ABC):
                 engine = self._stream(X)
             else:
                 engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
-            self._fit_map(engine)
-            self._learn(self._labelled(engine))
+            with self._journalled(engine, checkpoint):
+                self._fit_map(engine)
+                self._learn(self._labelled(engine))
         return self
 
     def _labelled(self, engine: Engine) -> Engine:
@@ -148,6 +166,29 @@ class BaseLearner(FrozenParams, ABC):
             f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to learn from."
         )
         return FilteredEngine(engine, Labelled(self.unlabeled), nothing)
+
+    @contextmanager
+    def _journalled(self, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint | None) -> Iterator[None]:
+        """Let the engine keep a journal of its sums while the block runs."""
+        if checkpoint is None:
+            yield
+            return
+        if self.get_params(deep=False).get("warm_start"):
+            msg = f"{type(self).__name__}: a checkpoint does not know the model that warm_start begins with. Use one."
+            raise ParameterError(msg)
+        if not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        engine.journal = Journal(checkpoint, engine, facts_of(self))
+        given = self.random_state
+        # A fit without a seed gets one, which the journal knows, for as long as it runs.
+        self._seed = engine.journal.seed
+        self.random_state = self._seed if given is None else given
+        try:
+            yield
+        finally:
+            self.random_state = given
+            del self._seed
+        engine.journal.remove()
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -215,7 +256,8 @@ class BaseLearner(FrozenParams, ABC):
 
     def _prototype(self) -> BaseMap:
         """Return an unfitted map for the `feature_map` parameter."""
-        return unfitted_map(type(self).__name__, self.feature_map, self.random_state)
+        feature_map = unfitted_map(type(self).__name__, self.feature_map, self.random_state)
+        return feature_map if self._seed is None else seeded(feature_map, self._seed)
 
     def _fit_map(self, engine: Engine) -> None:
         feature_map = self._prototype().fit_engine(engine)
@@ -223,6 +265,8 @@ class BaseLearner(FrozenParams, ABC):
         if hasattr(self, "feature_names_in_"):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
+        if engine.journal is not None:
+            engine.journal.witness("the drawn map", partial(rows_to_features, feature_map.features_))
 
     def _report(self) -> Callable[[Progress], None] | None:
         """Return who wants to know of the progress."""
@@ -427,6 +471,11 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
             f"by {type(feature_map).__name__} have signs: negative coefficients, or a negative constant kept."
         )
         raise ParameterError(msg)
+
+
+def rows_to_features(features: Any, X: Any) -> np.ndarray:
+    """Return the features of rows of any dtype."""
+    return features_of(features.astype(X.dtype), X)
 
 
 def check_fitted(learner: BaseLearner) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.engines import Accumulator, Block, RowSample, Workers
+from mercer.io import storable
 from mercer.learners.moments import Moments, MomentSum, TargetMoments, Triangular
 from mercer.maps.base import Features
 
@@ -17,6 +18,7 @@ Array = np.ndarray
 CALIBRATION_ROWS = 1000
 
 
+@storable
 @dataclass(frozen=True)
 class Labelled:
     """Target moments of label indicators, one column a label."""
@@ -58,6 +60,7 @@ class Labelled:
         )
 
 
+@storable
 @dataclass(frozen=True)
 class LabelledMoments(Triangular):
     """All that ridge classification needs to know of the rows it has seen."""

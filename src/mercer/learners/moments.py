@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.engines import Block, GramSum, Workers
+from mercer.io import storable
 from mercer.maps.base import Features
 
 __all__ = [
@@ -29,6 +30,7 @@ Array = np.ndarray
 SLICE_ROWS = 256
 
 
+@storable
 @dataclass(frozen=True)
 class TargetMoments:
     """Moments in which targets take part, around the means: targets may sit far from zero."""
@@ -85,6 +87,7 @@ class Triangular:
         vars(self).update(state, gram=unpack_upper(state["gram"]))
 
 
+@storable
 @dataclass(frozen=True)
 class Moments(Triangular):
     """All that ridge regression needs to know of the rows it has seen.

@@ -1,0 +1,269 @@
+"""Every learner goes on from its checkpoint, also after a real kill, to the bits of a fit that nobody disturbed."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mercer import (
+    Checkpoint,
+    CheckpointError,
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Matern,
+    Nystroem,
+    ParameterError,
+    ProductMap,
+    RandomFourier,
+)
+from mercer.engines import journal as journal_module
+
+# One process that makes others, each a fit that kills itself when it reads a certain block: to fork one is cheaper than
+# to start one. The parent has run no thread.
+SCRIPT = """
+import json, os, pickle, signal, sys
+import mercer.io.source as source
+import mercer.learners, sklearn.utils.validation
+from mercer import Checkpoint, open_rows
+from mercer.engines import journal
+
+source.BLOCK_BYTES, source.LEAST_ROWS, source.PART_BLOCKS = 3000, 16, 3
+journal.SHARE = 0
+folder, kind, supervised = sys.argv[1], sys.argv[2], sys.argv[3] == "True"
+learner = pickle.load(open(os.path.join(folder, "learner.pickle"), "rb"))
+
+
+class Deadly:
+    def __init__(self, rows, kill_at):
+        self.rows, self.n_rows, self.kill_at, self.blocks = rows, rows.n_rows, kill_at, 0
+
+    def __iter__(self):
+        return self.counted(self.rows)
+
+    def counted(self, blocks):
+        for block in blocks:
+            self.blocks += 1
+            if self.blocks == self.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield block
+
+
+class DeadlyParts(Deadly):
+    def parts(self):
+        return tuple(DeadlyPart(self, part) for part in self.rows.parts())
+
+
+class DeadlyPart:
+    def __init__(self, owner, part):
+        self.owner, self.part = owner, part
+
+    def __iter__(self):
+        return self.owner.counted(self.part)
+
+    def __str__(self):
+        return str(self.part)
+
+
+def fit(kill_at, path):
+    rows = open_rows(os.path.join(folder, "X.npy"), target=os.path.join(folder, "y.npy") if supervised else None)
+    rows = {"parts": DeadlyParts, "iterable": Deadly}[kind](rows, kill_at)
+    model = learner.fit(rows, checkpoint=Checkpoint(os.path.join(folder, "fit.checkpoint"), seconds=0))
+    pickle.dump(model, open(path, "wb"))
+
+
+def in_a_process(kill_at, name):
+    child = os.fork()
+    if not child:
+        try:
+            fit(kill_at, os.path.join(folder, name))
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+codes = [in_a_process(0, "through.pickle")]
+for kill_at in map(int, sys.argv[4].split(",")):
+    codes.append(in_a_process(kill_at, "model.pickle"))
+left = os.path.exists(os.path.join(folder, "fit.checkpoint"))
+codes.append(in_a_process(0, "model.pickle"))
+print(json.dumps([codes, left]))
+"""
+# Blocks of which process after process dies: parts that are done are not read again, other blocks are.
+KILLS = {"parts": (3, 9, 10, 9), "iterable": (3, 11, 20, 9)}
+
+
+def prepare(folder, learner, y):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(len(y), 3))
+    np.save(folder / "X.npy", X)
+    np.save(folder / "y.npy", y)
+    (folder / "learner.pickle").write_bytes(pickle.dumps(learner))
+
+
+def numbers(n=3000):
+    rng = np.random.default_rng(2)
+    return rng.normal(size=n)
+
+
+def labels(n=3000):
+    return np.random.default_rng(2).choice(["a", "b", "c"], n)
+
+
+# What to fit, and what of the result must be the same to the bit.
+CASES = {
+    "ridge": (KernelRidge(RandomFourier(Gaussian(), 60, random_state=0)), numbers, ("coef_", "intercept_")),
+    "ridge, gcv, median": (KernelRidge(alpha="gcv", random_state=0), numbers, ("coef_", "intercept_", "alpha_")),
+    "classifier": (
+        KernelRidgeClassifier(Matern(), random_state=3),
+        labels,
+        ("coef_", "intercept_", "probability_scale_", "classes_"),
+    ),
+    "landmarks": (KernelRidge(Nystroem(Gaussian(), 40, random_state=0)), numbers, ("coef_",)),
+}
+
+
+@pytest.mark.parametrize("kind", ["parts", "iterable"])
+@pytest.mark.parametrize("case", CASES)
+def test_killed_and_taken_up_again(case, kind, tmp_path):
+    learner, targets, attributes = CASES[case]
+    prepare(tmp_path, learner, targets())
+    kills = ",".join(map(str, KILLS[kind]))
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(tmp_path), kind, "True", kills]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    # Undisturbed; killed some times, with a checkpoint left; then to the end.
+    assert json.loads(result.stdout) == [[0, *[-signal.SIGKILL] * len(KILLS[kind]), 0], True], result.stderr
+    wanted, got = (pickle.loads((tmp_path / f"{name}.pickle").read_bytes()) for name in ("through", "model"))
+    for name in attributes:
+        assert np.array_equal(getattr(got, name), getattr(wanted, name))
+    assert "fit.checkpoint" not in " ".join(os.listdir(tmp_path))
+
+
+class Stopping:
+    """Blocks that are interrupted once, as by a key."""
+
+    def __init__(self, blocks, at, error=KeyboardInterrupt):
+        self.blocks, self.at, self.error, self.read = blocks, at, error, 0
+
+    def __iter__(self):
+        for block in self.blocks:
+            self.read += 1
+            if self.read == self.at:
+                raise self.error
+            yield block
+
+
+@pytest.fixture
+def blocks():
+    rng = np.random.default_rng(0)
+    return [(rng.normal(size=(100, 3)), rng.normal(size=100)) for _ in range(20)]
+
+
+@pytest.fixture(autouse=True)
+def saving_is_cheap(monkeypatch):
+    monkeypatch.setattr(journal_module, "SHARE", 0)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+def test_an_interrupted_fit_leaves_a_whole_checkpoint_and_no_other_file(error, blocks, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    model = KernelRidge(random_state=0)
+    with pytest.raises(error):
+        model.fit(Stopping(blocks, 33, error), checkpoint=checkpoint)
+    assert not hasattr(model, "coef_")
+    assert os.listdir(tmp_path) == ["fit.checkpoint"]
+    source = Stopping(blocks, None)
+    model.fit(source, checkpoint=checkpoint)
+    assert source.read <= 20  # the pass for the median lengthscale was done
+    assert np.array_equal(model.coef_, KernelRidge(random_state=0).fit(blocks).coef_)
+    assert os.listdir(tmp_path) == []
+
+
+def test_without_a_seed_the_fit_that_goes_on_is_the_same(blocks, tmp_path):
+    """The draw is a new one for each fit, but not for each part of a fit."""
+    path = tmp_path / "fit.checkpoint"
+    for feature_map in (None, RandomFourier(Gaussian(), 50), ProductMap(Gaussian() * Gaussian(2.0), 40)):
+        model = KernelRidge(feature_map)
+        passes = 0 if isinstance(feature_map, RandomFourier) else 1  # before the one that the model needs
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(Stopping(blocks, 12 + 20 * passes), checkpoint=Checkpoint(path, seconds=0))
+        state = journal_module.read_archive(path, "witnesses")
+        model.fit(blocks, checkpoint=path)
+        rows = blocks[0][0][:8]
+        drawn = model.feature_map_.transform(rows)
+        assert np.array_equal(state["the drawn map"], drawn)
+        assert model.random_state is None
+        assert feature_map is None or model.feature_map.random_state is None
+        again = KernelRidge(feature_map).fit(blocks, checkpoint=path)
+        assert not np.allclose(again.feature_map_.transform(rows), drawn)
+
+
+def test_arrays_can_have_a_checkpoint_too(blocks, tmp_path):
+    X, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    wanted = KernelRidge(random_state=0, block_size=100).fit(X, y)
+
+    def stop(progress):
+        if progress.rows > 1000:
+            raise KeyboardInterrupt
+
+    model = KernelRidge(random_state=0, block_size=100, progress=stop)
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, checkpoint=checkpoint)
+    seen = []
+    model.set_params(progress=seen.append, n_jobs=1)  # neither is part of what makes a fit the same
+    model.fit(X, y, checkpoint=checkpoint)
+    assert seen[0].rows == 1100  # it was stopped before this block was saved
+    assert np.array_equal(model.coef_, wanted.coef_)
+
+
+def test_checkpoints_of_other_learners(blocks, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    feature_map = RandomFourier(Gaussian(), 50, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        KernelRidge(feature_map).fit(Stopping(blocks, 12), checkpoint=Checkpoint(path, seconds=0))
+    before = path.read_bytes()
+    for other, match in (
+        (KernelRidge(feature_map, alpha=2.0), r"alpha was 1\.0, and is 2\.0"),
+        (KernelRidge(RandomFourier(Gaussian(), 51, random_state=0)), "feature_map__n_components was 50, and is 51"),
+        (KernelRidge(RandomFourier(Gaussian(2.0), 50, random_state=0)), "feature_map__kernel__lengthscale was 1.0"),
+        (KernelRidge(RandomFourier(Gaussian(), 50, random_state=1)), "feature_map__random_state was 0, and is 1"),
+        (KernelRidge(feature_map, block_size=10), "block_size was None, and is 10"),
+        (KernelRidgeClassifier(feature_map), "learner was KernelRidge, and is KernelRidgeClassifier"),
+    ):
+        y = [(X, np.sign(y)) for X, y in blocks] if isinstance(other, KernelRidgeClassifier) else blocks
+        with pytest.raises(CheckpointError, match=match):
+            other.fit(y, checkpoint=path)
+        assert path.read_bytes() == before
+    with pytest.raises(CheckpointError, match="first block of rows"):
+        KernelRidge(feature_map).fit([(X + 1, y) for X, y in blocks], checkpoint=path)
+    generator = RandomFourier(Gaussian(), 50, random_state=np.random.default_rng(0))
+    with pytest.raises(CheckpointError, match="random_state was 0, and is Generator"):
+        KernelRidge(generator).fit(blocks, checkpoint=path)
+    with pytest.raises(ParameterError, match="must be a path or a Checkpoint, got 3"):
+        KernelRidge(feature_map).fit(blocks, checkpoint=3)
+    KernelRidge(feature_map).fit(blocks, checkpoint=path)
+
+
+def test_a_generator_that_is_elsewhere(blocks, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    rng = np.random.default_rng(0)
+    feature_map = RandomFourier(Gaussian(), 50, random_state=rng)
+    with pytest.raises(KeyboardInterrupt):
+        KernelRidge(feature_map).fit(Stopping(blocks, 12), checkpoint=Checkpoint(path, seconds=0))
+    state = rng.bit_generator.state
+    rng.normal()
+    with pytest.raises(CheckpointError, match=r"the drawn map differs.*give it as an integer"):
+        KernelRidge(feature_map).fit(blocks, checkpoint=path)
+    rng.bit_generator.state = state
+    KernelRidge(feature_map).fit(blocks, checkpoint=path)
