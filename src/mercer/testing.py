@@ -12,8 +12,11 @@ Examples
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +26,7 @@ from sklearn.base import clone, is_classifier, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from mercer.engines import Block, Engine
+from mercer.engines import Block, Checkpoint, Engine
 from mercer.errors import DataError, NoClosedFormError
 from mercer.kernels import Kernel
 from mercer.learners.base import BaseLearner, Transformer
@@ -137,6 +140,25 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None) -> None:
     expect((variance >= 0).all(), f"{name}: a variance must not be negative")
 
 
+class StoppedError(Exception):
+    """A fit was stopped, as by a key or a signal."""
+
+
+class StoppedBlocks:
+    """Blocks that can be read often, until some number of blocks has been read in all."""
+
+    def __init__(self, blocks: Sequence[Any], reads: int) -> None:
+        self.blocks = blocks
+        self.left = reads
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in self.blocks:
+            self.left -= 1
+            if self.left < 0:
+                raise StoppedError
+            yield block
+
+
 def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
     """Check that a learner gives the same model in memory, from blocks and bit by bit.
 
@@ -188,6 +210,15 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
         except DataError:
             refused = True
         expect(refused, f"{name}: reads rows more than once, so it must refuse an iterator")
+    streamed = outputs(clone(fresh).fit(blocks))
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(os.path.join(folder, "fit.checkpoint"), seconds=0)
+        for reads in (3, 8, 14, 33):
+            with suppress(StoppedError):
+                clone(fresh).fit(StoppedBlocks(blocks, reads), checkpoint=checkpoint)
+        resumed = clone(fresh).fit(blocks, checkpoint=checkpoint)
+        expect(np.array_equal(outputs(resumed), streamed), f"{name}: a fit that was stopped must go on to the bit")
+        expect(os.listdir(folder) == [], f"{name}: a fit that has succeeded must leave no checkpoint")
     repeats = np.random.default_rng(0).integers(0, 3, len(X))
     repeats[:6] = 1  # keep every label
     weighted = clone(fresh).fit(X, y, sample_weight=repeats)

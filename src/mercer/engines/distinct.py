@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from mercer.engines.base import Block
 from mercer.engines.sample import stack
+from mercer.io.archive import storable
 
 __all__ = ["DistinctRows", "row_hashes"]
 
@@ -17,6 +18,7 @@ __all__ = ["DistinctRows", "row_hashes"]
 TILE = 256
 
 
+@storable
 @dataclass(frozen=True)
 class DistinctRows:
     """The `size` distinct rows of smallest key, with the weights of all their copies added up.

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines import Block, DistinctRows, Engine, empty_rows, row_hashes
+from mercer.io.archive import storable
 from mercer.maps.base import Features
 
 __all__ = [
@@ -114,6 +115,7 @@ def squares_of(Z: Array) -> Array:
     return np.einsum("ij,ij->i", Z, Z).astype(np.float64, copy=False)
 
 
+@storable
 @dataclass(frozen=True)
 class ClusterSums:
     """All that a step of s starts of k clusters needs to know of the rows."""

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from mercer.engines import Block
+from mercer.io.archive import storable
 from mercer.learners.moments import features_of
 from mercer.maps.base import Features
 
@@ -130,6 +131,7 @@ class Problem:
             yield features_of(features, block.X[rows]).astype(np.float64, copy=False), codes, weight
 
 
+@storable
 @dataclass(frozen=True)
 class LossSum:
     """Value and gradient of a loss; the last row of the gradient belongs to the intercept."""
@@ -159,6 +161,7 @@ class LossTerm:
         return LossSum(value, gradient)
 
 
+@storable
 @dataclass(frozen=True)
 class CurvatureSum:
     """The second derivative of a loss times a direction."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.engines import Block, RowSample
+from mercer.io.archive import storable
 
 __all__ = ["Survey", "SurveyTerm"]
 
 Array = np.ndarray
 
 
+@storable
 @dataclass(frozen=True)
 class Survey:
     """Labels of rows with weight, sorted, the weight of each, and a sample of rows in proportion to weights."""
@@ -36,6 +38,7 @@ class Survey:
         return np.ones(n) if self.sample.weight is None else self.sample.weight
 
 
+@storable
 @dataclass(frozen=True)
 class SurveyTerm:
     """The survey of one block."""
