@@ -73,7 +73,7 @@ def merged(
     keep = np.arange(len(distinct))
     if len(keep) > size:
         keep = np.sort(np.argsort(least, kind="stable")[:size])
-    return distinct[keep], least[keep], X[first[keep]].copy(), total[keep]
+    return distinct[keep], least[keep], X[first[keep]], total[keep]
 
 
 def row_hashes(X: Any) -> np.ndarray:

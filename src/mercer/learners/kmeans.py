@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Literal, Self, TypeGuard
 
 import numpy as np
 
-from mercer.engines import DistinctRows, Engine, MemoryEngine, Progress, empty_rows, fill_rows, row_hashes
+from mercer.engines import Engine, MemoryEngine, Progress, empty_rows, fill_rows
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, available_if, check_fitted
 from mercer.learners.exact_kmeans import ExactClusters, exact_lloyd
-from mercer.learners.kmeans_start import (
-    candidates_by_passes,
-    feature_distances,
-    kernel_distances,
-    plus_plus,
-    uniform_rows,
-)
+from mercer.learners.kmeans_start import STARTS, Start
 from mercer.learners.lloyd import Assign, Draw, FeatureClusters, first_of_least, lloyd
 from mercer.learners.mini_batch import RunningMeans, by_batches
+from mercer.learners.passes import Passes
 from mercer.maps import BaseMap
-from mercer.maps.base import as_generator, check_count, seed_of
+from mercer.maps.base import check_count, seed_of
 
 __all__ = ["KernelKMeans"]
 
 Array = np.ndarray
 # Features of rows in memory are kept from pass to pass if they take no more than this.
 KEPT_BYTES = 512 * 2**20
-STARTS = ("k-means++", "k-means||")
+# Most rows that one thread takes at a time.
+BLOCK_ROWS = 2048
 
 
 def _on_features(model: KernelKMeans) -> bool:
@@ -181,6 +176,11 @@ class KernelKMeans(Clusterer):
                 warnings.simplefilter("ignore", MercerWarning)
             super()._fit_map(engine)
 
+    def _block_rows(self, X: Any) -> int:
+        # Sums over clusters are small, so that small blocks cost nothing and share out evenly.
+        rows = super()._block_rows(X)
+        return min(rows, BLOCK_ROWS) if self.block_size is None else rows
+
     def _learn(self, engine: Engine) -> None:
         self._check_parameters()
         passes = Passes(self._report())
@@ -197,7 +197,7 @@ class KernelKMeans(Clusterer):
             return
         draw = Draw(self.feature_map_.features_)
         source = self._keeping_features(engine, draw)
-        starts = self._starts(source, draw)
+        starts = self._start().on_features(source, draw)
         if self.batch_size is None:
             found = lloyd(source, draw, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
             self._running = RunningMeans(found.centres, found.weight)
@@ -234,7 +234,7 @@ class KernelKMeans(Clusterer):
         K = kernel(X)
         runs = [
             exact_lloyd(K, start, engine.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
-            for start in self._exact_starts(engine, K, kernel)
+            for start in self._start().on_gram(engine, K, kernel)
         ]
         best = runs[first_of_least(np.array([run.inertia for run in runs]))]
         counts = best.coefficients.any(axis=1)  # rows of weight zero are part of no centre
@@ -272,7 +272,7 @@ class KernelKMeans(Clusterer):
                 self._fit_map(engine)
             draw = Draw(self.feature_map_.features_)
             if fresh:
-                self._running = RunningMeans.starting_at(best_of(engine, draw, self._starts(engine, draw)))
+                self._running = RunningMeans.starting_at(best_of(engine, draw, self._start().on_features(engine, draw)))
             self._running = self._running.after(engine.sum(Assign(draw, self._running.centres[None])))
             self._conclude(draw)
             found = engine.sum(Assign(draw, self._running.centres[None]))
@@ -318,8 +318,6 @@ class KernelKMeans(Clusterer):
             )
             raise ParameterError(msg)
 
-    # ---- starts -------------------------------------------------------------------------------
-
     def _keeping_features(self, engine: Engine, draw: Draw) -> Engine:
         """Return an engine whose blocks have their features with them, if these are small enough."""
         if not is_memory(engine):
@@ -334,71 +332,18 @@ class KernelKMeans(Clusterer):
             engine.X, Z, engine.weight, block_rows=engine.block_rows, n_jobs=self.n_jobs, start=engine.start
         )
 
-    def _starts(self, engine: Engine, draw: Draw) -> Array:
-        """Return the centres to start from, (s, k, D)."""
-        if not isinstance(self.init, str):
-            return draw.of(self._given_start(engine))[None]
-        seed = seed_of(self.random_state, "k-means")
-        if self.init == "k-means++":
-            pool = uniform_rows(engine, self.n_clusters, seed)
-        else:
-            pool = candidates_by_passes(engine, draw, self.n_clusters, seed)
-        self._check_enough(pool)
-        Z = draw.of(pool.X)
-        return Z[self._chosen(feature_distances(Z), pool.weight, seed)]
-
-    def _exact_starts(self, engine: MemoryEngine, K: Array, kernel: Kernel) -> Iterator[Array]:
-        """Yield squared distances of all rows to the centres to start from, (n, k)."""
-        if not isinstance(self.init, str):
-            rows = self._given_start(engine)
-            diagonal = np.diagonal(K)[:, None].astype(np.float64)
-            yield diagonal - 2 * kernel(engine.X, rows) + kernel.diag(rows)
-            return
-        seed = seed_of(self.random_state, "k-means")
-        pool = uniform_rows(engine, self.n_clusters, seed)
-        self._check_enough(pool)
-        hashes, first = np.unique(row_hashes(engine.X), return_index=True)
-        places = first[np.searchsorted(hashes, pool.hash)]
-        distances = kernel_distances(K[np.ix_(places, places)])
-        for chosen in self._chosen(distances, pool.weight, seed):
-            yield kernel_distances(K)(places[chosen]).T
-
-    def _given_start(self, engine: Engine) -> Any:
-        rows = self._check_rows(self.init)
-        if rows.shape[0] != self.n_clusters:
-            msg = (
-                f"{type(self).__name__}: init must have one row a cluster: n_clusters={self.n_clusters}, got "
-                f"{rows.shape[0]} rows."
-            )
-            raise ParameterError(msg)
-        if engine.n_rows is not None and engine.n_rows < self.n_clusters:
-            self._complain_of_rows(engine.n_rows)
-        return rows
-
-    def _chosen(self, distances_to: Callable[[Array], Array], weight: Array, seed: int) -> Array:
-        """Return rows chosen by k-means++ for each start, (s, k)."""
-        starts = []
-        for number in range(self.n_init):
-            chosen = plus_plus(distances_to, weight, self.n_clusters, as_generator(seed + number))
-            if len(chosen) < self.n_clusters and not number:
+    def _start(self) -> Start:
+        """Return the rule by which first centres are found."""
+        init = self.init
+        if not isinstance(init, str):
+            init = self._check_rows(init)
+            if init.shape[0] != self.n_clusters:
                 msg = (
-                    f"{type(self).__name__}: the kernel sees only {len(chosen)} distinct rows, fewer than "
-                    f"n_clusters={self.n_clusters}: some clusters stay empty."
+                    f"{type(self).__name__}: init must have one row a cluster: n_clusters={self.n_clusters}, got "
+                    f"{init.shape[0]} rows."
                 )
-                warnings.warn(msg, MercerWarning, stacklevel=2)
-            starts.append(np.resize(chosen, self.n_clusters))
-        return np.array(starts)
-
-    def _check_enough(self, pool: DistinctRows) -> None:
-        if pool.seen < self.n_clusters:
-            self._complain_of_rows(pool.seen)
-
-    def _complain_of_rows(self, rows: int) -> None:
-        msg = (
-            f"{type(self).__name__}: there must be at least as many rows of weight above zero as clusters, got "
-            f"n_samples={rows} and n_clusters={self.n_clusters}. Ask for fewer clusters."
-        )
-        raise DataError(msg)
+                raise ParameterError(msg)
+        return Start(type(self).__name__, init, self.n_clusters, self.n_init, seed_of(self.random_state, "k-means"))
 
     # ---- using --------------------------------------------------------------------------------
 
@@ -476,30 +421,6 @@ class KernelKMeans(Clusterer):
 
         fill_rows(fill, X, out, n_jobs=self.n_jobs, width=clusters.width)
         return out
-
-
-class Passes:
-    """Tells of the passes over the rows as they are done."""
-
-    def __init__(self, report: Callable[[Progress], None] | None) -> None:
-        self._report = report
-        self._start = time.perf_counter()
-        self._rows = 0
-        self._before = 0  # rows of runs that came before this one
-
-    def tell(self, rows: int, number: int) -> None:
-        """Report pass `number` over so many rows; how many there will be, nobody knows."""
-        self._before = self._rows if number == 1 else self._before
-        self._rows = self._before + rows * number
-        self._send(None)
-
-    def end(self) -> None:
-        """Report that there will be no more."""
-        self._send(self._rows)
-
-    def _send(self, total: int | None) -> None:
-        if self._report is not None:
-            self._report(Progress(self._rows, total, time.perf_counter() - self._start))
 
 
 def is_memory(engine: Engine) -> TypeGuard[MemoryEngine]:

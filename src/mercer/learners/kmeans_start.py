@@ -6,15 +6,29 @@ are chosen in memory, from a stream and on a cluster, and a row repeated is chos
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from mercer.engines import Block, DistinctRows, Engine, exponentials, row_hashes
-from mercer.learners.lloyd import Centres, Draw, feature_tiles, nearest
+from mercer.engines import Block, DistinctRows, Engine, MemoryEngine, exponentials, row_hashes
+from mercer.errors import DataError, MercerWarning
+from mercer.kernels import Kernel
+from mercer.learners.lloyd import ROUNDING_UNITS, Centres, Draw, nearest, tiles_beside
+from mercer.maps.base import as_generator
 
-__all__ = ["candidates_by_passes", "feature_distances", "kernel_distances", "plus_plus", "uniform_rows"]
+__all__ = [
+    "STARTS",
+    "Start",
+    "UniformRows",
+    "candidates_by_passes",
+    "feature_distances",
+    "kernel_distances",
+    "plus_plus",
+    "uniform_rows",
+]
 
 Array = np.ndarray
 # k-means++ looks at a sample of so many rows, or of so many a cluster.
@@ -23,6 +37,68 @@ SAMPLE_ROWS_PER_CLUSTER = 20
 # k-means|| takes this many candidates a cluster in each pass, and so many passes after the first.
 CANDIDATES_PER_CLUSTER = 2
 ROUNDS = 3
+STARTS = ("k-means++", "k-means||")
+
+
+@dataclass(frozen=True)
+class Start:
+    """The rule by which first centres are found, for features or for a Gram matrix."""
+
+    owner: str
+    init: Any  # one of STARTS, or rows (k, d)
+    n_clusters: int
+    n_init: int
+    seed: int
+
+    def on_features(self, engine: Engine, draw: Draw) -> Array:
+        """Return first centres, (s, k, D)."""
+        if not isinstance(self.init, str):
+            self._check_enough(engine.n_rows)
+            return draw.of(self.init)[None]
+        if self.init == "k-means++":
+            pool = uniform_rows(engine, self.n_clusters, self.seed)
+        else:
+            pool = candidates_by_passes(engine, draw, self.n_clusters, self.seed)
+        self._check_enough(pool.seen)
+        Z = draw.of(pool.X)
+        return Z[self._chosen(feature_distances(Z), pool.weight)]
+
+    def on_gram(self, engine: MemoryEngine, K: Array, kernel: Kernel) -> Iterator[Array]:
+        """Yield squared distances of all rows to first centres, (n, k)."""
+        if not isinstance(self.init, str):
+            self._check_enough(engine.n_rows)
+            diagonal = np.diagonal(K)[:, None].astype(np.float64)
+            yield diagonal - 2 * kernel(engine.X, self.init) + kernel.diag(self.init)
+            return
+        pool = uniform_rows(engine, self.n_clusters, self.seed)
+        self._check_enough(pool.seen)
+        hashes, first = np.unique(row_hashes(engine.X), return_index=True)
+        places = first[np.searchsorted(hashes, pool.hash)]
+        distances = kernel_distances(K[np.ix_(places, places)])
+        for chosen in self._chosen(distances, pool.weight):
+            yield kernel_distances(K)(places[chosen]).T
+
+    def _chosen(self, distances_to: Callable[[Array], Array], weight: Array) -> Array:
+        """Return rows chosen by k-means++ for each start, (s, k)."""
+        starts = []
+        for number in range(self.n_init):
+            chosen = plus_plus(distances_to, weight, self.n_clusters, as_generator(self.seed + number))
+            if len(chosen) < self.n_clusters and not number:
+                msg = (
+                    f"{self.owner}: the kernel sees only {len(chosen)} distinct rows, fewer than "
+                    f"n_clusters={self.n_clusters}: some clusters stay empty."
+                )
+                warnings.warn(msg, MercerWarning, stacklevel=2)
+            starts.append(np.resize(chosen, self.n_clusters))
+        return np.array(starts)
+
+    def _check_enough(self, rows: int | None) -> None:
+        if rows is not None and rows < self.n_clusters:
+            msg = (
+                f"{self.owner}: there must be at least as many rows of weight above zero as clusters, got "
+                f"n_samples={rows} and n_clusters={self.n_clusters}. Ask for fewer clusters."
+            )
+            raise DataError(msg)
 
 
 @dataclass(frozen=True)
@@ -49,8 +125,8 @@ class FarRows:
     def __call__(self, block: Block) -> DistinctRows:
         hashes = row_hashes(block.X)
         keys = exponentials(hashes, self.seed)
-        for rows, Z in feature_tiles(self.draw, block):
-            distances = Centres(self.centres, Z.dtype).distances(Z).min(axis=0)
+        for rows, Z, centres in tiles_beside(self.centres, self.draw, block):
+            distances = centres.distances(Z).min(axis=0)
             with np.errstate(divide="ignore"):
                 keys[rows] /= distances
         return DistinctRows.of(block, hashes, keys, size=self.size)
@@ -65,8 +141,7 @@ class CellWeights:
 
     def __call__(self, block: Block) -> Array:
         total = np.zeros(len(self.centres))
-        for rows, Z in feature_tiles(self.draw, block):
-            centres = Centres(self.centres, Z.dtype)
+        for rows, Z, centres in tiles_beside(self.centres, self.draw, block):
             labels, _ = nearest(centres.scores(Z), centres.norms, centres.eps)
             total += np.bincount(labels, None if block.weight is None else block.weight[rows], len(total))
         return total
@@ -147,7 +222,7 @@ def feature_distances(Z: Array) -> Callable[[Array], Array]:
 def kernel_distances(K: Array) -> Callable[[Array], Array]:
     """Return squared distances to chosen rows, k(x, x) - 2 k(x, c) + k(c, c), from the Gram matrix."""
     diagonal = np.diagonal(K).astype(np.float64)
-    eps = 16 * float(np.finfo(K.dtype).eps)
+    eps = ROUNDING_UNITS * float(np.finfo(K.dtype).eps)
 
     def distances_to(chosen: Array) -> Array:
         size = diagonal + diagonal[chosen][:, None]

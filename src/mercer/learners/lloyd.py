@@ -30,11 +30,12 @@ __all__ = [
     "first_of_least",
     "lloyd",
     "nearest",
+    "tiles_beside",
 ]
 
 Array = np.ndarray
 # Rows whose features one thread computes and sums while they are in its cache.
-TILE_ROWS = 256
+TILE_ROWS = 512
 # Differences of so many units of rounding are none: equal distances stay equal however products were rounded.
 ROUNDING_UNITS = 16
 
@@ -103,6 +104,14 @@ class Centres:
         return distances
 
 
+def tiles_beside(centres: Array, draw: Draw, block: Block) -> Iterator[tuple[slice, Array, Centres]]:
+    """Yield the features of a few rows at a time, beside centres that are made ready once."""
+    ready: Centres | None = None
+    for rows, Z in feature_tiles(draw, block):
+        ready = Centres(centres, Z.dtype) if ready is None else ready
+        yield rows, Z, ready
+
+
 def nearest(scores: Array, norms: Array, eps: float) -> tuple[Array, Array]:
     """Return the nearest centre of each row and its score; of centres equally near, the first."""
     least = scores.min(axis=0)
@@ -150,14 +159,11 @@ class Assign:
     with_squares: bool = True
 
     def __call__(self, block: Block) -> ClusterSums:
-        ready: dict[Any, Centres] = {}
         s, k, D = self.centres.shape
-        parts = []
-        for rows, Z in feature_tiles(self.draw, block):
-            if not ready:
-                ready[Z.dtype] = Centres(self.centres.reshape(s * k, D), Z.dtype)
-            weight = None if block.weight is None else block.weight[rows]
-            parts.append(self._tile(Z, weight, ready[Z.dtype]))
+        parts = (
+            self._tile(Z, None if block.weight is None else block.weight[rows], centres)
+            for rows, Z, centres in tiles_beside(self.centres.reshape(s * k, D), self.draw, block)
+        )
         return reduce(add, parts)
 
     def _tile(self, Z: Array, weight: Array | None, centres: Centres) -> ClusterSums:
@@ -186,8 +192,8 @@ class Farthest:
 
     def __call__(self, block: Block) -> DistinctRows:
         keys = np.empty(len(block))
-        for rows, Z in feature_tiles(self.draw, block):
-            distances = Centres(self.centres, Z.dtype).distances(Z).min(axis=0)
+        for rows, Z, centres in tiles_beside(self.centres, self.draw, block):
+            distances = centres.distances(Z).min(axis=0)
             keys[rows] = np.where(distances > 0, -rounded(distances), np.inf)
         return DistinctRows.of(block, row_hashes(block.X), keys, size=self.size)
 
@@ -301,14 +307,13 @@ class FeatureClusters:
     def labels(self, X: Any) -> Array:
         """Return the nearest centre of each row."""
         out = np.empty(X.shape[0], np.int32)
-        for rows, Z in feature_tiles(self.draw, Block(0, X)):
-            centres = Centres(self.centres, Z.dtype)
+        for rows, Z, centres in tiles_beside(self.centres, self.draw, Block(0, X)):
             out[rows], _ = nearest(centres.scores(Z), centres.norms, centres.eps)
         return out
 
     def distances(self, X: Any) -> Array:
         """Return squared distances, (rows, k)."""
         out = np.empty((X.shape[0], len(self.centres)))
-        for rows, Z in feature_tiles(self.draw, Block(0, X)):
-            out[rows] = Centres(self.centres, Z.dtype).distances(Z).T
+        for rows, Z, centres in tiles_beside(self.centres, self.draw, Block(0, X)):
+            out[rows] = centres.distances(Z).T
         return out
