@@ -25,7 +25,10 @@ from mercer import (
     RandomFourier,
     RandomMaclaurin,
 )
-from mercer.engines import MemoryEngine
+from mercer.engines import Checkpoint, MemoryEngine
+from mercer.learners.lloyd import Assign
+
+assign = Assign.__call__
 
 
 def data(n=400, d=3, seed=0):
@@ -262,6 +265,25 @@ def test_progress_is_told_after_each_pass():
     model(exact=True, n_init=3, progress=told.append).fit(data())
     assert [p.rows for p in told[:-1]] == [400 * (i + 1) for i in range(len(told) - 1)]
     assert told[-1].total == told[-2].rows
+
+
+def test_a_fit_in_memory_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.engines.journal.SHARE", 0.0)  # save after every block
+    expected = model(12, tol=0.0).fit(data())
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+
+    def stop(progress):
+        if progress.rows >= 4 * 400:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model(12, tol=0.0, progress=stop).fit(data(), checkpoint=checkpoint)
+    passes = []
+    monkeypatch.setattr(Assign, "__call__", lambda self, block: passes.append(1) or assign(self, block))
+    resumed = model(12, tol=0.0).fit(data(), checkpoint=checkpoint)
+    assert np.array_equal(resumed.cluster_centers_, expected.cluster_centers_)
+    assert np.array_equal(resumed.labels_, expected.labels_)
+    assert 0 < len(passes) <= expected.n_iter_ - 3  # one block a pass: the first passes were not done again
 
 
 def test_constant_and_single_columns():

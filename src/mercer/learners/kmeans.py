@@ -328,9 +328,11 @@ class KernelKMeans(Clusterer):
             return engine
         Z = empty_rows(*shape, dtype)
         fill_rows(features, engine.X, Z, n_jobs=self.n_jobs)
-        return MemoryEngine(
+        kept = MemoryEngine(
             engine.X, Z, engine.weight, block_rows=engine.block_rows, n_jobs=self.n_jobs, start=engine.start
         )
+        kept.journal = engine.journal
+        return kept
 
     def _start(self) -> Start:
         """Return the rule by which first centres are found."""
