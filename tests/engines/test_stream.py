@@ -113,3 +113,93 @@ def test_a_second_reading_that_differs_is_an_error():
 def test_large_blocks_are_cut():
     engine = StreamEngine([(np.arange(20.0).reshape(10, 2), np.arange(10))], accept, block_rows=lambda X: 4)
     assert [(b.start, len(b), b.y[0]) for b in engine.blocks()] == [(0, 4, 0), (4, 4, 4), (8, 2, 8)]
+
+
+class Parts:
+    """A source that says of itself what files say."""
+
+    def __init__(self, sizes, n_rows=None):
+        self.sizes, self.n_rows, self.open = sizes, n_rows, 0
+
+    def parts(self):
+        return tuple(Part(self, sizes) for sizes in self.sizes)
+
+    def __iter__(self):
+        return (block for part in self.parts() for block in part)
+
+
+class Part:
+    def __init__(self, owner, sizes):
+        self.owner, self.sizes = owner, sizes
+
+    def __iter__(self):
+        self.owner.open += 1
+        try:
+            for size in self.sizes:
+                yield (np.full((size, 2), float(size)),)
+        finally:
+            self.owner.open -= 1
+
+    def __str__(self):
+        return f"a file of {sum(self.sizes)} rows"
+
+
+def readers():
+    return [thread for thread in threading.enumerate() if thread.name == "mercer-reader"]
+
+
+def test_sources_of_parts_are_read_ahead_and_tell_their_size():
+    source = Parts([[3, 4], [], [0, 2], [5]], n_rows=14)
+    engine = StreamEngine(source, accept, block_rows=lambda X: 3)
+    assert engine.n_rows == 14
+    assert len(engine.first()) == 3
+    assert [(b.start, len(b)) for b in engine.blocks()] == [(0, 3), (3, 3), (6, 1), (7, 0), (7, 2), (9, 3), (12, 2)]
+    assert engine.sum(len) == 14
+    assert (readers(), source.open) == ([], 0)
+
+
+def test_a_pass_begins_in_the_middle():
+    for source in (Parts([[3, 4], [], [0, 2], [5]]), [(np.zeros((n, 2)),) for n in (3, 4, 0, 2, 5)]):
+        engine = StreamEngine(source, accept, block_rows=lambda X: 3)
+        whole = [(b.start, len(b)) for b in engine.blocks() if len(b)]
+        for done in range(len(whole) + 1):
+            row = sum(size for _, size in whole[:done])
+            for block in engine.blocks():  # which knows where its items begin as it reads them
+                if block.start + len(block) == row or row == 0:
+                    break
+            place = engine.place(row)
+            assert [(b.start, len(b)) for b in engine.blocks(place) if len(b)] == whole[done:]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ZeroDivisionError])
+def test_no_reader_is_left_behind(stop):
+    source = Parts([[1] * 1000])
+
+    def term(block):
+        if block.start == 5:
+            raise stop
+        return len(block)
+
+    engine = StreamEngine(source, accept, n_jobs=2)
+    with pytest.raises(stop) as caught:
+        engine.sum(term)
+    assert caught.tb is not None  # the traceback is still there, and keeps frames alive
+    assert (readers(), source.open) == ([], 0)
+    with pytest.raises(stop):
+        engine.sum(term)
+    assert (readers(), source.open) == ([], 0)
+
+
+def test_messages_name_the_part():
+    def refuse(X):
+        if len(X) == 2:
+            raise ValueError("bad rows")
+        return X, None, None
+
+    with pytest.raises(DataError, match=r"^a file of 6 rows, in a block that starts at row 7: bad rows"):
+        StreamEngine(Parts([[3], [4, 2]]), refuse).sum(len)
+
+
+def test_a_source_that_gives_other_rows_than_it_said():
+    with pytest.raises(DataError, match="said that it has 8 rows, but gave 7"):
+        StreamEngine(Parts([[3, 4]], n_rows=8), accept).sum(len)

@@ -14,6 +14,8 @@ from mercer import (
     Checkpoint,
     CheckpointError,
     Gaussian,
+    KernelKMeans,
+    KernelLogisticRegression,
     KernelRidge,
     KernelRidgeClassifier,
     Matern,
@@ -100,6 +102,8 @@ print(json.dumps([codes, left]))
 """
 # Blocks of which process after process dies: parts that are done are not read again, other blocks are.
 KILLS = {"parts": (3, 9, 10, 9), "iterable": (3, 11, 20, 9)}
+# The same for learners of many passes: some passes further on.
+LATER_KILLS = (3, 40, 61, 31)
 
 
 def prepare(folder, learner, y):
@@ -128,6 +132,16 @@ CASES = {
         labels,
         ("coef_", "intercept_", "probability_scale_", "classes_"),
     ),
+    "logistic": (
+        KernelLogisticRegression(RandomFourier(Gaussian(), 20, random_state=0)),
+        labels,
+        ("coef_", "intercept_", "classes_"),
+    ),
+    "k-means": (
+        KernelKMeans(RandomFourier(Gaussian(), 20, random_state=0), 4, random_state=0, max_iter=8),
+        numbers,
+        ("cluster_centers_", "inertia_", "n_iter_"),
+    ),
     "landmarks": (KernelRidge(Nystroem(Gaussian(), 40, random_state=0)), numbers, ("coef_",)),
 }
 
@@ -137,12 +151,13 @@ CASES = {
 def test_killed_and_taken_up_again(case, kind, tmp_path):
     learner, targets, attributes = CASES[case]
     prepare(tmp_path, learner, targets())
-    kills = ",".join(map(str, KILLS[kind]))
+    deaths = LATER_KILLS if case in ("logistic", "k-means") else KILLS[kind]
+    kills = ",".join(map(str, deaths))
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(tmp_path), kind, "True", kills]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     # Undisturbed; killed some times, with a checkpoint left; then to the end.
-    assert json.loads(result.stdout) == [[0, *[-signal.SIGKILL] * len(KILLS[kind]), 0], True], result.stderr
+    assert json.loads(result.stdout) == [[0, *[-signal.SIGKILL] * len(deaths), 0], True], result.stderr
     wanted, got = (pickle.loads((tmp_path / f"{name}.pickle").read_bytes()) for name in ("through", "model"))
     for name in attributes:
         assert np.array_equal(getattr(got, name), getattr(wanted, name))

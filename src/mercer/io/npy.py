@@ -160,7 +160,12 @@ def load_array(path: Path) -> np.ndarray:
     """Map an npy file into memory; never unpickle."""
     check_file(path)
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         msg = f"{path} cannot be read as an npy file of numbers: {error}"
         raise DataError(msg) from error
+    if not isinstance(values, np.ndarray):
+        values.close()
+        msg = f"{path} holds several arrays: npz, which cannot be mapped into memory. Save each as npy."
+        raise DataError(msg)
+    return values

@@ -60,7 +60,9 @@ class SparseLines(Part):
             if len(rows.labels):
                 shape = (len(rows.labels), self.n_features)
                 values = rows.values.astype(self.dtype, copy=False)
-                yield sp.csr_array((values, columns, rows.begins), shape=shape), rows.labels
+                kind = np.int32 if max(self.n_features, len(values)) < 2**31 else np.int64
+                indices = (columns.astype(kind), rows.begins.astype(kind))
+                yield sp.csr_array((values, *indices), shape=shape), rows.labels
 
     def __str__(self) -> str:
         return str(self.lines)

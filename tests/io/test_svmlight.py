@@ -1,0 +1,118 @@
+"""svmlight files give the rows that scikit-learn reads from them."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+from mercer import DataError, Gaussian, KernelRidge, ParameterError, RandomFourier
+from mercer.io import open_svmlight
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2000, 12), density=0.3, format="csr", rng=rng)
+    X = X + sp.csr_array(([1.0], ([5], [11])), shape=X.shape)  # so that the last column is there
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # which scikit-learn writes
+    return X, rng.normal(size=2000)
+
+
+def joined(source):
+    parts = list(source)
+    return sp.vstack([X for X, _ in parts], format="csr"), np.concatenate([y for _, y in parts])
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.usefixtures("small_pieces")
+def test_rows_are_those_of_scikit_learn(zero_based, rows, tmp_path):
+    X, y = rows
+    path = tmp_path / "t.svm"
+    dump_svmlight_file(X, y, str(path), zero_based=zero_based, comment="by scikit-learn")
+    expected, labels = load_svmlight_file(str(path))
+    for options in ({}, {"n_features": 12}, {"zero_based": zero_based}, {"n_features": 12, "zero_based": zero_based}):
+        source = open_svmlight(path, **options)
+        got, targets = joined(source)
+        assert got.shape == expected.shape == (2000, 12)
+        assert (got != expected).nnz == 0
+        assert got.indices.dtype == got.indptr.dtype == np.int32
+        assert np.array_equal(targets, labels)
+        assert source.n_rows == (None if len(options) == 2 else 2000)
+        assert len(source.parts()) > 3
+    assert joined(open_svmlight(path, n_features=20))[0].shape == (2000, 20)
+    assert joined(open_svmlight(path, dtype=np.float32))[0].dtype == np.float32
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_parts_and_models(rows, tmp_path):
+    X, y = rows
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=True)
+    source = open_svmlight(tmp_path / "t.svm", zero_based=True)
+    parts = pickle.loads(pickle.dumps(source.parts()))
+    assert sum(part.n_rows for part in parts) == 2000
+    again = sp.vstack([block[0] for part in parts for block in part], format="csr")
+    assert (again != joined(source)[0]).nnz == 0
+    learner = KernelRidge(RandomFourier(Gaussian(), 50, random_state=0))
+    read_back, labels = load_svmlight_file(str(tmp_path / "t.svm"), n_features=12, zero_based=True)
+    assert np.allclose(
+        learner.fit(source).coef_, KernelRidge(learner.feature_map).fit(read_back, labels).coef_, atol=1e-10
+    )
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_lines_of_all_kinds(tmp_path):
+    text = "# head\n\n+1 1:0.5 3:-2e1 # note 7:8\n-1\n2 qid:4 2:1\n  3   1:1\t2:2  \n"
+    X, y = joined(open_svmlight(write(tmp_path / "t.svm", text)))
+    assert X.toarray().tolist() == [[0.5, 0, -20], [0, 0, 0], [0, 1, 0], [1, 2, 0]]
+    assert y.tolist() == [1, -1, 2, 3]
+    zero, _ = joined(open_svmlight(write(tmp_path / "z.svm", "1 0:1\n1 2:1\n")))
+    assert zero.toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
+    two, _ = joined(open_svmlight([tmp_path / "z.svm", write(tmp_path / "o.svm", "1 1:5\n")]))
+    assert two.toarray().tolist() == [[1, 0, 0], [0, 0, 1], [0, 5, 0]]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ("x 1:2", "the label 'x' is not one number"),
+        ("1,2 1:2", "the label '1,2' is not one number"),
+        ("1 2", "'2' is not a column and a number"),
+        ("1 1:2 3", "'3' is not a column and a number"),
+        ("1 1:two", "'1:two' is not a column and a number"),
+        ("1 1: 2", "'1:' is not a column and a number"),
+        ("1 a:2", "'a:2' is not a column, which is a whole number >= 0, and a number"),
+        ("1 1.5:2", "'1.5:2' is not a column, which is a whole"),
+        ("1 -1:2", "'-1:2' is not a column, which is a whole"),
+        ("1 2:1 1:1", "column 1 comes after column 2: columns must go up"),
+        ("1 2:1 2:1", "column 2 comes after column 2"),
+    ],
+)
+def test_bad_lines_are_named(line, match, tmp_path):
+    path = write(tmp_path / "t.svm", "1 1:2 3:4\n# note\n" * 1300 + line + "\n1 2:2\n")
+    with pytest.raises(DataError, match=f"t.svm, line 2601: {match}.*A line is: label"):
+        list(open_svmlight(path, n_features=9, zero_based=False))
+
+
+def test_columns_outside(tmp_path):
+    path = write(tmp_path / "t.svm", "1 1:1\n# note\n1\n1 2:1 7:1\n")
+    with pytest.raises(
+        DataError, match=r"line 4: column 7 is not among 1 to 5\. Give another n_features or zero_based"
+    ):
+        list(open_svmlight(path, n_features=5))
+    zero = write(tmp_path / "z.svm", "1 0:1\n")
+    with pytest.raises(DataError, match="line 1: column 0 is not among 1 to 5"):
+        list(open_svmlight(zero, n_features=5, zero_based=False))
+
+
+def test_nothing_to_read(tmp_path):
+    with pytest.raises(DataError, match="has no rows: every line is blank or a comment"):
+        open_svmlight(write(tmp_path / "t.svm", "# only\n\n"))
+    with pytest.raises(ParameterError, match="zero_based must be True, False or 'auto', got 'maybe'"):
+        open_svmlight(write(tmp_path / "t.svm", "1 1:1\n"), zero_based="maybe")
