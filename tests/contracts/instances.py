@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import (
     ArcCosine,
@@ -10,8 +11,11 @@ from mercer import (
     Chi2,
     CompositionMap,
     Constant,
+    Deformed,
+    DeformedKernel,
     DotProduct,
     Exponential,
+    FeatureGraph,
     Gaussian,
     Geometric,
     Hellinger,
@@ -27,6 +31,7 @@ from mercer import (
     Laplacian,
     Matern,
     Min,
+    NeighborGraph,
     Nystroem,
     Polynomial,
     PolynomialSketch,
@@ -76,6 +81,11 @@ KERNELS = [
     2.5 * Gaussian(0.7),
     Exponential() @ Gaussian(0.7),
     Transformed(Gaussian(), columns=(2, 0), centre=(0.1, -1.0), lengthscales=(0.5, 2.0)),
+]
+
+KERNELS += [
+    DeformedKernel(Gaussian(0.7), [[0.1, 0.2, 0.3], [1.0, 0.0, -1.0]], [[2.0, -1.0], [-1.0, 3.0]]),
+    DeformedKernel(Polynomial(2), np.eye(3), np.full((3, 3), 0.5)),
 ]
 
 PLANS = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
@@ -157,6 +167,20 @@ MAPS = [
     TensorSketch(2.5 * Polynomial(2, coef0=0.0), 6),
     TensorSketch(Polynomial(1) * Transformed(Polynomial(2), columns=(2, 0), centre=(0.5, -1.0)), 10),
 ]
+
+DEFORMED = [
+    *(Deformed(RandomFourier(Gaussian(0.7), 12), NeighborGraph(4), alpha=2.0, power=c) for c in (0, 1, 2, 3, 1.5)),
+    Deformed(RandomFourier(Gaussian("median"), 9), NeighborGraph(3, "binary"), power=2, memory=1000),
+    Deformed(RandomFourier(Gaussian(0.7), 12), NeighborGraph(4, bandwidth=0.5, max_rows=15), rank=3),
+    Deformed(RandomFourier(Gaussian(0.7), 12), FeatureGraph(20), alpha=3.0, power=1.5),
+    Deformed(RandomFourier(Gaussian(0.7), 12), FeatureGraph(20, bandwidth=0.8), rank=12),
+    Deformed(RandomFourier(Gaussian(0.7), 12), sp.csr_array(np.ones((24, 24))), alpha=3.0),
+    Deformed(Nystroem(Polynomial(2), 6), NeighborGraph(2), alpha=0.0),
+    Deformed(ThresholdFeatures(1 + Intersection(), 20), NeighborGraph(30)),
+    Deformed(TensorSketch(Polynomial(2), 9)),
+    Deformed(Deformed(RandomFourier(Gaussian(0.7), 12)), alpha=0.1),
+]
+MAPS += DEFORMED
 
 LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40)),

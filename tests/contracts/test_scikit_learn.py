@@ -7,6 +7,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mercer import (
     ArcCosine,
     CompositionMap,
+    Deformed,
+    FeatureGraph,
     Gaussian,
     HomogeneousFeatures,
     Intersection,
@@ -18,6 +20,7 @@ from mercer import (
     KernelSVC,
     Matern,
     MercerWarning,
+    NeighborGraph,
     Nystroem,
     Polynomial,
     ProductMap,
@@ -58,6 +61,9 @@ ESTIMATORS = [
     ProductMap(method="paired"),
     CompositionMap(),
     CompositionMap(Polynomial(2) @ (Matern() + Polynomial(1)), plan="geometric"),
+    Deformed(),
+    Deformed(RandomFourier(n_components=8), NeighborGraph(3, "binary"), power=1.5, rank=2),
+    Deformed(Nystroem(), FeatureGraph(20)),
     KernelRidge(),
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidge(alpha="evidence"),
@@ -74,6 +80,8 @@ ESTIMATORS = [
     KernelSVC(Nystroem(), fit_intercept=False),
     KernelPCA(),
     KernelPCA(Nystroem(random_state=0), whiten=True, fit_inverse_transform=True),
+    KernelRidge(Deformed(random_state=0)),
+    KernelRidgeClassifier(Deformed(graph=FeatureGraph(20), random_state=0)),
 ]
 
 

@@ -3,6 +3,7 @@
 from mercer.kernels.arc_cosine import ArcCosine, neural_tangent_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.compose import Composed, Constant, Product, Scaled, Sum, Transformed
+from mercer.kernels.deformed import DeformedKernel
 from mercer.kernels.dot_product import DotProduct, Exponential, Geometric, Polynomial
 from mercer.kernels.histogram import Chi2, Hellinger, Intersection, JensenShannon, Min
 from mercer.kernels.isotropic import Gaussian, Matern, RationalQuadratic
@@ -15,6 +16,7 @@ __all__ = [
     "Chi2",
     "Composed",
     "Constant",
+    "DeformedKernel",
     "DotProduct",
     "Exponential",
     "Gaussian",

@@ -4,7 +4,10 @@ from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, maps_for
 from mercer.maps.compose import ProductMap, SumMap
 from mercer.maps.composition import CompositionMap
+from mercer.maps.deformed import Deformed
+from mercer.maps.feature_graph import FeatureGraph
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.graphs import NeighborGraph
 from mercer.maps.homogeneous import HomogeneousFeatures
 from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.neurons import RandomNeurons
@@ -17,7 +20,10 @@ from mercer.maps.thresholds import ThresholdFeatures
 __all__ = [
     "BaseMap",
     "CompositionMap",
+    "Deformed",
+    "FeatureGraph",
     "HomogeneousFeatures",
+    "NeighborGraph",
     "Nystroem",
     "PolynomialSketch",
     "ProductMap",

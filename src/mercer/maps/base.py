@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.engines import Engine, MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows
@@ -24,11 +25,13 @@ __all__ = [
     "Features",
     "FrozenParams",
     "as_generator",
+    "available_if",
     "check_choice",
     "check_finite",
     "check_replayable",
     "explicit_map",
     "for_kernel",
+    "fresh_copy",
     "maps_for",
     "seed_of",
 ]
@@ -201,12 +204,20 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         with self._unchanged_if_it_fails():
             return self.fit_sample(self._sample(X))
 
-    def _sample(self, X: Any) -> Any:
-        """Return checked rows, or a seeded sample of as many as `fit` looks at."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        wanted, seed = self.rows_wanted(), self.sample_seed()
+    def _validated(self, X: Any, *, reset: bool = True) -> Any:
+        """Return rows as an array or CSR matrix to fit on."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
         if self._kernel().positive_only:
             check_non_negative(type(self).__name__, X)  # all rows, of which the map may see few
+        return X
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "features_")
+
+    def _sample(self, X: Any) -> Any:
+        """Return checked rows, or a seeded sample of as many as `fit` looks at."""
+        X = self._validated(X)
+        wanted, seed = self.rows_wanted(), self.sample_seed()
         if X.shape[0] <= wanted:
             return X
         if wanted == 1:
@@ -349,6 +360,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         tags.input_tags.positive_only = isinstance(kernel, Kernel) and kernel.positive_only
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def fresh_copy(of: BaseMap, /, **changes: Any) -> BaseMap:
+    """Return an unfitted copy of a map with some parameters changed."""
+    return clone(of).set_params(**changes)
 
 
 def for_kernel(feature_map: BaseMap, kernel: Kernel) -> BaseMap:

@@ -1,0 +1,412 @@
+"""Features of a kernel deformed by a graph of rows, labelled or not: a map over any other map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.linalg import lapack
+
+from mercer.engines import Engine, MemoryEngine, block_rows_for
+from mercer.errors import DataError, NoClosedFormError, ParameterError
+from mercer.kernels import DeformedKernel, Kernel
+from mercer.maps.base import (
+    BaseMap,
+    Features,
+    available_if,
+    check_count,
+    check_replayable,
+    fresh_copy,
+    seed_of,
+)
+from mercer.maps.copies import check_real
+from mercer.maps.fourier import RandomFourier
+from mercer.maps.graphs import EXACT_ROWS, GivenGraph, Graph, NeighborGraph, Nodes, Penalty, Roughness
+
+__all__ = ["Deformed", "LowRankFeatures", "WhitenedFeatures"]
+
+Array = np.ndarray
+# Columns of features that are whitened together, by the columns of the triangle that they need.
+PANEL = 512
+
+
+class Deformed(BaseMap):
+    r"""Features of a kernel that is deformed by the rows: smooth along a graph of them, labelled or not.
+
+    With the features :math:`\Phi` of the rows and the Laplacian L of their graph, a function of roughness
+    :math:`f^\top M f, M = \alpha L^c`, costs that much more: the kernel becomes
+    :math:`\phi(x)^\top (I + \Phi^\top M \Phi)^{-1} \phi(z)` [1]_, which is the deformed kernel of Sindhwani et al. for
+    the approximate kernel, for rows of the graph and for new ones. `fit` on all rows and train on the labelled ones.
+
+    Parameters
+    ----------
+    feature_map : BaseMap, default=None
+        An unfitted map of real features; None means ``RandomFourier()``.
+    graph : NeighborGraph, FeatureGraph or sparse matrix of shape (n, n), default=None
+        How to make the graph of the rows, or its weights, symmetric and >= 0; None means ``NeighborGraph()``.
+    alpha : float, default=1.0
+        Weight of the roughness, >= 0; zero leaves the kernel as it is. It acts in units of the kernel, summed over
+        rows: try powers of ten from 0.01 to 10,000.
+    power : float, default=1
+        Power c >= 0 of the Laplacian; 2 or 3 are often better than 1. Powers that are no whole numbers are polynomials
+        of a stated error, and cost more.
+    rank : int or None, default=None
+        Shrink only so many directions, those of the greatest roughness: a transform of cost O(D rank) a row instead of
+        O(D^2). What is left out is less than `rank_error_` of any value k(x, x).
+    memory : float, default=2**30
+        Bytes that features of all rows may take during `fit`. With less than they need, they are computed again for
+        each panel of columns that fits.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the map, the sample and the search of neighbours; None leaves the map the one that it has.
+    n_jobs : int or None, default=None
+        Threads; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    feature_map_ : BaseMap
+        The fitted map below.
+    graph_ : GraphFacts
+        Nodes, edges, parts and bandwidth of the graph.
+    power_error_ : float
+        Bound on the spectral norm by which :math:`M / \alpha` is off; zero for whole powers.
+    rank_error_ : float
+        Bound on the part of k(x, x) by which a low rank changes the kernel; zero without.
+    kernel_ : DeformedKernel
+        The exact deformed kernel, for at most 4000 rows.
+    features_ : WhitenedFeatures or LowRankFeatures
+        The map: a pure function of rows.
+    n_features_in_ : int
+        Width of the rows seen in `fit`.
+
+    Notes
+    -----
+    Time O(n D^2), as for the second moments of the features, plus that of the graph; memory O(D^2), the edges, and
+    `memory`. A neighbour graph needs all rows at once, so learners collect them from blocks that can be read again, or
+    a sample (`NeighborGraph.max_rows`). A `FeatureGraph` needs sums over rows alone, and knows `partial_fit`.
+
+    References
+    ----------
+    .. [1] Ionescu, Popa, Sminchisescu (2017), Large-scale data-dependent kernel approximation, AISTATS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Deformed, Gaussian, NeighborGraph, RandomFourier
+    >>> t = np.linspace(0, 3, 100)
+    >>> X = np.concatenate([np.column_stack([t, 0 * t]), np.column_stack([t, 0 * t + 1])])  # two parallel lines
+    >>> plain = RandomFourier(Gaussian(1.0), 300, random_state=0).fit(X)
+    >>> along, across = plain.gram(X[:1], X[[99, 100]])[0]  # the other end of the line, the begin of the other line
+    >>> bool(along < 0.1 * across)
+    True
+    >>> deformed = Deformed(plain, NeighborGraph(4), alpha=1000.0).fit(X)
+    >>> along, across = deformed.gram(X[:1], X[[99, 100]])[0]
+    >>> bool(along > 3 * across)
+    True
+    """
+
+    needs: ClassVar[str] = "to be the outermost map: it changes the kernel. Give it the map of the combination instead"
+    features_: WhitenedFeatures | LowRankFeatures
+    feature_map_: BaseMap
+    _exact: Nodes | None
+    _penalty: Penalty
+    _moments: Any = None  # of a graph that grows
+
+    def __init__(
+        self,
+        feature_map: BaseMap | None = None,
+        graph: Any = None,
+        *,
+        alpha: float = 1.0,
+        power: float = 1,
+        rank: int | None = None,
+        memory: float = 2**30,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.feature_map = feature_map
+        self.graph = graph
+        self.alpha = alpha
+        self.power = power
+        self.rank = rank
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ---- the map below ------------------------------------------------------------------------
+
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:  # noqa: ARG003 - it approximates none as it is
+        return False
+
+    @property
+    def unbiased(self) -> bool | str:
+        return (
+            "the deformed kernel is an inverse of what the map below approximates, and the mean of an inverse is not "
+            "the inverse of the mean; the error vanishes as the map below grows"
+        )
+
+    @property
+    def kernel(self) -> Kernel | None:  # type: ignore[override]
+        """The kernel before it is deformed."""
+        return self._below().kernel
+
+    @property
+    def n_components(self) -> int:
+        """Width of the output: that of the map below."""
+        return self._below().n_components
+
+    @n_components.setter
+    def n_components(self, value: int) -> None:
+        self.feature_map = fresh_copy(self._below(), n_components=value)
+
+    def with_kernel(self, kernel: Kernel) -> BaseMap:
+        return fresh_copy(self, feature_map=self._below().with_kernel(kernel))
+
+    def _below(self) -> BaseMap:
+        below = RandomFourier() if self.feature_map is None else self.feature_map
+        if not isinstance(below, BaseMap):
+            msg = f"Deformed: feature_map must be a mercer map such as RandomFourier(), got {below!r}."
+            raise ParameterError(msg)
+        return below
+
+    def _inner(self) -> BaseMap:
+        """Return an unfitted copy of the map below, with the seed of this one, if it has one."""
+        changes = {} if self.random_state is None else {"random_state": self.random_state}
+        return fresh_copy(self._below(), n_jobs=self.n_jobs, **changes)
+
+    def _graph(self) -> Graph:
+        if self.graph is None:
+            return NeighborGraph()
+        if sp.issparse(self.graph):
+            return GivenGraph(self.graph)
+        if not isinstance(self.graph, Graph):
+            msg = (
+                "Deformed: graph must be a NeighborGraph, a FeatureGraph, or the weights of all pairs of rows as a "
+                f"SciPy sparse matrix, got {type(self.graph).__name__}."
+            )
+            raise ParameterError(msg)
+        return self.graph
+
+    def _check(self) -> Penalty:
+        """Return the penalty, after a look at all parameters."""
+        for name in ("alpha", "power", "memory"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf):
+                msg = f"Deformed: {name} must be a finite number >= 0, got {value!r}."
+                raise ParameterError(msg)
+        if self.rank is not None:
+            check_count(self, "rank")
+        self._graph().check()
+        return Penalty(float(self.alpha), float(self.power))
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    def rows_wanted(self) -> int:
+        self._check()
+        return max(2, self._below().rows_wanted())  # never the width alone
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the map below and deform it by the graph of the rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            All rows, labelled or not.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self
+        """
+        del y
+        with self._unchanged_if_it_fails():
+            return self.fit_sample(self._validated(X))
+
+    def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
+        return self.fit_engine(self._engine(X, weight))
+
+    def fit_engine(self, engine: Engine) -> Self:
+        penalty, graph, inner = self._check(), self._graph(), self._inner()
+        check_replayable(self, engine)
+        inner.fit_engine(engine)
+        self._check_features(inner)
+        seed = seed_of(self.random_state, "graph")
+        found = graph.roughness(inner.features_, engine, penalty, memory=int(self.memory), seed=seed)
+        self.n_features_in_ = inner.n_features_in_
+        self.feature_map_ = inner
+        self._moments = None
+        self._take(found, engine.first().X.dtype)
+        return self
+
+    def _can_grow(self) -> bool:
+        return self._graph().grows
+
+    @available_if(_can_grow)
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add rows to the graph: for a `FeatureGraph`, which needs sums over rows alone.
+
+        The first call draws the map below, the bandwidth and the mean weight of an edge from the rows it is given; the
+        degrees of all rows follow that mean. Features of rows change with every call.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows, labelled or not.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self
+        """
+        del y
+        with self._unchanged_if_it_fails():
+            penalty, graph = self._check(), self._graph()
+            fresh = self._moments is None
+            engine = self._engine(self._validated(X, reset=fresh))
+            if fresh:
+                inner = self._inner().fit_engine(engine)
+                self._check_features(inner)
+                self.feature_map_ = inner
+            # The rows of `fit` are not there to be added to: it starts anew.
+            features, seed = self.feature_map_.features_, seed_of(self.random_state, "graph")
+            self._moments = graph.moments(features, engine, seed=seed, after=self._moments)
+            self._take(self._moments.roughness(penalty), engine.X.dtype)
+        return self
+
+    def _engine(self, X: Any, weight: Array | None = None) -> MemoryEngine:
+        rows = block_rows_for(max(self.n_components, X.shape[1]), X.dtype.itemsize)
+        return MemoryEngine(X, None, weight, block_rows=rows, n_jobs=self.n_jobs)
+
+    @staticmethod
+    def _check_features(inner: BaseMap) -> None:
+        check_real(inner, inner.features_)
+        if inner.signs_ is not None:
+            msg = (
+                f"Deformed needs a positive definite kernel, but the features of {inner.kernel_!r} by "
+                f"{type(inner).__name__} have signs: negative coefficients, or a negative constant kept."
+            )
+            raise ParameterError(msg)
+
+    def _take(self, found: Roughness, dtype: Any) -> None:
+        """Make the features of a roughness, for rows of a dtype."""
+        features = self.feature_map_.features_
+        if not np.isfinite(np.diagonal(found.matrix)).all():
+            msg = "Deformed: the roughness of the features overflows. Scale the rows down, or alpha, or pass float64."
+            raise DataError(msg)
+        if self.rank is None or self.rank >= features.n_components:
+            self.features_, self.rank_error_ = WhitenedFeatures(features, whitening_of(found.matrix).astype(dtype)), 0.0
+        else:
+            basis, shrinkage, self.rank_error_ = strongest_of(found.matrix, self.rank)
+            self.features_ = LowRankFeatures(features, basis.astype(dtype), shrinkage.astype(dtype))
+        self.graph_ = found.graph
+        self.power_error_ = found.error
+        self._exact = found.exact
+        self._penalty = self._check()
+        self.signs_ = None
+        self._n_features_out = features.n_components
+
+    @property
+    def kernel_(self) -> DeformedKernel:  # type: ignore[override]
+        """The exact deformed kernel, cubic in the rows of the graph."""
+        self._check_fitted()
+        if self._exact is None:
+            msg = (
+                f"Deformed: the exact deformed kernel of {self.graph_.n_nodes} rows would need matrices of all their "
+                f"pairs. To measure the error of such a map, fit it on at most {EXACT_ROWS} rows at once, unweighted."
+            )
+            raise NoClosedFormError(msg)
+        rows, laplacian = self._exact.rows, self._exact.laplacian
+        return DeformedKernel(
+            self.feature_map_.kernel_, rows, self._penalty.alpha * laplacian.power(self._penalty.power)
+        )
+
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
+        raise NotImplementedError  # `fit_engine` needs more than a draw
+
+
+def whitening_of(roughness: Array) -> Array:
+    """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U."""
+    A = roughness.copy()
+    A[np.diag_indices_from(A)] += 1.0
+    try:
+        # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
+        factor, _ = scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError as error:
+        msg = (
+            "Deformed: I + Phi' M Phi is not positive definite, through rounding. Make alpha smaller, or pass float64."
+        )
+        raise DataError(msg) from error
+    # I + U = C C', so (I + U)^-1 = C^-T C^-1, and what whitens is the transpose of the inverse of C.
+    inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+    return np.triu(inverse.T)
+
+
+def strongest_of(roughness: Array, rank: int) -> tuple[Array, Array, float]:
+    """Return the eigenvectors of the greatest roughness, 1 - (1 + u)^-1/2 of each, and what the next would shrink."""
+    D = len(roughness)
+    values, vectors = scipy.linalg.eigh(
+        roughness.T, lower=True, check_finite=False, subset_by_index=[D - rank - 1, D - 1]
+    )
+    values = np.maximum(values, 0.0)
+    return vectors[:, 1:], 1 - (1 + values[1:]) ** -0.5, float(values[0] / (1 + values[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedFeatures:
+    """Features times an upper triangle."""
+
+    features: Features
+    whitening: Array  # (D, D), upper triangle
+
+    @property
+    def n_components(self) -> int:
+        return self.whitening.shape[1]
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        return replace(self, features=self.features.astype(dtype), whitening=self.whitening.astype(dtype, copy=False))
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return self.features.output_dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`."""
+        columns = np.empty((X.shape[0], self.n_components), out.dtype)
+        self.features(X, columns)
+        for start in range(0, self.n_components, PANEL):
+            stop = min(start + PANEL, self.n_components)
+            np.matmul(columns[:, :stop], self.whitening[:stop, start:stop], out=out[:, start:stop])
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankFeatures:
+    """Features shrunk along some orthogonal directions."""
+
+    features: Features
+    basis: Array  # (D, rank)
+    shrinkage: Array  # (rank,)
+
+    @property
+    def n_components(self) -> int:
+        return self.basis.shape[0]
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        basis, shrinkage = (part.astype(dtype, copy=False) for part in (self.basis, self.shrinkage))
+        return replace(self, features=self.features.astype(dtype), basis=basis, shrinkage=shrinkage)
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return self.features.output_dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`."""
+        self.features(X, out)
+        out -= ((out @ self.basis) * self.shrinkage) @ self.basis.T

@@ -1,0 +1,262 @@
+"""Graphs over rows: what tells a deformation which rows are near each other."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines import Engine, MemoryEngine, RowSample
+from mercer.errors import DataError, ParameterError
+from mercer.maps.base import Features, FrozenParams, check_choice, check_count
+from mercer.maps.laplacian import GraphLaplacian
+from mercer.maps.neighbors import distances, distinct_rows, nearest_neighbors
+from mercer.maps.roughness import sum_roughness
+
+__all__ = ["GivenGraph", "Graph", "GraphFacts", "NeighborGraph", "Nodes", "Penalty", "Roughness"]
+
+Array = np.ndarray
+# Up to so many rows are kept, so that the exact deformed kernel, cubic in them, can be had to compare with.
+EXACT_ROWS = 4000
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """The roughness that a deformation penalises: M = alpha L^power."""
+
+    alpha: float
+    power: float
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """What there is to know of a graph; None where it is not known.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Rows, equal ones counted once where neighbours were searched.
+    n_edges : int or None
+        Pairs of nodes with a weight above zero.
+    n_isolated : int
+        Nodes without an edge to another.
+    n_parts : int or None
+        Parts that no edge connects: functions of no roughness have as many dimensions.
+    search : str
+        How edges were found: "exact", "approximate", "given", or "features".
+    bandwidth : float or None
+        Scale of Gaussian weights.
+    """
+
+    n_nodes: int
+    n_edges: int | None
+    n_isolated: int
+    n_parts: int | None
+    search: str
+    bandwidth: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The rows of a graph, and its Laplacian, whose `power` is a dense matrix: kept where they are few."""
+
+    rows: Any
+    laplacian: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Roughness:
+    """What a graph says of features.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (D, D)
+        Phi' M Phi in float64; only the upper triangle counts.
+    graph : GraphFacts
+        The graph that was built.
+    exact : Nodes or None
+        All of it, if the rows are few.
+    error : float
+        Bound on the spectral norm of what M / alpha is off, for fractional powers.
+    """
+
+    matrix: Array
+    graph: GraphFacts
+    exact: Nodes | None
+    error: float = 0.0
+
+
+class Graph(FrozenParams, ABC):
+    """A rule that makes a graph of rows, and can tell how rough features are on it."""
+
+    #: Whether rows can be added one block after another.
+    grows: bool = False
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise if a parameter lies outside its domain."""
+
+    @abstractmethod
+    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
+        """Return the roughness of features on the graph of the rows of an engine that can be read again.
+
+        `memory` is the number of bytes that features of all rows may take at a time.
+        """
+
+
+class NeighborGraph(Graph):
+    r"""The graph of nearest neighbours: two rows have an edge if one is among the nearest of the other.
+
+    Weights are one, or :math:`\exp(-\|x - y\|^2 / (2 s^2))`. A row is one node however often it occurs: copies would
+    be each other's nearest neighbours, and cut off from all others.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Nearest rows of each; all others, if there are fewer.
+    weight : {"gaussian", "binary"}, default="gaussian"
+        Weights of edges.
+    bandwidth : "median" or float, default="median"
+        The scale s; "median" is the median length of the edges. Binary weights have none.
+    search : {"auto", "exact", "approximate"}, default="auto"
+        Exact by scikit-learn, at a cost quadratic in the rows; approximate by nearest-neighbour descent [1]_, which
+        needs ``mercer[graph]``. "auto" takes it from 20,000 rows on, where it is installed; `graph_` of the map tells.
+    max_rows : int or None, default=None
+        The graph is made of a seeded uniform sample if there are more rows. None means all: the rows, not their
+        features, then have to fit in memory, also where they come from files.
+
+    References
+    ----------
+    .. [1] Dong, Moses, Li (2011), Efficient k-nearest neighbor graph construction, WWW.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import NeighborGraph
+    >>> X = np.concatenate([np.arange(5.0), 100 + np.arange(5.0)])[:, None]
+    >>> graph = NeighborGraph(n_neighbors=2).laplacian(X)
+    >>> graph.n_nodes, graph.n_parts, graph.bandwidth
+    (10, 2, 1.0)
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 10,
+        weight: Literal["gaussian", "binary"] = "gaussian",
+        *,
+        bandwidth: float | Literal["median"] = "median",
+        search: Literal["auto", "exact", "approximate"] = "auto",
+        max_rows: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weight = weight
+        self.bandwidth = bandwidth
+        self.search = search
+        self.max_rows = max_rows
+
+    def check(self) -> None:
+        check_count(self, "n_neighbors")
+        check_choice(self, "weight", ("gaussian", "binary"))
+        check_choice(self, "search", ("auto", "exact", "approximate"))
+        check_bandwidth(self)
+        if self.max_rows is not None:
+            check_count(self, "max_rows")
+
+    def laplacian(self, X: Any, *, seed: int = 0) -> GraphLaplacian:
+        """Return the Laplacian of the graph of distinct, finite rows.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            Rows.
+        seed : int, default=0
+            Seed of an approximate search.
+
+        Returns
+        -------
+        GraphLaplacian
+        """
+        self.check()
+        n = X.shape[0]
+        count = min(self.n_neighbors, n - 1)
+        if count < 1:
+            return GraphLaplacian.of(sp.csr_array((n, n)), search="exact")
+        found, search = nearest_neighbors(X, count, search=self.search, seed=seed)
+        links = sp.csr_array((np.ones(found.size), found.ravel(), np.arange(0, found.size + 1, count)), shape=(n, n))
+        i, j = sp.triu(links.maximum(links.T), 1).tocoo().coords
+        values, bandwidth = self._weights(distances(X, i, j))
+        upper = sp.csr_array((values, (i, j)), shape=(n, n))
+        return GraphLaplacian.of(upper + upper.T, search=search, bandwidth=bandwidth)
+
+    def _weights(self, lengths: Array) -> tuple[Array, float | None]:
+        if self.weight == "binary":
+            return np.ones(len(lengths)), None
+        if self.bandwidth != "median":
+            bandwidth = float(self.bandwidth)
+        else:
+            apart = lengths[lengths > 0]
+            bandwidth = float(np.median(apart)) if apart.size else 1.0
+        return np.exp(-0.5 * np.square(lengths / bandwidth)), bandwidth
+
+    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
+        self.check()
+        X = gathered_rows(engine, self.max_rows, seed)
+        distinct = distinct_rows(X)
+        X = X if distinct is None else X[distinct]
+        return of_laplacian(self.laplacian(X, seed=seed), features, X, penalty, memory=memory, n_jobs=engine.n_jobs)
+
+
+class GivenGraph(Graph):
+    """The graph of weights that somebody made: one node for each row, in their order."""
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = weights
+
+    def check(self) -> None:
+        pass  # of weights all that matters is checked where they are used
+
+    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
+        laplacian = GraphLaplacian.of(self.weights)
+        X = gathered_rows(engine, None, seed)
+        if X.shape[0] != laplacian.n_nodes:
+            msg = (
+                f"Deformed: the weights of the graph are for {laplacian.n_nodes} rows, got {X.shape[0]} of weight > 0. "
+                "Give one row and one column of weights for each, in their order, or a NeighborGraph."
+            )
+            raise DataError(msg)
+        return of_laplacian(laplacian, features, X, penalty, memory=memory, n_jobs=engine.n_jobs)
+
+
+def of_laplacian(
+    laplacian: GraphLaplacian, features: Features, X: Any, penalty: Penalty, *, memory: int, n_jobs: int | None
+) -> Roughness:
+    """Return the roughness of the features of the nodes of a graph."""
+    root = laplacian.root(penalty.power)
+    matrix = sum_roughness(features, X, root, alpha=penalty.alpha, memory=memory, n_jobs=n_jobs)
+    parts = laplacian.n_parts, laplacian.search, laplacian.bandwidth
+    facts = GraphFacts(laplacian.n_nodes, laplacian.n_edges, laplacian.n_isolated, *parts)
+    return Roughness(matrix, facts, Nodes(X.copy(), laplacian) if X.shape[0] <= EXACT_ROWS else None, root.error)
+
+
+def gathered_rows(engine: Engine, most: int | None, seed: int) -> Any:
+    """Return all rows of an engine that have a weight above zero, or a uniform sample of them."""
+    size = sys.maxsize if most is None else most
+    if isinstance(engine, MemoryEngine) and engine.weight is None and engine.X.shape[0] <= size:
+        return engine.X
+    return engine.sum(partial(RowSample.of, size=size, seed=seed)).X
+
+
+def check_bandwidth(owner: Any) -> None:
+    """Raise unless the bandwidth is a finite number above zero, or "median"."""
+    value = owner.bandwidth
+    if isinstance(value, str):
+        check_choice(owner, "bandwidth", ("median",))
+    elif not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf):
+        msg = f"{type(owner).__name__}: bandwidth must be 'median' or a finite number > 0, got {value!r}."
+        raise ParameterError(msg)

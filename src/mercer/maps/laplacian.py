@@ -1,0 +1,212 @@
+r"""The normalised Laplacian of a graph, and its powers, which are never more than sparse products.
+
+.. math:: L = D^{-1/2} (D - W) D^{-1/2}
+
+with weights W and their row sums D. Of a node without edges the row of L is zero (Chung 1997): it has no neighbour to
+differ from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import special
+
+from mercer.errors import DataError
+
+__all__ = ["GraphLaplacian", "LaplacianRoot", "fractional_power"]
+
+Array = np.ndarray
+# Largest difference between W and its transpose, relative to its largest entry, that counts as rounding.
+SYMMETRY = 1e-6
+# How far the polynomial of a fractional power may be off, and its largest degree: one sparse product each.
+POWER_ERROR = 1e-4
+MOST_DEGREES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class GraphLaplacian:
+    """The normalised Laplacian of a graph, sparse.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n, n)
+        The Laplacian; eigenvalues in [0, 2].
+    search : str
+        How neighbours were found: "exact", "approximate", or "given".
+    bandwidth : float or None
+        Scale of the weights, if they are Gaussian.
+    """
+
+    matrix: Any
+    search: str = "given"
+    bandwidth: float | None = None
+
+    @classmethod
+    def of(cls, W: Any, *, search: str = "given", bandwidth: float | None = None) -> Self:
+        """Return the Laplacian of symmetric weights >= 0, or say what is wrong with them."""
+        W = checked_weights(W)
+        degree = np.asarray(W.sum(axis=1)).ravel()
+        if not np.isfinite(degree).all():
+            raise_weights("must have finite sums", f"row {int(np.argmin(np.isfinite(degree)))} sums up to infinity")
+        linked = degree > 0
+        root = np.zeros(len(degree))
+        root[linked] = degree[linked] ** -0.5
+        i, j = W.tocoo().coords
+        scaled = sp.csr_array((W.data * (root[i] * root[j]), (i, j)), shape=W.shape)  # symmetric to the bit
+        matrix = (sp.diags_array(linked.astype(float)) - scaled).tocsr()
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        return cls(matrix, search, bandwidth)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.matrix.shape[0]
+
+    @property
+    def n_edges(self) -> int:
+        """Pairs of nodes with a weight above zero."""
+        return int(self.matrix.nnz - np.count_nonzero(self.matrix.diagonal())) // 2
+
+    @property
+    def n_isolated(self) -> int:
+        """Nodes without an edge to another."""
+        return int((np.diff(self.matrix.indptr) - (self.matrix.diagonal() != 0) == 0).sum())
+
+    @cached_property
+    def n_parts(self) -> int:
+        """Parts that no edge connects, single nodes included: the functions of no roughness have as many dimensions."""
+        return int(sp.csgraph.connected_components(self.matrix, directed=False)[0])
+
+    def astype(self, dtype: Any) -> GraphLaplacian:
+        """Return the same for columns of another dtype."""
+        return replace(self, matrix=self.matrix.astype(dtype))
+
+    def power(self, power: float) -> Array:
+        """Return L^power as a dense matrix, by an eigendecomposition: for few nodes, and to compare with."""
+        values, vectors = np.linalg.eigh(self.matrix.toarray())
+        return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
+
+    def root(self, power: float) -> LaplacianRoot:
+        """Return the factors of L^power: sparse products that never need a matrix of all pairs."""
+        if float(power).is_integer():
+            return LaplacianRoot(self, int(power) // 2, int(power) % 2, None, 0.0)
+        coefficients, error = fractional_power(power / 2)
+        # |p^2 - x^c| = |p - x^(c/2)| |p + x^(c/2)| on [0, 2].
+        return LaplacianRoot(self, 0, 0, coefficients, error * (2 * 2.0 ** (power / 2) + error))
+
+
+@dataclass(frozen=True, eq=False)
+class LaplacianRoot:
+    """L^c as R L^odd R, with a symmetric R that is applied to columns: a whole power of L, or a polynomial.
+
+    Attributes
+    ----------
+    laplacian : GraphLaplacian
+        The graph.
+    whole : int
+        The power of L that R is, where it has no coefficients.
+    odd : int
+        One if there is another factor L between the two R, else zero.
+    coefficients : ndarray or None
+        Chebyshev coefficients of R on [0, 2], for powers that are no whole numbers.
+    error : float
+        Bound on the spectral norm of R L^odd R - L^c; zero for whole powers.
+    """
+
+    laplacian: GraphLaplacian
+    whole: int
+    odd: int
+    coefficients: Array | None
+    error: float
+
+    def astype(self, dtype: Any) -> LaplacianRoot:
+        """Return the same for columns of another dtype."""
+        return replace(self, laplacian=self.laplacian.astype(dtype))
+
+    def __call__(self, columns: Array) -> Array:
+        """Return R times columns."""
+        L = self.laplacian.matrix
+        if self.coefficients is not None:
+            return clenshaw(L, self.coefficients, columns)
+        for _ in range(self.whole):
+            columns = L @ columns
+        return columns
+
+    def middle(self, columns: Array) -> Array:
+        """Return L^odd times columns."""
+        return self.laplacian.matrix @ columns if self.odd else columns
+
+
+def clenshaw(L: Any, coefficients: Array, columns: Array) -> Array:
+    """Return a Chebyshev series on [0, 2], sum of a_k T_k(L - I), times columns."""
+    later, last = np.zeros_like(columns), np.zeros_like(columns)
+    for a in coefficients[:0:-1].astype(columns.dtype):
+        later, last = last, a * columns + 2 * (L @ last - last) - later
+    return coefficients[0].astype(columns.dtype) * columns + (L @ last - last) - later
+
+
+def fractional_power(s: float) -> tuple[Array, float]:
+    r"""Return Chebyshev coefficients of a polynomial near :math:`x^s` on [0, 2], zero at zero, and its largest error.
+
+    For s that is no whole number, the series of :math:`(1 + t)^s` has coefficients of the ratio
+    :math:`a_{k+1} / a_k = (s - k) / (s + 1 + k)`: of alternating signs for k > s. So the rest after such a term is
+    largest at t = -1, where the function is zero: the error of the sum is its size there, e, of order
+    :math:`k^{-2s}`. That constant is taken off, so that functions without roughness have none, which makes the error at
+    most 2e.
+
+    Examples
+    --------
+    >>> coefficients, error = fractional_power(0.5)
+    >>> x = np.linspace(0, 2, 1001)
+    >>> gap = np.abs(np.polynomial.chebyshev.chebval(x - 1, coefficients) - np.sqrt(x)).max()
+    >>> bool(gap <= error < 0.01)
+    True
+    """
+    a = np.empty(MOST_DEGREES + 1)
+    a[0] = 2.0**-s * math.exp(special.gammaln(2 * s + 1) - 2 * special.gammaln(s + 1))
+    a[1] = 2 * a[0] * s / (s + 1)
+    for k in range(1, MOST_DEGREES):
+        a[k + 1] = a[k] * (s - k) / (s + 1 + k)
+    # Values at t = -1 of all partial sums: what is missing to zero is the error of each.
+    ends = np.cumsum(a * (-1.0) ** np.arange(len(a)))
+    least = math.ceil(s)
+    small = least + np.flatnonzero(2 * np.abs(ends[least:]) <= POWER_ERROR)
+    degree = int(small[0]) if small.size else MOST_DEGREES
+    a = a[: degree + 1].copy()
+    a[0] -= ends[degree]
+    return a, float(2 * abs(ends[degree]))
+
+
+def checked_weights(W: Any) -> Any:
+    """Return weights as symmetric CSR of float64 without stored zeros, or say what is wrong with them."""
+    if not sp.issparse(W):
+        raise_weights("must be a SciPy sparse matrix", f"{type(W).__name__}. Try scipy.sparse.csr_array(W)")
+    if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
+        raise_weights("must be square, one row and one column for each row of the data", f"shape {W.shape}")
+    if W.dtype.kind not in "fiub":
+        raise_weights("must be real numbers", f"dtype {W.dtype}")
+    W = sp.csr_array(W, dtype=np.float64, copy=True)
+    W.sum_duplicates()
+    if not np.isfinite(W.data).all():
+        raise_weights("must be finite", "NaN or infinity. Drop such edges")
+    if (W.data < 0).any():
+        raise_weights("must be >= 0, or the Laplacian is no penalty", f"{W.data.min():.3g}. Drop or shift such edges")
+    W.eliminate_zeros()
+    gap = abs(W - W.T).tocoo()
+    if gap.nnz and gap.data.max() > SYMMETRY * W.data.max():
+        i, j = (int(place[gap.data.argmax()]) for place in gap.coords)
+        values = f"W[{i}, {j}] = {W[i, j]:.3g} and W[{j}, {i}] = {W[j, i]:.3g}"
+        raise_weights("must be symmetric", f"{values}. Try W.maximum(W.T) or (W + W.T) / 2")
+    return (W + W.T) / 2 if gap.nnz else W
+
+
+def raise_weights(needed: str, got: str) -> None:
+    """Raise an error about weights of a graph."""
+    msg = f"Weights of a graph {needed}, got {got}."
+    raise DataError(msg)

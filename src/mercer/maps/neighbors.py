@@ -1,0 +1,124 @@
+"""Nearest neighbours and distinct rows. The only module of maps, beside the base, that calls scikit-learn."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.errors import MissingPackageError
+
+__all__ = ["distances", "distinct_rows", "nearest_neighbors"]
+
+Array = np.ndarray
+# From so many rows on an exact search, quadratic in them, takes minutes, and an approximate one is worth its error.
+MANY_ROWS = 20_000
+# Entries of rows that are compared at a time.
+CHUNK_ENTRIES = 2**22
+
+
+def nearest_neighbors(
+    X: Any, count: int, *, search: Literal["auto", "exact", "approximate"], seed: int
+) -> tuple[Array, str]:
+    """Return the indices of the nearest other rows of each row, and how they were found: "exact" or "approximate".
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        Rows.
+    count : int
+        Neighbours of each, fewer than n.
+    search : {"auto", "exact", "approximate"}
+        Exact by scikit-learn; approximate by nearest-neighbour descent, which needs pynndescent. "auto" takes it for
+        many rows, if it is installed.
+    seed : int
+        Seed of the approximate search.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n, count) and str
+    """
+    installed = importlib.util.find_spec("pynndescent") is not None
+    if search == "approximate" and not installed:
+        msg = (
+            "NeighborGraph: search='approximate' needs pynndescent, which is not installed. Install mercer[graph], or "
+            "use search='exact'."
+        )
+        raise MissingPackageError(msg)
+    if search == "approximate" or (search == "auto" and installed and X.shape[0] >= MANY_ROWS):
+        return _descent(X, count, seed), "approximate"
+    from sklearn.neighbors import NearestNeighbors
+
+    found = NearestNeighbors(n_neighbors=count, n_jobs=-1).fit(X).kneighbors(return_distance=False)
+    return found, "exact"
+
+
+def _descent(X: Any, count: int, seed: int) -> Array:
+    from pynndescent import NNDescent
+
+    # One more than asked for: a row finds itself, too.
+    found, _ = NNDescent(X, n_neighbors=count + 1, random_state=seed % 2**31).neighbor_graph
+    others = found != np.arange(len(found))[:, None]
+    others[others.all(axis=1), -1] = False
+    return found[others].reshape(len(found), count)
+
+
+def distances(X: Any, i: Array, j: Array) -> Array:
+    """Return the distances of pairs of rows in float64, from their differences: those of equal rows are zero."""
+    out = np.empty(len(i))
+    step = max(1, CHUNK_ENTRIES // X.shape[1]) if not sp.issparse(X) else 2**16
+    for start in range(0, len(i), step):
+        part = slice(start, start + step)
+        gap = X[i[part]].astype(np.float64) - X[j[part]].astype(np.float64)
+        squares = gap.multiply(gap).sum(axis=1) if sp.issparse(gap) else np.einsum("ij,ij->i", gap, gap)
+        out[part] = np.sqrt(np.asarray(squares).ravel())
+    return out
+
+
+def distinct_rows(X: Any) -> Array | None:
+    """Return the indices of the first of all equal rows, ascending, or None if no two rows are equal."""
+    keys = row_keys(X)
+    order = np.argsort(keys, kind="stable")
+    same = np.zeros(len(keys), dtype=bool)
+    same[1:] = keys[order][1:] == keys[order][:-1]
+    if not same.any():
+        return None
+    # The first row of each run of equal keys; keys of 64 bits may agree by chance, so the rows themselves decide.
+    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))]
+    suspects, firsts = order[same], first[same]
+    equal = distances(X, suspects, firsts) == 0
+    keep = np.ones(len(keys), dtype=bool)
+    keep[suspects[equal]] = False
+    return np.flatnonzero(keep)
+
+
+def row_keys(X: Any) -> Array:
+    """Return a number of 64 bits for each row, equal for equal rows, dense or sparse."""
+    factors = np.random.default_rng(0).integers(0, 2**64, X.shape[1], dtype=np.uint64) | np.uint64(1)
+    bits = np.uint32 if X.dtype == np.float32 else np.uint64
+    keys = np.zeros(X.shape[0], dtype=np.uint64)
+    step = max(1, CHUNK_ENTRIES // max(1, X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        rows = X[start : start + step]
+        if sp.issparse(rows):
+            rows = rows.tocsr().copy()
+            rows.sum_duplicates()
+            rows.data = rows.data + 0.0  # -0.0 is 0.0
+            terms = stirred(rows.data.view(bits)) * factors[rows.indices]
+            sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+            keys[start : start + step] = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
+        else:
+            rows = np.ascontiguousarray(rows + 0.0)
+            keys[start : start + step] = (stirred(rows.view(bits)) * factors).sum(axis=1, dtype=np.uint64)
+    return keys
+
+
+def stirred(bits: Array) -> Array:
+    """Spread the bits of numbers over 64, zero for zero: those of round numbers are all in front."""
+    z = bits.astype(np.uint64)
+    z ^= z >> np.uint64(32)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(29)
+    return z

@@ -1,0 +1,129 @@
+"""Graphs of neighbours: symmetric, of distinct rows, with the weights that they say."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from mercer import DataError, Deformed, Gaussian, NeighborGraph, ParameterError, RandomFourier
+from mercer.engines import MemoryEngine, StreamEngine
+from mercer.maps.graphs import gathered_rows
+
+
+def adjacency(X, k):
+    gaps = np.linalg.norm(X[:, None] - X[None], axis=2)
+    order = np.argsort(gaps + np.diag(np.full(len(X), np.inf)), axis=1)[:, :k]
+    links = np.zeros((len(X), len(X)), dtype=bool)
+    links[np.arange(len(X))[:, None], order] = True
+    return links | links.T, gaps
+
+
+def laplacian_of(W):
+    root = W.sum(axis=1) ** -0.5
+    return np.eye(len(W)) - root[:, None] * W * root
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("bandwidth", ["median", 0.4])
+def test_gaussian_weights(wrap, bandwidth):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    links, gaps = adjacency(X, 5)
+    s = np.median(gaps[np.triu(links)]) if bandwidth == "median" else bandwidth
+    W = np.where(links, np.exp(-np.square(gaps / s) / 2), 0.0)
+    graph = NeighborGraph(5, bandwidth=bandwidth).laplacian(wrap(X))
+    np.testing.assert_allclose(graph.matrix.toarray(), laplacian_of(W), atol=1e-12)
+    assert graph.bandwidth == pytest.approx(s)
+    assert (graph.matrix != graph.matrix.T).nnz == 0
+
+
+def test_binary_weights():
+    X = np.random.default_rng(1).normal(size=(50, 3))
+    links, _ = adjacency(X, 4)
+    graph = NeighborGraph(4, "binary").laplacian(X)
+    np.testing.assert_allclose(graph.matrix.toarray(), laplacian_of(links.astype(float)), atol=1e-12)
+    assert graph.bandwidth is None
+
+
+def test_few_rows_are_all_neighbours():
+    X = np.random.default_rng(2).normal(size=(4, 2))
+    graph = NeighborGraph(10, "binary").laplacian(X)
+    assert graph.n_edges == 6
+    assert NeighborGraph().laplacian(X[:1]).n_isolated == 1
+
+
+def test_parts_and_far_rows():
+    X = np.concatenate([np.random.default_rng(3).normal(size=(20, 2)), [[1e3, 1e3]]])
+    graph = NeighborGraph(3).laplacian(X)
+    # Weights that far are zero: the row has no edge, and no roughness.
+    assert graph.n_isolated == 1
+    np.testing.assert_array_equal(graph.matrix.toarray()[-1], 0)
+
+
+def test_equal_rows_are_one_node():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 2))
+    many = np.concatenate([X, np.repeat(X[:5], 20, axis=0)])[rng.permutation(130)]
+    fourier = RandomFourier(Gaussian(), 20, random_state=0)
+    once, often = (Deformed(fourier, NeighborGraph(4), power=2).fit(rows) for rows in (X, many))
+    assert once.graph_ == often.graph_
+    assert often.graph_.n_nodes == 30
+    np.testing.assert_allclose(once.gram(X), often.gram(X), atol=1e-10)
+
+
+def test_rows_that_are_all_equal():
+    X = np.ones((6, 3))
+    fitted = Deformed(RandomFourier(Gaussian(), 10, random_state=0)).fit(X)
+    assert (fitted.graph_.n_nodes, fitted.graph_.n_edges) == (1, 0)
+    np.testing.assert_allclose(fitted.gram(X), fitted.feature_map_.gram(X))  # nothing to be rough about
+
+
+def test_a_sample_of_rows():
+    X = np.random.default_rng(5).normal(size=(100, 2))
+    fourier = RandomFourier(Gaussian(), 20, random_state=0)
+    some = Deformed(fourier, NeighborGraph(4, max_rows=40), random_state=1).fit(X)
+    assert some.graph_.n_nodes == 40
+    again = Deformed(fourier, NeighborGraph(4, max_rows=40), random_state=1).fit(X)
+    other = Deformed(fourier, NeighborGraph(4, max_rows=40), random_state=2).fit(X)
+    np.testing.assert_array_equal(some.transform(X), again.transform(X))
+    assert not np.allclose(some._exact.rows, other._exact.rows)
+
+
+def test_rows_are_the_same_from_blocks():
+    X = np.random.default_rng(6).normal(size=(50, 2))
+    stream = StreamEngine([(X[:7],), (X[7:],)], lambda X: (X, None, None))
+    memory = MemoryEngine(X, block_rows=9)
+    assert gathered_rows(memory, None, 0) is X  # no copy
+    for most in (None, 20):
+        np.testing.assert_array_equal(gathered_rows(stream, most, 0), gathered_rows(memory, most, 0))
+    weighted = MemoryEngine(X, None, np.r_[np.zeros(10), np.ones(40)], block_rows=9)
+    np.testing.assert_array_equal(gathered_rows(weighted, None, 0), X[10:])
+
+
+@pytest.mark.parametrize(
+    ("graph", "says"),
+    [
+        (NeighborGraph(0), "n_neighbors must be an integer >= 1, got 0"),
+        (NeighborGraph(2.5), "n_neighbors must be an integer"),
+        (NeighborGraph(weight="cosine"), "weight must be one of 'gaussian', 'binary'"),
+        (NeighborGraph(bandwidth=0.0), "bandwidth must be 'median' or a finite number > 0, got 0.0"),
+        (NeighborGraph(bandwidth="mean"), "bandwidth must be one of 'median'"),
+        (NeighborGraph(search="fast"), "search must be one of"),
+        (NeighborGraph(max_rows=0), "max_rows must be an integer >= 1"),
+    ],
+)
+def test_bad_parameters_are_refused(graph, says):
+    with pytest.raises(ParameterError, match=says):
+        graph.laplacian(np.zeros((5, 2)))
+    with pytest.raises(ParameterError, match=says):
+        Deformed(graph=graph).fit(np.zeros((5, 2)))
+
+
+def test_parameters_can_be_reached():
+    deformed = clone(Deformed(graph=NeighborGraph(3))).set_params(graph__n_neighbors=7)
+    assert deformed.graph.n_neighbors == 7
+    assert clone(deformed).get_params()["graph__weight"] == "gaussian"
+
+
+def test_weights_of_other_rows_are_refused():
+    with pytest.raises(DataError, match=r"weights of the graph are for 4 rows, got 6 of weight > 0"):
+        Deformed(graph=sp.csr_array(np.ones((4, 4)))).fit(np.random.default_rng(0).normal(size=(6, 2)))

@@ -1,0 +1,104 @@
+"""Phi' M Phi against the dense product, for any power, memory, number of threads and kind of rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import Gaussian, NeighborGraph, RandomFourier
+from mercer.maps import roughness
+from mercer.maps.roughness import sum_roughness
+
+N, D = 150, 70
+
+
+def rows(seed=0):
+    return np.random.default_rng(seed).normal(0.3, 1.0, size=(N, 4))
+
+
+def drawn(X, seed=0):
+    return RandomFourier(Gaussian(1.5), D, random_state=seed).fit(X)
+
+
+def exact(fitted, X, power):
+    Phi = fitted.transform(X)
+    return Phi.T @ NeighborGraph(5).laplacian(X).power(power) @ Phi
+
+
+def upper(A):
+    return np.triu(A)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3, 4])
+@pytest.mark.parametrize("columns", [D, 40, 24, 1, 0], ids=lambda c: f"{c}-columns")
+def test_is_the_dense_product(power, columns, monkeypatch):
+    monkeypatch.setattr(roughness, "WIDE_COLUMNS", 32)
+    X = rows()
+    fitted, root = drawn(X), NeighborGraph(5).laplacian(X).root(power)
+    found = sum_roughness(fitted.features_, X, root, alpha=2.5, memory=columns * N * 8, n_jobs=2)
+    np.testing.assert_allclose(upper(found), upper(2.5 * exact(fitted, X, power)), atol=1e-11)
+
+
+@pytest.mark.parametrize("columns", [D, 24])
+def test_fractional_powers(columns):
+    X = rows()
+    fitted, root = drawn(X), NeighborGraph(5).laplacian(X).root(2.5)
+    found = sum_roughness(fitted.features_, X, root, alpha=1.0, memory=columns * N * 8, n_jobs=1)
+    gap = upper(found) + upper(found).T - np.diag(np.diagonal(found)) - exact(fitted, X, 2.5)
+    largest = np.linalg.norm(fitted.transform(X), 2) ** 2
+    assert np.linalg.norm(gap, 2) <= root.error * largest
+
+
+def test_power_zero_is_the_second_moment():
+    X = rows()
+    Phi = drawn(X).transform(X)
+    root = NeighborGraph(5).laplacian(X).root(0)
+    found = sum_roughness(drawn(X).features_, X, root, alpha=1.0, memory=2**30, n_jobs=1)
+    np.testing.assert_allclose(upper(found), upper(Phi.T @ Phi), atol=1e-11)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("columns", [D, 24])
+def test_threads_change_no_bit(power, columns, monkeypatch):
+    monkeypatch.setattr(roughness, "SLICE_ROWS", 16)
+    X = rows()
+    root = NeighborGraph(5).laplacian(X).root(power)
+    sums = [
+        sum_roughness(drawn(X).features_, X, root, alpha=1.0, memory=columns * N * 8, n_jobs=jobs) for jobs in (1, 2, 5)
+    ]
+    assert all(np.array_equal(upper(sums[0]), upper(other)) for other in sums)
+
+
+@pytest.mark.parametrize("columns", [D, 24])
+def test_sparse_rows(columns):
+    X = rows() * (np.random.default_rng(1).uniform(size=(N, 4)) < 0.5)
+    X[:, 0] += 0.01 * np.arange(N)
+    root = NeighborGraph(5).laplacian(X).root(2)
+    dense, sparse = (
+        sum_roughness(drawn(X).features_, form, root, alpha=1.0, memory=columns * N * 8, n_jobs=1)
+        for form in (X, sp.csr_array(X))
+    )
+    np.testing.assert_allclose(upper(dense), upper(sparse), atol=1e-11)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_float32_is_close_and_turns_to_float64_where_it_must(power, monkeypatch):
+    X = rows().astype(np.float32)
+    root = NeighborGraph(5).laplacian(X).root(power)
+    expected = exact(drawn(X), X.astype(np.float64), power)
+    near = sum_roughness(drawn(X).features_, X, root, alpha=1.0, memory=2**30, n_jobs=1)
+    np.testing.assert_allclose(upper(near), upper(expected), atol=1e-4)
+    # Beside the identity a rounding of 1e6 times that would not be small.
+    used = []
+    original = roughness._Sum.__init__
+
+    def spy(self, features, X, root, dtype, team):
+        used.append(dtype)
+        original(self, features, X, root, dtype, team)
+
+    monkeypatch.setattr(roughness._Sum, "__init__", spy)
+    large = sum_roughness(drawn(X).features_, X, root, alpha=1e7, memory=2**30, n_jobs=1)
+    assert used == [np.float32, np.float64]
+    np.testing.assert_allclose(upper(large) / 1e7, upper(expected), atol=1e-5)
+    used.clear()
+    sum_roughness(drawn(X).features_, X, root, alpha=1.0, memory=2**30, n_jobs=1)
+    assert used == [np.float32]
