@@ -131,6 +131,19 @@ def test_predictions_are_made_by_the_workers(on_cluster):
     np.testing.assert_allclose(lazy.compute(), model.predict(X.compute()), rtol=1e-12)
 
 
+def test_collections_that_lie_on_the_workers(on_cluster):
+    client, _ = on_cluster
+    X, numbers, _ = faults.rows(2000, 500)
+    expected = ridge().fit(X, numbers)
+    stored = X.persist(), numbers.persist()
+    np.testing.assert_array_equal(ridge().fit(*stored).coef_, expected.coef_)
+    lazy = expected.predict(X.persist())  # whose futures nobody else holds
+    np.testing.assert_allclose(lazy.compute(), expected.predict(X.compute()), rtol=1e-12)
+    blocks = [(X.compute()[i : i + 500], numbers.compute()[i : i + 500]) for i in range(0, 2000, 500)]
+    futures = client.map(lambda i: blocks[i], range(4))
+    np.testing.assert_array_equal(ridge().fit(futures).coef_, expected.coef_)
+
+
 def greedy(block):
     return np.ones(10**9).sum() + len(block)
 

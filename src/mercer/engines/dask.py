@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 import dask
+from dask._task_spec import Task, TaskRef
 from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed
@@ -51,11 +52,14 @@ class Partitions:
         Of each partition.
     row_bytes : float or None, default=None
         Of one row, as far as that is known before one is seen.
+    holds : object, default=None
+        What must not be forgotten while partitions are used: the futures of persisted collections.
     """
 
     pieces: Pieces
     rows: list[int]
     row_bytes: float | None = None
+    holds: Any = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
         """Yield number, first row, number of rows and pieces of the partitions that have rows."""
@@ -151,16 +155,18 @@ class DaskEngine(Engine):
     def _graph(self, work: bytes, token: str, topic: str | None) -> Delayed:
         """Return the total of all partitions, not computed yet: one layer, whatever the number of partitions."""
         given = f"mercer-work-{token}"
-        tasks: dict[Any, Any] = {given: (_give, work)}
-        for number, start, rows, pieces in self.partitions:
-            tasks[_part(token), number] = (_run, given, number, start, rows, topic, *map(_key, pieces))
+        tasks: dict[Any, Task] = {given: Task(given, _give, work)}
 
-        def add_some(keys: list[Any]) -> Any:
-            key = (f"mercer-sum-{token}", len(tasks))
-            tasks[key] = (add_up, keys)
+        def add(key: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+            tasks[key] = Task(key, function, *arguments)
             return key
 
-        return as_delayed(join([key for key in tasks if key != given], add_some), tasks, self.partitions.pieces)
+        parts = [
+            add((_part(token), number), _run, TaskRef(given), number, start, rows, topic, *map(ref, pieces))
+            for number, start, rows, pieces in self.partitions
+        ]
+        total = join(parts, lambda keys: add((f"mercer-sum-{token}", len(tasks)), _add, *map(TaskRef, keys)))
+        return as_delayed(total, tasks, self.partitions.pieces)
 
 
 # ---- tasks ------------------------------------------------------------------------------------
@@ -170,8 +176,12 @@ def _part(token: str) -> str:
     return f"mercer-part-{token}"
 
 
-def _key(piece: Delayed | None) -> Any:
-    return None if piece is None else piece.key
+def ref(piece: Delayed | None) -> TaskRef | None:
+    """Return what stands for a delayed value among the arguments of a task.
+
+    A key alone would not do: that of a persisted collection is not in the graph, where dask looks for keys.
+    """
+    return None if piece is None else TaskRef(piece.key)
 
 
 def _give(work: bytes) -> bytes:
@@ -186,6 +196,10 @@ def _run(work: bytes, number: int, start: int, rows: int, topic: str | None, *va
 
         get_worker().log_event(topic, (number, rows))
     return packed
+
+
+def _add(*parts: Packed | None) -> Packed | None:
+    return add_up(parts)
 
 
 def _blocks(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
@@ -223,15 +237,15 @@ def _count(*values: Any) -> int:
 # ---- graphs and schedulers --------------------------------------------------------------------
 
 
-def layer_of(name: str, tasks: dict[Any, Any], pieces: Pieces) -> HighLevelGraph:
+def layer_of(name: str, tasks: dict[Any, Task], pieces: Pieces) -> HighLevelGraph:
     """Return the graph of tasks that use delayed pieces: theirs, and one layer more."""
     # Pieces of one collection share its graph: it is merged once, not once a partition.
     given = (piece for some in pieces for piece in some if piece is not None)
-    sources: dict[Any, Any] = {(id(piece.dask), piece.layer): piece for piece in given}
+    sources: dict[Any, Any] = {(id(piece.dask), *piece.__dask_layers__()): piece for piece in given}
     return HighLevelGraph.from_collections(name, tasks, list(sources.values()))
 
 
-def as_delayed(key: Any, tasks: dict[Any, Any], pieces: Pieces) -> Delayed:
+def as_delayed(key: Any, tasks: dict[Any, Task], pieces: Pieces) -> Delayed:
     """Return the result of one of the tasks, which use delayed pieces."""
     name = f"mercer-{uuid.uuid4().hex}"
     return Delayed(key, layer_of(name, tasks, pieces), layer=name)
@@ -240,16 +254,21 @@ def as_delayed(key: Any, tasks: dict[Any, Any], pieces: Pieces) -> Delayed:
 def compute_one(function: Callable[..., Any], pieces: tuple[Any, ...]) -> Any:
     """Return ``function(*pieces)``, computed by the active scheduler."""
     key = f"mercer-one-{uuid.uuid4().hex}"
-    return as_delayed(key, {key: (function, *map(_key, pieces))}, [pieces]).compute()
+    return as_delayed(key, {key: Task(key, function, *map(ref, pieces))}, [pieces]).compute()
 
 
 def count_rows(pieces: Pieces) -> list[int]:
     """Return the numbers of rows of all partitions, by computing them."""
     token = uuid.uuid4().hex
-    tasks: dict[Any, Any] = {(f"mercer-count-{token}", i): (_count, *map(_key, some)) for i, some in enumerate(pieces)}
+    keys = [(f"mercer-count-{token}", i) for i in range(len(pieces))]
+    tasks: dict[Any, Task] = {key: Task(key, _count, *map(ref, some)) for key, some in zip(keys, pieces, strict=True)}
     whole = f"mercer-counts-{token}"
-    tasks[whole] = (list, list(tasks))
+    tasks[whole] = Task(whole, _as_list, *map(TaskRef, keys))
     return as_delayed(whole, tasks, pieces).compute()
+
+
+def _as_list(*values: int) -> list[int]:
+    return list(values)
 
 
 def active_client() -> Any:

@@ -12,9 +12,10 @@ from warnings import warn
 import cloudpickle
 import dask.array as da
 import numpy as np
-from dask.delayed import Delayed
+from dask._task_spec import Task, TaskRef
+from dask.delayed import Delayed, delayed
 
-from mercer.engines.dask import Partitions, count_rows, layer_of
+from mercer.engines.dask import Partitions, count_rows, layer_of, ref
 from mercer.engines.partitions import is_dask
 from mercer.errors import DataError, MercerWarning
 
@@ -29,7 +30,10 @@ def file_partitions(source: Any) -> Partitions:
         msg = f"on_dask needs what mercer.open_rows returns, with parts that can be read apart, got {source!r}."
         raise DataError(msg) from None
     name = f"mercer-file-{uuid.uuid4().hex}"
-    tasks: dict[Any, Any] = {(name, i): (pickle.loads, cloudpickle.dumps(part)) for i, part in enumerate(parts)}
+    keys = [(name, i) for i in range(len(parts))]
+    tasks: dict[Any, Task] = {
+        key: Task(key, pickle.loads, cloudpickle.dumps(part)) for key, part in zip(keys, parts, strict=True)
+    }
     graph = layer_of(name, tasks, [])
     pieces: list[tuple[Any, ...]] = [(Delayed(key, graph, layer=name),) for key in tasks]
     known = [part.n_rows for part in parts]
@@ -46,7 +50,7 @@ def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
 
     Parameters
     ----------
-    X : dask.array.Array, dask.dataframe.DataFrame, list of Delayed, or Partitions
+    X : dask.array.Array, dask.dataframe.DataFrame, list of Delayed or Future, or Partitions
         Rows; or delayed tuples ``(X, y)`` or ``(X, y, weight)``, such as files to be read.
     y, weight : dask.array.Array, dask.dataframe.Series, array-like, str or None
         Targets and weights; of a frame also the name of a column, which is then no feature.
@@ -75,14 +79,14 @@ def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
 
 def _delayed_blocks(blocks: list[Any], y: Any, weight: Any) -> Partitions:
     for number, block in enumerate(blocks):
-        if not isinstance(block, Delayed):
+        if not is_dask(block):
             msg = f"Block {number} of a list of delayed blocks is {type(block).__name__}: wrap it in dask.delayed."
             raise DataError(msg)
     if y is not None or weight is not None:
         msg = "Delayed blocks carry their own targets and weights: tuples (X, y) or (X, y, weight)."
         raise DataError(msg)
-    pieces: list[tuple[Any, ...]] = [(block,) for block in blocks]
-    return Partitions(pieces, count_rows(pieces))
+    pieces: list[tuple[Any, ...]] = [(block if isinstance(block, Delayed) else delayed(block),) for block in blocks]
+    return Partitions(pieces, count_rows(pieces), holds=blocks)
 
 
 def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
@@ -90,11 +94,12 @@ def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
         msg = f"X must have two axes, rows and columns, got a dask array of shape {X.shape}."
         raise DataError(msg)
     X = _whole_rows("X", X)
+    held = (X, y, weight)
     pieces = list(X.to_delayed().ravel())
     known = not any(np.isnan(size) for size in X.chunks[0])
     rows = [int(size) for size in X.chunks[0]] if known else count_rows([(piece,) for piece in pieces])
     y, weight = _aligned("y", y, rows), _aligned("sample_weight", weight, rows)
-    return Partitions(list(zip(pieces, y, weight, strict=True)), rows, float(X.shape[1] * X.dtype.itemsize))
+    return Partitions(list(zip(pieces, y, weight, strict=True)), rows, float(X.shape[1] * X.dtype.itemsize), held)
 
 
 def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
@@ -112,9 +117,10 @@ def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
     row_bytes = float(sum(X.dtypes[name].itemsize for name in features))
     # Columns of one frame are read together and parted afterwards.
     whole = _frame_pieces(X[[*features, *dict.fromkeys(names)]])
+    held = (X, y, weight)
     y = _columns(whole, y) if isinstance(y, str) else _aligned("y", y, rows)
     weight = _columns(whole, weight) if isinstance(weight, str) else _aligned("sample_weight", weight, rows)
-    return Partitions(list(zip(_columns(whole, features), y, weight, strict=True)), rows, row_bytes)
+    return Partitions(list(zip(_columns(whole, features), y, weight, strict=True)), rows, row_bytes, held)
 
 
 def _frame_pieces(frame: Any) -> list[Delayed]:
@@ -125,7 +131,10 @@ def _frame_pieces(frame: Any) -> list[Delayed]:
 
 def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
     name = f"mercer-columns-{uuid.uuid4().hex}"
-    tasks: dict[Any, Any] = {(name, i): (operator.getitem, piece.key, columns) for i, piece in enumerate(pieces)}
+    keys = [(name, i) for i in range(len(pieces))]
+    tasks: dict[Any, Task] = {
+        key: Task(key, operator.getitem, ref(piece), columns) for key, piece in zip(keys, pieces, strict=True)
+    }
     graph = layer_of(name, tasks, [(piece,) for piece in pieces])
     return [Delayed(key, graph, layer=name) for key in tasks]
 
@@ -207,14 +216,17 @@ def lazy_rows(function: Callable[[Any], np.ndarray], X: Any) -> Any:
     if not isinstance(one, np.ndarray):
         msg = f"On dask collections only methods that return one array can be used, got {type(one).__name__}."
         raise DataError(msg)
-    pieces = [(piece,) for piece in (X.to_delayed().ravel() if isinstance(X, da.Array) else _frame_pieces(X))]
+    # Not optimised: that would forget the futures of a persisted collection, which perhaps only this result holds.
+    pieces = list(X.to_delayed(optimize_graph=False).ravel()) if isinstance(X, da.Array) else _frame_pieces(X)
     name = f"mercer-rows-{uuid.uuid4().hex}"
     # One task holds the model, and the tasks of the chunks refer to it.
-    tasks: dict[Any, Any] = {f"{name}-model": (pickle.loads, cloudpickle.dumps(function))}
-    zeros = (0,) * (one.ndim - 1)
-    for i, (piece,) in enumerate(pieces):
-        tasks[name, i, *zeros] = (_apply, f"{name}-model", piece.key, one[:0])
-    return da.Array(layer_of(name, tasks, pieces), name, (sizes, *((n,) for n in one.shape[1:])), meta=one[:0])
+    model = f"{name}-model"
+    tasks: dict[Any, Task] = {model: Task(model, pickle.loads, cloudpickle.dumps(function))}
+    for i, piece in enumerate(pieces):
+        key = (name, i, *(0,) * (one.ndim - 1))
+        tasks[key] = Task(key, _apply, TaskRef(model), ref(piece), one[:0])
+    graph = layer_of(name, tasks, [(piece,) for piece in pieces])
+    return da.Array(graph, name, (sizes, *((n,) for n in one.shape[1:])), meta=one[:0])
 
 
 def _apply(function: Callable[[Any], np.ndarray], X: Any, empty: np.ndarray) -> np.ndarray:

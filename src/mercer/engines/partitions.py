@@ -46,7 +46,7 @@ def is_dask(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return len(value) > 0 and not isinstance(value[0], list | tuple) and is_dask(value[0])
     module = type(value).__module__
-    return module.partition(".")[0] in ("dask", "dask_expr") or module == "mercer.engines.dask"
+    return module.partition(".")[0] in ("dask", "dask_expr", "distributed") or module == "mercer.engines.dask"
 
 
 def on_dask(source: Any) -> Any:
