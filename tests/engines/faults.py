@@ -20,13 +20,13 @@ class Killer(SchedulerPlugin):
 
     name = "killer"
 
-    def __init__(self, scheduler):
-        self.scheduler = scheduler
-        self.arm({}, None, random.Random(0))
+    def __init__(self, local):
+        self.scheduler = local.scheduler
+        self.nannies = local.workers  # each knows the process of its worker
+        self.arm(None, random.Random(0))
 
-    def arm(self, pids, after, rng):
+    def arm(self, after, rng):
         """Begin to count anew; kill after so many partitions, or never."""
-        self.pids = pids
         self.after = after
         self.rng = rng
         self.done = 0
@@ -38,10 +38,12 @@ class Killer(SchedulerPlugin):
             return
         self.done += 1
         if self.after is not None and self.done >= self.after and self.victim is None:
-            at_work = sorted(w.address for w in self.scheduler.workers.values() if w.processing)
+            processes = {nanny.worker_address: nanny.pid for nanny in self.nannies.values()}
+            workers = self.scheduler.workers.values()
+            at_work = sorted(w.address for w in workers if w.processing and processes.get(w.address))
             if at_work:
                 self.victim = self.rng.choice(at_work)
-                os.kill(self.pids[self.victim], signal.SIGKILL)
+                os.kill(processes[self.victim], signal.SIGKILL)
 
     def remove_worker(self, scheduler, worker, **kwargs):
         self.lost.append((worker, sum(task.state in PENDING for task in scheduler.tasks.values())))
@@ -67,7 +69,7 @@ def cluster(workers=3, threads=1, **options):
         ) as local,
         Client(local) as client,
     ):
-        killer = Killer(local.scheduler)
+        killer = Killer(local)
         local.scheduler.add_plugin(killer)
         yield client, killer
 
@@ -75,7 +77,7 @@ def cluster(workers=3, threads=1, **options):
 def fit_and_kill(client, killer, fit, after, seed, workers=3):
     """Return what `fit` returns while a worker is killed after so many partitions; None: nobody is."""
     client.wait_for_workers(workers)
-    killer.arm(client.run(os.getpid), after, random.Random(seed))
+    killer.arm(after, random.Random(seed))
     return fit()
 
 

@@ -251,3 +251,17 @@ def test_predictions_of_other_collections_are_refused():
 def test_an_unfitted_model_says_so_at_once():
     with pytest.raises(ValueError, match="not fitted"):
         ridge().predict(ARRAY)
+
+
+def test_features_are_lazy():
+    feature_map = RandomFourier(Gaussian(), 20, random_state=0).fit(X)
+    lazy = feature_map.transform(ARRAY)
+    assert lazy.chunks == ((30, 30, 30, 10), (20,))
+    np.testing.assert_allclose(lazy.compute(), feature_map.transform(X), rtol=1e-12)
+
+
+def test_maps_are_fitted_in_memory():
+    with pytest.raises(DataError, match="pass the unfitted map to a learner"):
+        RandomFourier(Gaussian(), 20).fit(ARRAY)
+    with pytest.raises(ValueError, match="not fitted"):
+        RandomFourier(Gaussian(), 20).transform(ARRAY)

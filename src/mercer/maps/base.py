@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engines import Engine, MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows
+from mercer.engines import Engine, MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows, is_dask
 from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
@@ -216,6 +216,12 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     def _sample(self, X: Any) -> Any:
         """Return checked rows, or a seeded sample of as many as `fit` looks at."""
+        if is_dask(X):
+            msg = (
+                f"{type(self).__name__}: fit takes rows in memory, got a dask collection. Try a sample of its rows, or "
+                "pass the unfitted map to a learner, which finds one by itself."
+            )
+            raise DataError(msg)
         X = self._validated(X)
         wanted, seed = self.rows_wanted(), self.sample_seed()
         if X.shape[0] <= wanted:
@@ -277,8 +283,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        X : array-like or CSR of shape (n, d), or dask array or dataframe
+            Rows; of a dask collection the result is a dask array that is not computed yet.
         out : ndarray of shape (n, n_components), default=None
             Where to write them; a buffer that is used again saves the cost of fresh memory, which can be half of all.
 
@@ -287,6 +293,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         ndarray of shape (n, n_components)
             ``transform(X) @ transform(Y).conj().T`` approximates ``kernel_(X, Y)``.
         """
+        if is_dask(X):
+            from mercer.engines.dask_collections import lazy_rows
+
+            check_is_fitted(self, "features_")
+            return lazy_rows(self.transform, X)
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
         check_is_fitted(self, "features_")
