@@ -31,6 +31,13 @@ def test_quick_start_has_about_ten_lines():
     assert len([line for line in block_under("Quick start", "python").splitlines() if line]) <= 10
 
 
+def test_clusters_and_tests_run(capsys):
+    exec(compile(block_under("Clusters and tests", "python"), "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "rings found: 100.0%" in printed
+    assert printed.count("p = 0.001 (999 permutations)") == 2
+
+
 @pytest.mark.parametrize("heading", ["Run it", "Test it"])
 def test_the_two_commands_stand_first(heading):
     assert block_under(heading, "sh").startswith("pip install '.[")
