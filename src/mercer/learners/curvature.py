@@ -18,6 +18,8 @@ Array = np.ndarray
 CHUNK_ROWS = 1024
 # Each column has a factor of its own as long as all together have no more entries than this: 512 MB.
 MOST_ENTRIES = 2**26
+# Rows that have together no more than this share of the curvature are left out, and more rows a column are too many.
+NEGLIGIBLE, MOST_ROWS_A_COLUMN = 0.01, 8
 
 
 @dataclass(frozen=True)
@@ -58,20 +60,35 @@ class SampleCurvature:
         order, columns = W.shape
         if columns * order**2 > MOST_ENTRIES:
             curvatures = curvatures.mean(axis=1, keepdims=True)
+        elif np.allclose(curvatures, curvatures[:, :1]):  # as at the origin
+            curvatures = curvatures[:, :1]
         factors = tuple(self._factor(column) for column in curvatures.T)
         return Factors(factors, centred=columns > 1 and not self.loss.separable)
 
     def _factor(self, curvature: Array) -> Array:
         order = self.features.shape[1] + 1
+        rows, curvature = those_that_count(curvature, MOST_ROWS_A_COLUMN * order)
+        # Half the digits are half the work, and enough as long as their rounding is small beside the penalty of one.
+        bound = float(np.square(self.features[rows]).sum(axis=1) @ curvature + curvature.sum())
+        digits = np.float32 if bound * np.finfo(np.float32).eps < 1e-2 else np.float64
         total = GramSum(order)
-        rows = np.flatnonzero(curvature)
         with workers(self.n_jobs) as team:
             for start in range(0, len(rows), CHUNK_ROWS):
-                chunk = rows[start : start + CHUNK_ROWS]
+                chunk = slice(start, start + CHUNK_ROWS)
                 root = np.sqrt(curvature[chunk])[:, None]
-                total.add(np.hstack([self.features[chunk] * root, root if self.fit_intercept else 0 * root]), team)
+                Z = self.features[rows[chunk]] * root
+                total.add(np.hstack([Z, root if self.fit_intercept else 0 * root]).astype(digits), team)
             A = total.result()
             # The penalty is one; also for the intercept, where no row may be left that is curved.
             A[np.diag_indices_from(A)] += 1.0
             # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
             return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
+
+
+def those_that_count(curvature: Array, most: int) -> tuple[Array, Array]:
+    """Return rows that have nearly all of the curvature, at most so many, and their share of it."""
+    ascending = np.argsort(curvature, kind="stable")
+    total = np.cumsum(curvature[ascending])
+    rows = np.sort(ascending[np.searchsorted(total, NEGLIGIBLE * total[-1], side="right") :])
+    step = -(-len(rows) // most) if len(rows) else 1
+    return rows[::step], curvature[rows[::step]] * step

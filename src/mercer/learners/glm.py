@@ -26,11 +26,11 @@ __all__ = ["KernelLogisticRegression", "KernelSVC"]
 
 Array = np.ndarray
 # Rows of the sample that gives the start and the preconditioner: so many for each column, within these bounds.
-SAMPLE_ROWS_A_COLUMN, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 4, 4096, 2**28
+SAMPLE_ROWS_A_COLUMN, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 32, 4096, 2**28
 # The sample is a means to the minimum and leaves no trace in it, so it is the same for every `random_state`.
 SAMPLE_SEED = 20260
 # How exactly the problem of the sample is solved: its minimum is a statistical error away from that of all rows.
-SAMPLE_TOL, SAMPLE_STEPS = 1e-2, 50
+SAMPLE_TOL, SAMPLE_STEPS, SAMPLE_PRODUCTS = 1e-2, 50, 20
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,9 @@ class LossLearner(Classifier):
             few = MemoryEngine(Z, sample.y, weight, block_rows=block_rows_for(D), n_jobs=self.n_jobs)
             on_sample = penalised(few, Problem(AsGiven(D), self._loss, problem.labels, problem.label_weight), ignore)
             zero = np.zeros((D + 1, problem.columns))
-            start = minimise(on_sample, zero, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS).coef
+            start = minimise(
+                on_sample, zero, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, many_products=SAMPLE_PRODUCTS
+            ).coef
         passes = Passes(self._report(), float(problem.label_weight @ survey.weight), survey.sample.seen, float(self.C))
         found = minimise(
             penalised(engine, problem, passes), start, curvature, tol=float(self.tol), max_iter=int(self.max_iter)

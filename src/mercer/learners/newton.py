@@ -29,8 +29,8 @@ ROUNDING = 1e-10
 # A step is solved to no more than this share of it, and to no less than the other.
 FINEST, COARSEST = 1e-5, 0.1
 MOST_PRODUCTS = 200
-# After a step that took more products than this, the preconditioner is made anew.
-MANY_PRODUCTS = 8
+# The preconditioner is made anew when coefficients have moved by this share of the largest since.
+FAR = 0.05
 MOST_CUTS = 40
 
 
@@ -80,6 +80,7 @@ def minimise(
     *,
     tol: float,
     max_iter: int,
+    many_products: int = 8,
 ) -> Minimum:
     """Return the minimum of a strictly convex function.
 
@@ -95,15 +96,17 @@ def minimise(
         The search ends when the next step would change no coefficient by more than this share of the largest.
     max_iter : int
         Most steps; at least one is made.
+    many_products : int, default=8
+        After a step that took more products than this, the preconditioner is made anew if it was made far away.
     """
     W = start
     value, gradient = evaluate(objective, W)
-    precondition = preconditioner_at(W)
+    precondition, made_at = preconditioner_at(W), W
     error = remaining(precondition(gradient), W)
     steps, products = 0, 0
     while steps < max_iter and (steps == 0 or error > tol):
-        if products > MANY_PRODUCTS:
-            precondition = preconditioner_at(W)
+        if products > many_products and remaining(W - made_at, W) > FAR:
+            precondition, made_at = preconditioner_at(W), W
         accuracy = float(np.clip(max(error, 0.1 * tol / max(error, 1e-300)), FINEST, COARSEST))
         step, products = newton_step(objective, W, gradient, precondition, accuracy)
         found = line_search(objective, W, value, gradient, step, precondition)

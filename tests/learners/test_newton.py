@@ -1,0 +1,120 @@
+"""The search: exact on parabolas, down to rounding elsewhere, and honest about where it ended."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from mercer.errors import DataError
+from mercer.learners.newton import minimise, newton_step
+
+rng = np.random.default_rng(0)
+ROOT = rng.normal(size=(6, 6))
+A = ROOT @ ROOT.T + 0.1 * np.eye(6)
+B = rng.normal(size=(6, 2))
+
+
+@dataclass
+class Parabola:
+    """W'A W / 2 - B'W, column by column; its minimum is A^-1 B."""
+
+    separable: bool = True
+    passes: list = field(default_factory=list)
+
+    def value_and_gradient(self, W):
+        self.passes.append("value")
+        return float(np.vdot(W, A @ W) / 2 - np.vdot(B, W)), A @ W - B
+
+    def curvature(self, W, V):
+        self.passes.append("product")
+        return A @ V
+
+
+@dataclass
+class Quartic:
+    """A sum of x^4 / 4 + x^2 / 2 - b x, whose Newton steps overshoot; the minimum is the root of x^3 + x = b."""
+
+    b: np.ndarray
+    separable: bool = False
+
+    def value_and_gradient(self, W):
+        return float((W**4 / 4 + W**2 / 2 - self.b * W).sum()), W**3 + W - self.b
+
+    def curvature(self, W, V):
+        return (3 * W**2 + 1) * V
+
+
+def nothing(W):
+    return lambda gradient: gradient
+
+
+@pytest.mark.parametrize("separable", [True, False])
+def test_a_parabola_is_solved_to_rounding(separable):
+    found = minimise(Parabola(separable), np.zeros((6, 2)), nothing, tol=1e-12, max_iter=50)
+    np.testing.assert_allclose(found.coef, np.linalg.solve(A, B), rtol=0, atol=1e-11)
+    assert found.converged
+    assert found.error <= 1e-12
+
+
+def test_with_the_right_preconditioner_one_product_is_a_step():
+    objective = Parabola()
+    found = minimise(objective, np.zeros((6, 2)), lambda W: lambda g: np.linalg.solve(A, g), tol=1e-10, max_iter=50)
+    assert found.steps == 1
+    assert objective.passes == ["value", "product", "value"]
+
+
+def test_separate_columns_are_solved_as_if_alone():
+    W, gradient = np.zeros((6, 2)), B * [1.0, 1e-3]
+    gradient[:, 1] = np.linalg.eigh(A)[1][:, 0]  # done after one product, unlike the other
+    both, products = newton_step(Parabola(), W, gradient, lambda g: g, 0.3)
+    for k in (0, 1):
+        alone, fewer = newton_step(Parabola(), W[:, [k]], gradient[:, [k]], lambda g: g, 0.3)
+        np.testing.assert_allclose(both[:, [k]], alone, rtol=1e-9)
+        assert fewer <= products
+    joint, _ = newton_step(Parabola(separable=False), W, gradient, lambda g: g, 0.3)
+    assert np.abs(joint - both).max() > 1e-9  # one length for all columns is another search
+
+
+@pytest.mark.parametrize("start", [0.0, 100.0, -1e6])
+def test_steps_that_overshoot_are_cut(start):
+    b = np.array([[30.0], [-2.0], [0.0]])
+    found = minimise(Quartic(b), np.full((3, 1), start), nothing, tol=1e-11, max_iter=200)
+    assert found.converged
+    np.testing.assert_allclose(found.coef**3 + found.coef, b, atol=1e-9)
+
+
+def test_it_says_when_it_has_not_arrived():
+    found = minimise(Quartic(np.full((1, 1), 1e9)), np.full((1, 1), 1e6), nothing, tol=1e-11, max_iter=2)
+    assert (found.steps, found.converged) == (2, False)
+    assert found.error > 1e-11
+
+
+def test_it_stops_where_rounding_leaves_nothing_to_gain():
+    class Rough(Parabola):
+        """Gradients with an error that no step removes, as of sums over many rows."""
+
+        def value_and_gradient(self, W):
+            value, gradient = super().value_and_gradient(W)
+            self.sign = -getattr(self, "sign", 1)
+            return value, gradient + self.sign * 1e-7
+
+    objective = Rough()
+    found = minimise(objective, np.zeros((6, 2)), nothing, tol=1e-14, max_iter=1000)
+    assert found.converged
+    assert found.steps < 20
+    np.testing.assert_allclose(found.coef, np.linalg.solve(A, B), atol=1e-4)
+
+
+def test_a_minimum_to_begin_with_costs_one_step_at_most():
+    found = minimise(Parabola(), np.linalg.solve(A, B), nothing, tol=1e-11, max_iter=50)
+    assert found.converged
+    assert found.steps <= 1
+
+
+def test_overflow_is_a_clear_error():
+    class Infinite(Parabola):
+        def value_and_gradient(self, W):
+            return np.inf, W
+
+    with pytest.raises(DataError, match="overflows"):
+        minimise(Infinite(), np.zeros((6, 2)), nothing, tol=1e-11, max_iter=5)
