@@ -60,7 +60,7 @@ def test_mass_of_zero_is_never_drawn():
 
 def test_a_small_sample_is_all_rows():
     X, _ = problem(100)
-    pool = uniform_rows(engine_of(np.concatenate([X, X[:10]])), 3, seed=0)
+    pool = uniform_rows(engine_of(np.concatenate([X, X[:10]])), 3, 2, seed=0)
     assert len(pool) == 100
     assert pool.seen == 110
     assert pool.weight.sum() == 110
@@ -69,8 +69,12 @@ def test_a_small_sample_is_all_rows():
 def test_a_large_sample_is_bounded(monkeypatch):
     monkeypatch.setattr("mercer.learners.kmeans_start.SAMPLE_ROWS", 30)
     X, _ = problem(100)
-    assert len(uniform_rows(engine_of(X), 1, seed=0)) == 30
-    assert len(uniform_rows(engine_of(X), 3, seed=0)) == 60  # twenty a cluster
+    assert len(uniform_rows(engine_of(X), 1, 2, seed=0)) == 30
+    assert len(uniform_rows(engine_of(X), 3, 2, seed=0)) == 60  # twenty a cluster
+    wide = np.tile(X, (1, 50))
+    monkeypatch.setattr("mercer.learners.kmeans_start.SAMPLE_BYTES", 25 * 100 * 8)
+    assert len(uniform_rows(engine_of(wide), 1, 100, seed=0)) == 25
+    assert len(uniform_rows(engine_of(wide), 4, 100, seed=0)) == 80
     assert SAMPLE_ROWS == 4096
 
 

@@ -148,12 +148,24 @@ def test_a_lost_cluster_starts_anew_at_the_farthest_row():
     assert (np.diff(found.path) <= 1e-12 * found.path[0]).all()
 
 
+@pytest.mark.parametrize(("tol", "factor"), [(0.0, 1.0), (1e3, 1.0), (1e3, 1 + 1e-9)])
+def test_a_lost_cluster_is_no_end_even_where_nothing_else_moves(tol, factor):
+    X, draw, Z = problem(n=300)
+    mean = lloyd(engine_of(X), draw, Z[None, :1], max_iter=300, tol=0.0)
+    beside = np.concatenate([factor * mean.centres, mean.centres + 100.0])  # all rows stay with the first
+    found = lloyd(engine_of(X), draw, beside[None], max_iter=300, tol=tol)
+    assert (found.weight > 0).all()
+    assert found.inertia < mean.inertia
+    assert found.n_iter >= 2
+
+
 def test_with_fewer_distinct_rows_than_clusters_some_stay_empty():
     X, draw, _ = problem(n=3)
     X = np.repeat(X, 20, axis=0)
     found = lloyd(engine_of(X), draw, draw.of(X[[0, 0, 20, 40, 40]])[None], max_iter=300, tol=0.0)
     assert found.inertia == pytest.approx(0.0, abs=1e-10)
     assert sorted(found.weight) == [0, 0, 20, 20, 20]
+    np.testing.assert_allclose(found.centres, draw.of(X[[0, 0, 20, 40, 40]]), atol=1e-12)  # empty ones stay
     assert found.converged
 
 

@@ -59,7 +59,8 @@ class KernelKMeans(Clusterer):
         Whether to work on the Gram matrix of the kernel itself, for a few thousand rows in memory.
     init : {"k-means++", "k-means||"} or array-like of shape (k, d), default="k-means++"
         Where to start: at rows far apart, found by greedy k-means++ on a uniform sample of the rows (4096 of them, or
-        20 a cluster), or by k-means||, which looks at all rows, in five passes; or at the images of given rows.
+        as many as 512 MiB hold, or 20 a cluster), or by k-means||, which looks at all rows, in five passes; or at the
+        images of given rows.
     n_init : int, default=1
         Starts, of which the best result is kept. They share each pass over the rows.
     max_iter : int, default=300
@@ -345,7 +346,8 @@ class KernelKMeans(Clusterer):
                     f"{init.shape[0]} rows."
                 )
                 raise ParameterError(msg)
-        return Start(type(self).__name__, init, self.n_clusters, self.n_init, seed_of(self.random_state, "k-means"))
+        seed = seed_of(self.random_state, "k-means")
+        return Start(type(self).__name__, init, self.n_clusters, self.n_init, self.n_features_in_, seed)
 
     # ---- using --------------------------------------------------------------------------------
 

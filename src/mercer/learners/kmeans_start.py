@@ -31,8 +31,9 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# k-means++ looks at a sample of so many rows, or of so many a cluster.
+# k-means++ looks at a sample of so many rows, fewer if they are wide, but so many a cluster.
 SAMPLE_ROWS = 4096
+SAMPLE_BYTES = 512 * 2**20
 SAMPLE_ROWS_PER_CLUSTER = 20
 # k-means|| takes this many candidates a cluster in each pass, and so many passes after the first.
 CANDIDATES_PER_CLUSTER = 2
@@ -48,6 +49,7 @@ class Start:
     init: Any  # one of STARTS, or rows (k, d)
     n_clusters: int
     n_init: int
+    width: int  # of the rows
     seed: int
 
     def on_features(self, engine: Engine, draw: Draw) -> Array:
@@ -56,7 +58,7 @@ class Start:
             self._check_enough(engine.n_rows)
             return draw.of(self.init)[None]
         if self.init == "k-means++":
-            pool = uniform_rows(engine, self.n_clusters, self.seed)
+            pool = uniform_rows(engine, self.n_clusters, self.width, self.seed)
         else:
             pool = candidates_by_passes(engine, draw, self.n_clusters, self.seed)
         self._check_enough(pool.seen)
@@ -70,7 +72,7 @@ class Start:
             diagonal = np.diagonal(K)[:, None].astype(np.float64)
             yield diagonal - 2 * kernel(engine.X, self.init) + kernel.diag(self.init)
             return
-        pool = uniform_rows(engine, self.n_clusters, self.seed)
+        pool = uniform_rows(engine, self.n_clusters, self.width, self.seed)
         self._check_enough(pool.seen)
         hashes, first = np.unique(row_hashes(engine.X), return_index=True)
         places = first[np.searchsorted(hashes, pool.hash)]
@@ -147,9 +149,10 @@ class CellWeights:
         return total
 
 
-def uniform_rows(engine: Engine, n_clusters: int, seed: int) -> DistinctRows:
+def uniform_rows(engine: Engine, n_clusters: int, width: int, seed: int) -> DistinctRows:
     """Return a uniform sample of the distinct rows with their weights: all of them, if they are few."""
-    return engine.sum(UniformRows(max(SAMPLE_ROWS, SAMPLE_ROWS_PER_CLUSTER * n_clusters), seed))
+    fitting = min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width))
+    return engine.sum(UniformRows(max(fitting, SAMPLE_ROWS_PER_CLUSTER * n_clusters), seed))
 
 
 def candidates_by_passes(engine: Engine, draw: Draw, n_clusters: int, seed: int) -> DistinctRows:
