@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         neural_tangent_kernel,
     )
     from mercer.learners import (
+        GaussianProcessRegressor,
         KernelKMeans,
         KernelLogisticRegression,
         KernelPCA,
@@ -95,6 +96,7 @@ _HOMES = {
     "Exponential": "kernels",
     "FeatureGraph": "maps",
     "Gaussian": "kernels",
+    "GaussianProcessRegressor": "learners",
     "Geometric": "kernels",
     "Hellinger": "kernels",
     "HomogeneousFeatures": "maps",
@@ -161,6 +163,7 @@ __all__ = [
     "Exponential",
     "FeatureGraph",
     "Gaussian",
+    "GaussianProcessRegressor",
     "Geometric",
     "Hellinger",
     "HomogeneousFeatures",

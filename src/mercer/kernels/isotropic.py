@@ -46,6 +46,10 @@ class IsotropicKernel(ShiftInvariantKernel):
         """Return the kernel at distances `r`, in units of the lengthscale."""
 
     @abstractmethod
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        """Return ``-profile'(r) / r``: times a squared distance it is the derivative in the log of the lengthscale."""
+
+    @abstractmethod
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         """Return quantiles of the mixing law tau: frequency = sqrt(tau) * normal / lengthscale."""
 
@@ -125,6 +129,9 @@ class Gaussian(IsotropicKernel):
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 * np.square(r))
 
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        return self.profile(r)
+
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return np.ones_like(uniforms)
 
@@ -182,6 +189,19 @@ class Matern(IsotropicKernel):
             return (1 + x + np.square(x) / 3) * np.exp(-x)
         return matern_bessel(x, self.nu)
 
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        r = np.asarray(r, dtype=float)
+        if self.nu == np.inf:
+            return self.profile(r)
+        if self.nu > 1:  # (x^nu K_nu)' = -x^nu K_(nu - 1): the kernel one degree rougher, at a distance of its own unit
+            ratio = self.nu / (self.nu - 1)
+            return ratio * Matern(self.nu - 1).profile(np.sqrt(ratio) * r)
+        # Not finite at zero, where the squared distance that it is multiplied by is zero.
+        x = np.maximum(np.sqrt(2 * self.nu) * r, 1e-150)
+        scale = 2 * self.nu * 2 ** (1 - self.nu) / special.gamma(self.nu)
+        with np.errstate(over="ignore"):
+            return np.minimum(scale * x ** (self.nu - 1) * special.kve(self.nu - 1, x) * np.exp(-x), 1e290)
+
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         if self.nu == np.inf:
             return np.ones_like(uniforms)
@@ -235,6 +255,9 @@ class RationalQuadratic(IsotropicKernel):
 
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-self.alpha * np.log1p(np.square(r) / (2 * self.alpha)))
+
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        return np.exp(-(self.alpha + 1) * np.log1p(np.square(r) / (2 * self.alpha)))
 
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return special.gammaincinv(self.alpha, uniforms) / self.alpha

@@ -1,0 +1,379 @@
+"""The Gaussian process: equal to scikit-learn's exact one where the map is exact, honest where it is not."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
+from sklearn.gaussian_process import kernels as sk
+
+from mercer import (
+    DataError,
+    Gaussian,
+    GaussianProcessRegressor,
+    Laplacian,
+    Matern,
+    Nystroem,
+    ParameterError,
+    Polynomial,
+    RandomFourier,
+    Transformed,
+)
+
+
+def data(n=200, d=2, seed=0, noise=0.2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + noise * rng.normal(size=n) + 3.0
+
+
+def all_landmarks(kernel, n):
+    return Nystroem(kernel, n, landmarks="uniform", random_state=0)
+
+
+FIXED = {"noise": 0.2, "amplitude": 1.5, "lengthscale": "keep", "normalize_y": False}
+
+# ---- against the exact process ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "exact", "n"),
+    [
+        (Gaussian(0.8), sk.RBF(0.8), 1000),
+        (Matern(2.5, lengthscale=1.3), sk.Matern(1.3, nu=2.5), 250),
+        (Matern(0.5, lengthscale=2.0), sk.Matern(2.0, nu=0.5), 250),
+        (Transformed(Gaussian(), lengthscales=(0.7, 1.9)), sk.RBF([0.7, 1.9]), 250),
+    ],
+    ids=["gaussian", "matern", "rough", "ard"],
+)
+def test_with_all_rows_as_landmarks_it_is_scikit_learns_exact_process(kernel, exact, n):
+    X, y = data(n)
+    X_new, _ = data(50, seed=1)
+    peer = ExactProcess(1.5**2 * exact + sk.WhiteKernel(0.2**2), optimizer=None).fit(X, y)
+    model = GaussianProcessRegressor(all_landmarks(kernel, n), **FIXED).fit(X, y)
+    mean, std = model.predict(X_new, return_std=True, with_noise=True)
+    expected_mean, expected_std = peer.predict(X_new, return_std=True)
+    np.testing.assert_allclose(mean, expected_mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(std, expected_std, rtol=1e-6)
+    _, cov = model.predict(X_new, return_cov=True, with_noise=True)
+    np.testing.assert_allclose(cov, peer.predict(X_new, return_cov=True)[1], rtol=0, atol=1e-6)
+    value, gradient = peer.log_marginal_likelihood(peer.kernel_.theta, eval_gradient=True)  # of variances
+    ours, in_scales = model.log_marginal_likelihood(eval_gradient=True)
+    assert ours == pytest.approx(value, rel=1e-8)
+    np.testing.assert_allclose(in_scales, [2 * gradient[-1], 2 * gradient[0]], rtol=1e-6, atol=1e-6 * n)
+    in_lengthscale = model.lengthscale_gradient(X, y)
+    in_lengthscale = in_lengthscale if len(gradient) == 4 else in_lengthscale.sum(keepdims=True)
+    np.testing.assert_allclose(in_lengthscale, gradient[1:-1], rtol=1e-6, atol=1e-6 * n)
+
+
+def test_a_polynomial_kernel_of_few_monomials_is_exact_far_from_all_landmarks():
+    X, y = data(300)
+    X_new = 5 * data(40, seed=1)[0]
+    peer = ExactProcess(1.5**2 * (sk.DotProduct(1.0) ** 2) + sk.WhiteKernel(0.2**2), optimizer=None).fit(X, y)
+    model = GaussianProcessRegressor(Nystroem(Polynomial(2), 6, random_state=0), **FIXED).fit(X, y)
+    mean, std = model.predict(X_new, return_std=True, with_noise=True)
+    np.testing.assert_allclose(mean, peer.predict(X_new), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(std, peer.predict(X_new, return_std=True)[1], rtol=1e-5)
+    assert model.log_marginal_likelihood_value_ == pytest.approx(peer.log_marginal_likelihood_value_, rel=1e-8)
+
+
+def test_tuning_finds_what_scikit_learn_finds():
+    X, y = data(250)
+    start = 1.0 * sk.RBF(1.0) + sk.WhiteKernel(0.1)
+    peer = ExactProcess(start, normalize_y=True, n_restarts_optimizer=1, random_state=0).fit(X, y)
+    model = GaussianProcessRegressor(all_landmarks(Gaussian(), 250)).fit(X, y)
+    theirs = np.exp(peer.kernel_.theta)
+    unit = y.std()
+    assert model.kernel_.lengthscale == pytest.approx(theirs[1], rel=5e-3)  # three digits are kept
+    assert model.amplitude_ == pytest.approx(np.sqrt(theirs[0]) * unit, rel=2e-2)
+    assert model.noise_ == pytest.approx(np.sqrt(theirs[2]) * unit, rel=2e-3)
+    # Theirs is the evidence of targets over their standard deviation.
+    expected = peer.log_marginal_likelihood_value_ - len(y) * np.log(unit)
+    assert model.log_marginal_likelihood_value_ == pytest.approx(expected, abs=2e-2)
+    assert abs(model.lengthscale_gradient(X, y).sum()) < 1.0  # the top of a hill of curvature in the hundreds
+    steps = [trial.log_marginal_likelihood for trial in model.tuning_ if trial.step == "gradient"]
+    assert max(steps) > steps[0]
+    assert {trial.step for trial in model.tuning_} == {"factor", "gradient"}
+
+
+def test_a_lengthscale_for_every_column_finds_those_that_do_not_matter():
+    X, _ = data(400, d=4)
+    y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(3).normal(size=400)
+    model = GaussianProcessRegressor(Gaussian("median"), lengthscale="ard", random_state=0).fit(X, y)
+    scales = np.array(model.kernel_.lengthscales)
+    assert (scales[1:] > 5 * scales[0]).all()
+    one = GaussianProcessRegressor(Gaussian("median"), random_state=0).fit(X, y)
+    assert model.log_marginal_likelihood_value_ > one.log_marginal_likelihood_value_ + 50
+    assert 0.08 < model.noise_ < 0.12
+
+
+def test_kernels_that_are_not_isotropic_are_tuned_on_random_features():
+    X, y = data(300)
+    kept = GaussianProcessRegressor(RandomFourier(Laplacian(30.0), 200, random_state=0), lengthscale="keep").fit(X, y)
+    tuned = GaussianProcessRegressor(RandomFourier(Laplacian(30.0), 200, random_state=0), random_state=0).fit(X, y)
+    assert tuned.kernel_.lengthscales[0] == tuned.kernel_.lengthscales[1] < 1.0
+    assert tuned.log_marginal_likelihood_value_ > kept.log_marginal_likelihood_value_
+    # Without a lengthscale to speak of, a kernel keeps what it has.
+    assert GaussianProcessRegressor(Polynomial(2), random_state=0).fit(X, y).tuning_ == ()
+
+
+# ---- the gradient through the features --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: RandomFourier(Transformed(Gaussian(), lengthscales=s), 20, directions="big_block", random_state=0),
+        lambda s: RandomFourier(Transformed(Matern(), lengthscales=s), 21, directions="iid", random_state=0),
+        lambda s: RandomFourier(1 + Transformed(Laplacian(), lengthscales=s), 20, random_state=0),
+        lambda s: RandomFourier(Transformed(Gaussian(), lengthscales=s), 20, form="phase", random_state=0),
+        lambda s: Nystroem(Transformed(Gaussian(), lengthscales=s), 20, landmarks="uniform", random_state=0),
+        lambda s: Nystroem(Transformed(Matern(0.5), lengthscales=s), 20, landmarks="uniform", random_state=0),
+    ],
+    ids=["pairs", "odd", "constant", "phase", "landmarks", "rough landmarks"],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lengthscale_gradient_is_that_of_differences(make, weighted):
+    X, y = data(60)
+    Y = np.column_stack([y, y**2])
+    w = np.random.default_rng(1).uniform(0.5, 2.0, 60) if weighted else None
+
+    def evidence(scales):
+        return GaussianProcessRegressor(make(scales), **FIXED).fit(X, Y, w).log_marginal_likelihood_value_
+
+    model = GaussianProcessRegressor(make((0.9, 1.4)), **FIXED).fit(X, Y, w)
+    h = 1e-5
+    for column, factor in enumerate(([np.exp(h), 1.0], [1.0, np.exp(h)])):
+        above, below = (evidence(tuple(np.array([0.9, 1.4]) * np.array(factor) ** s)) for s in (1, -1))
+        assert model.lengthscale_gradient(X, Y, w)[column] == pytest.approx((above - below) / (2 * h), rel=1e-6)
+    if not weighted:
+        blocks = [(X[i : i + 13], Y[i : i + 13]) for i in range(0, 60, 13)]
+        np.testing.assert_allclose(model.lengthscale_gradient(blocks), model.lengthscale_gradient(X, Y), rtol=1e-6)
+
+
+def test_maps_without_a_derivative_say_so():
+    X, y = data(50, d=3)
+    model = GaussianProcessRegressor(RandomFourier(Gaussian(), 16, directions="hadamard", random_state=0), **FIXED)
+    with pytest.raises(ParameterError, match=r"(?s)No closed form.*needs: RandomFourier with dense directions"):
+        model.fit(X, y).lengthscale_gradient(X, y)
+
+
+# ---- uncertainty ------------------------------------------------------------------------------
+
+
+def test_random_features_starve_and_the_others_do_not():
+    """With more rows than features weight space is sure of itself everywhere: documented, and seen here."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=3000)
+    far = 100 + rng.normal(size=(5, 5))
+    settings = {"noise": 0.1, "amplitude": 1.0, "lengthscale": "keep", "random_state": 0}
+    fourier = RandomFourier(Gaussian(1.0), 200, random_state=0)
+    starved = GaussianProcessRegressor(fourier, **settings).fit(X, y).predict(far, return_std=True)[1]
+    assert (starved < 0.2).all()  # it should be one
+    for model in (
+        GaussianProcessRegressor(fourier, variance="pathwise", **settings),
+        GaussianProcessRegressor(Nystroem(Gaussian(1.0), 200, random_state=0), **settings),
+    ):
+        np.testing.assert_allclose(model.fit(X, y).predict(far, return_std=True)[1], 1.0, rtol=1e-6)
+        assert (model.predict(X[:20], return_std=True)[1] < 1.0).all()
+
+
+def test_pathwise_variance_is_exact_where_all_rows_are_kept():
+    X, y = data(150)
+    X_new, _ = data(30, seed=1)
+    peer = ExactProcess(1.5**2 * sk.RBF(0.8) + sk.WhiteKernel(0.2**2), optimizer=None).fit(X, y)
+    fourier = RandomFourier(Gaussian(0.8), 100, random_state=0)
+    model = GaussianProcessRegressor(fourier, variance="pathwise", **FIXED).fit(X, y)
+    expected = peer.predict(X_new, return_cov=True)[1]
+    np.testing.assert_allclose(model.predict(X_new, return_cov=True, with_noise=True)[1], expected, atol=1e-9)
+    std = model.predict(X_new, return_std=True, with_noise=True)[1]
+    np.testing.assert_allclose(std, np.sqrt(np.diagonal(expected)), rtol=1e-9)
+    # Fewer rows know less.
+    few = clone(model).set_params(tune_rows=50).fit(X, y).predict(X_new, return_std=True, with_noise=True)[1]
+    assert (few >= std - 1e-12).all()
+    assert (few > 1.01 * std).any()
+
+
+def moments_misfit(draws, mean, cov):
+    """Return by how many calibrated radii sample means and covariances miss theirs.
+
+    Draws are Gaussian, so with S of them a mean errs by sqrt(var / S) times a normal number, and a covariance by
+    sqrt((v_i v_j + c_ij^2) / S) times one nearly normal; 7 such deviations happen once in 1e11.
+    """
+    S = draws.shape[1]
+    variance = np.diagonal(cov)
+    gap = np.abs(draws.mean(axis=1) - mean) / np.sqrt(variance / S)
+    centred = draws - mean[:, None]
+    spread = np.sqrt((np.outer(variance, variance) + cov**2) / S)
+    return max(gap.max(), (np.abs(centred @ centred.T / S - cov) / spread).max()) / 7
+
+
+@pytest.mark.parametrize("variance", ["weight-space", "landmarks", "pathwise"])
+def test_draws_have_the_mean_and_the_covariance_of_the_posterior(variance):
+    X, y = data(40)
+    X_new = np.vstack([data(6, seed=1)[0], [[8.0, 8.0]]])
+    kind = Nystroem if variance == "landmarks" else RandomFourier
+    settings = {**FIXED, "variance": "pathwise" if variance == "pathwise" else "weight-space"}
+    model = GaussianProcessRegressor(kind(Gaussian(0.8), 15, random_state=0), **settings).fit(X, y)
+    mean, cov = model.predict(X_new, return_cov=True)
+    if variance == "pathwise":
+        # Prior paths come from few features here, so the covariance of the draws is that of Matheron's rule for these.
+        Z_new, Z, kernel = model.feature_map_.transform(X_new), model.feature_map_.transform(X), Gaussian(0.8)
+        pull = np.linalg.solve(kernel(X) + (0.2 / 1.5) ** 2 * np.eye(40), kernel(X, X_new)).T
+        path = Z_new - pull @ Z
+        cov = 1.5**2 * path @ path.T + 0.2**2 * pull @ pull.T
+    draws = model.sample_y(X_new, 4000, random_state=1)
+    assert draws.shape == (7, 4000)
+    assert moments_misfit(draws, mean, cov) <= 1
+    assert moments_misfit(draws, mean + 0.2 * np.sqrt(np.diagonal(cov)), cov) > 1
+    assert moments_misfit(draws, mean, 1.3 * cov) > 1
+    np.testing.assert_array_equal(draws, model.sample_y(X_new, 4000, random_state=1))
+
+
+def test_paths_of_many_features_have_the_covariance_of_the_exact_process():
+    X, y = data(40)
+    X_new = np.vstack([data(6, seed=1)[0], [[8.0, 8.0]]])
+    fourier = RandomFourier(Gaussian(0.8), 1500, random_state=0)
+    model = GaussianProcessRegressor(fourier, variance="pathwise", **FIXED).fit(X, y)
+    mean, cov = model.predict(X_new, return_cov=True)
+    draws = model.sample_y(X_new, 4000, random_state=1) - mean[:, None]
+    # Deviations of a kernel of 750 frequencies, and of 4000 draws, are both about 1 / sqrt(1000) of the amplitude.
+    np.testing.assert_allclose(draws @ draws.T / 4000, cov, atol=1.5**2 * 6 / np.sqrt(750))
+    starved = clone(model).set_params(variance="weight-space", feature_map__n_components=30).fit(X, y)
+    assert np.abs(starved.predict(X_new, return_cov=True)[1] - cov).max() > 1.5**2 * 6 / np.sqrt(750)
+
+
+def test_error_bars_hold_what_they_promise():
+    X, y = data(1500, noise=0.3)
+    X_new, y_new = data(4000, seed=1, noise=0.3)
+    mean, std = GaussianProcessRegressor(random_state=0).fit(X, y).predict(X_new, return_std=True, with_noise=True)
+    z = (y_new - mean) / std
+    inside = (np.abs(z) < 1.959964).mean()
+    # 95 %, give or take the binomial error of 4000 rows times four, and as much for the noise not being known.
+    assert abs(inside - 0.95) < 8 * np.sqrt(0.95 * 0.05 / 4000)
+
+
+# ---- the same model by any road ---------------------------------------------------------------
+
+
+def test_every_column_of_targets_has_its_own_noise_and_amplitude():
+    X, y = data(200)
+    Y = np.column_stack([y, 100 * np.cos(X[:, 0])])
+    fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 50, random_state=0), lengthscale="keep")
+    both = clone(fresh).fit(X, Y)
+    mean, std = both.predict(X, return_std=True)
+    assert (mean.shape, std.shape, both.sample_y(X, 3).shape) == ((200, 2), (200, 2), (200, 2, 3))
+    assert both.predict(X[:5], return_cov=True)[1].shape == (5, 5, 2)
+    for t in range(2):
+        one = clone(fresh).fit(X, Y[:, t])
+        assert (one.noise_, one.amplitude_) == pytest.approx((both.noise_[t], both.amplitude_[t]), rel=1e-4)
+        np.testing.assert_allclose(mean[:, t], one.predict(X), atol=1e-6 * np.abs(Y[:, t]).max())
+        np.testing.assert_allclose(std[:, t], one.predict(X, return_std=True)[1], rtol=1e-5)
+
+
+def test_blocks_and_partial_fit_give_the_same_process():
+    X, y = data(600)
+    fresh = GaussianProcessRegressor(Gaussian(), random_state=0, tune_rows=150)
+    whole = clone(fresh).fit(X, y)
+    blocks = [(X[i : i + 90], y[i : i + 90]) for i in range(0, 600, 90)]
+    streamed = clone(fresh).set_params(feature_map=Nystroem(Gaussian(), 600, random_state=0)).fit(blocks)
+    assert streamed.kernel_.lengthscale == pytest.approx(whole.kernel_.lengthscale, rel=1e-6)
+    for a, b in zip(streamed.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    # The first rows tune, later ones add.
+    parts = clone(fresh).set_params(feature_map=RandomFourier(Gaussian(), 60, random_state=0))
+    parts.partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    kernel = clone(parts).fit(X[:300], y[:300]).kernel_
+    assert parts.kernel_ == kernel
+    again = GaussianProcessRegressor(RandomFourier(kernel, 60, random_state=0), lengthscale="keep").fit(X, y)
+    np.testing.assert_allclose(parts.predict(X), again.predict(X), atol=1e-6)
+
+
+def test_weights_equal_repetition_also_in_tuning():
+    X, y = data(120)
+    repeats = np.random.default_rng(0).integers(0, 3, 120)
+    for kind in (RandomFourier, Nystroem):
+        # The noise is given: equal targets of equal rows say that there is none.
+        fresh = GaussianProcessRegressor(kind(Gaussian(1.0), 40, random_state=0), noise=0.2, random_state=0)
+        weighted = clone(fresh).fit(X, y, repeats)
+        repeated = clone(fresh).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
+        assert weighted.kernel_.lengthscale == pytest.approx(repeated.kernel_.lengthscale, rel=1e-3)
+        assert weighted.kernel_.lengthscale != pytest.approx(clone(fresh).fit(X, y).kernel_.lengthscale, rel=1e-3)
+        first = weighted.tuning_[0].log_marginal_likelihood
+        assert first == pytest.approx(repeated.tuning_[0].log_marginal_likelihood, rel=1e-9)
+        if kind is RandomFourier:  # landmarks are drawn from rows
+            assert weighted.amplitude_ == pytest.approx(repeated.amplitude_, rel=1e-3)
+            np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-3)
+
+
+def test_float32_rows_give_results_close_to_float64():
+    X, y = data(300)
+    fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 60, random_state=0), lengthscale="keep")
+    double, single = clone(fresh).fit(X, y), clone(fresh).fit(X.astype(np.float32), y)
+    assert single.noise_ == pytest.approx(double.noise_, rel=1e-3)
+    for a, b in zip(single.predict(X, return_std=True), double.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+# ---- bad input --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"noise": 0.0}, r"noise must be a finite number > 0 or 'tune', got 0.0"),
+        ({"amplitude": "auto"}, r"amplitude must be a finite number > 0 or 'tune', got 'auto'"),
+        ({"lengthscale": 2.0}, r"lengthscale must be one of 'tune', 'ard', 'keep', got 2.0"),
+        ({"variance": "exact"}, r"variance must be one of 'weight-space', 'pathwise', got 'exact'"),
+        ({"tune_rows": 0}, r"tune_rows must be an integer >= 1, got 0"),
+        ({"variance": "pathwise"}, r"variance='pathwise' needs unbiased random features.*Use variance='weight-space'"),
+        ({"feature_map": Polynomial(2), "lengthscale": "ard"}, r"lengthscale='ard' needs a shift-invariant kernel"),
+        ({"feature_map": "rbf"}, r"feature_map must be a mercer map"),
+    ],
+)
+def test_bad_parameters_have_clear_errors(settings, message):
+    X, y = data(30)
+    model = GaussianProcessRegressor(**settings)
+    with pytest.raises(ParameterError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "feature_map_")
+
+
+def test_an_iterator_cannot_be_tuned_on():
+    X, y = data(50)
+    with pytest.raises(DataError, match=r"lengthscale='tune' looks at rows first.*lengthscale='keep'"):
+        GaussianProcessRegressor(RandomFourier(Gaussian(), 20)).fit(iter([(X, y)]))
+
+
+def test_other_questions_that_cannot_be_answered():
+    X, y = data(50)
+    model = GaussianProcessRegressor(RandomFourier(Gaussian(), 20, random_state=0), lengthscale="keep").fit(X, y)
+    with pytest.raises(ParameterError, match="at most one"):
+        model.predict(X, return_std=True, return_cov=True)
+    with pytest.raises(ParameterError, match="noise must be a finite number > 0"):
+        model.log_marginal_likelihood(noise=-1.0)
+    with pytest.raises(DataError, match="squares of the targets overflow"):
+        model.fit(X, 1e200 * y)
+    with pytest.raises(ValueError, match=r"[Ss]ample weights"):
+        GaussianProcessRegressor().fit(X, y, np.zeros(50))
+
+
+@pytest.mark.parametrize("lengthscale", ["tune", "ard", "keep"])
+def test_targets_and_columns_that_do_not_vary(lengthscale):
+    X, y = data(50)
+    X[:, 1] = 7.0
+    model = GaussianProcessRegressor(Gaussian(), lengthscale=lengthscale, random_state=0)
+    assert np.isfinite(model.fit(X, y).predict(X, return_std=True)).all()
+    mean, std = model.fit(X, np.full(50, 4.0)).predict(X, return_std=True)
+    np.testing.assert_allclose(mean, 4.0)
+    assert (std < 1e-12).all()
+
+
+def test_sparse_rows_are_taken():
+    import scipy.sparse as sp
+
+    X, y = data(100)
+    fresh = GaussianProcessRegressor(Gaussian(), random_state=0)
+    dense, sparse = clone(fresh).fit(X, y), clone(fresh).fit(sp.csr_array(X), y)
+    for a, b in zip(dense.predict(X, return_std=True), sparse.predict(sp.csr_array(X), return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
