@@ -230,45 +230,49 @@ def lloyd(
     A start is finished when moving its centres lowers the inertia by no more than a share `tol`, or not at all.
     `report` is called after each pass with the rows of a pass and the number of passes.
     """
-    centres = np.array(starts, dtype=np.float64)
-    paths: list[list[float]] = [[] for _ in centres]
-    weight = np.zeros(centres.shape[:2])
-    active, settled = list(range(len(centres))), set()  # of those settled, the inertia is known
+    runs = [Run(np.array(start, dtype=np.float64)) for start in starts]
     squares, passes = None, 0
-    while active and passes < max_iter:
-        found = engine.sum(Assign(draw, centres[active], with_squares=squares is None))
+    while (going := [run for run in runs if not run.ended]) and passes < max_iter:
+        found = engine.sum(Assign(draw, np.array([run.centres for run in going]), with_squares=squares is None))
         squares, passes = found.squares if squares is None else squares, passes + 1
         report(found.rows, passes)
-        still = []
-        for i, total, sums, scores in zip(active, found.weight, found.sums, found.scores, strict=True):
-            inertia = max(float(squares + scores), 0.0)
-            done = bool(paths[i]) and inertia >= paths[i][-1]  # rounding: there is nothing left to gain
-            paths[i].append(inertia)
-            weight[i] = total
-            if not done:
-                moved = means(engine, draw, centres[i], total, sums)
-                gain = float(total @ np.square(moved - centres[i]).sum(axis=1))
-                lost = bool((moved != centres[i])[total == 0].any())  # an empty cluster has got a row
-                centres[i] = moved
-                if not lost and gain > 0 and gain <= tol * inertia:
-                    continue
-                done = gain == 0 and not lost
-            if done:
-                settled.add(i)
-            else:
-                still.append(i)
-        active = still
-    converged = set(range(len(centres))) - set(active)
-    rest = [i for i in range(len(centres)) if i not in settled]
-    if rest:
-        found = engine.sum(Assign(draw, centres[rest]))
-        for i, total, scores in zip(rest, found.weight, found.scores, strict=True):
-            weight[i] = total
-            paths[i].append(max(float(found.squares + scores), 0.0))
-    best = first_of_least(np.array([path[-1] for path in paths]))
-    path = paths[best]
-    n_iter = len(path) - (best not in settled)
-    return Clustering(centres[best], weight[best], path[-1], tuple(path), n_iter, best in converged)
+        for run, weight, sums, scores in zip(going, found.weight, found.sums, found.scores, strict=True):
+            if run.arrive(weight, squares + float(scores)):
+                run.move(means(engine, draw, run.centres, weight, sums), tol)
+    if open_ended := [run for run in runs if not run.settled]:
+        found = engine.sum(Assign(draw, np.array([run.centres for run in open_ended])))
+        for run, weight, inertia in zip(open_ended, found.weight, found.inertia, strict=True):
+            run.weight, run.path = weight, [*run.path, float(inertia)]
+    best = runs[first_of_least(np.array([run.path[-1] for run in runs]))]
+    n_iter = len(best.path) - (not best.settled)
+    return Clustering(best.centres, best.weight, best.path[-1], tuple(best.path), n_iter, best.ended)
+
+
+class Run:
+    """One start on its way."""
+
+    def __init__(self, centres: Array) -> None:
+        self.centres = centres
+        self.weight = np.zeros(len(centres))
+        self.path: list[float] = []
+        self.ended = False  # there is nothing left to gain, or too little
+        self.settled = False  # and the last inertia is that of the centres as they are
+
+    def arrive(self, weight: Array, inertia: float) -> bool:
+        """Take note of a pass with the centres as they are, and return whether to go on."""
+        inertia = max(inertia, 0.0)
+        # Nothing is gained where only rounding moves the centres.
+        self.ended = self.settled = bool(self.path) and inertia >= self.path[-1]
+        self.weight, self.path = weight, [*self.path, inertia]
+        return not self.ended
+
+    def move(self, centres: Array, tol: float) -> None:
+        """Move the centres, and see whether that was worth it."""
+        gain = float(self.weight @ np.square(centres - self.centres).sum(axis=1))
+        revived = bool((centres != self.centres)[self.weight == 0].any())  # an empty cluster has got a row
+        self.centres = centres
+        self.settled = gain == 0 and not revived
+        self.ended = gain <= tol * self.path[-1] and not revived
 
 
 def first_of_least(inertias: Array) -> int:
