@@ -186,3 +186,33 @@ def grid(panels: Mapping[tuple[str, str], Panel], rival: str, label: str, path: 
     figure.supylabel(label, fontsize=9)
     figure.savefig(path, dpi=120)
     return path
+
+
+def errors_by_method(panels: Mapping[str, Mapping[str, tuple[float, float]]], label: str, path: Path) -> Path:
+    """Draw one panel of bars a key: the mean error of each method in per cent, with its deviation over splits.
+
+    Parameters
+    ----------
+    panels : dict of str to dict of str to (float, float)
+        Title to the bars: method to mean and standard deviation.
+    label : str
+        What the axis means.
+    path : Path
+        File to write; its suffix chooses the format.
+    """
+    figure = Figure(figsize=(1.4 + 2.6 * len(panels), 3.4), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)
+    for axes, (title, methods) in zip(grid.flat, panels.items(), strict=True):
+        names = list(methods)
+        means, deviations = zip(*methods.values(), strict=True)
+        colours = [OURS if name == "deformed" else LIMIT if name == "plain" else OTHERS for name in names]
+        axes.bar(range(len(names)), means, yerr=deviations, color=colours, capsize=3, width=0.7)
+        for i, (mean, deviation) in enumerate(zip(means, deviations, strict=True)):
+            axes.annotate(f"{mean:.1f}", (i, mean + deviation), (0, 3), textcoords="offset points", ha="center", size=8)
+        axes.set_xticks(range(len(names)), names, rotation=30, ha="right", size=8)
+        axes.set_ylim(0, 1.15 * max(m + d for m, d in zip(means, deviations, strict=True)))
+        axes.set_title(title, size=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    grid[0, 0].set_ylabel(label)
+    figure.savefig(path)
+    return path

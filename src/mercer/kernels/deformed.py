@@ -68,8 +68,12 @@ class DeformedKernel(Kernel):
         if penalty.shape != (rows.shape[0],) * 2:
             msg = f"DeformedKernel: penalty must be of shape (n, n) for the {rows.shape[0]} rows, got {penalty.shape}."
             raise DataError(msg)
-        if not np.allclose(penalty, penalty.T, rtol=0, atol=1e-9 * np.abs(penalty).max(initial=0.0)):
+        largest = np.abs(penalty).max(initial=0.0)
+        if not (np.isfinite(largest) and np.allclose(penalty, penalty.T, rtol=0, atol=1e-9 * largest)):
             msg = "DeformedKernel: penalty must be finite and symmetric. Try (M + M.T) / 2."
+            raise DataError(msg)
+        if penalty.size and np.linalg.eigvalsh(penalty)[0] < -1e-8 * largest:
+            msg = "DeformedKernel: penalty must be positive semi-definite, or the deformed kernel need not be a kernel."
             raise DataError(msg)
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "penalty", penalty)

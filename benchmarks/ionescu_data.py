@@ -1,0 +1,137 @@
+"""Trials of semi-supervised learning: rows of a graph, few of them labelled, and new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.model_selection import StratifiedKFold
+
+LABELS = 50
+SPLITS = 10
+DEVELOPMENT_SPLITS = 5
+USPS_GRAPH = 1607
+TEXT_PAIR = ("comp.os.ms-windows.misc", "comp.sys.mac.hardware")
+TEXT_OTHER_PAIR = ("comp.sys.ibm.pc.hardware", "comp.windows.x")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """All rows of a graph with their labels, of which only some may be looked at, and rows beside it."""
+
+    X: Any
+    y: np.ndarray
+    labelled: np.ndarray  # rows whose labels may be used
+    judged: np.ndarray  # rows of the graph whose labels the error is measured on
+    X_new: Any = None
+    y_new: np.ndarray | None = None
+
+    def fold(self, folds: int = 5) -> Iterator[Trial]:
+        """Yield trials that judge by some of the labelled rows, left out of training: no other label is looked at."""
+        y = self.y[self.labelled]
+        for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y):
+            yield replace(self, labelled=self.labelled[train], judged=self.labelled[test], X_new=None, y_new=None)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Trials to tune on, trials to report, and how the first differ from the second, in words."""
+
+    name: str
+    tuning: list[Trial]
+    trials: list[Trial]
+    how: str
+
+
+def some_of_each(y: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw rows until every class is among them."""
+    while True:
+        chosen = rng.choice(len(y), count, replace=False)
+        if len(np.unique(y[chosen])) == len(np.unique(y)):
+            return np.sort(chosen)
+
+
+def split(X: Any, y: np.ndarray, rng: np.random.Generator, graph_rows: int, labels: int) -> Trial:
+    """Cut rows at random into a graph and new rows, and choose labelled ones."""
+    order = rng.permutation(len(y))
+    inside, outside = order[:graph_rows], order[graph_rows:]
+    labelled = some_of_each(y[inside], labels, rng)
+    judged = np.setdiff1d(np.arange(graph_rows), labelled)
+    new = (X[outside], y[outside]) if len(outside) else (None, None)
+    return Trial(X[inside], y[inside], labelled, judged, *new)
+
+
+def usps(data: Path) -> Task:
+    """2007 rows of the test file: 1607 in the graph, 400 new; tuned on as many rows of the training file."""
+    with np.load(data / "usps.npz") as file:
+        X, y, X_other, y_other = (file[name] for name in ("X_test", "y_test", "X_train", "y_train"))
+    trials = [split(X, y, np.random.default_rng([1, i]), USPS_GRAPH, LABELS) for i in range(SPLITS)]
+    tuning = []
+    for i in range(DEVELOPMENT_SPLITS):
+        rng = np.random.default_rng([2, i])
+        rows = rng.choice(len(y_other), len(y), replace=False)
+        tuning.append(split(X_other[rows], y_other[rows], rng, USPS_GRAPH, LABELS))
+    return Task("USPS", tuning, trials, f"{DEVELOPMENT_SPLITS} draws of the training file, which no trial has rows of")
+
+
+def g50c(data: Path) -> Task:
+    """Take the published splits; tuned by cross-validation on their labelled rows alone."""
+    with np.load(data / "g50c.npz") as file:
+        X, y = file["X"], file["y"]
+        splits = list(zip(file["idx_labelled"].astype(int), file["idx_unlabelled"].astype(int), strict=True))
+    trials = [Trial(X, y, labelled, unlabelled) for labelled, unlabelled in splits]
+    tuning = [fold for trial in trials for fold in trial.fold()]
+    return Task("g50c", tuning, trials, "5 folds of the labelled rows of every split, one choice for all splits")
+
+
+def text(data: Path) -> Task:
+    """Two groups of news; tuned on two others."""
+    with np.load(data / "newsgroups20.npz") as file:
+        parts = [
+            sp.csr_array(
+                tuple(file[f"X_{part}_{piece}"] for piece in ("data", "indices", "indptr")),
+                shape=tuple(file[f"X_{part}_shape"]),
+            )
+            for part in ("train", "test")
+        ]
+        X, y = sp.vstack(parts, format="csr"), np.concatenate([file["y_train"], file["y_test"]])
+        names = file["class_names"].tolist()
+
+    def pair(groups: tuple[str, str]) -> tuple[Any, np.ndarray]:
+        codes = [names.index(group) for group in groups]
+        rows = np.flatnonzero(np.isin(y, codes))
+        counts = X[rows]
+        often = np.flatnonzero(np.bincount(counts.indices, minlength=counts.shape[1]) >= 3)
+        return TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, often]).astype(np.float32), y[rows]
+
+    def trials_of(groups: tuple[str, str], count: int, seed: int) -> list[Trial]:
+        rows, labels = pair(groups)
+        return [split(rows, labels, np.random.default_rng([seed, i]), len(labels), LABELS) for i in range(count)]
+
+    return Task(
+        "TEXT",
+        trials_of(TEXT_OTHER_PAIR, DEVELOPMENT_SPLITS, 4),
+        trials_of(TEXT_PAIR, SPLITS, 3),
+        f"{DEVELOPMENT_SPLITS} draws of two other groups, {' and '.join(TEXT_OTHER_PAIR)}",
+    )
+
+
+def mnist(data: Path, splits: int = 1) -> Task:
+    """10,000 labelled and 50,000 unlabelled rows of the training file, 10,000 new ones; tuned within the labelled."""
+    with np.load(data / "mnist.npz") as file:
+        X, y, X_new, y_new = (file[name] for name in ("X_train", "y_train", "X_test", "y_test"))
+    X, X_new = ((part / np.float32(255)).astype(np.float32) for part in (X, X_new))
+    trials = []
+    for i in range(splits):
+        labelled = np.sort(np.random.default_rng([5, i]).choice(len(y), 10_000, replace=False))
+        trials.append(Trial(X, y, labelled, np.setdiff1d(np.arange(len(y)), labelled), X_new, y_new))
+    tuning = [next(trials[0].fold())]
+    return Task("MNIST", tuning, trials, "8000 of the labelled rows of the first split, judged by its other 2000")
+
+
+TASKS = {"usps": usps, "g50c": g50c, "text": text, "mnist": mnist}
