@@ -25,7 +25,7 @@ from mercer.maps.base import (
 )
 from mercer.maps.copies import check_real
 from mercer.maps.fourier import RandomFourier
-from mercer.maps.graphs import EXACT_ROWS, GivenGraph, Graph, NeighborGraph, Nodes, Penalty, Roughness
+from mercer.maps.graphs import EXACT_ROWS, GivenGraph, Graph, Measure, NeighborGraph, Nodes, Penalty, Roughness
 
 __all__ = ["Deformed", "LowRankFeatures", "WhitenedFeatures"]
 
@@ -231,16 +231,32 @@ class Deformed(BaseMap):
         return self.fit_engine(self._engine(X, weight))
 
     def fit_engine(self, engine: Engine) -> Self:
-        penalty, graph, inner = self._check(), self._graph(), self._inner()
+        penalty = self._check()
+        inner, measure = self.measure(engine)
+        return self.fit_roughness(inner, measure(penalty), engine.first().X.dtype)
+
+    def measure(self, engine: Engine) -> tuple[BaseMap, Measure]:
+        """Fit the map below and make the graph of the rows of an engine: all of a fit that alpha and power are not in.
+
+        Returns
+        -------
+        tuple of BaseMap and callable
+            The map, and what tells the roughness of its features on the graph for a `Penalty`.
+        """
+        self._check()
+        graph, inner = self._graph(), self._inner()
         check_replayable(self, engine)
         inner.fit_engine(engine)
         self._check_features(inner)
         seed = seed_of(self.random_state, "graph")
-        found = graph.roughness(inner.features_, engine, penalty, memory=int(self.memory), seed=seed)
+        return inner, graph.measure(inner.features_, engine, memory=int(self.memory), seed=seed)
+
+    def fit_roughness(self, inner: BaseMap, found: Roughness, dtype: Any) -> Self:
+        """Deform a fitted map by a roughness that `measure` told for the penalty of this map, for rows of a dtype."""
         self.n_features_in_ = inner.n_features_in_
         self.feature_map_ = inner
         self._moments = None
-        self._take(found, engine.first().X.dtype)
+        self._take(found, dtype)
         return self
 
     def _can_grow(self) -> bool:

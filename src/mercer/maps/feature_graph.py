@@ -21,7 +21,7 @@ from mercer.kernels import Gaussian
 from mercer.kernels.base import dense64
 from mercer.kernels.spectrum import MEDIAN_ROWS
 from mercer.maps.base import Features, as_generator, check_count
-from mercer.maps.graphs import EXACT_ROWS, Graph, GraphFacts, Nodes, Penalty, Roughness, check_bandwidth
+from mercer.maps.graphs import EXACT_ROWS, Graph, GraphFacts, Measure, Nodes, Penalty, Roughness, check_bandwidth
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
 
@@ -99,24 +99,23 @@ class FeatureGraph(Graph):
         frequencies = rng.standard_normal((rows.shape[1], self.n_components))
         return PositiveFeatures.of(frequencies, centre, float(bandwidth), best_exponent(spread, rows.shape[1]))
 
-    def roughness(
+    def measure(
         self,
         features: Features,
         engine: Engine,
-        penalty: Penalty,
         *,
         memory: int,  # noqa: ARG002 - blocks of rows do
         seed: int,
-    ) -> Roughness:
+    ) -> Measure:
         moments = self.moments(features, engine, seed=seed)
-        found = moments.roughness(penalty)
-        if found.graph.n_nodes > EXACT_ROWS:
-            return found
-        rows = engine.sum(partial(RowSample.of, size=EXACT_ROWS, seed=seed))
-        weight = np.ones(len(rows.index)) if rows.weight is None else rows.weight
-        laplacian = FeatureLaplacian.of(moments.positive, moments.mean, moments.weight, rows.X, weight)
-        # The kernel counts nodes, not their weights: of weighted rows it is not had.
-        return replace(found, exact=Nodes(rows.X, laplacian) if (weight == 1).all() else None)
+        exact = None
+        if moments.rows <= EXACT_ROWS:
+            rows = engine.sum(partial(RowSample.of, size=EXACT_ROWS, seed=seed))
+            weight = np.ones(len(rows.index)) if rows.weight is None else rows.weight
+            laplacian = FeatureLaplacian.of(moments.positive, moments.mean, moments.weight, rows.X, weight)
+            # The kernel counts nodes, not their weights: of weighted rows it is not had.
+            exact = Nodes(rows.X, laplacian) if (weight == 1).all() else None
+        return lambda penalty: replace(moments.roughness(penalty), exact=exact)
 
     def moments(
         self, features: Features, engine: Engine, *, seed: int, after: FeatureMoments | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -19,7 +20,7 @@ from mercer.maps.laplacian import GraphLaplacian
 from mercer.maps.neighbors import distances, distinct_rows, nearest_neighbors
 from mercer.maps.roughness import sum_roughness
 
-__all__ = ["GivenGraph", "Graph", "GraphFacts", "NeighborGraph", "Nodes", "Penalty", "Roughness"]
+__all__ = ["GivenGraph", "Graph", "GraphFacts", "Measure", "NeighborGraph", "Nodes", "Penalty", "Roughness"]
 
 Array = np.ndarray
 # Up to so many rows are kept, so that the exact deformed kernel, cubic in them, can be had to compare with.
@@ -92,6 +93,10 @@ class Roughness:
     error: float = 0.0
 
 
+#: Tells the roughness of features on one graph, for any penalty: the graph is made once.
+Measure = Callable[[Penalty], Roughness]
+
+
 class Graph(FrozenParams, ABC):
     """A rule that makes a graph of rows, and can tell how rough features are on it."""
 
@@ -103,11 +108,15 @@ class Graph(FrozenParams, ABC):
         """Raise if a parameter lies outside its domain."""
 
     @abstractmethod
-    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
-        """Return the roughness of features on the graph of the rows of an engine that can be read again.
+    def measure(self, features: Features, engine: Engine, *, memory: int, seed: int) -> Measure:
+        """Make the graph of the rows of an engine that can be read again, and return what measures features on it.
 
         `memory` is the number of bytes that features of all rows may take at a time.
         """
+
+    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
+        """Return the roughness of features on the graph of the rows of an engine; see `measure`."""
+        return self.measure(features, engine, memory=memory, seed=seed)(penalty)
 
 
 class NeighborGraph(Graph):
@@ -204,12 +213,12 @@ class NeighborGraph(Graph):
             bandwidth = float(np.median(apart)) if apart.size else 1.0
         return np.exp(-0.5 * np.square(lengths / bandwidth)), bandwidth
 
-    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
+    def measure(self, features: Features, engine: Engine, *, memory: int, seed: int) -> Measure:
         self.check()
         X = gathered_rows(engine, self.max_rows, seed)
         distinct = distinct_rows(X)
         X = X if distinct is None else X[distinct]
-        return of_laplacian(self.laplacian(X, seed=seed), features, X, penalty, memory=memory, n_jobs=engine.n_jobs)
+        return partial(of_laplacian, self.laplacian(X, seed=seed), features, X, memory=memory, n_jobs=engine.n_jobs)
 
 
 class GivenGraph(Graph):
@@ -221,7 +230,7 @@ class GivenGraph(Graph):
     def check(self) -> None:
         pass  # of weights all that matters is checked where they are used
 
-    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
+    def measure(self, features: Features, engine: Engine, *, memory: int, seed: int) -> Measure:
         laplacian = GraphLaplacian.of(self.weights)
         X = gathered_rows(engine, None, seed)
         if X.shape[0] != laplacian.n_nodes:
@@ -230,7 +239,7 @@ class GivenGraph(Graph):
                 "Give one row and one column of weights for each, in their order, or a NeighborGraph."
             )
             raise DataError(msg)
-        return of_laplacian(laplacian, features, X, penalty, memory=memory, n_jobs=engine.n_jobs)
+        return partial(of_laplacian, laplacian, features, X, memory=memory, n_jobs=engine.n_jobs)
 
 
 def of_laplacian(
