@@ -40,6 +40,8 @@ ROWS, WIDTH, COLUMNS, PARTITION = 480_000, 50, 1024, 20_000
 QUICK_ROWS, QUICK_COLUMNS = 120_000, 512
 TASKS, QUICK_TASKS = 2000, 400
 TIMES_FASTER = 1.7
+# The graph that is weighed: many partitions, a wide map of wide rows.
+GRAPH_PARTITIONS, GRAPH_COLUMNS, GRAPH_WIDTH = 5000, 4096, 784
 # The clusters of the estimate: threads of one worker each, as many partitions a thread as keep all busy to the end.
 SIZES = ((10**9, 64), (10**9, 256), (10**10, 256), (10**10, 1024))
 PARTITIONS_A_THREAD = 20
@@ -111,8 +113,10 @@ def task_seconds(client: Any, tasks: int, rounds: int) -> float:
 
 def graph_of(partitions: int, columns: int) -> dict[str, float]:
     """Return the size of the graph of a fit, beside that of the map in it, and the time to make it."""
-    rows = da.zeros((partitions * 1000, WIDTH), chunks=(1000, WIDTH))
-    features = RandomFourier(Gaussian(), columns, random_state=0).fit(np.zeros((1, WIDTH))).features_
+    rows = da.zeros((partitions * 1000, GRAPH_WIDTH), chunks=(1000, GRAPH_WIDTH))
+    # Dense directions: the largest map there is.
+    dense = RandomFourier(Gaussian(), columns, directions="orthogonal", random_state=0)
+    features = dense.fit(np.zeros((1, GRAPH_WIDTH))).features_
     engine = DaskEngine(partitions_of(rows), as_it_is, block_rows=1000)
     start = time.perf_counter()
     work = cloudpickle.dumps(Work(NumberSum(features, double=False), as_it_is, 1000))
@@ -170,7 +174,7 @@ def run(options: argparse.Namespace) -> None:
         statistic_bytes=sys.getsizeof(statistic(columns)),
         task_seconds=task,
     )
-    graph = graph_of(5000, 4096)
+    graph = graph_of(GRAPH_PARTITIONS, GRAPH_COLUMNS)
     estimates = [costs.estimate(rows, threads) for rows, threads in SIZES]
     rows = [(name, f"{t.best:.2f}", f"{t.median:.2f}", f"{options.rows / t.best:,.0f}") for name, t in timings.items()]
     print(f"\n{format_table(('', 'best s', 'median', 'rows a second'), rows)}")

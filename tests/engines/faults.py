@@ -5,6 +5,7 @@ import random
 import signal
 from contextlib import contextmanager
 
+import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
@@ -58,14 +59,15 @@ class Killer(SchedulerPlugin):
 def cluster(workers=3, threads=1, **options):
     """Provide a client of worker processes on this machine, and a killer that watches them."""
     with (
+        # A cluster gives up a worker that is not back so soon; on a busy machine the imports alone take longer.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,
             processes=True,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",  # any free port: two clusters at once do not quarrel about one
-            silence_logs=50,
-            **options,
+            **{"silence_logs": 50} | options,
         ) as local,
         Client(local) as client,
     ):
@@ -76,7 +78,7 @@ def cluster(workers=3, threads=1, **options):
 
 def fit_and_kill(client, killer, fit, after, seed, workers=3):
     """Return what `fit` returns while a worker is killed after so many partitions; None: nobody is."""
-    client.wait_for_workers(workers)
+    client.wait_for_workers(workers, timeout=120)
     killer.arm(after, random.Random(seed))
     return fit()
 

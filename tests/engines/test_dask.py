@@ -10,7 +10,7 @@ from dask.delayed import delayed
 
 from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, MercerError, RandomFourier
 from mercer.engines.base import Place
-from mercer.engines.dask import DaskEngine, active_client
+from mercer.engines.dask import DaskEngine, _Watch, active_client
 from mercer.engines.dask_collections import partitions_of
 
 
@@ -73,6 +73,15 @@ def test_progress_counts_each_row_once_and_ends_with_all():
     assert sorted(np.diff([0, *(p.rows for p in seen)])) == [30, 30, 40]
     assert {p.total for p in seen} == {100}
     assert seen[-1].seconds_left == 0
+
+
+def test_a_partition_that_is_worked_on_twice_counts_once():
+    seen = []
+    watch = _Watch(30, seen.append)
+    for number, rows in ((0, 10), (1, 15), (0, 10)):
+        watch.done(number, rows)
+    watch.finish()  # one event was lost: the end is reported all the same
+    assert [p.rows for p in seen] == [10, 25, 30]
 
 
 def test_an_error_in_a_partition_says_which():

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 
 import cloudpickle
 import dask
@@ -90,6 +91,16 @@ def test_workers_keep_blas_to_one_thread(on_cluster):
     found = engine(X).sum(blas_threads)
     assert os.getpid() not in {process for process, _ in found}
     assert set().union(*(threads for _, threads in found)) == {1}
+
+
+def first_of(numbers, block):
+    return numbers[:1].copy()
+
+
+def test_a_large_map_is_sent_without_a_warning(on_cluster):
+    X, _, _ = faults.rows(2000, 500)
+    total = engine(X).sum(partial(first_of, np.ones(2_000_000)))  # 16 MB; warnings are errors here
+    np.testing.assert_array_equal(total, [4.0])
 
 
 def slow(block):
