@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         KernelSVC,
         hsic_test,
         mmd_test,
+        tune_deformation,
     )
     from mercer.maps import (
         CompositionMap,
@@ -143,6 +144,7 @@ _HOMES = {
     "on_dask": "engines",
     "open_rows": "io",
     "required_components": "theory",
+    "tune_deformation": "learners",
 }
 
 _MODULES = ("diagnostics", "engines", "errors", "io", "kernels", "learners", "linalg", "maps", "testing", "theory")
@@ -210,6 +212,7 @@ __all__ = [
     "on_dask",
     "open_rows",
     "required_components",
+    "tune_deformation",
 ]
 
 

@@ -1,5 +1,6 @@
 """What for: estimators on features, each one summable statistic and one solve."""
 
+from mercer.learners.deformation_search import TunedDeformation, tune_deformation
 from mercer.learners.glm import KernelLogisticRegression, KernelSVC
 from mercer.learners.gp import GaussianProcessRegressor
 from mercer.learners.independence import hsic_test
@@ -16,6 +17,8 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeClassifier",
     "KernelSVC",
+    "TunedDeformation",
     "hsic_test",
     "mmd_test",
+    "tune_deformation",
 ]

@@ -144,19 +144,22 @@ class BaseLearner(FrozenParams, ABC):
         """
         with self._unchanged_if_it_fails():
             self._forget()
-            if is_dask(X):
-                engine: Engine = self._dask(X, y, sample_weight)
-            elif y is None and is_blocks(X):
-                if sample_weight is not None:
-                    msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
-                    raise DataError(msg)
-                engine = self._stream(X)
-            else:
-                engine = self._memory(*self._checked(X, y, sample_weight, reset=True))
+            engine = self._engine(X, y, sample_weight)
             with self._journalled(engine, checkpoint):
                 self._fit_map(engine)
                 self._learn(self._labelled(engine))
         return self
+
+    def _engine(self, X: Any, y: Any, sample_weight: Any) -> Engine:
+        """Return an engine over rows as `fit` takes them, checked."""
+        if is_dask(X):
+            return self._dask(X, y, sample_weight)
+        if y is not None or not is_blocks(X):
+            return self._memory(*self._checked(X, y, sample_weight, reset=True))
+        if sample_weight is not None:
+            msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
+            raise DataError(msg)
+        return self._stream(X)
 
     def _labelled(self, engine: Engine) -> Engine:
         """Return an engine over the rows whose targets are known: the map has seen the others, too."""
@@ -260,13 +263,16 @@ class BaseLearner(FrozenParams, ABC):
         return feature_map if self._seed is None else seeded(feature_map, self._seed)
 
     def _fit_map(self, engine: Engine) -> None:
-        feature_map = self._prototype().fit_engine(engine)
+        self._take_map(self._prototype().fit_engine(engine))
+        if engine.journal is not None:
+            engine.journal.witness("the drawn map", partial(rows_to_features, self.feature_map_.features_))
+
+    def _take_map(self, feature_map: BaseMap) -> None:
+        """Learn on the features of a fitted map."""
         check_features(type(self).__name__, feature_map)
         if hasattr(self, "feature_names_in_"):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
-        if engine.journal is not None:
-            engine.journal.witness("the drawn map", partial(rows_to_features, feature_map.features_))
 
     def _report(self) -> Callable[[Progress], None] | None:
         """Return who wants to know of the progress."""
