@@ -95,8 +95,8 @@ def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int
 
     Examples
     --------
-    >>> list(runs([3, 4, 9, 1], 5))
-    [(0, 2, 0, 7), (2, 3, 7, 9), (3, 4, 16, 1)]
+    >>> list(runs([3, 2, 9, 1], 5))
+    [(0, 2, 0, 5), (2, 3, 5, 9), (3, 4, 14, 1)]
     """
     first = start = rows = 0
     for i, size in enumerate(sizes):
