@@ -5,12 +5,15 @@ import pytest
 
 from mercer import (
     DataError,
+    Deformed,
     Gaussian,
+    GaussianProcessRegressor,
     KernelLogisticRegression,
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
     Nystroem,
+    ParameterError,
     RandomFourier,
 )
 
@@ -56,6 +59,38 @@ def test_numbers_that_are_not_known_are_nan(columns):
         KernelRidge(drawn(), alpha=0.1, unlabeled=np.nan, block_size=5).fit(X, marked),
     ):
         assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("options", [{}, {"lengthscale": "keep"}, {"variance": "pathwise"}])
+def test_gaussian_processes_are_tuned_on_labelled_rows(options):
+    X, _, known = problem()
+    y = np.sin(X[:, 0])
+    model = GaussianProcessRegressor(drawn(), unlabeled=np.nan, random_state=0, **options)
+    model.fit(X, np.where(known, y, np.nan))
+    expected = GaussianProcessRegressor(drawn(), random_state=0, **options).fit(X[known], y[known])
+    assert model.kernel_.lengthscale == pytest.approx(expected.kernel_.lengthscale)
+    for found, wanted in zip(model.predict(X, return_std=True), expected.predict(X, return_std=True), strict=True):
+        assert np.allclose(found, wanted, rtol=1e-6, atol=1e-8)
+    gradients = (
+        model.lengthscale_gradient(X, np.where(known, y, np.nan)),
+        expected.lengthscale_gradient(X[known], y[known]),
+    )
+    assert np.allclose(*gradients, rtol=1e-5, atol=1e-6)
+    with pytest.raises(DataError, match="every target is unlabeled=nan"):
+        model.fit(X, np.full(len(X), np.nan))
+
+
+def test_gaussian_processes_keep_the_lengthscale_of_a_deformed_map():
+    X, _, known = problem(n=120)
+    y = np.where(known, np.sin(X[:, 0]), np.nan)
+    models = [
+        GaussianProcessRegressor(Deformed(drawn(), alpha=3.0), unlabeled=np.nan, lengthscale=word).fit(X, y)
+        for word in ("tune", "keep")
+    ]
+    assert np.array_equal(models[0].predict(X), models[1].predict(X))
+    assert models[0].tuning_ == ()
+    with pytest.raises(ParameterError, match="needs a shift-invariant kernel, got Deformed of Gaussian"):
+        models[0].set_params(lengthscale="ard").fit(X, y)
 
 
 def test_the_map_learns_from_all_rows():

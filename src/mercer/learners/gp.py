@@ -55,6 +55,9 @@ class GaussianProcessRegressor(OnePassRegressor):
         How uncertainty is told; see Notes. "pathwise" is for random features.
     tune_rows : int, default=1000
         Rows of the seeded sample that lengthscales are tuned on, and that "pathwise" keeps.
+    unlabeled : float or None, default=None
+        What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
+        model only from the others. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None
@@ -137,6 +140,7 @@ class GaussianProcessRegressor(OnePassRegressor):
         normalize_y: bool = True,
         variance: Literal["weight-space", "pathwise"] = "weight-space",
         tune_rows: int = 1000,
+        unlabeled: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -149,6 +153,7 @@ class GaussianProcessRegressor(OnePassRegressor):
         self.normalize_y = normalize_y
         self.variance = variance
         self.tune_rows = tune_rows
+        self.unlabeled = unlabeled
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -199,12 +204,15 @@ class GaussianProcessRegressor(OnePassRegressor):
 
     def _tune(self, engine: Engine) -> None:
         prototype = self._prototype()
-        kernel = prototype._accepted(prototype._kernel())
-        if kernel.spectral_parts() is None:
+        kernel = prototype._kernel()
+        # A map that changes its kernel, such as a deformed one, approximates none as it is.
+        changed = not prototype.accepts(kernel)
+        if changed or kernel.spectral_parts() is None:
             if self.lengthscale == "ard":
+                what = f"{type(prototype).__name__} of {kernel!r}" if changed else f"{kernel!r}: {kernel.structure}"
                 msg = (
-                    f"{type(self).__name__}: lengthscale='ard' needs a shift-invariant kernel, got {kernel!r}: "
-                    f"{kernel.structure}. Use lengthscale='keep'; or Transformed(kernel, lengthscales=...) by hand."
+                    f"{type(self).__name__}: lengthscale='ard' needs a shift-invariant kernel, got {what}. Use "
+                    "lengthscale='keep'; or Transformed(kernel, lengthscales=...) by hand."
                 )
                 raise ParameterError(msg)
             return
@@ -216,7 +224,7 @@ class GaussianProcessRegressor(OnePassRegressor):
             )
             raise DataError(msg)
         seed = seed_of(self.random_state, "tune")
-        sample = engine.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
+        sample = self._labelled(engine).sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -337,7 +345,7 @@ class GaussianProcessRegressor(OnePassRegressor):
         posterior = self._fitted()
         term = LengthscaleGradient(self.feature_map_.features_, posterior.spectrum, posterior.scales)
         engine = self._engine_again(X, y, sample_weight)
-        return term.whole(engine.sum(term))
+        return term.whole(self._labelled(engine).sum(term))
 
     def _engine_again(self, X: Any, y: Any, sample_weight: Any) -> Engine:
         if y is None:
