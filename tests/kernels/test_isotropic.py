@@ -183,3 +183,17 @@ def test_the_mean_of_the_mixing_law_is_the_second_derivative_at_zero():
         slope = 2 * (1 - kernel.profile(r)) / r**2
         assert slope[0] == pytest.approx(kernel.mean_mixing, rel=2e-2)
     assert Matern(1.0).mean_mixing == Matern(0.5).mean_mixing == np.inf
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Gaussian(), Matern(0.3), Matern(0.5), Matern(1.0), Matern(1.5), Matern(1.7), Matern(2.5), Matern(300.0),
+     Matern(np.inf), RationalQuadratic(0.6)],
+    ids=repr,
+)  # fmt: skip
+def test_slope_is_minus_the_derivative_of_the_profile_over_the_distance(kernel):
+    r = np.array([0.05, 0.3, 0.7, 1.5, 3.0])
+    h = 1e-4 * r
+    derivative = (kernel.profile(r + h) - kernel.profile(r - h)) / (2 * h)
+    np.testing.assert_allclose(kernel.slope(r), -derivative / r, rtol=1e-6)
+    assert np.isfinite(kernel.slope(np.array([0.0, 1e-9, 1e150]))).all()

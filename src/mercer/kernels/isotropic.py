@@ -197,7 +197,7 @@ class Matern(IsotropicKernel):
             ratio = self.nu / (self.nu - 1)
             return ratio * Matern(self.nu - 1).profile(np.sqrt(ratio) * r)
         # Not finite at zero, where the squared distance that it is multiplied by is zero.
-        x = np.maximum(np.sqrt(2 * self.nu) * r, 1e-150)
+        x = np.clip(np.sqrt(2 * self.nu) * r, 1e-150, 1e3)  # beyond it is zero to rounding
         scale = 2 * self.nu * 2 ** (1 - self.nu) / special.gamma(self.nu)
         with np.errstate(over="ignore"):
             return np.minimum(scale * x ** (self.nu - 1) * special.kve(self.nu - 1, x) * np.exp(-x), 1e290)

@@ -103,7 +103,8 @@ def about(targets: TargetMoments, offset: Array) -> tuple[Array, Array]:
     """Return the sums z (y - offset)', which around the mean are those of centred features, and (y - offset)^2."""
     shift = targets.target_mean - offset
     right = targets.cross + np.outer(targets.feature_sum, shift) if shift.any() else targets.cross
-    return right, targets.target_scatter + targets.weight * np.square(shift)
+    with np.errstate(over="ignore"):  # whoever needs the squares looks whether they are finite
+        return right, targets.target_scatter + targets.weight * np.square(shift)
 
 
 def centred_moments(moments: Moments, *, centred: bool) -> tuple[Array, Array]:
