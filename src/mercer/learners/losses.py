@@ -25,7 +25,7 @@ __all__ = ["CurvatureSum", "CurvatureTerm", "Logistic", "LossSum", "LossTerm", "
 
 Array = np.ndarray
 # A tile of features of this size stays in the cache of a core while it is multiplied from both sides.
-TILE_BYTES = 2**20
+TILE_BYTES = 2**21
 
 
 class Loss(ABC):
@@ -58,10 +58,12 @@ class Logistic(Loss):
             signs = signs_of(codes, 1)
             margins = signs * F
             return np.logaddexp(0.0, -margins)[:, 0], -signs * special.expit(-margins)
-        top = special.logsumexp(F, axis=1)
         rows = np.arange(len(F))
+        top = F.max(axis=1)
         slopes = np.exp(F - top[:, None])
-        values = top - F[rows, codes]
+        total = slopes.sum(axis=1)
+        slopes /= total[:, None]
+        values = np.log(total) + (top - F[rows, codes])
         # p - 1 of the own label, without cancellation where p is near one: the others add up to it.
         slopes[rows, codes] = 0.0
         slopes[rows, codes] = -slopes.sum(axis=1)
@@ -70,14 +72,21 @@ class Logistic(Loss):
     def curved(self, F: Array, codes: Array, V: Array) -> Array:
         if F.shape[1] == 1:
             return self.curvatures(F, codes) * V
-        P = special.softmax(F, axis=1)
+        P = softmax(F)
         return P * (V - np.einsum("ij,ij->i", P, V)[:, None])
 
     def curvatures(self, F: Array, codes: Array) -> Array:  # noqa: ARG002, the same for every label
         if F.shape[1] == 1:
             return special.expit(F) * special.expit(-F)
-        P = special.softmax(F, axis=1)
+        P = softmax(F)
         return P * (1 - P)
+
+
+def softmax(F: Array) -> Array:
+    """Return the probabilities of decision values, without the overhead of SciPy on tiles of few rows."""
+    P = np.exp(F - F.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    return P
 
 
 @dataclass(frozen=True)
