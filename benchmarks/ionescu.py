@@ -4,16 +4,16 @@
 
 Errors of ridge classification on the labelled rows with plain and with deformed Fourier features, in the graph
 (transductive) and on new rows, beside scikit-learn's LabelSpreading and SelfTrainingClassifier. All parameters of all
-methods are chosen on rows or labels that no reported error is measured on, each method from a grid of its own, with
-features of a few landmarks in place of the wide maps that are reported: the lengthscale and the penalty of ridge for
-both maps, and for the deformed one the neighbours, the power and the weight of the roughness.
+methods are chosen on rows or labels that no reported error is measured on, each method from a grid of its own: the
+lengthscale and the penalty of ridge for both maps, and for the deformed one the neighbours, the power and the weight
+of the roughness. Up to 4000 rows that is done with the exact kernels, beyond with fewer columns than are reported.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,18 @@ from harness import Check, Report, format_table, parser_for
 from ionescu_data import TASKS, Task, Trial
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
-from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem, RandomFourier
+from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, RandomFourier
 from mercer.maps.deformed import whitening_of
 from mercer.maps.laplacian import GraphLaplacian
 
 COLUMNS = {"usps": 4000, "g50c": 4000, "text": 4000, "mnist": 10_000}
-TUNING_COLUMNS = 500
-SCALES = (0.35, 0.5, 0.7, 1.0)  # of the median distance
-RIDGES = tuple(np.geomspace(1e-5, 10, 13))
+TUNING_COLUMNS = 2000  # where rows are too many for the exact kernels
+EXACT_ROWS = 4000
+SCALES = (0.35, 0.5, 0.7)  # of the median distance
+RIDGES = tuple(np.geomspace(1e-6, 1.0, 7).tolist())  # of the mean of k(x, x)
 NEIGHBORS = (6, 10)
 POWERS = (1, 2, 3)
-ALPHAS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+ALPHAS = (1e2, 1e3, 1e4, 1e5)
 SPREADING = tuple(itertools.product((5, 7, 10, 20), (0.05, 0.2, 0.5)))
 THRESHOLDS = (0.6, 0.75, 0.9)
 # Error of the deformed map over that of the plain one: in the graph, and on new rows.
@@ -50,27 +51,36 @@ Settings = dict[tuple[Any, ...], float]
 
 
 class Ridge:
-    """Ridge regression on targets +-1 around their means, for many penalties at once."""
+    """Ridge regression on targets +-1 around their means, for many penalties, in units of the mean of k(x, x)."""
 
-    def __init__(self, Z: np.ndarray, y: np.ndarray) -> None:
+    def __init__(self, y: np.ndarray) -> None:
         self.classes, codes = np.unique(y, return_inverse=True)
         targets = np.where(codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
         self.mean = targets.mean(axis=0)
+        self.targets = targets - self.mean
+
+    def on_kernel(self, K: np.ndarray, labelled: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield penalties and labels of all rows, from their kernel values with the labelled ones."""
+        values, vectors = np.linalg.eigh(K[labelled])
+        values, unit = np.maximum(values, 0.0), np.trace(K[labelled]) / len(labelled)
+        right = vectors.T @ self.targets
+        for ridge in RIDGES:
+            yield ridge, self.labels(K @ (vectors @ (right / (values + ridge * unit)[:, None])))
+
+    def on_features(self, Z: np.ndarray, ridges: Iterable[float]) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield penalties and coefficients of features, from those of the labelled rows."""
         Z = Z.astype(np.float64)
-        self.dual = len(Z) <= Z.shape[1]
-        self.Z = Z
-        values, self.vectors = np.linalg.eigh(Z @ Z.T if self.dual else Z.T @ Z)
-        self.values = np.maximum(values, 0.0)
-        self.right = self.vectors.T @ ((targets - self.mean) if self.dual else Z.T @ (targets - self.mean))
+        unit = np.square(Z).sum() / len(Z)
+        dual = len(Z) <= Z.shape[1]
+        values, vectors = np.linalg.eigh(Z @ Z.T if dual else Z.T @ Z)
+        right = vectors.T @ (self.targets if dual else Z.T @ self.targets)
+        for ridge in ridges:
+            solved = vectors @ (right / (np.maximum(values, 0.0) + ridge * unit)[:, None])
+            yield ridge, Z.T @ solved if dual else solved
 
-    def coef(self, ridge: float) -> np.ndarray:
-        solved = self.vectors @ (self.right / (self.values + ridge)[:, None])
-        return self.Z.T @ solved if self.dual else solved
-
-    def error(self, Z: np.ndarray, y: np.ndarray, ridge: float) -> float:
-        """Return the share of rows whose label is not that of the largest value."""
-        found = self.classes[(Z @ self.coef(ridge).astype(Z.dtype) + self.mean).argmax(axis=1)]
-        return float(np.mean(found != y))
+    def labels(self, values: np.ndarray) -> np.ndarray:
+        """Return the label of the largest value of each row."""
+        return self.classes[(values + self.mean).argmax(axis=1)]
 
 
 def median_of(X: Any) -> float:
@@ -84,12 +94,6 @@ def fourier(trial: Trial, scale: float, columns: int, seed: int = 0) -> RandomFo
     return RandomFourier(Gaussian(scale * median_of(trial.X)), columns, random_state=seed).fit(trial.X[:1])
 
 
-def errors_of_ridges(Z: np.ndarray, trial: Trial) -> dict[float, float]:
-    """Return the error on the judged rows for every penalty, from features of all rows of the graph."""
-    model = Ridge(Z[trial.labelled], trial.y[trial.labelled])
-    return {ridge: model.error(Z[trial.judged], trial.y[trial.judged], ridge) for ridge in RIDGES}
-
-
 def best(found: Iterable[Settings]) -> tuple[tuple[Any, ...], float]:
     """Return the setting of least mean error over trials."""
     found = list(found)
@@ -98,38 +102,66 @@ def best(found: Iterable[Settings]) -> tuple[tuple[Any, ...], float]:
     return setting, means[setting]
 
 
-def landmarks(trial: Trial, scale: float, columns: int) -> np.ndarray:
-    """Return features to tune with: those of landmarks are nearly exact at few columns."""
-    kernel = Gaussian(scale * median_of(trial.X))
-    return Nystroem(kernel, min(columns, trial.X.shape[0]), random_state=0).fit(trial.X).transform(trial.X)
-
-
 def tune(trial: Trial, columns: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
     """Return the errors of all settings (scale, ridge), and of all (scale, neighbours, power, alpha, ridge)."""
+    return (tune_exact if trial.X.shape[0] <= EXACT_ROWS else tune_wide)(trial, columns, laplacians)
+
+
+def tune_exact(trial: Trial, _: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
+    """Tune with the exact kernels, which wide maps come close to."""
     plain, deformed = {}, {}
-    rows = np.union1d(trial.labelled, trial.judged)  # all that is needed after the roughness is known
-    small = Trial(None, trial.y[rows], *(np.searchsorted(rows, part) for part in (trial.labelled, trial.judged)))
+    model, labelled, judged = Ridge(trial.y[trial.labelled]), trial.labelled, trial.judged
     for scale in SCALES:
-        Phi = landmarks(trial, scale, columns)
-        plain |= {(scale, ridge): error for ridge, error in errors_of_ridges(Phi[rows], small).items()}
+        K = Gaussian(scale * median_of(trial.X))(trial.X).astype(np.float64)
+        for ridge, labels in model.on_kernel(K[:, labelled], labelled):
+            plain[scale, ridge] = float(np.mean(labels[judged] != trial.y[judged]))
+        for count, laplacian in laplacians.items():
+            KM = K
+            for power in range(1, max(POWERS) + 1):
+                KM = (laplacian.matrix @ KM.T).T
+                for alpha in ALPHAS:
+                    values = np.linalg.solve(np.eye(len(K)) + alpha * KM, K[:, labelled])
+                    for ridge, labels in model.on_kernel(values, labelled):
+                        error = float(np.mean(labels[judged] != trial.y[judged]))
+                        deformed[scale, count, power, alpha, ridge] = error
+    return plain, deformed
+
+
+def tune_wide(trial: Trial, columns: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
+    """Tune with Fourier features, of fewer columns than are reported."""
+    plain, deformed = {}, {}
+    model, y = Ridge(trial.y[trial.labelled]), trial.y[trial.judged]
+
+    def errors(train: np.ndarray, test: np.ndarray) -> Iterator[tuple[float, float]]:
+        for ridge, coef in model.on_features(train, RIDGES):
+            yield ridge, float(np.mean(model.labels(test @ coef.astype(test.dtype)) != y))
+
+    for scale in SCALES:
+        Phi = fourier(trial, scale, columns).transform(trial.X)
+        train, test = Phi[trial.labelled], Phi[trial.judged]
+        plain |= {(scale, ridge): error for ridge, error in errors(train, test)}
         for (count, laplacian), power in itertools.product(laplacians.items(), POWERS):
             root = laplacian.root(power).astype(Phi.dtype)
             image = root(Phi)
             rough = (image.T @ root.middle(image)).astype(np.float64)
             for alpha in ALPHAS:  # it only scales the matrix
-                Z = Phi[rows] @ whitening_of(alpha * rough).astype(Phi.dtype)
-                for ridge, error in errors_of_ridges(Z, small).items():
+                whitening = whitening_of(alpha * rough).astype(Phi.dtype)
+                for ridge, error in errors(train @ whitening, test @ whitening):
                     deformed[scale, count, power, alpha, ridge] = error
     return plain, deformed
 
 
 def judge(trial: Trial, transform: Callable[[Any], np.ndarray], ridge: float) -> Errors:
     """Return the errors in the graph and on new rows."""
-    model = Ridge(transform(trial.X[trial.labelled]), trial.y[trial.labelled])
-    inside = model.error(transform(trial.X[trial.judged]), trial.y[trial.judged], ridge)
-    if trial.X_new is None:
-        return inside, None
-    return inside, model.error(transform(trial.X_new), trial.y_new, ridge)
+    model = Ridge(trial.y[trial.labelled])
+    ((_, coef),) = model.on_features(transform(trial.X[trial.labelled]), [ridge])
+
+    def error(X: Any, y: np.ndarray) -> float:
+        Z = transform(X)
+        return float(np.mean(model.labels(Z @ coef.astype(Z.dtype)) != y))
+
+    inside = error(trial.X[trial.judged], trial.y[trial.judged])
+    return inside, None if trial.X_new is None else error(trial.X_new, trial.y_new)
 
 
 def with_unknown(trial: Trial) -> np.ndarray:

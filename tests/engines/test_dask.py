@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from dask.delayed import delayed
 
-from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, MercerError, RandomFourier
+from mercer import (
+    DataError,
+    Deformed,
+    FeatureGraph,
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    MercerError,
+    NeighborGraph,
+    RandomFourier,
+)
 from mercer.engines.base import Place
 from mercer.engines.dask import DaskEngine, _Watch, active_client
 from mercer.engines.dask_collections import partitions_of
@@ -160,3 +170,14 @@ def test_the_check_that_travels_knows_nothing_learned():
 
 def test_without_a_client_there_is_none():
     assert active_client() is None
+
+
+@pytest.mark.parametrize("graph", [NeighborGraph(5), NeighborGraph(5, max_rows=40), FeatureGraph(30)], ids=repr)
+def test_maps_deformed_by_graphs_are_those_of_memory(graph):
+    X = rows()
+    y = np.sin(2 * X[:, 0])
+    deformed = Deformed(RandomFourier(Gaussian(), 20), graph, alpha=2.0, power=2, random_state=0)
+    memory = KernelRidge(deformed, alpha=0.1).fit(X, y)
+    dask_rows, dask_targets = da.from_array(X, chunks=(25, 2)), da.from_array(y, chunks=25)
+    spread = KernelRidge(deformed, alpha=0.1).fit(dask_rows, dask_targets)
+    np.testing.assert_allclose(spread.predict(X), memory.predict(X), atol=1e-8)

@@ -26,6 +26,7 @@ EXTRAS = {
     "onnx": ("skl2onnx", "onnxruntime"),
     "torch": ("torch",),
     "tune": ("optuna",),
+    "graph": ("pynndescent",),
 }
 
 
