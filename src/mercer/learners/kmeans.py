@@ -86,7 +86,7 @@ class KernelKMeans(Clusterer):
     cluster_centers_ : ndarray of shape (k, D)
         Centres in the space of the features; not with ``exact=True``, where centres are sums over rows.
     labels_ : ndarray of shape (n,)
-        Clusters of the rows of `fit`, if they were in memory. Of a stream or a cluster they are not kept, since they
+        Clusters of the rows of `fit`, if they were in memory. Of a stream or of dask they are not kept, since they
         would grow with the rows: call `predict` on the blocks. After `partial_fit`, those of the last block.
     inertia_ : float
         J of these centres, on the rows of `fit` or of the last `partial_fit`.
@@ -101,7 +101,7 @@ class KernelKMeans(Clusterer):
     -----
     The start depends on the seed and on the contents of rows alone, by hashes of their entries: not on blocks, not on
     their order, and a row repeated counts as a row with a weight. So equal rows give equal clusters to rounding in
-    memory, from a stream and on a cluster. Candidates for centres are drawn among distinct rows; weights and
+    memory, from a stream and on dask. Candidates for centres are drawn among distinct rows; weights and
     repetitions come in where these are reduced to k.
 
     Distances that differ by rounding only count as equal, and the cluster of the smaller number gets the row. A cluster
@@ -356,7 +356,7 @@ class KernelKMeans(Clusterer):
         check_fitted(self)
         if self._labels is None:
             msg = (
-                f"{type(self).__name__} keeps no labels_ of a stream or a cluster: they would grow with the rows. Call "
+                f"{type(self).__name__} keeps no labels_ of a stream or of dask: they would grow with the rows. Call "
                 "predict on the blocks."
             )
             raise AttributeError(msg)

@@ -1,7 +1,7 @@
 """Where k-means starts: rows far apart, chosen by chance in a way that neither blocks nor order of rows can change.
 
 Chance belongs to the content of a row: an exponential number hashed from its entries and the seed. So the same rows
-are chosen in memory, from a stream and on a cluster, and a row repeated is chosen as a row with a weight is.
+are chosen in memory, from a stream and on dask, and a row repeated is chosen as a row with a weight is.
 """
 
 from __future__ import annotations
