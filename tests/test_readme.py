@@ -27,6 +27,14 @@ def test_quick_start_runs(capsys):
     assert 0 < low <= rmse <= high < 0.1
 
 
+def test_few_labels_gain_from_the_graph(capsys):
+    exec(compile(block_under("Few labels", "python"), "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    plain, deformed = (float(re.search(rf"{word} ([\d.]+)", printed).group(1)) for word in ("graph", "it"))
+    assert deformed > plain + 0.03
+    assert deformed > 0.8
+
+
 def test_quick_start_has_about_ten_lines():
     assert len([line for line in block_under("Quick start", "python").splitlines() if line]) <= 10
 
