@@ -120,6 +120,7 @@ def test_a_row_that_is_fitted_whatever_its_target_is_never_counts_as_well_predic
     model = KernelRidge(Nystroem(Gaussian(0.05), 40, landmarks="uniform", random_state=0), alpha="loo").fit(X, y)
     finite = np.isfinite(model.path_.scores)
     assert finite.any()
+    assert not finite[:10].any()  # next to the largest eigenvalue these penalties are about the rounding
     rest = np.arange(40) != 0
     assert model.path_.scores[finite].min() > 0.5 * np.square(y - y[rest].mean()).mean()
 
