@@ -9,10 +9,13 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from mercer import (
     Checkpoint,
     CheckpointError,
+    Deformed,
+    FeatureGraph,
     Gaussian,
     KernelKMeans,
     KernelLogisticRegression,
@@ -282,3 +285,24 @@ def test_a_generator_that_is_elsewhere(blocks, tmp_path):
         KernelRidge(feature_map).fit(blocks, checkpoint=path)
     rng.bit_generator.state = state
     KernelRidge(feature_map).fit(blocks, checkpoint=path)
+
+
+def test_a_graph_of_features_goes_on_too(blocks, tmp_path):
+    """A map that makes several passes of its own, each of which may be the one that is stopped."""
+    path = tmp_path / "fit.checkpoint"
+    inner = RandomFourier(Gaussian(), 20, random_state=0)
+    learner = KernelRidge(Deformed(inner, FeatureGraph(n_components=16, random_state=0), random_state=0))
+    wanted = clone(learner).fit(blocks).coef_
+    for reads in (12, 24, 35):
+        with pytest.raises(KeyboardInterrupt):
+            clone(learner).fit(Stopping(blocks, reads), checkpoint=Checkpoint(path, seconds=0))
+    assert np.array_equal(clone(learner).fit(blocks, checkpoint=path).coef_, wanted)
+    assert os.listdir(tmp_path) == []
+
+
+def test_seeds_that_nobody_can_set_are_asked_for(blocks, tmp_path):
+    halves = (RandomFourier(Gaussian(), 20, random_state=0), RandomFourier(Gaussian(), 20))
+    learner = KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves))
+    with pytest.raises(ParameterError, match=r"feature_map__maps\[1\]\.random_state must be an integer, or the fit"):
+        learner.fit(blocks, checkpoint=tmp_path / "fit.checkpoint")
+    assert os.listdir(tmp_path) == []

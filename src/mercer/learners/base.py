@@ -56,7 +56,7 @@ from mercer.engines import (
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.moments import features_of
-from mercer.learners.resuming import facts_of, seeded
+from mercer.learners.resuming import facts_of, seeded, unseeded
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import FLOATS, FrozenParams
 
@@ -178,6 +178,10 @@ class BaseLearner(FrozenParams, ABC):
             return
         if self.get_params(deep=False).get("warm_start"):
             msg = f"{type(self).__name__}: a checkpoint does not know the model that warm_start begins with. Use one."
+            raise ParameterError(msg)
+        name = unseeded(self)
+        if name is not None:
+            msg = f"{type(self).__name__}: with a checkpoint, {name} must be an integer, or the fit could not go on."
             raise ParameterError(msg)
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)

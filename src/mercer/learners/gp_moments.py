@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.engines import Accumulator, Block, RowSample, Workers
+from mercer.io.archive import storable
 from mercer.learners.moments import Moments, MomentSum, TargetMoments
 from mercer.maps.base import Features
 
 __all__ = ["ProcessMoments", "ProcessSum"]
 
 
+@storable
 @dataclass(frozen=True)
 class ProcessMoments:
     """Moments of features and targets, and a sample of rows, or None."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.engines import Block
 from mercer.errors import DataError, ParameterError
+from mercer.io.archive import storable
 from mercer.learners.moments import features_of
 from mercer.learners.smoother import Smoother
 from mercer.maps.base import Features, as_generator
@@ -20,6 +21,7 @@ Array = np.ndarray
 By = Literal["cv", "loo", "evidence"]
 
 
+@storable
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
     """Features, targets and places of labelled rows: a statistic like any other."""

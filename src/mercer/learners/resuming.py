@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.maps.base import BaseMap, seed_of
 
-__all__ = ["facts_of", "seeded"]
+__all__ = ["facts_of", "seeded", "unseeded"]
 
 # Parameters that change no bit of the result.
 WITHOUT_EFFECT = ("n_jobs", "progress", "verbose")
@@ -32,6 +33,34 @@ def _in_words(value: Any) -> str:
     if hasattr(value, "get_params"):
         return type(value).__name__  # its parameters follow
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def unseeded(learner: Any) -> str | None:
+    """Return the name of a random_state that is None and that `seeded` cannot set, inside a parameter; or None."""
+    for name, value in learner.get_params(deep=True).items():
+        if not hasattr(value, "get_params"):
+            found = _without_seed(name, value)
+            if found is not None:
+                return found
+    return None
+
+
+def _without_seed(name: str, value: Any) -> str | None:
+    if isinstance(value, tuple | list):
+        inside = [(f"{name}[{i}]", one) for i, one in enumerate(value)]
+    elif hasattr(value, "get_params"):
+        inside = [(f"{name}.{key}", one) for key, one in value.get_params(deep=False).items()]
+    elif is_dataclass(value) and not isinstance(value, type):
+        inside = [(f"{name}.{field.name}", getattr(value, field.name)) for field in fields(value)]
+    else:
+        return None
+    for key, one in inside:
+        if key.endswith(".random_state") and one is None:
+            return key
+        found = _without_seed(key, one)
+        if found is not None:
+            return found
+    return None
 
 
 def seeded(feature_map: BaseMap, seed: int) -> BaseMap:

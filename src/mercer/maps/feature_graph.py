@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mercer.engines import Accumulator, Block, Engine, GramSum, RowSample, Workers
+from mercer.io.archive import storable
 from mercer.kernels import Gaussian
 from mercer.kernels.base import dense64
 from mercer.kernels.spectrum import MEDIAN_ROWS
@@ -141,6 +142,7 @@ def best_exponent(spread: float, d: int) -> float:
     return min(0.0, (1 - 1 / rho) / 8)
 
 
+@storable
 @dataclass(frozen=True, eq=False)
 class PositiveFeatures:
     """Positive random features of a Gaussian kernel, in float64: exponentials span more than float32 does."""
@@ -179,6 +181,7 @@ class PositiveFeatures:
         return psi, linked
 
 
+@storable
 @dataclass(frozen=True)
 class PositiveSum:
     """The sum of positive features, and the weight of the rows."""
@@ -204,6 +207,7 @@ class PositiveSum:
         return self.total / self.weight if self.weight > 0 else self.total
 
 
+@storable
 @dataclass(frozen=True)
 class FeatureMoments:
     """Second moments of features and of positive features scaled by their degrees, side by side."""
