@@ -94,6 +94,13 @@ def test_a_partition_that_is_worked_on_twice_counts_once():
     assert [p.rows for p in seen] == [10, 25, 30]
 
 
+def test_the_end_is_reported_where_events_are_lost(monkeypatch):
+    monkeypatch.setattr(_Watch, "done", lambda *_: None)
+    seen = []
+    ridge(progress=seen.append).fit(da.from_array(rows(100), chunks=(30, 2)), rows(100)[:, 0])
+    assert [(p.rows, p.total) for p in seen] == [(100, 100)]
+
+
 def test_an_error_in_a_partition_says_which():
     X = rows(100)
     X[73, 1] = np.nan
