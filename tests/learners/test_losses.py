@@ -32,7 +32,9 @@ def test_gradients_and_products_are_derivatives(loss, classes):
     h = 1e-6
     up, down = (LossTerm(what, W + s * h * V)(block) for s in (1, -1))
     here = LossTerm(what, W)(block)
-    np.testing.assert_allclose((up.value - down.value) / (2 * h), np.vdot(here.gradient, V), rtol=1e-6)
+    along = np.einsum("ij,ij->j", here.gradient, V)
+    expected = along if loss.separable else along.sum(keepdims=True)
+    np.testing.assert_allclose((up.values - down.values) / (2 * h), expected, rtol=1e-6)
     product = CurvatureTerm(what, W, V)(block).product
     np.testing.assert_allclose((up.gradient - down.gradient) / (2 * h), product, atol=1e-5 * np.abs(product).max())
 
@@ -56,15 +58,15 @@ def test_the_logistic_loss_is_the_logarithmic_loss(classes):
     P = np.exp(F) / np.exp(F).sum(axis=1, keepdims=True)
     weight = block.weight * what.label_weight[np.searchsorted(what.labels, block.y)]
     expected = log_loss(block.y, P, sample_weight=weight, normalize=False, labels=what.labels)
-    np.testing.assert_allclose(LossTerm(what, W)(block).value, expected)
+    np.testing.assert_allclose(LossTerm(what, W)(block).values, [expected])
 
 
 def test_the_squared_hinge_of_a_few_rows():
     values, slopes = SquaredHinge().value_and_slopes(np.array([[0.5, -2.0, 0.0]]), np.array([0]))
-    np.testing.assert_array_equal(values, [0.25 + 0 + 1])
+    np.testing.assert_array_equal(values, [[0.25, 0, 1]])
     np.testing.assert_array_equal(slopes, [[-1.0, 0.0, 2.0]])
     values, slopes = SquaredHinge().value_and_slopes(np.array([[0.5], [0.5]]), np.array([0, 1]))
-    np.testing.assert_array_equal(values, [2.25, 0.25])
+    np.testing.assert_array_equal(values, [[2.25], [0.25]])
     np.testing.assert_array_equal(slopes, [[3.0], [-1.0]])
 
 

@@ -21,9 +21,10 @@ class Parabola:
     separable: bool = True
     passes: list = field(default_factory=list)
 
-    def value_and_gradient(self, W):
+    def values_and_gradient(self, W):
         self.passes.append("value")
-        return float(np.vdot(W, A @ W) / 2 - np.vdot(B, W)), A @ W - B
+        values = np.einsum("ij,ij->j", W, A @ W / 2 - B[:, : W.shape[1]])
+        return values if self.separable else values.sum(keepdims=True), A @ W - B
 
     def curvature(self, W, V):
         self.passes.append("product")
@@ -37,8 +38,8 @@ class Quartic:
     b: np.ndarray
     separable: bool = False
 
-    def value_and_gradient(self, W):
-        return float((W**4 / 4 + W**2 / 2 - self.b * W).sum()), W**3 + W - self.b
+    def values_and_gradient(self, W):
+        return (W**4 / 4 + W**2 / 2 - self.b * W).sum(keepdims=True)[0], W**3 + W - self.b
 
     def curvature(self, W, V):
         return (3 * W**2 + 1) * V
@@ -83,6 +84,35 @@ def test_steps_that_overshoot_are_cut(start):
     np.testing.assert_allclose(found.coef**3 + found.coef, b, atol=1e-9)
 
 
+@dataclass
+class Kinked:
+    """A sum of sqrt(1 + x^2), column by column: whole Newton steps lead from x to -x^3, away from beyond one."""
+
+    separable: bool = True
+
+    def values_and_gradient(self, W):
+        values = np.sqrt(1 + W**2).sum(axis=0)
+        return values if self.separable else values.sum(keepdims=True), W / np.sqrt(1 + W**2)
+
+    def curvature(self, W, V):
+        return V / (1 + W**2) ** 1.5
+
+
+@pytest.mark.parametrize("separable", [True, False])
+def test_steps_that_lead_away_are_cut(separable):
+    start = np.array([[3.0, 0.1], [-2.0, 0.2]])
+    found = minimise(Kinked(separable), start, nothing, tol=1e-11, max_iter=100)
+    np.testing.assert_allclose(found.coef, 0, atol=1e-9)
+    assert found.steps < 20
+
+
+def test_a_cut_of_one_column_leaves_the_others_alone():
+    start = np.array([[30.0, 0.1]])
+    alone = minimise(Kinked(), start[:, 1:], nothing, tol=1e-15, max_iter=1).coef[0, 0]
+    assert minimise(Kinked(), start, nothing, tol=1e-15, max_iter=1).coef[0, 1] == pytest.approx(alone, rel=1e-12)
+    assert minimise(Kinked(separable=False), start, nothing, tol=1e-15, max_iter=1).coef[0, 1] > 10 * abs(alone)
+
+
 def test_it_says_when_it_has_not_arrived():
     found = minimise(Quartic(np.full((1, 1), 1e9)), np.full((1, 1), 1e6), nothing, tol=1e-11, max_iter=2)
     assert (found.steps, found.converged) == (2, False)
@@ -93,10 +123,10 @@ def test_it_stops_where_rounding_leaves_nothing_to_gain():
     class Rough(Parabola):
         """Gradients with an error that no step removes, as of sums over many rows."""
 
-        def value_and_gradient(self, W):
-            value, gradient = super().value_and_gradient(W)
+        def values_and_gradient(self, W):
+            values, gradient = super().values_and_gradient(W)
             self.sign = -getattr(self, "sign", 1)
-            return value, gradient + self.sign * 1e-7
+            return values, gradient + self.sign * 1e-7
 
     objective = Rough()
     found = minimise(objective, np.zeros((6, 2)), nothing, tol=1e-14, max_iter=1000)
@@ -113,8 +143,8 @@ def test_a_minimum_to_begin_with_costs_one_step_at_most():
 
 def test_overflow_is_a_clear_error():
     class Infinite(Parabola):
-        def value_and_gradient(self, W):
-            return np.inf, W
+        def values_and_gradient(self, W):
+            return np.full(2, np.inf), W
 
     with pytest.raises(DataError, match="overflows"):
         minimise(Infinite(), np.zeros((6, 2)), nothing, tol=1e-11, max_iter=5)

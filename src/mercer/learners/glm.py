@@ -63,11 +63,12 @@ class Penalised:
     def separable(self) -> bool:
         return self.problem.loss.separable
 
-    def value_and_gradient(self, W: Array) -> tuple[float, Array]:
+    def values_and_gradient(self, W: Array) -> tuple[Array, Array]:
         total = self.engine.sum(LossTerm(self.problem, W))
-        value = self.C * total.value + 0.5 * float(np.square(W[:-1]).sum())
-        self.tell(value)
-        return value, self._with_penalty(total.gradient, W)
+        squares = np.square(W[:-1]).sum(axis=0)
+        values = self.C * total.values + 0.5 * (squares if self.separable else squares.sum())
+        self.tell(float(values.sum()))
+        return values, self._with_penalty(total.gradient, W)
 
     def curvature(self, W: Array, V: Array) -> Array:
         total = self.engine.sum(CurvatureTerm(self.problem, W, V))

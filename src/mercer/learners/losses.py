@@ -36,7 +36,10 @@ class Loss(ABC):
 
     @abstractmethod
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
-        """Return the loss of each row (n,) and its derivatives by the decision values (n, K)."""
+        """Return the loss of each row (n, c) and its derivatives by the decision values (n, K).
+
+        c is K if the loss is separable, one value a column, and one otherwise.
+        """
 
     @abstractmethod
     def curved(self, F: Array, codes: Array, V: Array) -> Array:
@@ -57,7 +60,7 @@ class Logistic(Loss):
         if F.shape[1] == 1:
             signs = signs_of(codes, 1)
             margins = signs * F
-            return np.logaddexp(0.0, -margins)[:, 0], -signs * special.expit(-margins)
+            return np.logaddexp(0.0, -margins), -signs * special.expit(-margins)
         rows = np.arange(len(F))
         top = F.max(axis=1)
         slopes = np.exp(F - top[:, None])
@@ -67,7 +70,7 @@ class Logistic(Loss):
         # p - 1 of the own label, without cancellation where p is near one: the others add up to it.
         slopes[rows, codes] = 0.0
         slopes[rows, codes] = -slopes.sum(axis=1)
-        return values, slopes
+        return values[:, None], slopes
 
     def curved(self, F: Array, codes: Array, V: Array) -> Array:
         if F.shape[1] == 1:
@@ -98,7 +101,7 @@ class SquaredHinge(Loss):
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
         signs = signs_of(codes, F.shape[1])
         missing = np.maximum(1 - signs * F, 0.0)
-        return np.square(missing).sum(axis=1), -2 * signs * missing
+        return np.square(missing), -2 * signs * missing
 
     def curved(self, F: Array, codes: Array, V: Array) -> Array:
         return self.curvatures(F, codes) * V
@@ -143,13 +146,13 @@ class Problem:
 @storable
 @dataclass(frozen=True)
 class LossSum:
-    """Value and gradient of a loss; the last row of the gradient belongs to the intercept."""
+    """Values and gradient of a loss; the last row of the gradient belongs to the intercept."""
 
-    value: float
+    values: Array  # (c,): one a column if these are separate problems, else one
     gradient: Array  # (D + 1, K)
 
     def __add__(self, other: LossSum) -> LossSum:
-        return LossSum(self.value + other.value, self.gradient + other.gradient)
+        return LossSum(self.values + other.values, self.gradient + other.gradient)
 
 
 @dataclass(frozen=True)
@@ -160,14 +163,15 @@ class LossTerm:
     coef: Array  # (D + 1, K)
 
     def __call__(self, block: Block) -> LossSum:
-        value, gradient = 0.0, np.zeros_like(self.coef)
+        columns = self.coef.shape[1] if self.problem.loss.separable else 1
+        values, gradient = np.zeros(columns), np.zeros_like(self.coef)
         for Z, codes, weight in self.problem.tiles(block):
             losses, slopes = self.problem.loss.value_and_slopes(Z @ self.coef[:-1] + self.coef[-1], codes)
             slopes *= weight[:, None]
-            value += float(weight @ losses)
+            values += weight @ losses
             gradient[:-1] += Z.T @ slopes
             gradient[-1] += slopes.sum(axis=0)
-        return LossSum(value, gradient)
+        return LossSum(values, gradient)
 
 
 @storable

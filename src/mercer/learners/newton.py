@@ -26,8 +26,8 @@ Preconditioner = Callable[[Array], Array]
 ENOUGH = 1e-4
 # Relative differences of values below this one may be rounding, also of sums over very many rows.
 ROUNDING = 1e-10
-# A step is solved to no more than this share of it, and to no less than the other.
-FINEST, COARSEST = 1e-5, 0.1
+# A step is solved to no more than this share of it, and to no less than the next: the last after one that was cut.
+FINEST, COARSEST, COARSEST_AFTER_CUT = 1e-5, 0.1, 0.01
 MOST_PRODUCTS = 200
 # The preconditioner is made anew when coefficients have moved by this share of the largest since.
 FAR = 0.05
@@ -41,8 +41,8 @@ class Objective(Protocol):
     def separable(self) -> bool:
         """Return whether the function is a sum of functions of the columns."""
 
-    def value_and_gradient(self, W: Array) -> tuple[float, Array]:
-        """Return the value and the gradient at some coefficients."""
+    def values_and_gradient(self, W: Array) -> tuple[Array, Array]:
+        """Return the value (1,), or that of each column (K,) if separable, and the gradient at some coefficients."""
 
     def curvature(self, W: Array, V: Array) -> Array:
         """Return the second derivative at `W` times `V`."""
@@ -100,31 +100,32 @@ def minimise(
         After a step that took more products than this, the preconditioner is made anew if it was made far away.
     """
     W = start
-    value, gradient = evaluate(objective, W)
+    values, gradient = evaluate(objective, W)
     precondition, made_at = preconditioner_at(W), W
     error = remaining(precondition(gradient), W)
-    steps, products = 0, 0
+    steps, products, coarsest = 0, 0, COARSEST
     while steps < max_iter and (steps == 0 or error > tol):
         if products > many_products and remaining(W - made_at, W) > FAR:
             precondition, made_at = preconditioner_at(W), W
-        accuracy = float(np.clip(max(error, 0.1 * tol / max(error, 1e-300)), FINEST, COARSEST))
+        accuracy = float(np.clip(max(error, 0.1 * tol / max(error, 1e-300)), FINEST, coarsest))
         step, products = newton_step(objective, W, gradient, precondition, accuracy)
-        found = line_search(objective, W, value, gradient, step, precondition)
+        found = line_search(objective, W, values, gradient, step, precondition)
         if found is None:  # no point along the step is better, by value or gradient: this is what rounding allows
-            return Minimum(W, value, steps, error, converged=True)
-        W, value, gradient = found
+            return Minimum(W, float(values.sum()), steps, error, converged=True)
+        coarsest = COARSEST if np.array_equal(found[0], W + step) else COARSEST_AFTER_CUT
+        W, values, gradient = found
         steps += 1
         error = remaining(precondition(gradient), W)
-    return Minimum(W, value, steps, error, converged=error <= tol)
+    return Minimum(W, float(values.sum()), steps, error, converged=error <= tol)
 
 
-def evaluate(objective: Objective, W: Array) -> tuple[float, Array]:
-    """Return value and gradient, which must be finite."""
-    value, gradient = objective.value_and_gradient(W)
-    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
+    """Return values and gradient, which must be finite."""
+    values, gradient = objective.values_and_gradient(W)
+    if not (np.isfinite(values).all() and np.isfinite(gradient).all()):
         msg = "The sum of the losses overflows. Scale the rows or the weights down, or lower C."
         raise DataError(msg)
-    return value, gradient
+    return values, gradient
 
 
 def remaining(step: Array, W: Array) -> float:
@@ -143,8 +144,7 @@ def newton_step(
     """
 
     def dot(a: Array, b: Array) -> Array:
-        products = np.einsum("ij,ij->j", a, b)
-        return products if objective.separable else products.sum(keepdims=True)
+        return inner(a, b, separable=objective.separable)
 
     step, residual = np.zeros_like(W), -gradient
     better = precondition(residual)
@@ -166,23 +166,56 @@ def newton_step(
 
 
 def line_search(
-    objective: Objective, W: Array, value: float, gradient: Array, step: Array, precondition: Preconditioner
-) -> tuple[Array, float, Array] | None:
-    """Return a better point along a step, its value and gradient; None if there is none beyond rounding."""
-    slope = float(np.vdot(gradient, step))
-    if slope >= 0:
-        return None
-    length = 1.0
+    objective: Objective, W: Array, values: Array, gradient: Array, step: Array, precondition: Preconditioner
+) -> tuple[Array, Array, Array] | None:
+    """Return a better point along a step, its values and gradient; None if there is none beyond rounding.
+
+    Separate problems have lengths of their own. A length must give its share of the decrease, and if it was cut, leave
+    no more than half of the slope: where curvature changes abruptly, a length that is much too short would be the
+    first of many.
+    """
+
+    def dot(a: Array, b: Array) -> Array:
+        return inner(a, b, separable=objective.separable)
+
+    slopes = dot(gradient, step)
+    idle = slopes >= 0  # columns that are where they should be
+    short, long = np.zeros_like(slopes), np.where(idle, 0.0, 1.0)
+    left, right = slopes.copy(), slopes.copy()  # slopes at the two ends
+    length, cut, hidden = long.copy(), np.zeros_like(idle), idle.copy()
+    done = idle.copy()
     for _ in range(MOST_CUTS):
         trial = W + length * step
-        new_value, new_gradient = objective.value_and_gradient(trial)
-        if np.isfinite(new_value) and new_value <= value + ENOUGH * length * slope:
-            return trial, new_value, new_gradient
-        if -length * slope <= ROUNDING * abs(value):  # too little to be seen in values
-            before, after = (float(np.vdot(g, precondition(g))) for g in (gradient, new_gradient))
-            return (trial, new_value, new_gradient) if after < before / 4 else None
-        # The zero of the line through the two slopes, kept away from both ends.
-        new_slope = float(np.vdot(new_gradient, step))
-        zero = slope / (slope - new_slope) if np.isfinite(new_slope) and new_slope > slope else 0.5
-        length *= min(max(zero, 0.1), 0.5)
-    return None
+        new_values, new_gradient = objective.values_and_gradient(trial)
+        new_slopes = dot(new_gradient, step)
+        finite = np.isfinite(new_values) & np.isfinite(new_slopes)
+        low = finite & (new_values <= values + ENOUGH * length * slopes)
+        tiny = -length * slopes <= ROUNDING * np.abs(values)  # too little to be seen in values
+        hidden |= ~done & tiny & ~low
+        flat = ~cut | (new_slopes >= 0.5 * slopes) | (long - short <= 1e-3 * long)
+        done |= (low & flat) | tiny
+        if done.all():
+            break
+        # The zero of the line through the slopes at two ends, kept away from both.
+        lower, upper = ~done & low & ~flat, ~done & ~low
+        short, left = np.where(lower, length, short), np.where(lower, new_slopes, left)
+        long, right = (
+            np.where(upper, length, long),
+            np.where(upper & finite, new_slopes, np.where(upper, np.inf, right)),
+        )
+        cut |= upper
+        zero = np.divide(-left, right - left, out=np.full_like(left, 0.5), where=np.isfinite(right) & (right > left))
+        length = np.where(done, length, short + np.clip(zero, 0.1, 0.9) * (long - short))
+    else:
+        if not (new_values.sum() < values.sum()):
+            return None
+    if hidden.all():
+        before, after = (float(np.vdot(g, precondition(g))) for g in (gradient, new_gradient))
+        return (trial, new_values, new_gradient) if after < before / 4 else None
+    return trial, new_values, new_gradient
+
+
+def inner(a: Array, b: Array, *, separable: bool) -> Array:
+    """Return the inner product of each column (K,) if they are separate problems, else of all (1,)."""
+    products = np.einsum("ij,ij->j", a, b)
+    return products if separable else products.sum(keepdims=True)
