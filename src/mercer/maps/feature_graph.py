@@ -143,6 +143,7 @@ def best_exponent(spread: float, d: int) -> float:
 
 
 @storable
+@storable
 @dataclass(frozen=True, eq=False)
 class PositiveFeatures:
     """Positive random features of a Gaussian kernel, in float64: exponentials span more than float32 does."""
@@ -182,6 +183,7 @@ class PositiveFeatures:
 
 
 @storable
+@storable
 @dataclass(frozen=True)
 class PositiveSum:
     """The sum of positive features, and the weight of the rows."""
@@ -207,6 +209,7 @@ class PositiveSum:
         return self.total / self.weight if self.weight > 0 else self.total
 
 
+@storable
 @storable
 @dataclass(frozen=True)
 class FeatureMoments:
