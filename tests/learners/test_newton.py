@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.errors import DataError
-from mercer.learners.newton import minimise, newton_step
+from mercer.learners.newton import line_search, minimise, newton_step
 
 rng = np.random.default_rng(0)
 ROOT = rng.normal(size=(6, 6))
@@ -111,6 +111,21 @@ def test_a_cut_of_one_column_leaves_the_others_alone():
     alone = minimise(Kinked(), start[:, 1:], nothing, tol=1e-15, max_iter=1).coef[0, 0]
     assert minimise(Kinked(), start, nothing, tol=1e-15, max_iter=1).coef[0, 1] == pytest.approx(alone, rel=1e-12)
     assert minimise(Kinked(separable=False), start, nothing, tol=1e-15, max_iter=1).coef[0, 1] > 10 * abs(alone)
+
+
+def test_a_cut_does_not_stop_far_short_of_the_minimum_along_the_step():
+    class Bent:
+        """-x up to one, and a steep parabola more beyond: at one, where cuts by ten lead, all slope is left."""
+
+        separable = True
+
+        def values_and_gradient(self, W):
+            beyond = np.maximum(W - 1, 0)
+            return (5 * beyond**2 - W)[0], 10 * beyond - 1
+
+    found = line_search(Bent(), np.zeros((1, 1)), np.zeros(1), -np.ones((1, 1)), np.full((1, 1), 1000.0), lambda g: g)
+    assert 1.05 <= found[0][0, 0] < 1.2
+    assert found[2][0, 0] >= -0.5
 
 
 def test_it_says_when_it_has_not_arrived():
