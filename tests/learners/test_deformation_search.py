@@ -30,7 +30,7 @@ from mercer import (
     tune_deformation,
 )
 from mercer.learners.deformation_search import DeformationTrial, best_of
-from mercer.learners.label_scores import folds_of
+from mercer.learners.label_scores import LabelScorer, folds_of
 
 GRID = {"alphas": (0, 1.0, 100.0), "powers": (1, 2), "penalties": (1e-3, 0.1)}
 
@@ -229,12 +229,15 @@ def test_folds_are_stratified_and_of_equal_size(seed):
 
 
 def test_a_label_that_the_other_folds_lack_is_not_predicted():
+    codes, folds = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])
+    scorer = LabelScorer(np.eye(3)[codes], codes, folds, "cv")
+    # All but the last label are predicted with less than what a label that was never seen gets: -1.
+    predicted = np.array([[-1.5, -2.0, -1.0]] * 2 + [[-2.0, -1.5, -1.0]] * 3)
+    best = scorer._with_known_labels(predicted).argmax(axis=1)
+    assert best.tolist() == [0, 2, 1, 2, 1]  # fold 0 has the only row of label 2
     X = np.array([[0.0], [0.1], [5.0], [5.1], [20.0]])
-    y = np.array([0, 0, 1, 1, 2])
-    folds = np.array([0, 1, 0, 1, 0])
     learner = KernelRidgeClassifier(Deformed(RandomFourier(Gaussian(1.0), 60, random_state=0), NeighborGraph(1)))
-    tuned = tune_deformation(learner, X, y, alphas=(0,), powers=1, penalties=(1e-3, 10.0, 1e6), by="cv", cv=folds)
-    # The row of label 2 is missed, and near others a large penalty does not make up a label that was never seen.
+    tuned = tune_deformation(learner, X, codes, alphas=(0,), powers=1, penalties=(1e-3, 10.0, 1e6), by="cv", cv=folds)
     assert [t.score for t in tuned.trials] == [0.8, 0.8, 0.8]
 
 

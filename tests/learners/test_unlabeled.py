@@ -1,7 +1,10 @@
 """Rows without targets: the map sees them, the model does not."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
 from mercer import (
     DataError,
@@ -171,6 +174,59 @@ def test_partial_fit_takes_them_too():
         model.partial_fit(X[:5], np.full(5, 7))
 
 
+def test_blocks_of_partial_fit_may_lack_labels():
+    X, y, known = problem()
+    marked = np.where(known, y, -1)
+    model = KernelRidgeClassifier(drawn(), unlabeled=-1).partial_fit(X[:200], marked[:200])
+    before = model.decision_function(X)
+    model.partial_fit(X[200:], np.full(40, -1))
+    assert np.array_equal(model.decision_function(X), before)
+    with pytest.raises(DataError, match="nothing to learn from"):
+        KernelRidgeClassifier(drawn(), unlabeled=-1).partial_fit(X[:40], np.full(40, -1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_are_those_of_labelled_rows(weighted):
+    X, y, known = problem()
+    weight = np.random.default_rng(2).random(len(X)) if weighted else None
+    some = weight[known] if weighted else None
+    model = KernelRidgeClassifier(drawn(), unlabeled=-1).fit(X, np.where(known, y, -1))
+    expected = np.average(model.predict(X[known]) == y[known], weights=some)
+    assert model.score(X, np.where(known, y, -1), weight) == pytest.approx(expected)
+    assert model.score(X[known], y[known], some) == pytest.approx(expected)
+    values = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+    marked = np.where(known[:, None], values, np.nan)
+    model = KernelRidge(drawn(), unlabeled=np.nan).fit(X, marked)
+    expected = r2_score(values[known], model.predict(X[known]), sample_weight=some)
+    assert model.score(X, marked, weight) == pytest.approx(expected)
+    with pytest.raises(DataError, match="nothing to score"):
+        model.score(X, np.full_like(values, np.nan))
+
+
+def test_grid_search_looks_at_labelled_rows():
+    X, y, known = problem()
+    marked = np.where(known, y, -1)
+    folds = PredefinedSplit(np.arange(len(X)) % 3)
+    search = GridSearchCV(KernelRidgeClassifier(drawn(), unlabeled=-1), {"alpha": [0.01, 1.0]}, cv=folds).fit(X, marked)
+    folds = PredefinedSplit((np.arange(len(X)) % 3)[known])
+    expected = GridSearchCV(KernelRidgeClassifier(drawn()), {"alpha": [0.01, 1.0]}, cv=folds).fit(X[known], y[known])
+    assert np.allclose(search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("mark", [np.nan, np.float32("nan"), pd.NA])
+def test_what_is_missing_in_a_table_is_a_mark(mark):
+    X, y, known = problem()
+    expected = KernelRidgeClassifier(drawn()).fit(X[known], y[known])
+    labels = pd.Series(y, dtype="Int64").mask(~known)
+    names = np.where(known, np.array(["a", "b", "c"])[y], None)
+    for targets in (labels, pd.Series(names), pd.Series(names, dtype="string"), names):
+        model = KernelRidgeClassifier(drawn(), unlabeled=mark).fit(X, targets)
+        assert np.allclose(model.coef_, expected.coef_)
+        assert model.score(X, targets) == expected.score(X[known], y[known])
+    numbers = pd.Series(X[:, 0]).mask(~known)
+    assert KernelRidge(drawn(), unlabeled=mark).fit(X, numbers).score(X, numbers) > 0.5
+
+
 @pytest.mark.parametrize(
     ("model", "y", "message"),
     [
@@ -180,6 +236,12 @@ def test_partial_fit_takes_them_too():
         (KernelRidge(unlabeled=np.nan), np.c_[np.zeros(20), np.r_[np.nan, np.zeros(19)]], "in all columns of a row"),
         (KernelRidge(unlabeled=-9.0), np.r_[np.nan, np.zeros(19)], "targets must be finite"),
         (KernelRidge(), np.r_[np.nan, np.zeros(19)], "contains NaN"),
+        (KernelRidgeClassifier(unlabeled=False), np.arange(20) % 2, "unlabeled must be what y holds.*got False"),
+        (KernelRidge(unlabeled=True), np.arange(20.0), "unlabeled must be what y holds.*got True"),
+        (KernelRidgeClassifier(unlabeled="?"), np.arange(20) % 2, "'[?]' cannot stand among the numbers"),
+        (KernelRidge(unlabeled="?"), np.arange(20.0), "'[?]' cannot stand among the numbers"),
+        (KernelRidgeClassifier(unlabeled=-1), np.array(["a", "b"] * 10), "-1 cannot stand among the texts.*their kind"),
+        (KernelRidgeClassifier(unlabeled=np.nan), np.array(["a", "nan"] * 10), "texts.*NaN is the text 'nan'"),
         (KernelRidgeClassifier(unlabeled=-1), np.zeros(19), "inconsistent numbers"),
         (KernelRidgeClassifier(unlabeled=-1), np.r_[-1, np.zeros(19)], "at least two classes"),
         (KernelRidgeClassifier(unlabeled=-1), np.r_[-1, np.linspace(0, 1, 19)], "Unknown label type"),

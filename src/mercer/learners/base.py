@@ -10,7 +10,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, wraps
 from numbers import Integral
 from os import PathLike
@@ -40,7 +39,6 @@ from sklearn.utils.validation import (
 )
 
 from mercer.engines import (
-    Block,
     Checkpoint,
     Engine,
     FilteredEngine,
@@ -55,6 +53,7 @@ from mercer.engines import (
 )
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
+from mercer.learners.labels import HasLabel, check_mark, has_label
 from mercer.learners.moments import features_of
 from mercer.learners.resuming import facts_of, seeded, unseeded
 from mercer.maps import BaseMap, default_map
@@ -168,7 +167,7 @@ class BaseLearner(FrozenParams, ABC):
         nothing = (
             f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to learn from."
         )
-        return FilteredEngine(engine, Labelled(self.unlabeled), nothing)
+        return FilteredEngine(engine, HasLabel(self.unlabeled), nothing)
 
     @contextmanager
     def _journalled(self, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint | None) -> Iterator[None]:
@@ -304,6 +303,18 @@ class BaseLearner(FrozenParams, ABC):
         fill_rows(predict_rows, X, out, n_jobs=self.n_jobs, width=features.n_components)
         return out
 
+    def _on_known(self, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return targets, predictions and weights of rows whose target is known."""
+        y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
+        check_mark(type(self).__name__, y, self.unlabeled)
+        known = has_label(y, self.unlabeled)
+        if not known.any():
+            msg = f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to score."
+            raise DataError(msg)
+        predicted = np.asarray(self.predict(X))
+        check_consistent_length(predicted, y)
+        return y[known], predicted[known], None if weight is None else np.asarray(weight)[known]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -340,6 +351,7 @@ class Regressor(RegressorMixin, BaseLearner):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
         check_consistent_length(X, y)
+        check_mark(type(self).__name__, y, self.unlabeled)
         known = has_label(y, self.unlabeled)
         if not np.isfinite(y[known]).all():
             msg = (
@@ -348,6 +360,25 @@ class Regressor(RegressorMixin, BaseLearner):
             )
             raise DataError(msg)
         return X, y
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2 of the predictions, on rows whose target is known.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        if self.unlabeled is None:
+            return super().score(X, y, sample_weight)
+        from sklearn.metrics import r2_score
+
+        truth, predicted, weight = self._on_known(X, y, sample_weight)
+        return r2_score(truth, predicted, sample_weight=weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -369,6 +400,7 @@ class Classifier(ClassifierMixin, BaseLearner):
             X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
+            check_mark(type(self).__name__, y, self.unlabeled)
             known = y[has_label(y, self.unlabeled)]
             if len(known):
                 check_classification_targets(known)
@@ -379,6 +411,25 @@ class Classifier(ClassifierMixin, BaseLearner):
             msg = f"y must keep its kind from block to block: needed {self._label_kind}, got {kind}."
             raise DataError(msg)
         return X, y
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of labels that are predicted, of rows whose label is known.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        if self.unlabeled is None:
+            return super().score(X, y, sample_weight)
+        from sklearn.metrics import accuracy_score
+
+        truth, predicted, weight = self._on_known(X, y, sample_weight)
+        return accuracy_score(truth, predicted, sample_weight=weight)
 
     def _known_labels(self, y: Any) -> np.ndarray:
         y = np.asarray(y)
@@ -412,26 +463,6 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervise
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """The rule that keeps rows whose target is known."""
-
-    unlabeled: Any
-
-    def __call__(self, block: Block) -> np.ndarray:
-        return has_label(block.y, self.unlabeled)
-
-
-def has_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return of each row whether its target is another than the mark; NaN is a mark like any other."""
-    if isinstance(unlabeled, float) and np.isnan(unlabeled):
-        with_mark = y != y
-    else:
-        with_mark = y == unlabeled
-    with_mark = np.broadcast_to(np.asarray(with_mark, dtype=bool), y.shape)
-    return np.logical_not(with_mark if y.ndim == 1 else with_mark.all(axis=1))
 
 
 class Clusterer(ClusterMixin, Transformer):

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.engines import Accumulator, Engine
 from mercer.errors import DataError
 from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted
+from mercer.learners.labels import has_label
 from mercer.maps.base import Features
 
 __all__ = ["OnePassClassifier", "OnePassLearner", "OnePassRegressor"]
@@ -44,6 +45,8 @@ class OnePassLearner(BaseLearner):
         engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
         if fresh:
             self._fit_map(engine)
+        elif self.unlabeled is not None and not has_label(y, self.unlabeled).any():
+            return  # the map was fitted on the first rows, so there is nothing to learn from these
         statistic = self._sum(self._labelled(engine))
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._solved = False
