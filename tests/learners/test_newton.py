@@ -134,6 +134,19 @@ def test_it_says_when_it_has_not_arrived():
     assert found.error > 1e-11
 
 
+def test_gradients_decide_where_values_are_all_rounding():
+    class Noisy(Parabola):
+        """Values that grow a little with every call, as if by rounding; gradients are exact."""
+
+        def values_and_gradient(self, W):
+            values, gradient = super().values_and_gradient(W)
+            return values + 1e9 + 1e-3 * len(self.passes), gradient
+
+    found = minimise(Noisy(), np.linalg.solve(A, B) + 1e-4, nothing, tol=1e-11, max_iter=50)
+    assert found.error <= 1e-11
+    np.testing.assert_allclose(found.coef, np.linalg.solve(A, B), rtol=0, atol=1e-10)
+
+
 def test_it_stops_where_rounding_leaves_nothing_to_gain():
     class Rough(Parabola):
         """Gradients with an error that no step removes, as of sums over many rows."""
