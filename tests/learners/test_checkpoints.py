@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -28,6 +29,7 @@ from mercer import (
     RandomFourier,
 )
 from mercer.engines import journal as journal_module
+from mercer.engines.dask import DaskEngine
 
 # One process that makes others, each a fit that kills itself when it reads a certain block: to fork one is cheaper than
 # to start one. The parent has run no thread.
@@ -306,3 +308,43 @@ def test_seeds_that_nobody_can_set_are_asked_for(blocks, tmp_path):
     with pytest.raises(ParameterError, match=r"feature_map__maps\[1\]\.random_state must be an integer, or the fit"):
         learner.fit(blocks, checkpoint=tmp_path / "fit.checkpoint")
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_process_left_that_was_killed_while_it_wrote(blocks, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    learner = KernelRidge(RandomFourier(Gaussian(), 20, random_state=0))
+    with pytest.raises(KeyboardInterrupt):
+        clone(learner).fit(Stopping(blocks, 12), checkpoint=Checkpoint(path, seconds=0))
+    (tmp_path / ".fit.checkpoint.part").write_bytes(path.read_bytes()[:100])  # half of the next one
+    assert np.array_equal(clone(learner).fit(blocks, checkpoint=path).coef_, clone(learner).fit(blocks).coef_)
+    assert os.listdir(tmp_path) == []
+
+
+def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
+    X, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    X, y = da.from_array(X, chunks=(500, 3)), da.from_array(np.digitize(y, [0.0]), chunks=500)
+    learner = KernelLogisticRegression(RandomFourier(Gaussian(), 20, random_state=0))
+    wanted = clone(learner).fit(X, y)
+    done = []
+
+    def count(sums, engine, term):
+        done.append(sums(engine, term))
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        return done[-1]
+
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    plain = DaskEngine.sum_anew
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DaskEngine, "sum_anew", lambda engine, term: count(plain, engine, term))
+        with pytest.raises(KeyboardInterrupt):
+            clone(learner).fit(X, y, checkpoint=checkpoint)
+        before = len(done)
+        got = clone(learner).fit(X, y, checkpoint=checkpoint)
+        again = len(done) - before
+    assert np.array_equal(got.coef_, wanted.coef_)
+    done.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DaskEngine, "sum_anew", lambda engine, term: done.append(1) or plain(engine, term))
+        clone(learner).fit(X, y)
+    assert again == len(done) - 4  # the four that were finished were not made again
