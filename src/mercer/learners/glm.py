@@ -317,7 +317,7 @@ class KernelLogisticRegression(LossLearner):
         width of the rows and the labels are the same.
     unlabeled : label or None, default=None
         What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
-        model only from the others. None means that every row has one.
+        model only from the others, and `score` passes over them. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None
@@ -426,7 +426,7 @@ class KernelSVC(LossLearner):
         width of the rows and the labels are the same.
     unlabeled : label or None, default=None
         What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
-        model only from the others. None means that every row has one.
+        model only from the others, and `score` passes over them. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None

@@ -57,7 +57,7 @@ class GaussianProcessRegressor(OnePassRegressor):
         Rows of the seeded sample that lengthscales are tuned on, and that "pathwise" keeps.
     unlabeled : float or None, default=None
         What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
-        model only from the others. None means that every row has one.
+        model only from the others, and `score` passes over them. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None

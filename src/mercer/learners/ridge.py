@@ -62,7 +62,7 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
         Whether to fit an intercept, which is not penalised.
     unlabeled : float or None, default=None
         What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
-        model only from the others. None means that every row has one.
+        model only from the others, and `score` passes over them. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None
@@ -173,7 +173,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
         Whether to fit an intercept, which is not penalised.
     unlabeled : label or None, default=None
         What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
-        model only from the others. None means that every row has one.
+        model only from the others, and `score` passes over them. None means that every row has one.
     block_size : int or None, default=None
         Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
     n_jobs : int or None, default=None

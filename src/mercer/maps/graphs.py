@@ -114,10 +114,6 @@ class Graph(FrozenParams, ABC):
         `memory` is the number of bytes that features of all rows may take at a time.
         """
 
-    def roughness(self, features: Features, engine: Engine, penalty: Penalty, *, memory: int, seed: int) -> Roughness:
-        """Return the roughness of features on the graph of the rows of an engine; see `measure`."""
-        return self.measure(features, engine, memory=memory, seed=seed)(penalty)
-
 
 class NeighborGraph(Graph):
     r"""The graph of nearest neighbours: two rows have an edge if one is among the nearest of the other.
