@@ -78,7 +78,7 @@ def cluster(workers=3, threads=1, **options):
 
 def fit_and_kill(client, killer, fit, after, seed, workers=3):
     """Return what `fit` returns while a worker is killed after so many partitions; None: nobody is."""
-    client.wait_for_workers(workers, timeout=120)
+    client.wait_for_workers(workers, timeout=600)
     killer.arm(after, random.Random(seed))
     return fit()
 
