@@ -375,3 +375,9 @@ def test_blocks_that_can_be_read_once_are_refused():
     y = np.where(labelled, truth, -1)
     with pytest.raises(DataError, match="read"):
         tune_deformation(classifier(), iter([(X[:40], y[:40]), (X[40:], y[40:])]))
+
+
+def test_weights_are_refused():
+    X, truth, _, labelled = problem()
+    with pytest.raises(DataError, match=r"no weights of rows.*\(X, y\)"):
+        tune_deformation(classifier(), [(X, np.where(labelled, truth, -1), np.ones(80))])

@@ -43,6 +43,11 @@ class LabelledFeatures:
 
     def __call__(self, block: Block) -> LabelledRows:
         """Return them."""
+        if block.weight is not None:
+            msg = (
+                "tune_deformation takes no weights of rows, got blocks of (X, y, weight). Pass (X, y), or repeat rows."
+            )
+            raise DataError(msg)
         Z = features_of(self.features.astype(block.X.dtype), block.X).astype(np.float64, copy=False)
         return LabelledRows(Z, np.asarray(block.y), block.index)
 
