@@ -48,12 +48,13 @@ def problem(labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndar
 # Two maps, one learner
 # ---------------------
 # A map over a map: `Deformed` takes any map of real features. Nothing else changes. (`Nystroem` it is here because its
-# features vanish far from all rows, which makes a quiet picture. `RandomFourier` is as accurate where there are rows.)
+# features vanish far from all rows, which makes a quiet picture. With the graph `RandomFourier` is as accurate.)
 #
 # The knobs:
 #
 # `n_neighbors` is the one that matters most. A moon must hang together well, and the two moons badly. Too few
-#     neighbours, and the graph is a chain with weak links at which labels stop; too many, and edges cross the gap.
+#     neighbours, and the graph is a chain with weak links at which labels stop; too many, and edges cross the gap. The
+#     30 here were found by trying, on moons like these: below is what other numbers give.
 # `alpha` is the price of roughness. At zero there is no graph; from some value on nothing changes any more, because
 #     only the smoothest functions that the features can make are left.
 # `power` punishes functions that change from neighbour to neighbour even more, and slow changes even less. Long thin
