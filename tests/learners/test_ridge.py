@@ -341,3 +341,14 @@ def test_a_bad_block_leaves_the_model_as_it_was():
         model.fit(GOOD * np.nan, TARGET)
     assert np.array_equal(model.predict(GOOD), before)
     assert model.statistic_.rows == 20
+
+
+def test_a_block_of_rows_without_weight_changes_nothing():
+    weight = np.r_[np.zeros(7), np.ones(13)]
+    blocks = [(GOOD[i : i + 7], TARGET[i : i + 7], weight[i : i + 7]) for i in (0, 7, 14)]
+    streamed = KernelRidge(Gaussian(1.0), random_state=0).fit(blocks)
+    expected = KernelRidge(Gaussian(1.0), random_state=0).fit(GOOD[7:], TARGET[7:])
+    assert np.allclose(streamed.coef_, expected.coef_, rtol=1e-10, atol=1e-12)
+    for rows in ((GOOD, TARGET, 0 * weight), ([(GOOD, TARGET, 0 * weight)],)):
+        with pytest.raises(DataError, match=r"weights"):
+            KernelRidge(Gaussian(1.0)).fit(*rows)

@@ -154,7 +154,13 @@ class BaseLearner(FrozenParams, ABC):
         if is_dask(X):
             return self._dask(X, y, sample_weight)
         if y is not None or not is_blocks(X):
-            return self._memory(*self._checked(X, y, sample_weight, reset=True))
+            X, y, weight = self._checked(X, y, sample_weight, reset=True)
+            if weight is not None and not weight.any():
+                msg = (
+                    f"{type(self).__name__}: sample weights must contain at least one non-zero number, got zeros only."
+                )
+                raise DataError(msg)
+            return self._memory(X, y, weight)
         if sample_weight is not None:
             msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
             raise DataError(msg)
@@ -210,7 +216,11 @@ class BaseLearner(FrozenParams, ABC):
                 raise DataError(msg)
         X, y = self._validate(X, y, reset=reset)
         if weight is not None:
-            weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            zeros = np.zeros(X.shape[0])
+            # A block may have no weight at all; whether all of them have none, the solve will see.
+            if not np.array_equal(weight, zeros):
+                zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            weight = zeros
         return X, y, weight
 
     def _memory(self, X: Any, y: np.ndarray | None, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
