@@ -218,7 +218,7 @@ class BaseLearner(FrozenParams, ABC):
         if weight is not None:
             zeros = np.zeros(X.shape[0])
             # A block may have no weight at all; whether all of them have none, the solve will see.
-            if not np.array_equal(weight, zeros):
+            if not np.array_equal(np.asarray(weight), zeros):
                 zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
             weight = zeros
         return X, y, weight
