@@ -31,10 +31,10 @@ COLUMNS = {"usps": 4000, "g50c": 4000, "text": 4000, "mnist": 10_000}
 TUNING_COLUMNS = 2000  # where rows are too many for the exact kernels
 EXACT_ROWS = 4000
 SCALES = (0.35, 0.5, 0.7)  # of the median distance
-RIDGES = tuple(np.geomspace(1e-6, 1.0, 7).tolist())  # of the mean of k(x, x)
-NEIGHBORS = (6, 10)
-POWERS = (1, 2, 3)
-ALPHAS = (1e2, 1e3, 1e4, 1e5)
+RIDGES = tuple(np.geomspace(1e-4, 1.0, 5).tolist())  # of the mean of k(x, x)
+NEIGHBORS = (4, 6, 8)
+POWERS = (2, 3)
+ALPHAS = (1e3, 1e4, 1e5)
 SPREADING = tuple(itertools.product((5, 7, 10, 20), (0.05, 0.2, 0.5)))
 THRESHOLDS = (0.6, 0.75, 0.9)
 # Error of the deformed map over that of the plain one: in the graph, and on new rows.
@@ -108,21 +108,34 @@ def tune(trial: Trial, columns: int, laplacians: dict[int, GraphLaplacian]) -> t
 
 
 def tune_exact(trial: Trial, _: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
-    """Tune with the exact kernels, which wide maps come close to."""
+    """Tune with the exact kernels, which wide maps come close to; on rows of the graph and, if there are, new ones."""
     plain, deformed = {}, {}
-    model, labelled, judged = Ridge(trial.y[trial.labelled]), trial.labelled, trial.judged
+    model, labelled = Ridge(trial.y[trial.labelled]), trial.labelled
     for scale in SCALES:
-        K = Gaussian(scale * median_of(trial.X))(trial.X).astype(np.float64)
-        for ridge, labels in model.on_kernel(K[:, labelled], labelled):
-            plain[scale, ridge] = float(np.mean(labels[judged] != trial.y[judged]))
+        kernel = Gaussian(scale * median_of(trial.X))
+        K = kernel(trial.X).astype(np.float64)
+        beside = None if trial.X_new is None else kernel(trial.X_new, trial.X).astype(np.float64)
+
+        def errors(values: np.ndarray, smooth: np.ndarray, beside: Any = beside) -> Iterator[tuple[float, float]]:
+            """Yield penalties and errors; new rows have k~(x, z) = k(x, z) - k_x' M k~(X, z)."""
+            new = values[:0] if beside is None else beside[:, labelled] - beside @ smooth
+            for ridge, labels in model.on_kernel(np.concatenate([values, new]), labelled):
+                wrong = [labels[trial.judged] != trial.y[trial.judged]]
+                wrong += [] if beside is None else [labels[len(values) :] != trial.y_new]
+                yield ridge, float(np.mean([part.mean() for part in wrong]))
+
+        for ridge, error in errors(K[:, labelled], np.zeros((len(K), len(labelled)))):
+            plain[scale, ridge] = error
         for count, laplacian in laplacians.items():
-            KM = K
+            L, KM = laplacian.matrix, K
             for power in range(1, max(POWERS) + 1):
-                KM = (laplacian.matrix @ KM.T).T
-                for alpha in ALPHAS:
+                KM = (L @ KM.T).T
+                for alpha in ALPHAS if power in POWERS else ():
                     values = np.linalg.solve(np.eye(len(K)) + alpha * KM, K[:, labelled])
-                    for ridge, labels in model.on_kernel(values, labelled):
-                        error = float(np.mean(labels[judged] != trial.y[judged]))
+                    smooth = alpha * values
+                    for _ in range(power):
+                        smooth = L @ smooth
+                    for ridge, error in errors(values, smooth):
                         deformed[scale, count, power, alpha, ridge] = error
     return plain, deformed
 
