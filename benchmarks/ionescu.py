@@ -6,7 +6,7 @@ Errors of ridge classification on the labelled rows with plain and with deformed
 (transductive) and on new rows, beside scikit-learn's LabelSpreading and SelfTrainingClassifier. All parameters of all
 methods are chosen on rows or labels that no reported error is measured on, each method from a grid of its own: the
 lengthscale and the penalty of ridge for both maps, and for the deformed one the neighbours, the power and the weight
-of the roughness. Up to 4000 rows that is done with the exact kernels, beyond with fewer columns than are reported.
+of the roughness. Up to 4000 rows that is done with maps as wide as those reported, beyond with narrower ones.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from mercer.maps.deformed import whitening_of
 from mercer.maps.laplacian import GraphLaplacian
 
 COLUMNS = {"usps": 4000, "g50c": 4000, "text": 4000, "mnist": 10_000}
-TUNING_COLUMNS = 2000  # where rows are too many for the exact kernels
-EXACT_ROWS = 4000
-SCALES = (0.35, 0.5, 0.7)  # of the median distance
+# With more rows than this, parameters are chosen with fewer columns than are reported.
+DUAL_ROWS, TUNING_COLUMNS = 4000, 2000
+TUNING_SEED = 100
+SCALES = (0.5, 0.7)  # of the median distance
 RIDGES = tuple(np.geomspace(1e-4, 1.0, 5).tolist())  # of the mean of k(x, x)
-NEIGHBORS = (4, 6, 8)
+NEIGHBORS = (4, 6)
 POWERS = (2, 3)
-ALPHAS = (1e3, 1e4, 1e5)
+ALPHAS = (1e2, 1e3, 1e4)
 SPREADING = tuple(itertools.product((5, 7, 10, 20), (0.05, 0.2, 0.5)))
 THRESHOLDS = (0.6, 0.75, 0.9)
 # Error of the deformed map over that of the plain one: in the graph, and on new rows.
@@ -104,17 +105,20 @@ def best(found: Iterable[Settings]) -> tuple[tuple[Any, ...], float]:
 
 def tune(trial: Trial, columns: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
     """Return the errors of all settings (scale, ridge), and of all (scale, neighbours, power, alpha, ridge)."""
-    return (tune_exact if trial.X.shape[0] <= EXACT_ROWS else tune_wide)(trial, columns, laplacians)
+    if trial.X.shape[0] <= DUAL_ROWS:
+        return tune_dual(trial, columns, laplacians)
+    return tune_wide(trial, TUNING_COLUMNS, laplacians)
 
 
-def tune_exact(trial: Trial, _: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
-    """Tune with the exact kernels, which wide maps come close to; on rows of the graph and, if there are, new ones."""
+def tune_dual(trial: Trial, columns: int, laplacians: dict[int, GraphLaplacian]) -> tuple[Settings, Settings]:
+    """Tune with the kernels of the maps that are reported; on rows of the graph and, if there are any, new ones."""
     plain, deformed = {}, {}
     model, labelled = Ridge(trial.y[trial.labelled]), trial.labelled
     for scale in SCALES:
-        kernel = Gaussian(scale * median_of(trial.X))
-        K = kernel(trial.X).astype(np.float64)
-        beside = None if trial.X_new is None else kernel(trial.X_new, trial.X).astype(np.float64)
+        feature_map = fourier(trial, scale, columns, TUNING_SEED)
+        Phi = feature_map.transform(trial.X.astype(np.float64))
+        K = Phi @ Phi.T
+        beside = None if trial.X_new is None else feature_map.transform(trial.X_new.astype(np.float64)) @ Phi.T
 
         def errors(values: np.ndarray, smooth: np.ndarray, beside: Any = beside) -> Iterator[tuple[float, float]]:
             """Yield penalties and errors; new rows have k~(x, z) = k(x, z) - k_x' M k~(X, z)."""
@@ -219,7 +223,7 @@ def graphs_of(trial: Trial, counts: Iterable[int]) -> dict[int, GraphLaplacian]:
     return {count: NeighborGraph(count).laplacian(trial.X) for count in counts}
 
 
-def run(key: str, task: Task, columns: int, tuning_columns: int, peers: bool) -> dict[str, Any]:
+def run(key: str, task: Task, columns: int, peers: bool) -> dict[str, Any]:
     """Tune all methods, then measure them on all trials."""
     start = time.perf_counter()
     graphs: dict[int, dict[int, GraphLaplacian]] = {}  # folds of one split share their rows, and so their graph
@@ -227,7 +231,7 @@ def run(key: str, task: Task, columns: int, tuning_columns: int, peers: bool) ->
     for trial in task.tuning:
         if id(trial.X) not in graphs:
             graphs[id(trial.X)] = graphs_of(trial, NEIGHBORS)
-        found.append(tune(trial, tuning_columns, graphs[id(trial.X)]))
+        found.append(tune(trial, columns, graphs[id(trial.X)]))
     plain, plain_error = best(errors for errors, _ in found)
     deformed, deformed_error = best(errors for _, errors in found)
     settings: dict[str, Any] = {"plain": plain, "deformed": deformed}
@@ -247,7 +251,7 @@ def run(key: str, task: Task, columns: int, tuning_columns: int, peers: bool) ->
     if peers:
         few = task.tuning[: 10 if key == "g50c" else 2]
         spreading, _ = best({setting: spread(trial, setting)[0] for setting in SPREADING} for trial in few)
-        threshold, _ = best({(t,): self_train(trial, plain, t, tuning_columns)[0] for t in THRESHOLDS} for trial in few)
+        threshold, _ = best({(t,): self_train(trial, plain, t, 1000)[0] for t in THRESHOLDS} for trial in few)
         settings |= {"spreading": spreading, "self-training": threshold}
         methods["LabelSpreading"] = lambda trial, _: spread(trial, spreading)
         wide = min(columns, 4000)
@@ -292,7 +296,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="directory of the npz files")
     parser.add_argument("--only", default="usps,g50c,text", help="tasks, with commas between them")
     parser.add_argument("--columns", type=int, help="width of the maps (default as in the paper)")
-    parser.add_argument("--tuning-columns", type=int, default=TUNING_COLUMNS)
     parser.add_argument("--splits", type=int, help="report so many splits only")
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
@@ -307,7 +310,7 @@ def main() -> None:
         tuning = task.tuning[: 2 if options.quick else None]
         task = Task(task.name, tuning, trials, task.how)
         columns = options.columns or (1000 if options.quick else COLUMNS[key])
-        found = run(key, task, columns, options.tuning_columns, not options.no_peers)
+        found = run(key, task, columns, not options.no_peers)
         rows += add_task(report, key, task, found)
     print("\n" + format_table(("data", "method", "error %, in the graph", "error %, new rows", "splits"), rows))
     stem = report.finish(options.output)
