@@ -110,7 +110,7 @@ def test_info_as_table_and_as_json(run):
         "blas",
     ]
     assert facts["compiled"] == (facts["instruction_set"] != "numpy")
-    assert set(facts["extras"]) == {"io", "dask", "report", "onnx", "torch", "tune"}
+    assert set(facts["extras"]) == {"io", "dask", "report", "onnx", "torch", "tune", "graph"}
     assert all(set(one) == {"library", "version", "architecture", "threads"} for one in facts["blas"])
 
 

@@ -69,7 +69,7 @@ ESTIMATORS = [
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidge(alpha="evidence"),
     GaussianProcessRegressor(),
-    GaussianProcessRegressor(RandomFourier(random_state=0), lengthscale="ard", variance="pathwise"),
+    GaussianProcessRegressor(RandomFourier(n_components=24, random_state=0), lengthscale="ard", variance="pathwise"),
     KernelRidgeClassifier(),
     KernelRidgeClassifier(Nystroem()),
     KernelRidge(HomogeneousFeatures()),
@@ -82,9 +82,9 @@ ESTIMATORS = [
     KernelSVC(),
     KernelSVC(Nystroem(), fit_intercept=False),
     KernelPCA(),
-    KernelPCA(Nystroem(random_state=0), whiten=True, fit_inverse_transform=True),
-    KernelRidge(Deformed(random_state=0)),
-    KernelRidgeClassifier(Deformed(graph=FeatureGraph(20), random_state=0)),
+    KernelPCA(Nystroem(n_components=24, random_state=0), whiten=True, fit_inverse_transform=True),
+    KernelRidge(Deformed(RandomFourier(n_components=24), random_state=0)),
+    KernelRidgeClassifier(Deformed(RandomFourier(n_components=24), FeatureGraph(20), random_state=0)),
 ]
 
 

@@ -75,8 +75,17 @@ def test_svc_is_scikit_learns_linear_one_on_the_same_features(classes, C):
     Z = model.feature_map_.transform(X)
     peer = LinearSVC(C=C, loss="squared_hinge", dual=False, tol=1e-12, max_iter=10_000, fit_intercept=False)
     peer.fit(Z, y, w)
-    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=0, atol=1e-7 * np.abs(peer.coef_).max())
+    # With much weight on the loss the peer stops a little before its minimum.
+    close = (1e-7 if C < 100 else 2e-6) * np.abs(peer.coef_).max()
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=0, atol=close)
     assert np.array_equal(model.predict(X), peer.predict(Z))
+
+    def objective(coef):
+        signs = np.where(y[:, None] == model.classes_, 1, -1)[:, -len(coef) :]
+        missing = np.maximum(1 - signs * (Z @ coef.T), 0)
+        return C * (w @ missing**2).sum() + np.square(coef).sum() / 2
+
+    assert objective(model.coef_) <= objective(peer.coef_) * (1 + 1e-13)
 
 
 def test_the_intercept_of_svc_is_the_one_without_penalty():
