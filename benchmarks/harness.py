@@ -42,6 +42,10 @@ class Timing:
         return {"best": self.best, "median": self.median, "rounds": list(self.seconds)}
 
 
+# Idle threads of BLAS spin for some 20 ms, on a core that the next case may need.
+SETTLE = 0.05
+
+
 def interleave(cases: Mapping[str, Callable[[], Any]], rounds: int, *, warm_up: bool = True) -> dict[str, Timing]:
     """Time all cases in turn, several times over, so that slow spells of the machine hit all of them.
 
@@ -68,6 +72,7 @@ def interleave(cases: Mapping[str, Callable[[], Any]], rounds: int, *, warm_up: 
     for _ in range(rounds):
         for name, case in cases.items():
             gc.collect()
+            time.sleep(SETTLE)
             seconds[name].append(seconds_of(case))
     return {name: Timing(tuple(values)) for name, values in seconds.items()}
 
