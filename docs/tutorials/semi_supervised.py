@@ -54,7 +54,8 @@ def problem(labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndar
 #
 # `n_neighbors` is the one that matters most. A moon must hang together well, and the two moons badly. Too few
 #     neighbours, and the graph is a chain with weak links at which labels stop; too many, and edges cross the gap. The
-#     30 here were found by trying, on moons like these: below is what other numbers give.
+#     30 here were found by trying, as were the rows and the noise of these moons, on which one label is enough. Below
+#     is what other numbers of neighbours give.
 # `alpha` is the price of roughness. At zero there is no graph; from some value on nothing changes any more, because
 #     only the smoothest functions that the features can make are left.
 # `power` punishes functions that change from neighbour to neighbour even more, and slow changes even less. Long thin

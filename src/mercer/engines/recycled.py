@@ -1,7 +1,7 @@
 """Memory of results that nobody holds any more, kept for the next ones.
 
-The operating system clears every page that it gives out, which takes longer than to write features into it. So the
-memory of a large result goes, when the last view of it is gone, to the next result that it fits, as in the allocators
+The operating system clears every page that it gives out, a good part of the time of a transform. So the memory of a
+large result goes, when the last view of it is gone, to the next result that it fits, as in the allocators
 of GPU libraries; all that is kept idle is at most `KEPT_BYTES`.
 """
 
