@@ -14,8 +14,9 @@ from scipy import special
 from mercer.engines import Engine, MemoryEngine, Progress, block_rows_for
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import Classifier, check_fitted, warn_not_converged
+from mercer.learners.base import warn_not_converged
 from mercer.learners.curvature import SampleCurvature
+from mercer.learners.linear_classifier import LinearClassifier
 from mercer.learners.losses import CurvatureTerm, Logistic, Loss, LossTerm, Problem, SquaredHinge
 from mercer.learners.moments import features_of
 from mercer.learners.newton import minimise
@@ -83,8 +84,8 @@ class Penalised:
         return total
 
 
-class LossLearner(Classifier):
-    """The parameters, the fit and the predictions that the classifiers of a loss share."""
+class LossLearner(LinearClassifier):
+    """The parameters and the fit that the classifiers of a loss share."""
 
     _previous: tuple[Any, ...] | None = None  # of the last fit: what a warm start goes on from
 
@@ -236,29 +237,6 @@ class LossLearner(Classifier):
         if not self.fit_intercept:
             coef[-1] = 0.0
         return coef
-
-    # ---- predicting ---------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Array:
-        """Return decision values: for two labels one a row, positive for the second; otherwise one a label.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-        """
-        check_fitted(self)
-        values = self._linear(X, self.coef_.T, self.intercept_)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def predict(self, X: Any) -> Array:
-        """Return the label of the largest decision value of each row."""
-        values = self.decision_function(X)
-        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
 
 
 def ignore(value: float | None) -> None:

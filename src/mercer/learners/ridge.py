@@ -13,6 +13,7 @@ from mercer.learners.base import check_fitted
 from mercer.learners.calibration import best_scale
 from mercer.learners.label_moments import LabelSum
 from mercer.learners.least_squares import Leverages, solve_ridge
+from mercer.learners.linear_classifier import LinearClassifier
 from mercer.learners.moments import Moments, MomentSum, TargetMoments, features_of
 from mercer.learners.one_pass import OnePassClassifier, OnePassRegressor
 from mercer.learners.ridge_learner import RidgeLearner
@@ -153,7 +154,7 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
         return values if self._target_shape else values[:, 0]
 
 
-class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
+class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
     r"""Kernel ridge classification at linear cost.
 
     Ridge regression on targets +1 for a label and -1 for the others, one column a label; the largest decision value
@@ -277,27 +278,6 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier):
     def probability_scale_(self) -> float:
         self._ensure_solved()
         return self._scale
-
-    def decision_function(self, X: Any) -> Array:
-        """Return decision values: for two labels one a row, positive for the second; otherwise one a label.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-        """
-        self._ensure_solved()
-        values = self._linear(X, self._solution.coef, self._solution.intercept)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def predict(self, X: Any) -> Array:
-        """Return the label of the largest decision value of each row."""
-        values = self.decision_function(X)
-        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities of all labels; see Notes for the rule.
