@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mercer.errors import DataError
 from mercer.io.columns import Column
-from mercer.io.paths import check_file, find_files
-from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_part, runs
+from mercer.io.pieces import Pieces
+from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_part
 from mercer.io.table import TablePlan, read_errors
 
 __all__ = ["BatchStream", "is_arrow", "open_arrow", "open_ipc"]
@@ -109,29 +110,25 @@ def open_arrow(
 # ---- files --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Batches(Part):
+class Batches(Pieces):
     """A run of record batches of a file in Arrow's format."""
 
-    path: str
-    first: int
-    stop: int
-    start: int  # number of the first row
-    n_rows: int
-    plan: TablePlan
+    ends = ENDS
+    what = "an Arrow file"
+    names = ("record batch", "record batches")
+
+    @staticmethod
+    def look(path: str) -> tuple[Any, list[int]]:
+        with _ipc(path) as reader:
+            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        pa = load_pyarrow("pyarrow", "An Arrow file")
         row = self.start
-        with read_errors(self.path, "an Arrow file"), pa.memory_map(self.path) as memory:
-            reader = pa.ipc.open_file(memory)
+        with read_errors(self.path, self.what), _ipc(self.path) as reader:
             for number in range(self.first, self.stop):
                 batch = reader.get_batch(number)
                 yield from self.plan.blocks(batch, self.path, row)
                 row += batch.num_rows
-
-    def __str__(self) -> str:
-        return f"{self.path}, record batches {self.first} to {self.stop - 1}"
 
 
 def open_ipc(
@@ -155,17 +152,11 @@ def open_ipc(
     -------
     RowSource
     """
+    return Batches.open(source, dtype, target=target, weight=weight, columns=columns)
+
+
+@contextmanager
+def _ipc(path: str) -> Iterator[Any]:
     pa = load_pyarrow("pyarrow", "An Arrow file")
-    schemas, sizes = [], []
-    for path in map(check_file, find_files(source, ENDS)):
-        with read_errors(str(path), "an Arrow file"), pa.memory_map(str(path)) as memory:
-            reader = pa.ipc.open_file(memory)
-            schemas.append((str(path), reader.schema))
-            sizes.append([reader.get_batch(i).num_rows for i in range(reader.num_record_batches)])
-    plan = TablePlan.of(schemas, dtype, target=target, weight=weight, columns=columns)
-    parts = [
-        Batches(where, *run, plan)
-        for (where, _), rows in zip(schemas, sizes, strict=True)
-        for run in runs(rows, rows_per_part(plan.block_rows))
-    ]
-    return plan.source(parts)
+    with pa.memory_map(path) as memory:
+        yield pa.ipc.open_file(memory)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mercer.io.columns import Column
-from mercer.io.paths import check_file, find_files
-from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_part, runs
-from mercer.io.table import TablePlan, read_errors
+from mercer.io.pieces import Pieces
+from mercer.io.source import RowSource, load_pyarrow
+from mercer.io.table import read_errors
 
 __all__ = ["open_parquet"]
 
@@ -20,20 +19,22 @@ ENDS = (".parquet", ".pq")
 BUFFER_BYTES = 2**18
 
 
-@dataclass(frozen=True)
-class RowGroups(Part):
+class RowGroups(Pieces):
     """A run of row groups of one file."""
 
-    path: str
-    first: int
-    stop: int
-    start: int  # number of the first row
-    n_rows: int
-    plan: TablePlan
+    ends = ENDS
+    what = "Parquet"
+    names = ("row group", "row groups")
+
+    @staticmethod
+    def look(path: str) -> tuple[Any, list[int]]:
+        with _parquet(path) as file:
+            groups = range(file.metadata.num_row_groups)
+            return file.schema_arrow, [file.metadata.row_group(i).num_rows for i in groups]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         row = self.start
-        with read_errors(self.path, "Parquet"), _parquet(self.path) as file:
+        with read_errors(self.path, self.what), _parquet(self.path) as file:
             # On this thread: whoever reads may be one of several, and parallelism belongs to the engine.
             for batch in file.iter_batches(
                 self.plan.block_rows,
@@ -43,10 +44,6 @@ class RowGroups(Part):
             ):
                 yield self.plan.block(batch, self.path, row)
                 row += batch.num_rows
-
-    def __str__(self) -> str:
-        groups = f"group {self.first}" if self.stop == self.first + 1 else f"groups {self.first} to {self.stop - 1}"
-        return f"{self.path}, row {groups}"
 
 
 def open_parquet(
@@ -70,19 +67,7 @@ def open_parquet(
     -------
     RowSource
     """
-    schemas, sizes = [], []
-    for path in map(check_file, find_files(source, ENDS)):
-        with read_errors(str(path), "Parquet"), _parquet(str(path)) as file:
-            schemas.append((str(path), file.schema_arrow))
-            metadata = file.metadata
-            sizes.append([metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)])
-    plan = TablePlan.of(schemas, dtype, target=target, weight=weight, columns=columns)
-    parts = [
-        RowGroups(where, *run, plan)
-        for (where, _), rows in zip(schemas, sizes, strict=True)
-        for run in runs(rows, rows_per_part(plan.block_rows))
-    ]
-    return plan.source(parts)
+    return RowGroups.open(source, dtype, target=target, weight=weight, columns=columns)
 
 
 def _parquet(path: str) -> Any:

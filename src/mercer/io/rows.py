@@ -79,7 +79,7 @@ def open_rows(
     ...     rows = open_rows(path, target=-1)
     ...     model = KernelRidge(random_state=0).fit(rows)
     >>> rows
-    <1,000 rows of 2 columns in 1 parts>
+    <1,000 rows of 2 columns in 1 part>
     >>> in_memory = KernelRidge(random_state=0).fit(table[:, :2], table[:, 2])
     >>> bool(np.allclose(model.coef_, in_memory.coef_))
     True

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.errors import DataError, MissingPackageError
 
-__all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part", "runs"]
+__all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part"]
 
 # A block as it comes from a file. Two of them may wait while a third is worked on.
 BLOCK_BYTES = 16 * 2**20
@@ -73,8 +73,13 @@ class RowSource:
             yield from part
 
     def __repr__(self) -> str:
-        rows = "unknown number of" if self.n_rows is None else f"{self.n_rows:,}"
-        return f"<{rows} rows of {self.n_features} columns in {len(self._parts)} parts>"
+        rows = "unknown number of rows" if self.n_rows is None else counted(self.n_rows, "row")
+        return f"<{rows} of {counted(self.n_features, 'column')} in {counted(len(self._parts), 'part')}>"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 row", "2,000 rows"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def rows_per_block(n_features: int, itemsize: int) -> int:
@@ -86,24 +91,6 @@ def rows_per_block(n_features: int, itemsize: int) -> int:
 def rows_per_part(block_rows: int) -> int:
     """Return how many rows make a part, where a file can be cut anywhere."""
     return PART_BLOCKS * block_rows
-
-
-def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int]]:
-    """Join consecutive pieces of some numbers of rows: yield (first piece, last + 1, row of its begin, rows).
-
-    A run ends as soon as it has enough rows; pieces are never cut.
-
-    Examples
-    --------
-    >>> list(runs([3, 2, 9, 1], 5))
-    [(0, 2, 0, 5), (2, 3, 5, 9), (3, 4, 14, 1)]
-    """
-    first = start = rows = 0
-    for i, size in enumerate(sizes):
-        rows += size
-        if rows and (rows >= enough or i == len(sizes) - 1):
-            yield first, i + 1, start, rows
-            first, start, rows = i + 1, start + rows, 0
 
 
 def load_pyarrow(module: str, what: str) -> Any:

@@ -147,7 +147,7 @@ def _is_text(pa: Any, kind: Any) -> bool:
 @contextmanager
 def read_errors(where: str, what: str) -> Iterator[None]:
     """Turn what goes wrong inside Arrow into a sentence about the file."""
-    pa = load_pyarrow("pyarrow", what)
+    pa = load_pyarrow("pyarrow", what[:1].upper() + what[1:])
     try:
         yield
     except DataError:
