@@ -31,7 +31,8 @@ def upper(A):
 @pytest.mark.parametrize("power", [1, 2, 3, 4])
 @pytest.mark.parametrize("columns", [D, 40, 24, 1, 0], ids=lambda c: f"{c}-columns")
 def test_is_the_dense_product(power, columns, monkeypatch):
-    monkeypatch.setattr(roughness, "WIDE_COLUMNS", 32)
+    monkeypatch.setattr(roughness, "SLICE_ROWS", 32)
+    monkeypatch.setattr(roughness, "block_rows_for", lambda *_: 50)
     X = rows()
     fitted, root = drawn(X), NeighborGraph(5).laplacian(X).root(power)
     found = sum_roughness(fitted.features_, X, root, alpha=2.5, memory=columns * N * 8, n_jobs=2)

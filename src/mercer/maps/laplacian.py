@@ -131,16 +131,37 @@ class LaplacianRoot:
 
     def __call__(self, columns: Array) -> Array:
         """Return R times columns."""
-        L = self.laplacian.matrix
         if self.coefficients is not None:
-            return clenshaw(L, self.coefficients, columns)
-        for _ in range(self.whole):
-            columns = L @ columns
-        return columns
+            return clenshaw(self.laplacian.matrix, self.coefficients, columns)
+        return self._applied(columns, self.whole)
 
     def middle(self, columns: Array) -> Array:
         """Return L^odd times columns."""
-        return self.laplacian.matrix @ columns if self.odd else columns
+        return self._applied(columns, self.odd)
+
+    # ---- the same in three steps, of which the second can be taken by blocks of rows ----------
+
+    def first(self, columns: Array) -> Array:
+        """Return columns before the `last` factor of R, or of L R if there is an odd one."""
+        if self.coefficients is not None:
+            return self(columns)
+        return self._applied(columns, self.whole + self.odd - (self.last is not None))
+
+    @property
+    def last(self) -> Any:
+        """The last factor L of R, or of L R if there is an odd one; None if it is a polynomial, or no factor at all."""
+        return self.laplacian.matrix if self.whole + self.odd and self.coefficients is None else None
+
+    def rest(self, columns: Array) -> Array:
+        """Return L^c times columns, from what `first` returned."""
+        if self.coefficients is not None:
+            return self(columns)
+        return self._applied(columns, self.whole + (self.last is not None))
+
+    def _applied(self, columns: Array, times: int) -> Array:
+        for _ in range(times):
+            columns = self.laplacian.matrix @ columns
+        return columns
 
 
 def clenshaw(L: Any, coefficients: Array, columns: Array) -> Array:

@@ -1,8 +1,9 @@
 r"""The roughness of features on a graph, Phi' M Phi with :math:`M = \alpha L^c`, without a matrix of all pairs of rows.
 
 L acts on every column of the features by itself. So a panel of columns of all rows is kept, as wide as the memory
-allows; with :math:`L^c = R L^{odd} R` it is replaced by its image under R, whose products are the block of the result
-on the diagonal; then by that under :math:`L^c`, whose products with the features of all later columns, computed again
+allows, and replaced by its image under all factors of L but one (:math:`L^c = R L^{odd} R`). That one is applied to
+blocks of rows, whose products are summed up while they are at hand: the block of the result on the diagonal. Then the
+panel is replaced by its image under :math:`L^c`, whose products with the features of all later columns, computed again
 block by block of rows, are the blocks beside it. With room for all columns the features are computed once.
 """
 
@@ -26,8 +27,8 @@ SLICE_ROWS = 256
 # Columns that go through sparse products together: few enough that what rows of them are near is in cache.
 NARROW_BYTES = 16 * 2**20
 NARROW_COLUMNS = 64
-# Columns whose images under L are kept beside them, where the power is odd.
-WIDE_COLUMNS = 512
+# Columns beside those of a panel.
+SPARE = 16
 # Rounding of a sum of squares in float32, in units of the sum: of a block of rows, as BLAS adds them up.
 ROUNDING = 32 * float(np.finfo(np.float32).eps)
 # How large it may be beside the identity that is added.
@@ -93,19 +94,17 @@ class _Sum:
         count = -(-self.width // most)
         edges = np.linspace(0, self.width, count + 1).astype(int)
         # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
-        room = empty_rows(self.n, int(np.diff(edges).max()) + 16, self.dtype)
+        self.room = empty_rows(self.n, int(np.diff(edges).max()) + SPARE, self.dtype)
+        self.room[:, -SPARE:] = 0.0  # they go through sparse products
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            panel = room[:, : stop - start]
+            panel = self.room[:, : stop - start]
             self._keep(panel, start, stop)
-            self._replace(panel, self.root)
+            self._replace(panel, self.root.first)
             self._add_diagonal(panel, total[start:stop, start:stop])
             if stop < self.width:
-                self._replace(panel, self._again)
+                self._replace(panel, self.root.rest)
                 self._add_beside(panel, total[start:stop, stop:], stop)
         return total
-
-    def _again(self, columns: Array) -> Array:
-        return self.root(self.root.middle(columns))
 
     def _keep(self, panel: Array, start: int, stop: int) -> None:
         """Compute the features of all rows and keep some columns."""
@@ -135,28 +134,27 @@ class _Sum:
         self.team.run(apply, slices(panel.shape[1], self.narrow))
 
     def _add_diagonal(self, panel: Array, total: Array) -> None:
-        if not self.root.odd:
-            for rows in slices(self.n, self.block_rows):
-                add_products(total, panel[rows], panel[rows], self.team, upper=True)
-            return
-        image = empty_rows(self.n, min(WIDE_COLUMNS, panel.shape[1]) + 16, self.dtype)
-        for columns in slices(panel.shape[1], WIDE_COLUMNS):
-            beside = image[:, : columns.stop - columns.start]
+        """Add the products of a panel with itself, the last factor of L applied to blocks of rows."""
+        width = panel.shape[1]
+        image = empty_rows(min(self.n, self.block_rows), self.room.shape[1], self.dtype)
+        for rows in slices(self.n, self.block_rows):
+            block = panel[rows]
+            if self.root.last is None:
+                add_products(total, block, block, self.team, upper=True)
+                continue
+            beside = image[: rows.stop - rows.start]
 
-            def apply(part: slice, beside: Array = beside, start: int = columns.start) -> None:
-                source = panel[:, start + part.start : start + part.stop]
-                beside[:, part] = self.root.middle(np.ascontiguousarray(source))
+            def apply(part: slice, start: int = rows.start, beside: Array = beside) -> None:
+                # All columns of the room: a part of them would be copied first.
+                beside[part] = self.root.last[start + part.start : start + part.stop] @ self.room
 
-            self.team.run(apply, slices(beside.shape[1], self.narrow))
-            above = slice(0, columns.start)
-            for rows in slices(self.n, self.block_rows):
-                if columns.start:
-                    add_products(total[above, columns], panel[rows, above], beside[rows], self.team, upper=False)
-                add_products(total[columns, columns], panel[rows, columns], beside[rows], self.team, upper=True)
+            self.team.run(apply, slices(len(beside), SLICE_ROWS))
+            beside = beside[:, :width]
+            add_products(total, block if self.root.odd else beside, beside, self.team, upper=True)
 
     def _add_beside(self, panel: Array, total: Array, stop: int) -> None:
         """Add the products of a panel with the features of all later columns."""
-        room = empty_rows(min(self.n, self.block_rows), self.width - stop + 16, self.dtype)
+        room = empty_rows(min(self.n, self.block_rows), self.width - stop + SPARE, self.dtype)
         for rows in slices(self.n, self.block_rows):
             later = room[: rows.stop - rows.start, : self.width - stop]
 
