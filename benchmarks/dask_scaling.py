@@ -36,8 +36,8 @@ from mercer.learners.ridge import NumberSum
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engines"))
 import faults
 
-ROWS, WIDTH, COLUMNS, PARTITION = 480_000, 50, 1024, 20_000
-QUICK_ROWS, QUICK_COLUMNS = 120_000, 512
+ROWS, WIDTH, COLUMNS, PARTITION = 1_440_000, 50, 1024, 40_000
+QUICK_ROWS, QUICK_COLUMNS = 240_000, 512
 TASKS, QUICK_TASKS = 2000, 400
 TIMES_FASTER = 1.7
 # The graph that is weighed: many partitions, a wide map of wide rows.

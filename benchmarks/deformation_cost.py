@@ -111,7 +111,7 @@ def against_moments(report: Report, X: np.ndarray, columns: int, power: float, r
         report.checks.append(Check(f"{words}: the same of processor seconds", spent[0] / spent[1]))
         report.checks.append(Check(f"{words}: memory, GB", memory[mode], at_most=most_memory))
     rows = [(mode, f"{seconds[mode].best:.2f}", f"{seconds[mode].median:.2f}", f"{memory[mode]:.2f}") for mode in found]
-    print(format_table(("work", "best s", "median s", "GB"), [(*row, "") for row in rows]))
+    print(format_table(("work", "best s", "median s", "GB"), rows))
     print(f"graph: {graph['graph_seconds']:.1f} s, {graph['edges']} edges, {graph['search']} search")
 
 
