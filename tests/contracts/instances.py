@@ -187,6 +187,7 @@ LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40)),
     KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="gcv"),
     KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="evidence"),
+    KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha="loo"),
     KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
     KernelRidge(TensorSketch(Polynomial(2), 40)),
     KernelRidge(RandomNeurons(ArcCosine(1), 40)),

@@ -68,6 +68,7 @@ ESTIMATORS = [
     KernelRidge(),
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidge(alpha="evidence"),
+    KernelRidge(alpha="loo"),
     GaussianProcessRegressor(),
     GaussianProcessRegressor(RandomFourier(n_components=24, random_state=0), lengthscale="ard", variance="pathwise"),
     KernelRidgeClassifier(),

@@ -12,6 +12,7 @@ from dask.delayed import delayed
 from mercer import (
     DataError,
     Gaussian,
+    GaussianProcessRegressor,
     KernelRidge,
     KernelRidgeClassifier,
     MercerWarning,
@@ -251,6 +252,29 @@ def test_predictions_of_other_collections_are_refused():
 def test_an_unfitted_model_says_so_at_once():
     with pytest.raises(ValueError, match="not fitted"):
         ridge().predict(ARRAY)
+
+
+def process():
+    feature_map = RandomFourier(Gaussian(), 20, random_state=0)
+    return GaussianProcessRegressor(feature_map, lengthscale="keep", noise=0.3).fit(X, Y)
+
+
+@pytest.mark.parametrize("rows", [ARRAY, ARRAY[ARRAY[:, 0] > 1.0], ARRAY[ARRAY[:, 0] > 100.0]])
+def test_means_and_deviations_are_lazy(rows):
+    model = process()
+    lazy = model.predict(rows, return_std=True)
+    assert all(isinstance(part, da.Array) for part in lazy)
+    computed = rows.compute()
+    expected = model.predict(computed, return_std=True) if len(computed) else (np.empty(0), np.empty(0))
+    for part, values in zip(lazy, expected, strict=True):
+        np.testing.assert_allclose(part.compute(), values, rtol=1e-10)
+    mean, std = lazy
+    np.testing.assert_allclose((mean + 2 * std).compute(), expected[0] + 2 * expected[1], rtol=1e-10)
+
+
+def test_covariances_of_all_rows_are_not_lazy():
+    with pytest.raises(DataError, match="relates all of them to each other"):
+        process().predict(ARRAY, return_cov=True)
 
 
 def test_features_are_lazy():

@@ -190,44 +190,75 @@ def _is_frame(value: Any) -> bool:
     return isinstance(value, DataFrame | Series)
 
 
-def lazy_rows(function: Callable[[Any], np.ndarray], X: Any) -> Any:
-    """Return ``function(X)``, whose rows are those of `X`, as a dask array that is not computed yet.
+def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
+    """Return ``function(X)``, whose rows are those of `X`, as dask arrays that are not computed yet.
 
     Parameters
     ----------
     function : callable
-        Takes some rows and returns as many; it is put into the graph once.
+        Takes some rows and returns as many, or a tuple of arrays of as many rows each; it is put into the graph once.
     X : dask.array.Array or dask.dataframe.DataFrame
         Rows.
 
     Returns
     -------
-    dask.array.Array
+    dask.array.Array, or tuple of them
     """
     if isinstance(X, da.Array) and X.ndim == 2:
         X = _whole_rows("X", X)
-        sample, sizes = np.zeros((1, X.shape[1]), X.dtype), X.chunks[0]
+        sample, sizes = np.zeros((2, X.shape[1]), X.dtype), X.chunks[0]
     elif _is_frame(X):
-        sample, sizes = X._meta_nonempty.iloc[:1], (np.nan,) * X.npartitions
+        sample, sizes = X._meta_nonempty.iloc[:2], (np.nan,) * X.npartitions
     else:
         msg = f"Rows must be a dask array of two axes or a dask dataframe, got {type(X).__name__}."
         raise DataError(msg)
-    one = function(sample)
-    if not isinstance(one, np.ndarray):
-        msg = f"On dask collections only methods that return one array can be used, got {type(one).__name__}."
-        raise DataError(msg)
+    empty = _shapes_of(function, sample)
     # Not optimised: that would forget the futures of a persisted collection, which perhaps only this result holds.
     pieces = list(X.to_delayed(optimize_graph=False).ravel()) if isinstance(X, da.Array) else _frame_pieces(X)
     name = f"mercer-rows-{uuid.uuid4().hex}"
     # One task holds the model, and the tasks of the chunks refer to it.
     model = f"{name}-model"
     tasks: dict[Any, Task] = {model: Task(model, pickle.loads, cloudpickle.dumps(function))}
-    for i, piece in enumerate(pieces):
-        key = (name, i, *(0,) * (one.ndim - 1))
-        tasks[key] = Task(key, _apply, TaskRef(model), ref(piece), one[:0])
+    if isinstance(empty, np.ndarray):
+        return _lazy_array(name, tasks, (_apply, TaskRef(model)), pieces, sizes, empty)
+    tasks |= {(name, i): Task((name, i), _apply, TaskRef(model), ref(piece), empty) for i, piece in enumerate(pieces)}
     graph = layer_of(name, tasks, [(piece,) for piece in pieces])
-    return da.Array(graph, name, (sizes, *((n,) for n in one.shape[1:])), meta=one[:0])
+    results = [Delayed((name, i), graph, layer=name) for i in range(len(pieces))]
+    return tuple(
+        _lazy_array(f"{name}-{number}", {}, (_item, number), results, sizes, one) for number, one in enumerate(empty)
+    )
 
 
-def _apply(function: Callable[[Any], np.ndarray], X: Any, empty: np.ndarray) -> np.ndarray:
+def _shapes_of(function: Callable[[Any], Any], sample: Any) -> Any:
+    """Return the result of no rows; refuse results whose rows depend on the other rows that are asked for."""
+    two, one = function(sample), function(sample[:1])
+    parts = list(zip(two, one, strict=True)) if isinstance(two, tuple) else [(two, one)]
+    if not all(isinstance(a, np.ndarray) and a.ndim for a, _ in parts):
+        msg = f"On dask collections only methods that return arrays can be used, got {type(two).__name__}."
+        raise DataError(msg)
+    if any(a.shape[1:] != b.shape[1:] for a, b in parts):
+        msg = (
+            "On dask collections only methods can be used whose result for a row does not depend on other rows; "
+            "this one relates all of them to each other. Compute a part of the rows, and pass that."
+        )
+        raise DataError(msg)
+    return tuple(a[:0] for a, _ in parts) if isinstance(two, tuple) else two[:0]
+
+
+def _lazy_array(
+    name: str, tasks: dict[Any, Task], call: tuple[Any, Any], pieces: list[Any], sizes: Any, empty: np.ndarray
+) -> Any:
+    """Return an array whose chunks are ``function(first, piece, empty)`` of pieces."""
+    function, first = call
+    keys = [(name, i, *(0,) * (empty.ndim - 1)) for i in range(len(pieces))]
+    tasks |= {key: Task(key, function, first, ref(piece), empty) for key, piece in zip(keys, pieces, strict=True)}
+    graph = layer_of(name, tasks, [(piece,) for piece in pieces])
+    return da.Array(graph, name, (sizes, *((n,) for n in empty.shape[1:])), meta=empty)
+
+
+def _apply(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
     return function(X) if X.shape[0] else empty
+
+
+def _item(number: int, results: tuple[Any, ...], empty: np.ndarray) -> Any:  # noqa: ARG001 - called as `_apply` is
+    return results[number]
