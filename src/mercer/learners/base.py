@@ -1,29 +1,26 @@
 """What every learner shares: rows in, sums over them by an engine, predictions out.
 
 A concrete learner adds `_learn`, which asks the engine for sums as often as it needs; the bases below, for numbers, for
-labels and for rows alone, validate targets. Learners that need a single sum have more in common: `one_pass`.
+labels and for rows alone, validate targets. How rows become an engine stands in `reading`. Learners that need a single
+sum have more in common: `one_pass`.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial, wraps
-from numbers import Integral
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     RegressorMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
@@ -38,26 +35,17 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer.engines import (
-    Checkpoint,
-    Engine,
-    FilteredEngine,
-    Journal,
-    MemoryEngine,
-    Progress,
-    StreamEngine,
-    block_rows_for,
-    fill_rows,
-    is_dask,
-    show_progress,
-)
+from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.labels import HasLabel, check_mark, has_label
+from mercer.learners.lazy import ROW_METHODS, lazy_on_dask
+from mercer.learners.map_choice import check_features, rows_to_features, unfitted_map
 from mercer.learners.moments import features_of
-from mercer.learners.resuming import facts_of, seeded, unseeded
-from mercer.maps import BaseMap, default_map
-from mercer.maps.base import FLOATS, FrozenParams
+from mercer.learners.reading import RowReader
+from mercer.learners.resuming import journalled, seeded
+from mercer.maps import BaseMap
+from mercer.maps.base import FLOATS
 
 __all__ = [
     "BaseLearner",
@@ -67,24 +55,15 @@ __all__ = [
     "Transformer",
     "Unsupervised",
     "available_if",
-    "check_features",
     "check_fitted",
-    "unfitted_map",
     "warn_not_converged",
 ]
 
-# What gives one result a row: lazy for dask collections.
-ROW_METHODS = {"decision_function", "predict", "predict_log_proba", "predict_proba", "transform"}
-# What the first rows of a fit decide for all later ones.
-SETTLED = ("n_features_in_", "feature_names_in_", "_target_shape", "_label_kind")
 
-
-class BaseLearner(FrozenParams, ABC):
+class BaseLearner(RowReader):
     """An estimator on the features of a map that knows its rows through sums over them only."""
 
     feature_map: BaseMap | Kernel | None
-    block_size: int | None
-    n_jobs: int | None
     random_state: Any
     progress: bool | Callable[[Progress], None]
 
@@ -144,27 +123,10 @@ class BaseLearner(FrozenParams, ABC):
         with self._unchanged_if_it_fails():
             self._forget()
             engine = self._engine(X, y, sample_weight)
-            with self._journalled(engine, checkpoint):
+            with journalled(self, engine, checkpoint):
                 self._fit_map(engine)
                 self._learn(self._labelled(engine))
         return self
-
-    def _engine(self, X: Any, y: Any, sample_weight: Any) -> Engine:
-        """Return an engine over rows as `fit` takes them, checked."""
-        if is_dask(X):
-            return self._dask(X, y, sample_weight)
-        if y is not None or not is_blocks(X):
-            X, y, weight = self._checked(X, y, sample_weight, reset=True)
-            if weight is not None and not weight.any():
-                msg = (
-                    f"{type(self).__name__}: sample weights must contain at least one non-zero number, got zeros only."
-                )
-                raise DataError(msg)
-            return self._memory(X, y, weight)
-        if sample_weight is not None:
-            msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
-            raise DataError(msg)
-        return self._stream(X)
 
     def _labelled(self, engine: Engine) -> Engine:
         """Return an engine over the rows whose targets are known: the map has seen the others, too."""
@@ -174,33 +136,6 @@ class BaseLearner(FrozenParams, ABC):
             f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to learn from."
         )
         return FilteredEngine(engine, HasLabel(self.unlabeled), nothing)
-
-    @contextmanager
-    def _journalled(self, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint | None) -> Iterator[None]:
-        """Let the engine keep a journal of its sums while the block runs."""
-        if checkpoint is None:
-            yield
-            return
-        if self.get_params(deep=False).get("warm_start"):
-            msg = f"{type(self).__name__}: a checkpoint does not know the model that warm_start begins with. Use one."
-            raise ParameterError(msg)
-        name = unseeded(self)
-        if name is not None:
-            msg = f"{type(self).__name__}: with a checkpoint, {name} must be an integer, or the fit could not go on."
-            raise ParameterError(msg)
-        if not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(checkpoint)
-        engine.journal = Journal(checkpoint, engine, facts_of(self))
-        given = self.random_state
-        # A fit without a seed gets one, which the journal knows, for as long as it runs.
-        self._seed = engine.journal.seed
-        self.random_state = self._seed if given is None else given
-        try:
-            yield
-        finally:
-            self.random_state = given
-            del self._seed
-        engine.journal.remove()
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -222,53 +157,6 @@ class BaseLearner(FrozenParams, ABC):
                 zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
             weight = zeros
         return X, y, weight
-
-    def _memory(self, X: Any, y: np.ndarray | None, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
-        return MemoryEngine(X, y, weight, block_rows=self._block_rows(X), n_jobs=self.n_jobs, start=start)
-
-    def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
-        def check(X: Any, y: Any = None, weight: Any = None) -> tuple[Any, Any, Any]:
-            if not hasattr(X, "shape"):
-                X = np.asarray(X)
-            if len(X.shape) and X.shape[0] == 0:
-                return X, y, weight
-            return self._checked(X, y, weight, reset=not hasattr(self, "n_features_in_"))
-
-        return StreamEngine(blocks, check, block_rows=self._block_rows, n_jobs=self.n_jobs)
-
-    def _dask(self, X: Any, y: Any, weight: Any) -> Engine:
-        from mercer.engines.dask import DaskEngine
-        from mercer.engines.dask_collections import partitions_of
-
-        partitions = partitions_of(X, y, weight)
-        head = self._checked(*partitions.head, reset=True)
-        width = max(self._prototype().n_components, head[0].shape[1])
-        return DaskEngine(
-            partitions,
-            self._later_check(),
-            block_rows=self._block_rows(head[0]),
-            row_bytes=sum(bytes_of(part) for part in head) / head[0].shape[0],
-            feature_bytes=width * head[0].dtype.itemsize,
-        )
-
-    def _later_check(self) -> Callable[..., tuple[Any, np.ndarray | None, np.ndarray | None]]:
-        """Return a check of later blocks that can travel: it knows what the first settled, and nothing learned."""
-        checker = clone(self).set_params(progress=False)
-        vars(checker).update({name: vars(self)[name] for name in SETTLED if name in vars(self)})
-        return checker._check_later
-
-    def _check_later(self, X: Any, y: Any = None, weight: Any = None) -> Any:
-        return self._checked(X, y, weight, reset=False)
-
-    def _block_rows(self, X: Any) -> int:
-        """Return how many of these rows to work on at a time."""
-        size = self.block_size
-        if size is None:
-            return block_rows_for(max(self._prototype().n_components, X.shape[1]), X.dtype.itemsize)
-        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
-            msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
-            raise ParameterError(msg)
-        return int(size)
 
     def _prototype(self) -> BaseMap:
         """Return an unfitted map for the `feature_map` parameter."""
@@ -479,56 +367,6 @@ class Clusterer(ClusterMixin, Transformer):
     """A learner of groups of rows: `predict` tells the group of a row, `transform` its distances to all of them."""
 
 
-def lazy_on_dask(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that takes dask collections too, and then returns a dask array that is not computed yet."""
-
-    @wraps(method)
-    def of_rows(self: BaseLearner, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_dask(X):
-            return method(self, X, *args, **kwargs)
-        from mercer.engines.dask_collections import lazy_rows
-
-        return lazy_rows(partial(getattr(self, name), *args, **kwargs), X)
-
-    return of_rows
-
-
-def bytes_of(part: Any) -> int:
-    """Return the size of an array, dense or CSR; None has none."""
-    if part is None:
-        return 0
-    return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)
-
-
-def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> BaseMap:
-    """Return an unfitted map for a map, for a kernel, or for None; `options` are for a map that is chosen here."""
-    if choice is None or isinstance(choice, Kernel):
-        return default_map(choice, random_state=random_state).set_params(**options)
-    if not isinstance(choice, BaseMap):
-        msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
-        raise ParameterError(msg)
-    choice.rows_wanted()  # a width that is no number says so here
-    return clone(choice)
-
-
-def check_features(owner: str, feature_map: BaseMap) -> None:
-    """Raise unless a fitted map has real features of a positive definite kernel."""
-    if np.issubdtype(feature_map.features_.output_dtype(np.float64), np.complexfloating):
-        msg = f"{owner} needs real features, got {feature_map!r}. Use form='pairs': real features of the same kernel."
-        raise ParameterError(msg)
-    if feature_map.signs_ is not None:
-        msg = (
-            f"{owner} needs a positive definite kernel, but the features of {feature_map.kernel_!r} "
-            f"by {type(feature_map).__name__} have signs: negative coefficients, or a negative constant kept."
-        )
-        raise ParameterError(msg)
-
-
-def rows_to_features(features: Any, X: Any) -> np.ndarray:
-    """Return the features of rows of any dtype."""
-    return features_of(features.astype(X.dtype), X)
-
-
 def check_fitted(learner: BaseLearner) -> None:
     """Raise NotFittedError unless the learner has seen rows."""
     check_is_fitted(learner)
@@ -537,15 +375,3 @@ def check_fitted(learner: BaseLearner) -> None:
 def warn_not_converged(message: str) -> None:
     """Warn that a search ended before its end, in the class that users of scikit-learn know."""
     warnings.warn(message, ConvergenceWarning, stacklevel=2)
-
-
-def is_blocks(X: Any) -> bool:
-    """Return whether `X` is an iterable of blocks rather than an array or table of rows."""
-    if sp.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
-        return False
-    if isinstance(X, list | tuple):
-        first = X[0] if X else None
-        if isinstance(first, tuple | list):
-            return len(first) > 0 and len(getattr(first[0], "shape", ())) == 2
-        return len(getattr(first, "shape", ())) == 2  # rows only
-    return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)

@@ -10,7 +10,7 @@ from mercer.engines import MemoryEngine, block_rows_for, fill_rows
 from mercer.engines.base import workers
 from mercer.errors import DataError
 from mercer.kernels import Kernel
-from mercer.learners.base import unfitted_map
+from mercer.learners.map_choice import unfitted_map
 from mercer.learners.permutation_test import (
     PermutationTest,
     check_permutations,

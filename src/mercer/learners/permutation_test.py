@@ -11,8 +11,8 @@ import numpy as np
 from mercer.engines import Engine
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
-from mercer.learners.base import check_features
 from mercer.learners.kmeans_start import UniformRows
+from mercer.learners.map_choice import check_features
 from mercer.maps import BaseMap
 
 __all__ = ["PermutationTest", "check_permutations", "checked_rows", "fit_to_distinct_rows", "result_of"]

@@ -1,20 +1,53 @@
-"""What must be the same for a fit to be the same, so that a checkpoint is never taken up by another one."""
+"""Fits with a checkpoint: what must be the same for a fit to be the same, so that no other one takes it up."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from mercer.engines import Checkpoint, Engine, Journal
+from mercer.errors import ParameterError
 from mercer.maps.base import BaseMap, seed_of
 
-__all__ = ["facts_of", "seeded", "unseeded"]
+__all__ = ["journalled", "seeded"]
 
 # Parameters that change no bit of the result.
 WITHOUT_EFFECT = ("n_jobs", "progress", "verbose")
+
+
+@contextmanager
+def journalled(learner: Any, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint | None) -> Iterator[None]:
+    """Let the engine keep a journal of its sums while the block runs."""
+    if checkpoint is None:
+        yield
+        return
+    if learner.get_params(deep=False).get("warm_start"):
+        msg = f"{type(learner).__name__}: a checkpoint does not know the model that warm_start begins with. Use one."
+        raise ParameterError(msg)
+    name = unseeded(learner)
+    if name is not None:
+        msg = f"{type(learner).__name__}: with a checkpoint, {name} must be an integer, or the fit could not go on."
+        raise ParameterError(msg)
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    engine.journal = Journal(checkpoint, engine, facts_of(learner))
+    given = learner.random_state
+    # A fit without a seed gets one, which the journal knows, for as long as it runs.
+    learner._seed = engine.journal.seed
+    learner.random_state = learner._seed if given is None else given
+    try:
+        yield
+    finally:
+        learner.random_state = given
+        del learner._seed
+    engine.journal.remove()
 
 
 def facts_of(learner: Any) -> dict[str, str]:

@@ -10,8 +10,8 @@ import numpy as np
 from mercer.engines import Block, StreamEngine
 from mercer.errors import DataError
 from mercer.kernels import Kernel
-from mercer.learners.base import unfitted_map
 from mercer.learners.lloyd import Draw
+from mercer.learners.map_choice import unfitted_map
 from mercer.learners.permutation_test import (
     PermutationTest,
     check_permutations,

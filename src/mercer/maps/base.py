@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -90,6 +90,9 @@ class FrozenParams(BaseEstimator):
         for name, inner_params in nested.items():
             setattr(self, name, getattr(self, name).with_params(**inner_params))
         return self
+
+
+Estimator = TypeVar("Estimator", bound=FrozenParams)
 
 
 class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, ABC):
@@ -373,8 +376,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         return tags
 
 
-def fresh_copy(of: BaseMap, /, **changes: Any) -> BaseMap:
-    """Return an unfitted copy of a map with some parameters changed."""
+def fresh_copy(of: Estimator, /, **changes: Any) -> Estimator:
+    """Return an unfitted copy of a map or learner with some parameters changed."""
     return clone(of).set_params(**changes)
 
 

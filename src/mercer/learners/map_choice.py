@@ -1,0 +1,44 @@
+"""The map of a learner: what its parameter `feature_map` stands for, and whether the fitted one will do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import ParameterError
+from mercer.kernels import Kernel
+from mercer.learners.moments import features_of
+from mercer.maps import BaseMap, default_map
+from mercer.maps.base import fresh_copy
+
+__all__ = ["check_features", "rows_to_features", "unfitted_map"]
+
+
+def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> BaseMap:
+    """Return an unfitted map for a map, for a kernel, or for None; `options` are for a map that is chosen here."""
+    if choice is None or isinstance(choice, Kernel):
+        return default_map(choice, random_state=random_state).set_params(**options)
+    if not isinstance(choice, BaseMap):
+        msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
+        raise ParameterError(msg)
+    choice.rows_wanted()  # a width that is no number says so here
+    return fresh_copy(choice)
+
+
+def check_features(owner: str, feature_map: BaseMap) -> None:
+    """Raise unless a fitted map has real features of a positive definite kernel."""
+    if np.issubdtype(feature_map.features_.output_dtype(np.float64), np.complexfloating):
+        msg = f"{owner} needs real features, got {feature_map!r}. Use form='pairs': real features of the same kernel."
+        raise ParameterError(msg)
+    if feature_map.signs_ is not None:
+        msg = (
+            f"{owner} needs a positive definite kernel, but the features of {feature_map.kernel_!r} "
+            f"by {type(feature_map).__name__} have signs: negative coefficients, or a negative constant kept."
+        )
+        raise ParameterError(msg)
+
+
+def rows_to_features(features: Any, X: Any) -> np.ndarray:
+    """Return the features of rows of any dtype."""
+    return features_of(features.astype(X.dtype), X)

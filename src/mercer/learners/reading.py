@@ -1,0 +1,119 @@
+"""Rows as `fit` takes them, whatever they are, and the engine that reads them checked and block by block."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for, is_dask
+from mercer.errors import DataError, ParameterError
+from mercer.maps import BaseMap
+from mercer.maps.base import FrozenParams, fresh_copy
+
+__all__ = ["RowReader", "is_blocks"]
+
+# What the first rows of a fit decide for all later ones.
+SETTLED = ("n_features_in_", "feature_names_in_", "_target_shape", "_label_kind")
+
+
+class RowReader(FrozenParams, ABC):
+    """An estimator that reads arrays, blocks and dask collections through engines."""
+
+    block_size: int | None
+    n_jobs: int | None
+
+    @abstractmethod
+    def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+        """Return validated rows, targets and weights of a block, the first of all if `reset`."""
+
+    @abstractmethod
+    def _prototype(self) -> BaseMap:
+        """Return an unfitted map, whose width decides how many rows make a block."""
+
+    def _engine(self, X: Any, y: Any, sample_weight: Any) -> Engine:
+        """Return an engine over rows as `fit` takes them, checked."""
+        if is_dask(X):
+            return self._dask(X, y, sample_weight)
+        if y is not None or not is_blocks(X):
+            X, y, weight = self._checked(X, y, sample_weight, reset=True)
+            if weight is not None and not weight.any():
+                msg = (
+                    f"{type(self).__name__}: sample weights must contain at least one non-zero number, got zeros only."
+                )
+                raise DataError(msg)
+            return self._memory(X, y, weight)
+        if sample_weight is not None:
+            msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
+            raise DataError(msg)
+        return self._stream(X)
+
+    def _memory(self, X: Any, y: np.ndarray | None, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
+        return MemoryEngine(X, y, weight, block_rows=self._block_rows(X), n_jobs=self.n_jobs, start=start)
+
+    def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
+        def check(X: Any, y: Any = None, weight: Any = None) -> tuple[Any, Any, Any]:
+            if not hasattr(X, "shape"):
+                X = np.asarray(X)
+            if len(X.shape) and X.shape[0] == 0:
+                return X, y, weight
+            return self._checked(X, y, weight, reset=not hasattr(self, "n_features_in_"))
+
+        return StreamEngine(blocks, check, block_rows=self._block_rows, n_jobs=self.n_jobs)
+
+    def _dask(self, X: Any, y: Any, weight: Any) -> Engine:
+        from mercer.engines.dask import DaskEngine
+        from mercer.engines.dask_collections import partitions_of
+
+        partitions = partitions_of(X, y, weight)
+        head = self._checked(*partitions.head, reset=True)
+        width = max(self._prototype().n_components, head[0].shape[1])
+        return DaskEngine(
+            partitions,
+            self._later_check(),
+            block_rows=self._block_rows(head[0]),
+            row_bytes=sum(bytes_of(part) for part in head) / head[0].shape[0],
+            feature_bytes=width * head[0].dtype.itemsize,
+        )
+
+    def _later_check(self) -> Callable[..., tuple[Any, np.ndarray | None, np.ndarray | None]]:
+        """Return a check of later blocks that can travel: it knows what the first settled, and nothing learned."""
+        checker = fresh_copy(self, progress=False)
+        checker.__dict__.update({name: self.__dict__[name] for name in SETTLED if name in self.__dict__})
+        return checker._check_later
+
+    def _check_later(self, X: Any, y: Any = None, weight: Any = None) -> Any:
+        return self._checked(X, y, weight, reset=False)
+
+    def _block_rows(self, X: Any) -> int:
+        """Return how many of these rows to work on at a time."""
+        size = self.block_size
+        if size is None:
+            return block_rows_for(max(self._prototype().n_components, X.shape[1]), X.dtype.itemsize)
+        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+            msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
+            raise ParameterError(msg)
+        return int(size)
+
+
+def bytes_of(part: Any) -> int:
+    """Return the size of an array, dense or CSR; None has none."""
+    if part is None:
+        return 0
+    return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)
+
+
+def is_blocks(X: Any) -> bool:
+    """Return whether `X` is an iterable of blocks rather than an array or table of rows."""
+    if sp.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
+        return False
+    if isinstance(X, list | tuple):
+        first = X[0] if X else None
+        if isinstance(first, tuple | list):
+            return len(first) > 0 and len(getattr(first[0], "shape", ())) == 2
+        return len(getattr(first, "shape", ())) == 2  # rows only
+    return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)
