@@ -338,6 +338,7 @@ def test_the_result_reads_well():
         (classifier(), {"alphas": (-1,)}, ParameterError, "alphas must be finite numbers >= 0"),
         (classifier(), {"alphas": (np.inf,)}, ParameterError, "alphas must be finite numbers"),
         (classifier(), {"powers": ("2",)}, ParameterError, "powers must be finite numbers"),
+        (classifier(), {"powers": (2, 1e9)}, ParameterError, "powers must be at most 100, got 1000000000.0"),
         (classifier(), {"penalties": (0.0, 1.0)}, ParameterError, "penalties must be finite numbers > 0"),
         (classifier(), {"by": "gcv"}, ParameterError, "by must be 'loo', 'cv' or 'evidence', got 'gcv'"),
         (classifier(), {"by": "cv", "cv": 1}, ParameterError, "cv must be an integer >= 2"),

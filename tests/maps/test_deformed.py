@@ -1,6 +1,7 @@
 """Deformed features against the exact deformed kernel of the literature, in every form that it is known in."""
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer import (
     Gaussian,
     KernelRidge,
     Matern,
+    MercerWarning,
     NeighborGraph,
     NoClosedFormError,
     Nystroem,
@@ -142,6 +144,30 @@ def test_any_root_of_the_inverse_has_the_same_kernel():
     T = model.features_.whitening
     assert np.array_equal(T, np.triu(T))
     assert np.linalg.norm(T, 2) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8, 1.5, 2.3])
+def test_powers_between_whole_numbers(power):
+    X, new = rows(), rows(20, seed=1)
+    model = fitted(X, power)
+    k, M = model.feature_map_.gram, penalty(X, power)
+    expected = k(new) - k(new, X) @ np.linalg.solve(np.eye(len(X)) + M @ k(X), M) @ k(X, new)
+    # With M off by E, the kernel is off by k~(., X) E k~(X, .).
+    assert model.power_error_ < 0.006
+    spread = np.linalg.norm(model.gram(new, X), 2) ** 2
+    assert np.linalg.norm(model.gram(new) - expected, 2) <= 1.1 * 3.0 * model.power_error_ * spread
+    np.testing.assert_allclose(model.gram(new), expected, atol=1e-3)
+    np.testing.assert_allclose(model.kernel_.penalty, M, atol=1e-12)
+
+
+def test_powers_out_of_reach_are_said():
+    X = rows()
+    with pytest.warns(MercerWarning, match=r"power=0.1 is not within reach.*0.34 of at most 1.1.*0.5 or more"):
+        fitted(X, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MercerWarning)
+        fitted(X, 0.4)
+        Deformed(RandomFourier(Gaussian(1.2), 20), FeatureGraph(30), power=0.1).fit(X)
 
 
 def test_more_roughness_shrinks_more():
@@ -342,6 +368,7 @@ def test_a_neighbour_graph_cannot_grow():
         (Deformed(alpha=-1.0), "alpha must be a finite number >= 0, got -1.0"),
         (Deformed(alpha=np.nan), "alpha must be a finite number"),
         (Deformed(power=-0.5), "power must be a finite number >= 0"),
+        (Deformed(power=2049.5), "power must be at most 100, got 2049.5"),
         (Deformed(memory="all"), "memory must be a finite number >= 0, got 'all'"),
         (Deformed(rank=0), "rank must be an integer >= 1"),
         (Deformed(RandomFourier(n_components=0)), "n_components must be an integer >= 1"),

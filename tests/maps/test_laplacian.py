@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import laplacian as scipy_laplacian
 
 from mercer import DataError
-from mercer.maps.laplacian import MOST_DEGREES, GraphLaplacian, fractional_power
+from mercer.maps.laplacian import MOST_DEGREES, GraphLaplacian, error_of_square, fractional_power
 
 
 def weights(n=30, seed=0, density=0.2):
@@ -91,6 +91,22 @@ def test_the_error_of_a_polynomial_is_no_exaggeration():
     assert np.abs(np.polynomial.chebyshev.chebval(x - 1, coefficients) - np.sqrt(x)).max() > 0.4 * error
 
 
+@pytest.mark.parametrize("power", [0.1, 0.25, 0.5, 0.9, 1.3, 2.5])
+def test_powers_are_off_near_zero_alone(power):
+    coefficients, _ = fractional_power(power / 2)
+    x = np.concatenate([[0.0], np.geomspace(1e-12, 2, 20_001)])
+    gap = np.abs(np.polynomial.chebyshev.chebval(x - 1, coefficients) ** 2 - x**power)
+    error = GraphLaplacian.of(sp.csr_array(weights())).root(power).error
+    assert gap.max() <= error <= error_of_square(coefficients, power)
+    if power < 1:
+        assert gap.max() > 0.8 * error  # no exaggeration
+    assert gap[x > 0.01].max() < 0.005
+    # The bound holds for any series.
+    other = coefficients + np.random.default_rng(0).normal(0, 0.02, len(coefficients))
+    gap = np.abs(np.polynomial.chebyshev.chebval(x - 1, other) ** 2 - x**power).max()
+    assert 0.9 * error_of_square(other, power) < gap <= error_of_square(other, power)
+
+
 def test_float32_columns_stay_float32():
     L = GraphLaplacian.of(sp.csr_array(weights()))
     X = np.random.default_rng(1).normal(size=(30, 5)).astype(np.float32)
@@ -149,6 +165,29 @@ def test_weights_of_any_format_and_tiny_asymmetry_are_taken():
     before = kept.copy()
     GraphLaplacian.of(kept)
     assert (kept != before).nnz == 0
+
+
+def test_what_counts_as_rounding_is_what_hardly_changes_the_laplacian():
+    # Beside a weight of 1e7 one of 5 seems small, but it is all that two other nodes have.
+    W = np.zeros((4, 4))
+    W[0, 1] = W[1, 0] = 1e7
+    W[2, 3] = 5.0
+    with pytest.raises(DataError, match=r"got W\[2, 3\] = 5 and W\[3, 2\] = 0"):
+        GraphLaplacian.of(sp.csr_array(W))
+    W[3, 2] = 5.0 * (1 + 1e-9)
+    matrix = GraphLaplacian.of(sp.csr_array(W)).matrix
+    assert (matrix != matrix.T).nnz == 0
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1e300])
+def test_the_size_of_weights_does_not_matter(size):
+    # The weight of a far pair of rows may be the least number that there is.
+    W = np.zeros((5, 5))
+    W[0, 1] = W[1, 0] = size
+    W[2, 3] = W[3, 2] = W[3, 4] = W[4, 3] = 1.0
+    found = GraphLaplacian.of(sp.csr_array(W)).matrix.toarray()
+    np.testing.assert_allclose(found[:2, :2], [[1, -1], [-1, 1]], atol=1e-12)
+    np.testing.assert_allclose(found[2:, 2:], GraphLaplacian.of(sp.csr_array(W[2:, 2:])).matrix.toarray())
 
 
 def test_integer_weights_and_a_graph_without_edges():

@@ -18,7 +18,7 @@ from mercer.learners.smoother import Smoother
 from mercer.maps import Deformed
 from mercer.maps.base import fresh_copy
 from mercer.maps.deformed import strongest_of
-from mercer.maps.graphs import GraphFacts, Penalty, Roughness
+from mercer.maps.graphs import MOST_POWER, GraphFacts, Penalty, Roughness
 
 __all__ = ["DeformationTrial", "TunedDeformation", "tune_deformation"]
 
@@ -274,7 +274,7 @@ class Grid:
             raise ParameterError(msg)
         return cls(
             numbers("alphas", alphas),
-            numbers("powers", powers),
+            numbers("powers", powers, most=MOST_POWER),
             None if penalties is None else numbers("penalties", penalties, above_zero=True),
         )
 
@@ -306,13 +306,16 @@ class Grid:
                 yield alpha, Z - ((Z @ basis) * shrinkage) @ basis.T
 
 
-def numbers(name: str, values: Any, *, above_zero: bool = False) -> tuple[float, ...]:
+def numbers(name: str, values: Any, *, above_zero: bool = False, most: float = np.inf) -> tuple[float, ...]:
     """Return finite numbers >= 0, ascending, each once."""
     values = [values] if isinstance(values, Real) else list(values)
     least = np.finfo(float).tiny if above_zero else 0.0
     good = (isinstance(v, Real) and not isinstance(v, bool) and least <= float(v) < np.inf for v in values)
     if not values or not all(good):
         msg = f"tune_deformation: {name} must be finite numbers {'>' if above_zero else '>='} 0, got {values!r}."
+        raise ParameterError(msg)
+    if max(values) > most:
+        msg = f"tune_deformation: {name} must be at most {most:g}, got {max(values)!r}."
         raise ParameterError(msg)
     return tuple(sorted({float(v) for v in values}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from mercer.engines import Engine, MemoryEngine, block_rows_for
-from mercer.errors import DataError, NoClosedFormError, ParameterError
+from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.kernels import DeformedKernel, Kernel
 from mercer.maps.base import (
     BaseMap,
@@ -25,11 +26,23 @@ from mercer.maps.base import (
 )
 from mercer.maps.copies import check_real
 from mercer.maps.fourier import RandomFourier
-from mercer.maps.graphs import EXACT_ROWS, GivenGraph, Graph, Measure, NeighborGraph, Nodes, Penalty, Roughness
+from mercer.maps.graphs import (
+    EXACT_ROWS,
+    MOST_POWER,
+    GivenGraph,
+    Graph,
+    Measure,
+    NeighborGraph,
+    Nodes,
+    Penalty,
+    Roughness,
+)
 
 __all__ = ["Deformed", "LowRankFeatures", "WhitenedFeatures"]
 
 Array = np.ndarray
+# The error of a power, relative to its largest value, from which on it is said.
+MOST_POWER_ERROR = 0.05
 # Columns of features that are whitened together, by the columns of the triangle that they need.
 PANEL = 512
 
@@ -53,7 +66,7 @@ class Deformed(BaseMap):
         rows: try powers of ten from 0.01 to 10,000.
     power : float, default=1
         Power c >= 0 of the Laplacian; 2 or 3 are often better than 1. Powers that are no whole numbers are polynomials
-        of a stated error, and cost more.
+        of a stated error, `power_error_`, and cost more; those below 1/3 are too far off, which is said.
     rank : int or None, default=None
         Shrink only so many directions, those of the greatest roughness: a transform of cost O(D rank) a row instead of
         O(D^2). What is left out is less than `rank_error_` of any value k(x, x).
@@ -198,6 +211,9 @@ class Deformed(BaseMap):
             if not (isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf):
                 msg = f"Deformed: {name} must be a finite number >= 0, got {value!r}."
                 raise ParameterError(msg)
+        if self.power > MOST_POWER:
+            msg = f"Deformed: power must be at most {MOST_POWER}, got {self.power!r}. Try 1, 2 or 3."
+            raise ParameterError(msg)
         if self.rank is not None:
             check_count(self, "rank")
         self._graph().check()
@@ -315,6 +331,13 @@ class Deformed(BaseMap):
         if not np.isfinite(np.diagonal(found.matrix)).all():
             msg = "Deformed: the roughness of the features overflows. Scale the rows down, or alpha, or pass float64."
             raise DataError(msg)
+        if found.error > MOST_POWER_ERROR * 2.0**self.power:
+            msg = (
+                f"Deformed: power={self.power!r} is not within reach of sparse products: the smoothest functions count "
+                f"for less than they should, by up to {found.error:.2g} of at most {2.0**self.power:.2g} "
+                "(power_error_). Use a power of 0.5 or more, or a FeatureGraph, which has any power exactly."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
         if self.rank is None or self.rank >= features.n_components:
             self.features_, self.rank_error_ = WhitenedFeatures(features, whitening_of(found.matrix).astype(dtype)), 0.0
         else:

@@ -23,6 +23,8 @@ from mercer.maps.roughness import sum_roughness
 __all__ = ["GivenGraph", "Graph", "GraphFacts", "Measure", "NeighborGraph", "Nodes", "Penalty", "Roughness"]
 
 Array = np.ndarray
+# Powers above are of no use: 2^power is how much the roughest function counts.
+MOST_POWER = 100
 # Up to so many rows are kept, so that the exact deformed kernel, cubic in them, can be had to compare with.
 EXACT_ROWS = 4000
 
