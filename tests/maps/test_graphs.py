@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mercer import DataError, Deformed, Gaussian, NeighborGraph, ParameterError, RandomFourier
+from mercer import DataError, Deformed, Gaussian, MercerWarning, NeighborGraph, ParameterError, RandomFourier
 from mercer.engines import MemoryEngine, StreamEngine
 from mercer.maps.graphs import gathered_rows
 
@@ -57,6 +57,20 @@ def test_parts_and_far_rows():
     # Weights that far are zero: the row has no edge, and no roughness.
     assert graph.n_isolated == 1
     np.testing.assert_array_equal(graph.matrix.toarray()[-1], 0)
+
+
+def test_a_bandwidth_that_leaves_no_edges_is_said():
+    X = np.random.default_rng(3).normal(size=(20, 2))
+    with pytest.warns(MercerWarning, match=r"of 20 rows 20 have no edge.*bandwidth 0.0001.*Try a larger"):
+        Deformed(RandomFourier(Gaussian(), 4), NeighborGraph(3, bandwidth=1e-4)).fit(X)
+
+
+def test_rows_may_be_lists_and_are_checked():
+    assert NeighborGraph(1).laplacian([[0], [1], [3]]).n_edges == 2
+    with pytest.raises(DataError, match=r"NeighborGraph\(\): rows must be finite"):
+        NeighborGraph().laplacian(np.array([[0.0], [np.nan]]))
+    with pytest.raises(DataError, match="must form a 2-d array"):
+        NeighborGraph().laplacian(np.arange(4.0))
 
 
 def test_equal_rows_are_one_node():

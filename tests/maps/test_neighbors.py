@@ -5,8 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info
 
-from mercer import MissingPackageError
+from mercer import DataError, Deformed, MissingPackageError, NeighborGraph, RandomFourier
 from mercer.maps import neighbors
 from mercer.maps.neighbors import distances, distinct_rows, nearest_neighbors, row_keys
 
@@ -20,6 +21,45 @@ def test_nearest_are_nearest(d, wrap):
     np.fill_diagonal(gaps, np.inf)
     np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(gaps.argsort(axis=1)[:, :4], axis=1))
     assert search == "exact"
+
+
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_nearest_are_nearest_far_from_zero(d, dtype):
+    X = (np.random.default_rng(0).normal(size=(80, d)) + (1e8 if dtype == np.float64 else 1e5)).astype(dtype)
+    found, _ = nearest_neighbors(X, 4, search="exact", seed=0)
+    gaps = np.linalg.norm(X[:, None].astype(float) - X[None].astype(float), axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    # Rows of float32 may be equally far: then any of them will do.
+    lengths = np.sort(np.take_along_axis(gaps, found, axis=1), axis=1)
+    np.testing.assert_allclose(lengths, np.sort(gaps, axis=1)[:, :4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_distances_that_overflow_are_said(wrap):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    X[3, 1] = -1e160
+    with pytest.raises(DataError, match=r"entries up to 1e\+160 overflow. Scale"):
+        nearest_neighbors(wrap(X), 4, search="exact", seed=0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_are_those_asked_for(threads, monkeypatch):
+    from sklearn.neighbors import NearestNeighbors
+
+    seen = []
+    original = NearestNeighbors.kneighbors
+
+    def spy(self, *args, **kwargs):
+        pools = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "openmp"]
+        seen.append((self.n_jobs, max(pools, default=1)))
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(NearestNeighbors, "kneighbors", spy)
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    Deformed(RandomFourier(n_components=4), NeighborGraph(3), n_jobs=threads).fit(X)
+    assert seen[0][0] == threads
+    assert seen[0][1] <= threads
 
 
 def test_distances_of_equal_rows_are_zero():
@@ -75,3 +115,23 @@ def test_many_rows_are_searched_approximately(monkeypatch):
     shared = np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6
     assert shared > 0.9  # a random choice would share one in a hundred
     np.testing.assert_array_equal(found, nearest_neighbors(X, 6, search="auto", seed=0)[0])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_the_approximate_search_takes_rows_of_any_size(scale, wrap):
+    pytest.importorskip("pynndescent")
+    X = np.random.default_rng(3).normal(size=(300, 5))
+    if wrap is np.asarray:
+        X += 1e6
+    found, _ = nearest_neighbors(wrap(scale * X), 6, search="approximate", seed=0, n_jobs=99)
+    exact, _ = nearest_neighbors(wrap(X), 6, search="exact", seed=0)
+    assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6 > 0.9
+
+
+def test_neighbours_that_a_search_missed_are_no_edges(monkeypatch):
+    X = np.arange(6.0)[:, None]
+    found = np.array([[1, -1], [0, 2], [1, 3], [2, -1], [5, -1], [4, -1]])
+    monkeypatch.setattr("mercer.maps.graphs.nearest_neighbors", lambda *args, **options: (found, "approximate"))
+    graph = NeighborGraph(2, "binary").laplacian(X)
+    assert (graph.n_edges, graph.n_parts, graph.n_isolated) == (4, 2, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines import Engine, MemoryEngine, RowSample
-from mercer.errors import DataError, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
+from mercer.kernels.base import as_rows
 from mercer.maps.base import Features, FrozenParams, check_choice, check_count
 from mercer.maps.laplacian import GraphLaplacian
 from mercer.maps.neighbors import distances, distinct_rows, nearest_neighbors
@@ -175,31 +177,42 @@ class NeighborGraph(Graph):
         if self.max_rows is not None:
             check_count(self, "max_rows")
 
-    def laplacian(self, X: Any, *, seed: int = 0) -> GraphLaplacian:
+    def laplacian(self, X: Any, *, seed: int = 0, n_jobs: int | None = None) -> GraphLaplacian:
         """Return the Laplacian of the graph of distinct, finite rows.
 
         Parameters
         ----------
-        X : ndarray or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d)
             Rows.
         seed : int, default=0
             Seed of an approximate search.
+        n_jobs : int or None, default=None
+            Threads; None means all cores.
 
         Returns
         -------
         GraphLaplacian
         """
         self.check()
+        X = as_rows(self, X)
         n = X.shape[0]
         count = min(self.n_neighbors, n - 1)
         if count < 1:
             return GraphLaplacian.of(sp.csr_array((n, n)), search="exact")
-        found, search = nearest_neighbors(X, count, search=self.search, seed=seed)
-        links = sp.csr_array((np.ones(found.size), found.ravel(), np.arange(0, found.size + 1, count)), shape=(n, n))
+        found, search = nearest_neighbors(X, count, search=self.search, seed=seed, n_jobs=n_jobs)
+        row, place = np.nonzero(found >= 0)  # an approximate search may miss some
+        links = sp.csr_array((np.ones(len(row)), (row, found[row, place])), shape=(n, n))
         i, j = sp.triu(links.maximum(links.T), 1).tocoo().coords
         values, bandwidth = self._weights(distances(X, i, j))
         upper = sp.csr_array((values, (i, j)), shape=(n, n))
-        return GraphLaplacian.of(upper + upper.T, search=search, bandwidth=bandwidth)
+        graph = GraphLaplacian.of(upper + upper.T, search=search, bandwidth=bandwidth)
+        if graph.n_isolated > n / 2:
+            msg = (
+                f"NeighborGraph: of {n} rows {graph.n_isolated} have no edge, since their weights at bandwidth "
+                f"{bandwidth:.3g} are zero: the graph says nothing of them. Try a larger bandwidth, or weight='binary'."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
+        return graph
 
     def _weights(self, lengths: Array) -> tuple[Array, float | None]:
         if self.weight == "binary":
@@ -216,7 +229,14 @@ class NeighborGraph(Graph):
         X = gathered_rows(engine, self.max_rows, seed)
         distinct = distinct_rows(X)
         X = X if distinct is None else X[distinct]
-        return partial(of_laplacian, self.laplacian(X, seed=seed), features, X, memory=memory, n_jobs=engine.n_jobs)
+        return partial(
+            of_laplacian,
+            self.laplacian(X, seed=seed, n_jobs=engine.n_jobs),
+            features,
+            X,
+            memory=memory,
+            n_jobs=engine.n_jobs,
+        )
 
 
 class GivenGraph(Graph):

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
-from mercer.errors import MissingPackageError
+from mercer.engines.base import count_threads
+from mercer.errors import DataError, MissingPackageError
 
 __all__ = ["distances", "distinct_rows", "nearest_neighbors"]
 
@@ -17,12 +19,16 @@ Array = np.ndarray
 MANY_ROWS = 20_000
 # Entries of rows that are compared at a time.
 CHUNK_ENTRIES = 2**22
+# How much farther from zero than from each other rows may be: distances come from products, which lose that much.
+FAR_FROM_ZERO = 100.0
 
 
 def nearest_neighbors(
-    X: Any, count: int, *, search: Literal["auto", "exact", "approximate"], seed: int
+    X: Any, count: int, *, search: Literal["auto", "exact", "approximate"], seed: int, n_jobs: int | None = None
 ) -> tuple[Array, str]:
     """Return the indices of the nearest other rows of each row, and how they were found: "exact" or "approximate".
+
+    An approximate search may find fewer than asked for: -1 stands for those that it missed.
 
     Parameters
     ----------
@@ -35,6 +41,8 @@ def nearest_neighbors(
         many rows, if it is installed.
     seed : int
         Seed of the approximate search.
+    n_jobs : int or None, default=None
+        Threads; None means all cores.
 
     Returns
     -------
@@ -47,19 +55,48 @@ def nearest_neighbors(
             "use search='exact'."
         )
         raise MissingPackageError(msg)
+    largest = largest_entry(X)
+    if largest > np.sqrt(np.finfo(np.float64).max / (4 * X.shape[1])):
+        msg = f"NeighborGraph: distances of rows with entries up to {largest:.3g} overflow. Scale the rows down."
+        raise DataError(msg)
+    X, threads = near_zero(X), count_threads(n_jobs)
     if search == "approximate" or (search == "auto" and installed and X.shape[0] >= MANY_ROWS):
-        return _descent(X, count, seed), "approximate"
+        return _descent(X, count, seed, threads), "approximate"
     from sklearn.neighbors import NearestNeighbors
 
-    found = NearestNeighbors(n_neighbors=count, n_jobs=-1).fit(X).kneighbors(return_distance=False)
+    with threadpool_limits(threads):
+        found = NearestNeighbors(n_neighbors=count, n_jobs=threads).fit(X).kneighbors(return_distance=False)
     return found, "exact"
 
 
-def _descent(X: Any, count: int, seed: int) -> Array:
+def largest_entry(X: Any) -> float:
+    """Return the size of the largest entry."""
+    values = X.data if sp.issparse(X) else X
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+
+def near_zero(X: Any) -> Any:
+    """Return rows whose distances are those of the given ones, about their mean if that is far away, unless sparse."""
+    if sp.issparse(X):
+        return X
+    mean = X.mean(axis=0, dtype=np.float64)
+    some = X[:: max(1, len(X) // 1000)] - mean
+    if np.linalg.norm(mean) <= FAR_FROM_ZERO * np.sqrt(np.square(some).sum(axis=1).mean()):
+        return X
+    return X - mean.astype(X.dtype)
+
+
+def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
+    import numba
     from pynndescent import NNDescent
 
+    # It works in float32, whose squares overflow far below those of float64.
+    largest = largest_entry(X)
+    X = (X / largest if largest > 0 else X).astype(np.float32)
     # One more than asked for: a row finds itself, too.
-    found, _ = NNDescent(X, n_neighbors=count + 1, random_state=seed % 2**31).neighbor_graph
+    threads = min(threads, numba.config.NUMBA_NUM_THREADS)
+    index = NNDescent(X, n_neighbors=count + 1, random_state=seed % 2**31, n_jobs=threads)
+    found, _ = index.neighbor_graph
     others = found != np.arange(len(found))[:, None]
     others[others.all(axis=1), -1] = False
     return found[others].reshape(len(found), count)
