@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import DataError, Deformed, Gaussian, MercerWarning, NeighborGraph, ParameterError, RandomFourier
-from mercer.engines import MemoryEngine, StreamEngine
-from mercer.maps.graphs import gathered_rows
+from mercer.engines import Block, MemoryEngine, StreamEngine
+from mercer.io.archive import store
+from mercer.maps.graphs import AllRows, gathered_rows
 
 
 def adjacency(X, k):
@@ -109,8 +110,44 @@ def test_rows_are_the_same_from_blocks():
     assert gathered_rows(memory, None, 0) is X  # no copy
     for most in (None, 20):
         np.testing.assert_array_equal(gathered_rows(stream, most, 0), gathered_rows(memory, most, 0))
+    sparse = StreamEngine([(sp.csr_array(X[:7]),), (sp.csr_array(X[7:]),)], lambda X: (X, None, None))
+    np.testing.assert_array_equal(gathered_rows(sparse, None, 0).toarray(), X)
     weighted = MemoryEngine(X, None, np.r_[np.zeros(10), np.ones(40)], block_rows=9)
     np.testing.assert_array_equal(gathered_rows(weighted, None, 0), X[10:])
+
+
+def test_all_rows_are_copied_once_or_twice_however_many_blocks(monkeypatch):
+    # Joined block by block, the last of 200 blocks would make another copy of all before it.
+    X = np.random.default_rng(6).normal(size=(2000, 3))
+    stream = StreamEngine([(X[i : i + 10],) for i in range(0, 2000, 10)], lambda X: (X, None, None))
+    copied, original = [], np.concatenate
+    monkeypatch.setattr(np, "concatenate", lambda parts, *args: copied.append(sum(map(len, parts))) or original(parts))
+    np.testing.assert_array_equal(gathered_rows(stream, None, 0), X)
+    assert sum(copied) == 2000
+
+
+def test_rows_are_there_after_their_memory_was_used_again():
+    X = np.random.default_rng(6).normal(size=(40, 3))
+
+    class Reader:
+        def __init__(self):
+            self.buffer = np.empty((10, 3))
+
+        def __iter__(self):
+            for i in range(0, 40, 10):
+                self.buffer[:] = X[i : i + 10]
+                yield (self.buffer,)
+
+    stream = StreamEngine(Reader(), lambda X: (X, None, None), n_jobs=1)
+    np.testing.assert_array_equal(gathered_rows(stream, None, 0), X)
+
+
+def test_rows_that_were_gathered_can_be_kept_in_checkpoints():
+    X = np.random.default_rng(6).normal(size=(40, 3))
+    for form in (X, sp.csr_array(X)):
+        rows = AllRows.of(Block(30, form[30:])) + AllRows.of(Block(0, form[:30]))
+        kept = store(rows).value().joined()
+        np.testing.assert_array_equal(kept.toarray() if sp.issparse(kept) else kept, X)
 
 
 @pytest.mark.parametrize(

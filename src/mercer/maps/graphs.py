@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Engine, MemoryEngine, RowSample
+from mercer.engines import Block, Engine, MemoryEngine, RowSample
 from mercer.errors import DataError, MercerWarning, ParameterError
+from mercer.io.archive import storable
 from mercer.kernels.base import as_rows
 from mercer.maps.base import Features, FrozenParams, check_choice, check_count
 from mercer.maps.laplacian import GraphLaplacian
@@ -271,12 +272,37 @@ def of_laplacian(
     return Roughness(matrix, facts, Nodes(X.copy(), laplacian) if X.shape[0] <= EXACT_ROWS else None, root.error)
 
 
+@storable
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """The rows of weight above zero, in parts that are put together once: block by block would be quadratic in them."""
+
+    parts: tuple[tuple[int, Any], ...]  # the place of the first row, and rows
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        """Return the rows of one block: a copy, since whoever made the block may use its memory again."""
+        X = block.X.copy() if block.weight is None else block.X[block.weight > 0]
+        return cls(((block.start, X),))
+
+    def __add__(self, other: AllRows) -> AllRows:
+        return AllRows(self.parts + other.parts)
+
+    def joined(self) -> Any:
+        """Return the rows in the order of the data."""
+        parts = [X for _, X in sorted(self.parts, key=itemgetter(0))]
+        if len(parts) == 1:
+            return parts[0]
+        return sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.concatenate(parts)
+
+
 def gathered_rows(engine: Engine, most: int | None, seed: int) -> Any:
     """Return all rows of an engine that have a weight above zero, or a uniform sample of them."""
-    size = sys.maxsize if most is None else most
-    if isinstance(engine, MemoryEngine) and engine.weight is None and engine.X.shape[0] <= size:
+    if isinstance(engine, MemoryEngine) and engine.weight is None and (most is None or engine.X.shape[0] <= most):
         return engine.X
-    return engine.sum(partial(RowSample.of, size=size, seed=seed)).X
+    if most is None:
+        return engine.sum(AllRows.of).joined()
+    return engine.sum(partial(RowSample.of, size=most, seed=seed)).X
 
 
 def check_bandwidth(owner: Any) -> None:
