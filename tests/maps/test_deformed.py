@@ -223,8 +223,16 @@ def test_learners_see_the_same_map_from_blocks(graph, weighted):
 def test_blocks_that_can_be_read_once_are_refused(graph):
     X = rows()
     model = KernelRidge(Deformed(RandomFourier(Gaussian(1.0), 20), graph))
-    with pytest.raises(DataError, match="can be read only once"):
+    with pytest.raises(DataError, match=r"^Deformed: the graph is made of all rows.*can be read only once.*open_rows"):
         model.fit(iter([(X, X[:, 0])]))
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_dask_collections_are_for_learners(method):
+    da = pytest.importorskip("dask.array")
+    model = Deformed(RandomFourier(Gaussian(1.0), 20), FeatureGraph(20))
+    with pytest.raises(DataError, match=r"got a dask collection.*to a learner"):
+        getattr(model, method)(da.from_array(rows(), (60, 3)))
 
 
 def test_weights_of_zero_are_no_rows():
@@ -288,6 +296,18 @@ def test_audits_measure_the_distance_to_the_exact_deformed_kernel():
     assert "DeformedKernel(Gaussian(lengthscale=1.2), 120 rows)" in str(result)
 
 
+def test_the_exact_kernel_is_made_once_and_not_pickled():
+    X = rows()
+    model = fitted(X)
+    size = len(pickle.dumps(model))
+    exact = model.kernel_
+    assert model.kernel_ is exact
+    assert len(pickle.dumps(model)) == size
+    assert pickle.loads(pickle.dumps(model)).kernel_ == exact
+    assert model.set_params(alpha=5.0).kernel_ == exact  # until it is fitted again
+    assert model.fit(X).kernel_ != exact
+
+
 def test_compare_gives_the_kernel_to_the_map_below():
     X = rows()
     deformed = Deformed(RandomFourier(n_components=400, random_state=0), GRAPH, alpha=3.0)
@@ -303,6 +323,13 @@ def test_it_never_stands_in_for_a_map_of_a_kernel():
     summed = SumMap(Gaussian() + Matern(), 20, maps=[Deformed(), RandomFourier()])
     with pytest.raises(UnsupportedKernelError, match="outermost"):
         summed.fit(rows())
+
+
+def test_the_threads_of_the_map_below_are_kept_unless_there_are_others():
+    X = rows()
+    below = RandomFourier(Gaussian(1.0), 10, n_jobs=1)
+    assert Deformed(below).fit(X).feature_map_.n_jobs == 1
+    assert Deformed(below, n_jobs=2).fit(X).feature_map_.n_jobs == 2
 
 
 def test_the_seed_of_the_map_below_is_kept_unless_there_is_another():
@@ -336,6 +363,16 @@ def test_rows_can_be_added_to_a_feature_graph():
     np.testing.assert_allclose(once.gram(X), clone(model).fit(X).gram(X), atol=1e-10)
 
 
+def test_rows_can_be_added_to_those_of_a_fit():
+    X = rows(300)
+    model = Deformed(RandomFourier(Gaussian(1.2), 30, random_state=0), FeatureGraph(50), alpha=2.0, power=1.5)
+    grown = clone(model).fit(X[:100]).partial_fit(X[100:])
+    assert grown.graph_.n_nodes == 300
+    expected = clone(model).partial_fit(X[:100]).partial_fit(X[100:])
+    np.testing.assert_allclose(grown.transform(X), expected.transform(X), atol=1e-12)
+    assert grown.fit(X[:100]).graph_.n_nodes == 100  # a fit starts anew
+
+
 def test_a_bad_block_costs_nothing():
     X = rows()
     model = Deformed(RandomFourier(Gaussian(1.2), 10, random_state=0), FeatureGraph(20)).partial_fit(X)
@@ -364,7 +401,7 @@ def test_a_neighbour_graph_cannot_grow():
     [
         (Deformed(feature_map=Gaussian()), "feature_map must be a mercer map such as RandomFourier"),
         (Deformed(graph="nearest"), "graph must be a NeighborGraph, a FeatureGraph, or the weights.*got str"),
-        (Deformed(graph=np.eye(3)), "SciPy sparse matrix, got ndarray"),
+        (Deformed(graph=np.eye(3)), r"SciPy sparse matrix, got ndarray.*csr_array\(W\)"),
         (Deformed(alpha=-1.0), "alpha must be a finite number >= 0, got -1.0"),
         (Deformed(alpha=np.nan), "alpha must be a finite number"),
         (Deformed(power=-0.5), "power must be a finite number >= 0"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import Deformed, FeatureGraph, Gaussian, ParameterError, RandomFourier
+from mercer import Deformed, FeatureGraph, Gaussian, MercerWarning, ParameterError, RandomFourier
 from mercer.engines import Block, MemoryEngine, StreamEngine
 from mercer.engines.base import workers
 from mercer.io.archive import store
@@ -103,6 +103,18 @@ def test_far_rows_have_no_roughness():
     Phi = deformed.feature_map_.transform(X)
     expected = Phi @ np.linalg.solve(np.eye(20) + Phi.T @ M @ Phi, Phi.T)
     np.testing.assert_allclose(deformed.gram(X), expected, atol=1e-8)
+
+
+def test_rows_that_are_all_equal():
+    X = np.ones((6, 3))
+    fitted = Deformed(RandomFourier(Gaussian(), 10, random_state=0), FeatureGraph(20)).fit(X)
+    # All weights are one, and a function of equal rows is smooth.
+    np.testing.assert_allclose(fitted.gram(X), fitted.feature_map_.gram(X), atol=1e-8)
+
+
+def test_a_bandwidth_that_leaves_no_edges_is_said():
+    with pytest.warns(MercerWarning, match=r"of 80 rows \d+ have no edge.*bandwidth 0.001.*larger bandwidth"):
+        Deformed(RandomFourier(Gaussian(), 4), FeatureGraph(20, 1e-3)).fit(rows())
 
 
 def test_blocks_and_dtypes():

@@ -12,7 +12,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg import lapack
 
-from mercer.engines import Engine, MemoryEngine, block_rows_for
+from mercer.engines import Engine, MemoryEngine, block_rows_for, is_dask
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.kernels import DeformedKernel, Kernel
 from mercer.maps.base import (
@@ -20,7 +20,6 @@ from mercer.maps.base import (
     Features,
     available_if,
     check_count,
-    check_replayable,
     fresh_copy,
     seed_of,
 )
@@ -127,6 +126,7 @@ class Deformed(BaseMap):
     _exact: Nodes | None
     _penalty: Penalty
     _moments: Any = None  # of a graph that grows
+    _kernel_now: DeformedKernel | None = None  # made when it is asked for
 
     def __init__(
         self,
@@ -188,8 +188,8 @@ class Deformed(BaseMap):
 
     def _inner(self) -> BaseMap:
         """Return an unfitted copy of the map below, with the seed of this one, if it has one."""
-        changes = {} if self.random_state is None else {"random_state": self.random_state}
-        return fresh_copy(self._below(), n_jobs=self.n_jobs, **changes)
+        changes = {name: getattr(self, name) for name in ("random_state", "n_jobs")}
+        return fresh_copy(self._below(), **{name: value for name, value in changes.items() if value is not None})
 
     def _graph(self) -> Graph:
         if self.graph is None:
@@ -199,7 +199,7 @@ class Deformed(BaseMap):
         if not isinstance(self.graph, Graph):
             msg = (
                 "Deformed: graph must be a NeighborGraph, a FeatureGraph, or the weights of all pairs of rows as a "
-                f"SciPy sparse matrix, got {type(self.graph).__name__}."
+                f"SciPy sparse matrix, got {type(self.graph).__name__}. Try scipy.sparse.csr_array(W)."
             )
             raise ParameterError(msg)
         return self.graph
@@ -241,7 +241,16 @@ class Deformed(BaseMap):
         """
         del y
         with self._unchanged_if_it_fails():
-            return self.fit_sample(self._validated(X))
+            return self.fit_sample(self._in_memory(X, reset=True))
+
+    def _in_memory(self, X: Any, *, reset: bool) -> Any:
+        if is_dask(X):
+            msg = (
+                "Deformed: fit takes rows in memory, got a dask collection. Try a sample of its rows, or pass the "
+                "unfitted map to a learner, which finds its way to all of them."
+            )
+            raise DataError(msg)
+        return self._validated(X, reset=reset)
 
     def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
         return self.fit_engine(self._engine(X, weight))
@@ -261,7 +270,13 @@ class Deformed(BaseMap):
         """
         self._check()
         graph, inner = self._graph(), self._inner()
-        check_replayable(self, engine)
+        if not engine.replayable:
+            msg = (
+                "Deformed: the graph is made of all rows before anything is learned from them, but the blocks can be "
+                "read only once. Pass an iterable that can be read again (a list, an object whose __iter__ starts "
+                "over, or files by open_rows), or rows in memory."
+            )
+            raise DataError(msg)
         inner.fit_engine(engine)
         self._check_features(inner)
         seed = seed_of(self.random_state, "graph")
@@ -271,7 +286,6 @@ class Deformed(BaseMap):
         """Deform a fitted map by a roughness that `measure` told for the penalty of this map, for rows of a dtype."""
         self.n_features_in_ = inner.n_features_in_
         self.feature_map_ = inner
-        self._moments = None
         self._take(found, dtype)
         return self
 
@@ -280,7 +294,7 @@ class Deformed(BaseMap):
 
     @available_if(_can_grow)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add rows to the graph: for a `FeatureGraph`, which needs sums over rows alone.
+        """Add rows to the graph, also to that of `fit`: for a `FeatureGraph`, which needs sums over rows alone.
 
         The first call draws the map below, the bandwidth and the mean weight of an edge from the rows it is given; the
         degrees of all rows follow that mean. Features of rows change with every call.
@@ -300,15 +314,14 @@ class Deformed(BaseMap):
         with self._unchanged_if_it_fails():
             penalty, graph = self._check(), self._graph()
             fresh = self._moments is None
-            engine = self._engine(self._validated(X, reset=fresh))
+            engine = self._engine(self._in_memory(X, reset=fresh))
             if fresh:
                 inner = self._inner().fit_engine(engine)
                 self._check_features(inner)
                 self.feature_map_ = inner
-            # The rows of `fit` are not there to be added to: it starts anew.
             features, seed = self.feature_map_.features_, seed_of(self.random_state, "graph")
-            self._moments = graph.moments(features, engine, seed=seed, after=self._moments)
-            self._take(self._moments.roughness(penalty), engine.X.dtype)
+            moments = graph.moments(features, engine, seed=seed, after=self._moments)
+            self._take(moments.roughness(penalty), engine.X.dtype)
         return self
 
     def _engine(self, X: Any, weight: Array | None = None) -> MemoryEngine:
@@ -346,6 +359,8 @@ class Deformed(BaseMap):
         self.graph_ = found.graph
         self.power_error_ = found.error
         self._exact = found.exact
+        self._moments = found.moments
+        self._kernel_now = None
         self._penalty = self._check()
         self.signs_ = None
         self._n_features_out = features.n_components
@@ -360,10 +375,16 @@ class Deformed(BaseMap):
                 f"pairs. To measure the error of such a map, fit it on at most {EXACT_ROWS} rows at once, unweighted."
             )
             raise NoClosedFormError(msg)
-        rows, laplacian = self._exact.rows, self._exact.laplacian
-        return DeformedKernel(
-            self.feature_map_.kernel_, rows, self._penalty.alpha * laplacian.power(self._penalty.power)
-        )
+        if self._kernel_now is None:
+            rows, laplacian = self._exact.rows, self._exact.laplacian
+            matrix = self._penalty.alpha * laplacian.power(self._penalty.power)
+            self._kernel_now = DeformedKernel(self.feature_map_.kernel_, rows, matrix)
+        return self._kernel_now
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        # A matrix of all pairs of rows, which can be made again.
+        return {**state, "_kernel_now": None} if "_kernel_now" in state else state
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
         raise NotImplementedError  # `fit_engine` needs more than a draw

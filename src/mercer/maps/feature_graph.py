@@ -10,6 +10,7 @@ exactly, for every real power. So all that is needed of the rows are the second 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
@@ -17,6 +18,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mercer.engines import Accumulator, Block, Engine, GramSum, RowSample, Workers
+from mercer.errors import MercerWarning
 from mercer.io.archive import storable
 from mercer.kernels import Gaussian
 from mercer.kernels.base import dense64
@@ -92,7 +94,9 @@ class FeatureGraph(Graph):
         weight = np.ones(len(rows)) if weight is None else weight
         bandwidth = self.bandwidth
         if bandwidth == "median":
-            bandwidth = Gaussian("median").resolve(rows, weight).lengthscale if len(rows) > 1 else 1.0
+            # Of equal rows the weights are the same for every bandwidth.
+            same = (rows == rows[0]).all()
+            bandwidth = 1.0 if same else Gaussian("median").resolve(rows, weight).lengthscale
         centre = weight @ rows / weight.sum()
         # Around their mean rows are on average as far from -y as from y: the mean of |x + y|^2 is twice that of |x|^2.
         spread = 2 * weight @ np.square((rows - centre) / bandwidth).sum(axis=1) / weight.sum()
@@ -131,7 +135,15 @@ class FeatureGraph(Graph):
         sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True))
         positive = self.draw(sample.X, sample.weight if sample.is_whole else None)
         total = engine.sum(partial(PositiveSum.of, positive=positive))
-        return engine.accumulate(MomentsOfBoth(features, positive, total.mean))
+        moments = engine.accumulate(MomentsOfBoth(features, positive, total.mean))
+        if moments.isolated > moments.rows / 2:
+            msg = (
+                f"FeatureGraph: of {moments.rows} rows {moments.isolated} have no edge, since their positive features "
+                f"at bandwidth {positive.bandwidth:.3g} are zero: the graph says nothing of them. Try a larger "
+                "bandwidth, or a NeighborGraph."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
+        return moments
 
 
 def best_exponent(spread: float, d: int) -> float:
@@ -142,7 +154,6 @@ def best_exponent(spread: float, d: int) -> float:
     return min(0.0, (1 - 1 / rho) / 8)
 
 
-@storable
 @storable
 @dataclass(frozen=True, eq=False)
 class PositiveFeatures:
@@ -183,7 +194,6 @@ class PositiveFeatures:
 
 
 @storable
-@storable
 @dataclass(frozen=True)
 class PositiveSum:
     """The sum of positive features, and the weight of the rows."""
@@ -209,7 +219,6 @@ class PositiveSum:
         return self.total / self.weight if self.weight > 0 else self.total
 
 
-@storable
 @storable
 @dataclass(frozen=True)
 class FeatureMoments:
@@ -239,7 +248,7 @@ class FeatureMoments:
         rotated = self.gram[:D, D:] @ vectors
         matrix = self.gram[:D, :D] - (rotated * (gain(values, penalty.power) / scale)) @ rotated.T
         facts = GraphFacts(self.rows, None, self.isolated, None, "features", self.positive.bandwidth)
-        return Roughness(penalty.alpha * matrix, facts, None)
+        return Roughness(penalty.alpha * matrix, facts, None, moments=self)
 
 
 def gain(values: Array, power: float) -> Array:

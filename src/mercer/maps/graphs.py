@@ -90,12 +90,15 @@ class Roughness:
         All of it, if the rows are few.
     error : float
         Bound on the spectral norm of what M / alpha is off, for fractional powers.
+    moments : object
+        What rows can be added to, of a graph that grows.
     """
 
     matrix: Array
     graph: GraphFacts
     exact: Nodes | None
     error: float = 0.0
+    moments: Any = None
 
 
 #: Tells the roughness of features on one graph, for any penalty: the graph is made once.
