@@ -202,8 +202,8 @@ def fractional_power(s: float) -> tuple[Array, float]:
     least = math.ceil(s)
     small = least + np.flatnonzero(2 * np.abs(ends[least:]) <= POWER_ERROR)
     degree = int(small[0]) if small.size else MOST_DEGREES
-    k = np.arange(degree + 1)
-    fejer = (-1.0) ** k * np.where(k == 0, 1.0, 2.0) * (1 - k / (degree + 1)) / (degree + 1)
+    places = np.arange(degree + 1)
+    fejer = (-1.0) ** places * np.where(places == 0, 1.0, 2.0) * (1 - places / (degree + 1)) / (degree + 1)
     return a[: degree + 1] - ends[degree] * fejer, float(2 * abs(ends[degree]))
 
 
