@@ -15,7 +15,7 @@ ROW_METHODS = {"decision_function", "predict", "predict_log_proba", "predict_pro
 
 
 def lazy_on_dask(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that takes dask collections too, and then returns a dask array that is not computed yet."""
+    """Return a method that takes dask collections too, and then returns dask arrays that are not computed yet."""
 
     @wraps(method)
     def of_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
