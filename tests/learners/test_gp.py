@@ -253,12 +253,37 @@ def test_error_bars_hold_what_they_promise():
     assert abs(inside - 0.95) < 8 * np.sqrt(0.95 * 0.05 / 4000)
 
 
+@pytest.mark.parametrize("noise", [1e-1, 1e-3, 1e-6])
+def test_amplitude_beside_little_noise_is_that_of_scikit_learn(noise):
+    X = np.random.default_rng(0).uniform(-3, 3, (300, 2))
+    y = np.sin(2 * X[:, 0])
+    settings = {"noise": noise, "lengthscale": "keep", "normalize_y": False}
+    model = GaussianProcessRegressor(Nystroem(Gaussian(0.5), 300, random_state=0), **settings).fit(X, y)
+    kernel = sk.ConstantKernel(1.0, (1e-8, 1e8)) * sk.RBF(0.5, "fixed")
+    exact = ExactProcess(kernel, alpha=noise**2).fit(X, y)
+    assert model.amplitude_ == pytest.approx(np.sqrt(exact.kernel_.k1.constant_value), rel=1e-5)
+    far = np.full((1, 2), 30.0)
+    assert model.predict(far, return_std=True)[1] == pytest.approx(exact.predict(far, return_std=True)[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("noise", [1e-1, 1e-4, 1e-6])
+def test_little_noise_is_found_and_leaves_the_amplitude(noise):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    feature_map = RandomFourier(Gaussian(1.0), 50, random_state=0)
+    y = feature_map.fit(X).transform(X) @ rng.normal(size=50) + noise * rng.normal(size=3000)
+    model = GaussianProcessRegressor(feature_map, lengthscale="keep", normalize_y=False).fit(X, y)
+    # Five standard errors: of the deviation of 2950 residuals, and of 50 coefficients.
+    assert model.noise_ == pytest.approx(noise, rel=5 / np.sqrt(2 * 2950))
+    assert model.amplitude_ == pytest.approx(1.0, rel=5 / np.sqrt(2 * 50))
+
+
 # ---- the same model by any road ---------------------------------------------------------------
 
 
 def test_every_column_of_targets_has_its_own_noise_and_amplitude():
     X, y = data(200)
-    Y = np.column_stack([y, 100 * np.cos(X[:, 0])])
+    Y = np.column_stack([y, 100 * np.cos(X[:, 0]) + np.random.default_rng(3).normal(size=200)])
     fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 50, random_state=0), lengthscale="keep")
     both = clone(fresh).fit(X, Y)
     mean, std = both.predict(X, return_std=True)

@@ -6,13 +6,17 @@ moments of the features, with eigenvalues v, rotated cross moments q and :math:`
 .. math:: \log p(y) = -\tfrac{n}{2} \log 2\pi\sigma^2 - \tfrac12 \sum_j \log(1 + v_j / \alpha)
     - \frac{1}{2 \sigma^2} \Bigl(|y|^2 - \sum_j \frac{q_j^2}{v_j + \alpha}\Bigr).
 
-Given :math:`\alpha` the best :math:`\sigma` is known, so every search is in one dimension.
+Given :math:`\alpha` the best :math:`\sigma` is known, so every search is in one dimension. Sums run over the directions
+that some row has, and the misfit is the part that no function of the features explains plus
+:math:`\sum_j q_j^2 \alpha / (v_j (v_j + \alpha))`, which unlike the difference above has its digits for the smallest
+:math:`\alpha`, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize
@@ -24,7 +28,7 @@ __all__ = ["Evidence", "Scales"]
 
 Array = np.ndarray
 # Ratios alpha that are looked at, relative to the largest eigenvalue: from hardly any noise to hardly anything else.
-RATIOS = np.geomspace(1e-10, 1e6, 65)
+RATIOS = np.geomspace(1e-20, 1e6, 105)
 
 
 @dataclass(frozen=True)
@@ -51,19 +55,29 @@ class Evidence:
             msg = "The squares of the targets overflow. Scale the targets down."
             raise DataError(msg)
 
+    @cached_property
+    def _kept(self) -> tuple[Array, Array, Array]:
+        """Eigenvalues of the directions that some row has, cross moments there, and the energy that is in no direction.
+
+        Rounding must not make the last zero.
+        """
+        s = self.spectrum
+        values, rotated = s.values[s.kept, None], s.rotated[s.kept]
+        rest = s.energy - (np.square(rotated) / values).sum(axis=0)
+        return values, rotated, np.maximum(rest, s.roundoff * s.energy)
+
     def value(self, scales: Scales) -> Array:
         """Return the log marginal likelihood of each column of targets."""
-        s, alpha, variance = self.spectrum, scales.alpha, np.square(scales.noise)
-        volume = np.log1p(s.values[:, None] / alpha).sum(axis=0)
-        return -0.5 * (s.weight * np.log(2 * np.pi * variance) + volume + self._misfit(alpha) / variance)
+        (values, _, _), alpha, variance = self._kept, scales.alpha, np.square(scales.noise)
+        volume = np.log1p(values / alpha).sum(axis=0)
+        return -0.5 * (self.spectrum.weight * np.log(2 * np.pi * variance) + volume + self._misfit(alpha) / variance)
 
     def gradient(self, scales: Scales) -> tuple[Array, Array]:
         """Return its derivatives in the logarithms of noise and of amplitude, of each column of targets."""
-        s, alpha, variance = self.spectrum, scales.alpha, np.square(scales.noise)
-        shrink = s.values[:, None] / (s.values[:, None] + alpha)
-        pull = np.square(s.rotated / (s.values[:, None] + alpha)).sum(axis=0) * alpha / variance
-        in_log_alpha = 0.5 * (shrink.sum(axis=0) - pull)
-        in_log_variance = 0.5 * (self._misfit(alpha) / variance - s.weight)
+        (values, rotated, _), alpha, variance = self._kept, scales.alpha, np.square(scales.noise)
+        pull = np.square(rotated / (values + alpha)).sum(axis=0) * alpha / variance
+        in_log_alpha = 0.5 * ((values / (values + alpha)).sum(axis=0) - pull)
+        in_log_variance = 0.5 * (self._misfit(alpha) / variance - self.spectrum.weight)
         return 2 * (in_log_variance + in_log_alpha), -2 * in_log_alpha
 
     def best(self, noise: float | None = None, amplitude: float | None = None) -> Scales:
@@ -98,15 +112,14 @@ class Evidence:
         if s.energy[t] <= 0:  # targets that do not vary: any noise above zero explains them the better the smaller
             least = np.finfo(float).eps * (1.0 + abs(float(s.offset[t])))
             return noise or least, amplitude or least
-        grid = np.log(s.largest) + np.log(RATIOS[RATIOS > 10 * s.roundoff])
+        grid = np.log(s.largest) + np.log(RATIOS)
         result = scales(highest(lambda x: float(column.value(scales(x))[0]), slope, grid))
         return float(result.noise[0]), float(result.amplitude[0])
 
     def _misfit(self, alpha: float | Array) -> Array:
-        """Return |y|^2 - sum q^2 / (v + alpha), which rounding must not make zero."""
-        s = self.spectrum
-        gain = (np.square(s.rotated) / (s.values[:, None] + alpha)).sum(axis=0)
-        return np.maximum(s.energy - gain, np.finfo(float).eps * s.energy)
+        """Return |y|^2 - sum q^2 / (v + alpha)."""
+        values, rotated, rest = self._kept
+        return rest + (np.square(rotated) * alpha / (values * (values + alpha))).sum(axis=0)
 
 
 def highest(function: Callable[[float], float], slope: Callable[[float], float], grid: Array) -> float:
