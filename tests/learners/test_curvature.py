@@ -8,7 +8,7 @@ import pytest
 from mercer.engines import Block
 from mercer.learners import curvature
 from mercer.learners.curvature import SampleCurvature, those_that_count
-from mercer.learners.glm import AsGiven
+from mercer.learners.loss_learner import AsGiven
 from mercer.learners.losses import CurvatureTerm, Logistic, Problem, SquaredHinge
 
 

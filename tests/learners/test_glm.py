@@ -1,50 +1,23 @@
-"""Logistic regression and support vector machines: at the minimum of scikit-learn's problems, by any road."""
-
-import pickle
-from itertools import pairwise
+"""Logistic regression and support vector machines: at the minimum of scikit-learn's problems."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import minimize
-from sklearn.base import clone
-from sklearn.datasets import load_digits, make_classification
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
 from mercer import (
-    DataError,
     Gaussian,
     KernelLogisticRegression,
     KernelSVC,
     Nystroem,
-    ParameterError,
     RandomFourier,
 )
-from mercer.learners import glm
 
-BOTH = [KernelLogisticRegression, KernelSVC]
-
-
-def data(n=400, classes=3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    score = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=n)
-    edges = {2: [0.2], 3: [-0.4, 0.4], 4: [-0.7, 0.0, 0.7]}[classes]
-    return X, np.digitize(score, edges)
-
-
-def fresh(kind, width=40, **options):
-    return kind(RandomFourier(Gaussian(1.0), width, random_state=0), **options)
-
-
-def relative_gap(one, other):
-    scale = np.abs(one.coef_).max()
-    return max(np.abs(one.coef_ - other.coef_).max(), np.abs(one.intercept_ - other.intercept_).max()) / scale
-
+from .labelled_rows import BOTH, data, fresh
 
 # ---- against scikit-learn and against the exact kernel machines -------------------------------
 
@@ -129,131 +102,7 @@ def test_with_an_exact_map_it_is_the_machine_on_the_gram_matrix(kind):
     np.testing.assert_allclose(model.decision_function(X_new), exact, atol=1e-5)
 
 
-# ---- the same model by any road ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("sample_rows", [4096, 120], ids=["sample of all", "sample of some"])
-def test_memory_blocks_and_any_block_size_agree(kind, classes, sample_rows, monkeypatch):
-    monkeypatch.setattr(glm, "FEWEST_SAMPLE_ROWS", sample_rows)
-    monkeypatch.setattr(glm, "SAMPLE_ROWS_A_COLUMN", 1)
-    X, y = data(300, classes)
-    model = fresh(kind, C=10.0).fit(X, y)
-    for size in (7, 130):
-        assert relative_gap(model, fresh(kind, C=10.0, block_size=size).fit(X, y)) < 1e-10
-    blocks = [(X[a:b], y[a:b]) for a, b in pairwise([0, 5, 5, 130, 240, 300])]
-    assert relative_gap(model, fresh(kind, C=10.0).fit(blocks)) < 1e-10
-    assert relative_gap(model, fresh(kind, C=10.0).fit(sp.csr_array(X), y)) < 1e-10
-    one, *others = (fresh(kind, C=10.0, n_jobs=jobs, block_size=50).fit(X, y).coef_ for jobs in (1, 2, 5))
-    assert all(np.array_equal(one, other) for other in others)
-
-
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("sample_rows", [4096, 120], ids=["sample of all", "sample of some"])
-def test_weights_equal_repetition(kind, sample_rows, monkeypatch):
-    monkeypatch.setattr(glm, "FEWEST_SAMPLE_ROWS", sample_rows)
-    monkeypatch.setattr(glm, "SAMPLE_ROWS_A_COLUMN", 1)
-    X, y = data(500)
-    counts = np.random.default_rng(0).integers(0, 4, len(X))
-    weighted = fresh(kind).fit(X, y, counts)
-    assert relative_gap(weighted, fresh(kind).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))) < 1e-10
-    assert relative_gap(weighted, fresh(kind).fit(X, y)) > 1e-3  # weights matter here
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_class_weights_are_weights_of_rows(kind):
-    X, y = data(500)
-    by_row = fresh(kind).fit(X, y, np.array([2.0, 1.0, 0.5])[y])
-    assert relative_gap(by_row, fresh(kind, class_weight={0: 2.0, 2: 0.5}).fit(X, y)) < 1e-10
-    share = 500 / (3 * np.bincount(y))
-    assert relative_gap(fresh(kind).fit(X, y, share[y]), fresh(kind, class_weight="balanced").fit(X, y)) < 1e-10
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_float32_rows_converge_as_far_as_float64(kind):
-    X, y = data(500)
-    X32 = X.astype(np.float32)
-    model = fresh(kind).fit(X32, y)
-    # Of the features in float32 it is the exact minimum, whatever the blocks; and that is near the one of float64.
-    assert relative_gap(model, fresh(kind, block_size=17).fit(X32, y)) < 1e-10
-    assert relative_gap(model, fresh(kind).fit(X, y)) < 1e-4
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_labels_are_found_in_any_block(kind):
-    X, y = load_digits(return_X_y=True)
-    order = np.argsort(y, kind="stable")[::4]  # each block brings new labels
-    X, y = X[order], np.array([f"digit {label}" for label in y[order]])
-    model = kind(RandomFourier(Gaussian(30.0), 50, random_state=0))
-    whole = clone(model).fit(X, y)
-    parts = clone(model).fit([(X[i : i + 60], y[i : i + 60]) for i in range(0, len(X), 60)])
-    assert list(parts.classes_) == [f"digit {label}" for label in range(10)]
-    assert relative_gap(whole, parts) < 1e-10
-    assert whole.score(X, y) > 0.9
-
-
-def test_labels_without_weight_do_not_count():
-    X, y = data(300)
-    model = fresh(KernelLogisticRegression).fit(X, y, (y != 1).astype(float))
-    assert list(model.classes_) == [0, 2]
-    assert relative_gap(model, fresh(KernelLogisticRegression).fit(X[y != 1], y[y != 1])) < 1e-10
-
-
-# ---- the search -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_a_warm_start_goes_on_with_the_same_map(kind):
-    X, y = data(600)
-    model = kind(Gaussian(1.0), warm_start=True).fit(X, y)  # no seed: a map drawn anew would be another
-    first, passes, feature_map = model.coef_, model.n_passes_, model.feature_map_
-    model.fit(X, y)
-    assert model.feature_map_ is feature_map
-    assert (model.n_iter_, model.n_passes_ < passes) == (1, True)
-    np.testing.assert_allclose(model.coef_, first, rtol=0, atol=1e-10 * np.abs(first).max())
-    model.set_params(C=2.0).fit(X, y)
-    again = clone(model).set_params(feature_map=feature_map)
-    np.testing.assert_allclose(
-        model.decision_function(X),
-        feature_map.transform(X) @ model.coef_.T + model.intercept_,
-        atol=1e-9,
-    )
-    assert np.abs(model.coef_ - first).max() > 1e-3
-    assert again.C == 2.0
-
-
-def test_a_warm_start_does_not_mix_up_maps_widths_or_labels():
-    X, y = data(300)
-    for change in (
-        lambda m: m.set_params(feature_map__lengthscale=2.0).fit(X, y),
-        lambda m: m.fit(X[:, :2], y),
-        lambda m: m.fit(X, y + 1),
-        lambda m: m.fit(X, np.minimum(y, 1)),
-    ):
-        warm = KernelLogisticRegression(Gaussian(1.0), warm_start=True, random_state=0).fit(X, y)
-        cold = KernelLogisticRegression(Gaussian(1.0), random_state=0)
-        assert relative_gap(change(warm), change(cold)) < 1e-9
-
-
-def test_too_few_steps_are_a_warning_that_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(glm, "SAMPLE_STEPS", 1)
-    X, y = data(800)
-    with pytest.warns(ConvergenceWarning, match=r"1 Newton steps left .*Try a larger max_iter"):
-        model = fresh(KernelLogisticRegression, C=1e4, max_iter=1).fit(X, y)
-    assert model.n_iter_ == 1
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_progress_tells_passes_and_the_loss(kind):
-    X, y = data(300)
-    told = []
-    model = fresh(kind, progress=told.append).fit(X, y)
-    assert len(told) == model.n_passes_ - 1
-    assert told[0].note.startswith("pass 1, loss ")
-    losses = [float(progress.note.split()[-1]) for progress in told]
-    assert 0 < losses[-1] <= losses[0]
-    assert (told[-1].rows, told[-1].total) == (300, 300)
+# ---- probabilities ----------------------------------------------------------------------------
 
 
 def test_probabilities_beat_those_of_a_constant_on_new_rows():
@@ -264,58 +113,6 @@ def test_probabilities_beat_those_of_a_constant_on_new_rows():
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X_new))
     assert log_loss(y_new, proba) < 0.8 * np.log(4)
-
-
-# ---- bad input --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"C": 0}, r"C must be a finite number > 0, got 0"),
-        ({"C": np.inf}, "got inf"),
-        ({"C": "a lot"}, "got 'a lot'"),
-        ({"tol": -1.0}, r"tol must be a finite number > 0, got -1"),
-        ({"max_iter": 0}, r"max_iter must be an integer >= 1, got 0"),
-        ({"class_weight": "equal"}, r"class_weight must be None, 'balanced' or a dict, got 'equal'"),
-        ({"class_weight": {0: -1.0}}, r"must be finite and > 0"),
-        ({"progress": 3}, r"progress must be True, False or a callable"),
-    ],
-    ids=str,
-)
-def test_bad_parameters_have_clear_errors(kind, options, message):
-    X, y = data(50)
-    with pytest.raises(ParameterError, match=message):
-        fresh(kind, **options).fit(X, y)
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_bad_rows_have_clear_errors(kind):
-    X, y = data(50)
-    with pytest.raises(DataError, match=r"reads the rows many times.*KernelRidgeClassifier"):
-        fresh(kind).fit(iter([(X, y)]))
-    with pytest.raises(DataError, match="at least two classes, got one class only: 1"):
-        fresh(kind).fit(X, np.ones(50, int))
-    with pytest.raises(ValueError, match="at least one non-zero number"):
-        fresh(kind).fit(X, y, np.zeros(50))
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        fresh(kind).fit(X, X[:, 0])
-    with pytest.raises(NotFittedError):
-        fresh(kind).predict(X)
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_a_failed_fit_leaves_the_model_as_it_was(kind):
-    X, y = data(100)
-    model = fresh(kind, warm_start=True).fit(X, y)
-    before, size = model.decision_function(X), len(pickle.dumps(model))
-    for bad in (lambda: model.fit([(X, y), (X * np.nan, y)]), lambda: model.set_params(C=-1.0).fit(X, y)):
-        with pytest.raises(ValueError, match=r"NaN|C must be"):
-            bad()
-        assert np.array_equal(model.decision_function(X), before)
-    model.set_params(C=1.0)
-    assert len(pickle.dumps(model)) == size
 
 
 def test_constant_features_leave_the_shares_of_the_labels():
