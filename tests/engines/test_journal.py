@@ -283,6 +283,40 @@ def test_checkpoints_of_other_fits(tmp_path):
     refused(path, MemoryEngine(ROWS, block_rows=65), "first block of rows", alpha="1.0", learner="KernelRidge")
 
 
+def test_rows_that_were_changed_behind_the_first_block(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    engine = ENGINES["memory"](1)
+    digest = "digest of all rows was [0-9a-f]{16}, and is"
+    for place in ((64, 0), (517, 1), (999, 2)):
+        changed = ROWS.copy()
+        changed[place] += 1
+        stopped(path)
+        refused(path, MemoryEngine(changed, block_rows=64), digest)
+        refused(path, MemoryEngine(ROWS, changed[:, 0], block_rows=64), "first block")
+        path.unlink()
+        engine = ENGINES["list"](1)
+        Journal(Checkpoint(path), engine, {})
+        blocks = [(block,) for block in np.array_split(changed, 9)]
+        refused(path, stream(blocks, 1), digest if place[0] > 111 else "first block")
+        path.unlink()
+
+
+def test_a_source_says_itself_what_must_be_the_same(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+
+    class Versioned(Parts):
+        version = 1
+
+        def facts(self):
+            return {"version of the rows": str(self.version)}
+
+    Journal(Checkpoint(path), stream(Versioned(), 1), {})
+    Journal(Checkpoint(path), stream(Versioned(), 1), {})
+    later = Versioned()
+    later.version = 2
+    refused(path, stream(later, 1), "version of the rows was 1, and is 2")
+
+
 def test_damaged_checkpoints_and_other_files(tmp_path):
     path = tmp_path / "fit.checkpoint"
     whole = stopped(path)

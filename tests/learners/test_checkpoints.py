@@ -9,8 +9,11 @@ import sys
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file
 
 from mercer import (
     Checkpoint,
@@ -27,6 +30,8 @@ from mercer import (
     ParameterError,
     ProductMap,
     RandomFourier,
+    on_dask,
+    open_rows,
 )
 from mercer.engines import journal as journal_module
 from mercer.engines.dask import DaskEngine
@@ -245,6 +250,76 @@ def test_arrays_can_have_a_checkpoint_too(blocks, tmp_path):
     model.fit(X, y, checkpoint=checkpoint)
     assert seen[0].rows == 1100  # it was stopped before this block was saved
     assert np.array_equal(model.coef_, wanted.coef_)
+
+
+def stop_after(rows):
+    def stop(progress):
+        if progress.rows > rows:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+@pytest.mark.parametrize("where", ["here", "dask"])
+@pytest.mark.parametrize("kind", ["npy", "beside.npy", "csv", "parquet", "feather", "svm"])
+def test_files_that_were_changed_are_not_taken_up(kind, where, tmp_path):
+    """Rows behind the first block, in a file of the same size: the sums so far are those of other rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 3)), rng.normal(size=3000)
+
+    def write(y):
+        path = tmp_path / f"rows.{kind}"
+        if kind == "beside.npy":
+            np.save(path, X)
+            np.save(tmp_path / "y.npy", y)
+            return open_rows(path, target=tmp_path / "y.npy")
+        if kind == "npy":
+            np.save(path, np.column_stack([X, y]))
+        elif kind == "svm":
+            dump_svmlight_file(X, y, str(path))
+            return open_rows(path)
+        else:
+            frame = pd.DataFrame(np.column_stack([X, y]), columns=list("abcy"))
+            frame.to_csv(path, index=False) if kind == "csv" else getattr(frame, f"to_{kind}")(path)
+        return open_rows(path, target=3)
+
+    def rows(y):
+        source = write(y)
+        return source if where == "here" else on_dask(source)
+
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    learner = KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), block_size=200)
+    with pytest.raises(KeyboardInterrupt):
+        clone(learner).set_params(progress=stop_after(1000)).fit(rows(y), checkpoint=checkpoint)
+    path = tmp_path / ("y.npy" if kind == "beside.npy" else f"rows.{kind}")
+    before, time = path.read_bytes(), path.stat().st_mtime_ns
+    with pytest.raises(CheckpointError, match=r"another fit: file \d was .*, changed .* UTC, .*, and is .*, changed"):
+        clone(learner).fit(rows(np.concatenate([y[:1500], y[:1499:-1]])), checkpoint=checkpoint)
+    if kind != "beside.npy":  # whose other file was written again
+        path.write_bytes(before)
+        os.utime(path, ns=(time, time))
+        again = open_rows(path) if kind == "svm" else open_rows(path, target=3)
+        fitted = clone(learner).fit(again if where == "here" else on_dask(again), checkpoint=checkpoint)
+        assert np.array_equal(fitted.coef_, clone(learner).fit(again if where == "here" else on_dask(again)).coef_)
+
+
+def test_arrays_and_tables_that_were_changed_are_not_taken_up(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3000, 4)), columns=list("abcy"))
+    other = frame.copy()
+    other.loc[2500, "y"] += 1
+    learner = KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), block_size=200)
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    for given in (
+        lambda frame: (frame[list("abc")], frame.y),
+        lambda frame: (sp.csr_array(frame[list("abc")].to_numpy()), frame.y),
+        lambda frame: (open_rows(frame, target="y"),),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            clone(learner).set_params(progress=stop_after(1000)).fit(*given(frame), checkpoint=checkpoint)
+        with pytest.raises(CheckpointError, match=r"another fit: (digest of all rows|part 0) was"):
+            clone(learner).fit(*given(other), checkpoint=checkpoint)
+        clone(learner).fit(*given(frame.copy()), checkpoint=checkpoint)
 
 
 def test_checkpoints_of_other_learners(blocks, tmp_path):

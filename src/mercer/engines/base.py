@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEGIN",
+    "UNKNOWN",
     "Accumulator",
     "Block",
     "Engine",
@@ -50,6 +51,9 @@ __all__ = [
 ]
 
 NO_ROWS = "There are no rows: every block was empty, or there was no block. Check what the blocks yield."
+
+#: In place of a fact that nobody knows: it differs from none.
+UNKNOWN = "unknown"
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -179,7 +183,7 @@ class Engine(ABC):
 
     def facts(self) -> dict[str, str]:
         """Return what is known of the rows beforehand, in words: a checkpoint is for the same rows only."""
-        return {"number of rows": str(self.n_rows)}
+        return {"number of rows": str(self.n_rows), "digest of all rows": UNKNOWN}
 
     def first(self) -> Block:
         """Return the first block that has rows."""

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 import dask
+import numpy as np
 from dask._task_spec import Task, TaskRef
 from dask.base import get_scheduler
 from dask.callbacks import Callback
@@ -31,6 +32,7 @@ from dask.utils import parse_bytes
 from mercer.engines.base import BEGIN, NO_ROWS, Accumulator, Block, Engine, Place, Progress, row_blocks
 from mercer.engines.partitions import Packed, TermSum, Work, add_up, first_rows, join, memory_advice
 from mercer.errors import DataError, MercerError
+from mercer.io.digests import digest_of
 
 __all__ = ["DaskEngine", "Partitions", "active_client", "count_rows"]
 
@@ -54,12 +56,15 @@ class Partitions:
         Of one row, as far as that is known before one is seen.
     holds : object, default=None
         What must not be forgotten while partitions are used: the futures of persisted collections.
+    source : RowSource or None, default=None
+        The files that are read, if any.
     """
 
     pieces: Pieces
     rows: list[int]
     row_bytes: float | None = None
     holds: Any = None
+    source: Any = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
         """Yield number, first row, number of rows and pieces of the partitions that have rows."""
@@ -113,6 +118,14 @@ class DaskEngine(Engine):
         self.block_rows = block_rows
         self.row_bytes = row_bytes
         self.feature_bytes = feature_bytes
+
+    def facts(self) -> dict[str, str]:
+        source = self.partitions.source
+        return {
+            **super().facts(),
+            "rows of the partitions": digest_of([np.array(self.partitions.rows)]),
+            **({} if source is None else source.facts()),
+        }
 
     def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
         """Bring the partitions here, one after another, and yield their blocks."""

@@ -40,7 +40,7 @@ def file_partitions(source: Any) -> Partitions:
     unknown = [i for i, rows in enumerate(known) if rows is None]
     for i, rows in zip(unknown, count_rows([pieces[i] for i in unknown]) if unknown else [], strict=True):
         known[i] = rows
-    return Partitions(pieces, known)
+    return Partitions(pieces, known, source=source)
 
 
 def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:

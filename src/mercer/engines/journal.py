@@ -8,7 +8,6 @@ of the unfinished one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import sys
@@ -20,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.errors import CheckpointError, ParameterError
 from mercer.io.archive import ArchiveError, Stored, check_archive, read_archive, store, write_archive
+from mercer.io.digests import digest_of
 from mercer.io.files import remove_file
 
 if TYPE_CHECKING:
@@ -102,8 +101,8 @@ class Journal:
         self._probe = head.X[:PROBE_ROWS].copy()
         self._facts = {
             **facts,
-            **engine.facts(),
             "first block of rows": fingerprint(head),
+            **engine.facts(),
             # Not imported: the package is above this module. Another version may compute other bits.
             "version of mercer": sys.modules["mercer"].__version__,
         }
@@ -222,6 +221,8 @@ class Journal:
     # ---- opening ----------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        from mercer.engines.base import UNKNOWN
+
         header = None
         if self._path.is_file():
             try:
@@ -244,7 +245,7 @@ class Journal:
             raise CheckpointError(msg)
         for name in dict.fromkeys([*header["facts"], *self._facts]):
             was, now = header["facts"].get(name, "absent"), self._facts.get(name, "absent")
-            if was != now:
+            if was != now and UNKNOWN not in (was, now):
                 msg = (
                     f"{self._path} is the checkpoint of another fit: {name} was {was}, and is {now}. Use another path, "
                     "or remove the file to start over."
@@ -261,15 +262,4 @@ class Journal:
 
 def fingerprint(block: Block) -> str:
     """Return a short text that tells a block of rows from others."""
-    digest = hashlib.blake2b(digest_size=8)
-    parts: list[Any] = [block.X, block.y, block.weight]
-    for part in parts:
-        arrays: tuple[Any, ...] = (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,)
-        for array in arrays:
-            if array is None:
-                digest.update(b"none")
-            elif array.dtype == object:
-                digest.update(repr(array.tolist()).encode())
-            else:
-                digest.update(np.ascontiguousarray(array).tobytes())
-    return f"{' x '.join(map(str, block.X.shape))} of {block.X.dtype}, {digest.hexdigest()}"
+    return f"{' x '.join(map(str, block.X.shape))} of {block.X.dtype}, {digest_of([block.X, block.y, block.weight])}"

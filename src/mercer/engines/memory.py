@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from mercer.engines.base import BEGIN, Block, Engine, Place, count_threads, row_blocks, workers
 from mercer.engines.recycled import recycled_bytes
 from mercer.errors import ParameterError
+from mercer.io.digests import digest_of
 
 __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 
@@ -58,6 +59,9 @@ class MemoryEngine(Engine):
         self.block_rows = block_rows
         self.n_jobs = n_jobs
         self.start = start
+
+    def facts(self) -> dict[str, str]:
+        return {**super().facts(), "digest of all rows": digest_of([self.X, self.y, self.weight])}
 
     def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
         return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows, since.row - self.start)

@@ -2,7 +2,8 @@
 
 An iterable may say more about itself. `n_rows` is the number of its rows, or None. `parts()` returns a tuple of
 iterables, which one after another give the same blocks: then a thread reads ahead, and a pass that begins in the middle
-does not read the parts before. What `mercer.open_rows` returns has both.
+does not read the parts before. `facts()` returns what must be the same for the rows to be the same, in words, by which
+a checkpoint knows them again. What `mercer.open_rows` returns has all three.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from mercer.engines.ahead import read_ahead
 from mercer.engines.base import BEGIN, NO_ROWS, Block, Engine, Place, closing_all, row_blocks
 from mercer.errors import DataError
+from mercer.io.digests import digest_of
 
 __all__ = ["StreamEngine"]
 
@@ -95,11 +97,22 @@ class StreamEngine(Engine):
         return Place(row, max(item, 0), self._item_rows[max(item, 0)])
 
     def facts(self) -> dict[str, str]:
+        facts = super().facts()
+        if isinstance(self.source, list | tuple):
+            facts["digest of all rows"] = digest_of(self._all_values())
         if self._parts is None:
-            return super().facts()
+            return facts
         # Not the folder, for files may be moved, nor the address of an object that has nothing else to say.
         last = re.sub(r" at 0x[0-9a-fA-F]+", "", str(self._parts[-1]).split(os.sep)[-1])
-        return {**super().facts(), "parts of the files": f"{len(self._parts)}, the last {last}"}
+        facts["parts of the files"] = f"{len(self._parts)}, the last {last}"
+        return {**facts, **(self.source.facts() if hasattr(self.source, "facts") else {})}
+
+    def _all_values(self) -> Iterator[Any]:
+        row = 0
+        for number, parts in enumerate(self.source):
+            block = self._checked(number, row, parts)
+            yield from (block.X, block.y, block.weight)
+            row += len(block)
 
     def _items(self, skip: int) -> Iterator[tuple[int, Any]]:
         """Yield the blocks of the source, each with the number of its item: of its part, or its own."""

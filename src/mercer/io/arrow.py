@@ -9,6 +9,7 @@ from typing import Any
 
 from mercer.errors import DataError
 from mercer.io.columns import Column
+from mercer.io.digests import digest_of
 from mercer.io.pieces import Pieces
 from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_part
 from mercer.io.table import TablePlan, read_errors
@@ -33,6 +34,9 @@ class TablePart(Part):
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return self.plan.blocks(self.table, str(self), self.start)
+
+    def facts(self) -> str:
+        return f"Arrow data, {digest_of(values for block in self for values in block)}"
 
     def __str__(self) -> str:
         return "The Arrow table"

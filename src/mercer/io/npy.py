@@ -59,6 +59,10 @@ class RowRange(Part):
             else:
                 yield block if y is None else (*block, y)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.path, *(name for name in (self.target, self.weight) if isinstance(name, str)))
+
     def __str__(self) -> str:
         return f"{self.path}, rows {self.start} to {self.stop - 1}"
 

@@ -36,6 +36,10 @@ class Pieces(Part):
     def look(path: str) -> tuple[Any, list[int]]:
         """Return the Arrow schema of a file, and the number of rows of each of its pieces."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.path,)
+
     def __str__(self) -> str:
         one, several = self.names
         last = self.stop - 1

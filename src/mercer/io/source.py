@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import DataError, MissingPackageError
+from mercer.io.digests import file_in_words
 
 __all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part"]
 
@@ -28,6 +29,15 @@ class Part(ABC):
 
     #: The number of rows, or None if only reading them tells.
     n_rows: int | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that hold these rows; none for rows in memory."""
+        return ()
+
+    def facts(self) -> str | None:
+        """Return what tells rows that lie in no file from others, in words, or None if nothing does."""
+        return None
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -67,6 +77,13 @@ class RowSource:
     def parts(self) -> tuple[Part, ...]:
         """Return the parts, in order: each can be pickled and read elsewhere."""
         return self._parts
+
+    def facts(self) -> dict[str, str]:
+        """Return what must be the same for the rows to be the same, in words; checkpoints compare it."""
+        files = dict.fromkeys(path for part in self._parts for path in part.files)
+        facts = {f"file {number}": file_in_words(path) for number, path in enumerate(files)}
+        known = ((f"part {number}", part.facts()) for number, part in enumerate(self._parts))
+        return {**facts, **{name: words for name, words in known if words is not None}}
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for part in self._parts:

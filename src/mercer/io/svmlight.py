@@ -64,6 +64,10 @@ class SparseLines(Part):
                 indices = (columns.astype(kind), rows.begins.astype(kind))
                 yield sp.csr_array((values, *indices), shape=shape), rows.labels
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.lines.path,)
+
     def __str__(self) -> str:
         return str(self.lines)
 

@@ -114,6 +114,10 @@ class CsvLines(Part):
             yield from self.plan.blocks(table, self.lines.path, row)
             row += table.num_rows
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.lines.path,)
+
     def __str__(self) -> str:
         return str(self.lines)
 
