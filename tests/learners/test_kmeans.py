@@ -14,7 +14,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import mercer.learners.kmeans as module
 from mercer import (
     DataError,
     Gaussian,
@@ -26,6 +25,7 @@ from mercer import (
     RandomMaclaurin,
 )
 from mercer.engines import Checkpoint, MemoryEngine
+from mercer.learners import kept_features
 from mercer.learners.lloyd import Assign
 
 assign = Assign.__call__
@@ -169,7 +169,7 @@ def test_median_lengthscale_from_blocks():
 def test_features_that_are_not_kept_give_the_same(monkeypatch):
     X = data()
     kept = model().fit(X)
-    monkeypatch.setattr(module, "KEPT_BYTES", 0)
+    monkeypatch.setattr(kept_features, "KEPT_BYTES", 0)
     np.testing.assert_allclose(model().fit(X).cluster_centers_, kept.cluster_centers_, rtol=1e-10, atol=1e-12)
 
 

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import Block, MemoryEngine
-from mercer.learners.lloyd import Assign, Centres, Draw, Farthest, first_of_least, lloyd, nearest, rounded
+from mercer.learners.lloyd import Assign, Centres, Draw, Farthest, best_of, first_of_least, lloyd, nearest, rounded
 
 
 def problem(n=400, d=3, D=24, seed=0):
@@ -204,3 +204,12 @@ def test_kept_features_are_used():
     kept = Assign(draw, Z[None, :3])(Block(0, np.full_like(X, np.nan), Z))
     computed = Assign(draw, Z[None, :3])(Block(0, X))
     np.testing.assert_allclose(kept.sums, computed.sums, rtol=1e-12, atol=1e-12)
+
+
+def test_the_best_start_is_that_of_least_inertia():
+    X, draw, Z = problem()
+    starts = np.stack([np.full((3, Z.shape[1]), 5.0), Z[[0, 200, 399]], np.full((3, Z.shape[1]), 9.0)])
+    inertia = [np.square(Z[:, None] - start).sum(axis=2).min(axis=1).sum() for start in starts]
+    assert np.argmin(inertia) == 1
+    assert np.array_equal(best_of(engine_of(X), draw, starts), starts[1])
+    assert best_of(None, draw, starts[2:]) is not None  # of one start nothing has to be computed

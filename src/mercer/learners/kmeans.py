@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, Literal, Self, TypeGuard
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from mercer.engines import Engine, MemoryEngine, Progress, empty_rows, fill_rows
+from mercer.engines import Engine, Progress, fill_rows
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, available_if, check_fitted
 from mercer.learners.exact_kmeans import ExactClusters, exact_lloyd
+from mercer.learners.kept_features import is_memory, keeping_features
 from mercer.learners.kmeans_start import STARTS, Start
-from mercer.learners.lloyd import Assign, Draw, FeatureClusters, first_of_least, lloyd
+from mercer.learners.lloyd import Assign, Draw, FeatureClusters, best_of, first_of_least, lloyd
 from mercer.learners.mini_batch import RunningMeans, by_batches
 from mercer.learners.passes import Passes
 from mercer.maps import BaseMap
@@ -24,8 +25,6 @@ from mercer.maps.base import check_count, seed_of
 __all__ = ["KernelKMeans"]
 
 Array = np.ndarray
-# Features of rows in memory are kept from pass to pass if they take no more than this.
-KEPT_BYTES = 512 * 2**20
 # Most rows that one thread takes at a time.
 BLOCK_ROWS = 2048
 
@@ -197,7 +196,7 @@ class KernelKMeans(Clusterer):
             passes.end()
             return
         draw = Draw(self.feature_map_.features_)
-        source = self._keeping_features(engine, draw)
+        source = keeping_features(engine, draw, self.n_jobs)
         starts = self._start().on_features(source, draw)
         if self.batch_size is None:
             found = lloyd(source, draw, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
@@ -319,22 +318,6 @@ class KernelKMeans(Clusterer):
             )
             raise ParameterError(msg)
 
-    def _keeping_features(self, engine: Engine, draw: Draw) -> Engine:
-        """Return an engine whose blocks have their features with them, if these are small enough."""
-        if not is_memory(engine):
-            return engine
-        features = draw(engine.X.dtype)
-        shape, dtype = (engine.X.shape[0], features.n_components), features.output_dtype(engine.X.dtype)
-        if shape[0] * shape[1] * dtype.itemsize > KEPT_BYTES:
-            return engine
-        Z = empty_rows(*shape, dtype)
-        fill_rows(features, engine.X, Z, n_jobs=self.n_jobs)
-        kept = MemoryEngine(
-            engine.X, Z, engine.weight, block_rows=engine.block_rows, n_jobs=self.n_jobs, start=engine.start
-        )
-        kept.journal = engine.journal
-        return kept
-
     def _start(self) -> Start:
         """Return the rule by which first centres are found."""
         init = self.init
@@ -425,13 +408,3 @@ class KernelKMeans(Clusterer):
 
         fill_rows(fill, X, out, n_jobs=self.n_jobs, width=clusters.width)
         return out
-
-
-def is_memory(engine: Engine) -> TypeGuard[MemoryEngine]:
-    """Return whether all rows are in memory."""
-    return isinstance(engine, MemoryEngine)
-
-
-def best_of(engine: Engine, draw: Draw, starts: Array) -> Array:
-    """Return the start of least inertia."""
-    return starts[0] if len(starts) == 1 else starts[first_of_least(engine.sum(Assign(draw, starts)).inertia)]

@@ -26,6 +26,7 @@ __all__ = [
     "Clustering",
     "Draw",
     "FeatureClusters",
+    "best_of",
     "feature_tiles",
     "first_of_least",
     "lloyd",
@@ -281,6 +282,11 @@ def first_of_least(inertias: Array) -> int:
     Starts that end in the same clusters differ by rounding, which must not decide on the numbers of the clusters.
     """
     return int((inertias <= inertias.min() * (1 + 1e-6)).argmax())
+
+
+def best_of(engine: Engine, draw: Draw, starts: Array) -> Array:
+    """Return the start of least inertia."""
+    return starts[0] if len(starts) == 1 else starts[first_of_least(engine.sum(Assign(draw, starts)).inertia)]
 
 
 def means(engine: Engine, draw: Draw, centres: Array, weight: Array, sums: Array) -> Array:
