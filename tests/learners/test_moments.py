@@ -33,6 +33,9 @@ class Identity:
     def astype(self, dtype):
         return self
 
+    def output_dtype(self, dtype):
+        return np.dtype(dtype)
+
     def __call__(self, X, out):
         out[:] = X
 

@@ -69,6 +69,7 @@ class LabelledMoments(Triangular):
     roundoff: float
     labelled: Labelled
     sample: RowSample  # rows on which probabilities are scaled
+    shift: Array | None = None  # (D,), what the second moments are about; None means zero
 
     @property
     def rows(self) -> int:
@@ -83,23 +84,21 @@ class LabelledMoments(Triangular):
         return replace(self, labelled=self.labelled.with_labels(labels))
 
     def __add__(self, other: LabelledMoments) -> LabelledMoments:
-        return LabelledMoments(
-            self.gram + other.gram,
-            max(self.roundoff, other.roundoff),
-            self.labelled + other.labelled,
-            self.sample + other.sample,
-        )
+        labelled = self.labelled + other.labelled
+        gram = self.gram + other.signed().about(self.shift)
+        roundoff = max(self.roundoff, other.roundoff)
+        return LabelledMoments(gram, roundoff, labelled, self.sample + other.sample, self.shift)
 
     def signed(self) -> Moments:
         """Return the moments of targets +1 for the label and -1 for the others."""
-        return Moments(self.gram, self.labelled.signed(), self.roundoff)
+        return Moments(self.gram, self.labelled.signed(), self.roundoff, self.shift)
 
 
 class LabelSum(Accumulator[LabelledMoments]):
     """Moments of label indicators, whatever labels a block brings, and a sample of rows."""
 
-    def __init__(self, features: Features, seed: int, *, double: bool) -> None:
-        self._sum = MomentSum(features, double=double)
+    def __init__(self, features: Features, seed: int, *, double: bool, centred: bool = True) -> None:
+        self._sum = MomentSum(features, double=double, centred=centred)
         self._seed = seed
         self._total: tuple[Labelled, RowSample] | None = None
 
@@ -116,8 +115,8 @@ class LabelSum(Accumulator[LabelledMoments]):
         assert self._total is not None
         labelled, sample = self._total
         moments = self._sum.moments(labelled.targets)
-        return LabelledMoments(moments.gram, moments.roundoff, labelled, sample)
+        return LabelledMoments(moments.gram, moments.roundoff, labelled, sample, moments.shift)
 
     def restore(self, state: LabelledMoments) -> None:
-        self._sum.restore(state.gram, state.roundoff)
+        self._sum.restore(state.gram, state.roundoff, state.shift)
         self._total = (state.labelled, state.sample)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import isqrt
 from operator import add
@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.engines import Block, GramSum, Workers
 from mercer.io import storable
+from mercer.learners.shifts import far_mean, moved_gram
 from mercer.maps.base import Features
 
 __all__ = [
@@ -92,20 +93,34 @@ class Triangular:
 class Moments(Triangular):
     """All that ridge regression needs to know of the rows it has seen.
 
-    Features are bounded, so their raw second moments lose nothing. Of the symmetric matrix only the upper triangle
-    counts; what stands below it is not defined.
+    Second moments are about a point: zero, or where the first features lie if that is far from zero. Of the symmetric
+    matrix only the upper triangle counts; what stands below it is not defined.
     """
 
-    gram: Array  # (D, D), sum of w z z', upper triangle
+    gram: Array  # (D, D), sum of w (z - shift) (z - shift)', upper triangle
     targets: TargetMoments
     roundoff: float = float(np.finfo(np.float64).eps)  # of the products behind it
+    shift: Array | None = None  # (D,), None means zero
 
     @property
     def rows(self) -> int:
         return self.targets.rows
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(self.gram + other.gram, self.targets + other.targets, max(self.roundoff, other.roundoff))
+        gram = self.gram + other.about(self.shift)
+        return Moments(gram, self.targets + other.targets, max(self.roundoff, other.roundoff), self.shift)
+
+    def about(self, point: Array | None) -> Array:
+        """Return the second moments about a point, None meaning zero: the upper triangle."""
+        if same_point(self.shift, point):
+            return self.gram
+        to = np.zeros(len(self.gram)) if point is None else point
+        return moved_gram(self.gram, self.targets.feature_sum, self.targets.weight, self.shift, to)
+
+
+def same_point(a: Array | None, b: Array | None) -> bool:
+    """Return whether two points, None meaning zero, are known to be the same."""
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 class MomentSum:
@@ -118,12 +133,17 @@ class MomentSum:
     double : bool
         Whether products run in float64 also for float32 features. Twice the time, and needed where small eigenvalues of
         the moments count: next to a penalty far below the largest, products in float32 are mostly rounding.
+    centred : bool
+        Whether the moments will be taken about the means. Then features whose first rows lie far from zero, beside
+        which they vary little, are taken less a point near their mean: moments about zero would be mostly that.
     """
 
-    def __init__(self, features: Features, *, double: bool = False) -> None:
+    def __init__(self, features: Features, *, double: bool = False, centred: bool = False) -> None:
         self._features: dict[Any, Features] = {}
         self._draw = features
         self._double = double
+        self._undecided = centred
+        self._shift: Array | None = None
         self._gram = GramSum(features.n_components)
         self.roundoff = float(np.finfo(np.float64).eps)
 
@@ -136,6 +156,10 @@ class MomentSum:
         products = np.dtype(np.float64) if self._double else dtype
         self.roundoff = max(self.roundoff, float(np.finfo(products).eps))
         Z = self._gram.room(len(block), products)
+        if self._undecided:
+            self._shift = far_mean(features_of(features, block.X[:SLICE_ROWS]))
+            self._undecided = False
+        shift = None if self._shift is None else self._shift.astype(products)
 
         def compute(start: int) -> TargetMoments:
             rows = slice(start, start + SLICE_ROWS)
@@ -144,6 +168,8 @@ class MomentSum:
                 features(block.X[rows], Z[rows])
             else:
                 Z[rows] = features_of(features, block.X[rows])
+            if shift is not None:
+                Z[rows] -= shift
             part = TargetMoments.of(Z[rows], targets[rows], weight)
             if weight is not None:
                 Z[rows] *= np.sqrt(weight).astype(products)[:, None]
@@ -151,16 +177,18 @@ class MomentSum:
 
         total = reduce(add, workers.in_order(compute, range(0, len(block), SLICE_ROWS)))
         self._gram.add(Z, workers)
+        if self._shift is not None:
+            total = replace(total, feature_sum=total.feature_sum + total.weight * self._shift)
         return total
 
     def moments(self, targets: TargetMoments) -> Moments:
         """Return the moments of all blocks, given the sum of what `add` returned."""
-        return Moments(self._gram.result(), targets, self.roundoff)
+        return Moments(self._gram.result(), targets, self.roundoff, self._shift)
 
-    def restore(self, gram: Array, roundoff: float) -> None:
+    def restore(self, gram: Array, roundoff: float, shift: Array | None = None) -> None:
         """Go on from the moments of blocks that were added before."""
         self._gram.restore(gram)
-        self.roundoff = roundoff
+        self.roundoff, self._shift, self._undecided = roundoff, shift, False
 
 
 def features_of(features: Features, X: Any) -> Array:

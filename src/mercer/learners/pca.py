@@ -32,7 +32,7 @@ class RowSum(Accumulator[Moments]):
     """Moments of features, and with the rows themselves as targets if they are to be found again."""
 
     def __init__(self, features: Features, *, rows_too: bool) -> None:
-        self._sum = MomentSum(features, double=True)  # small eigenvalues count, too
+        self._sum = MomentSum(features, double=True, centred=True)  # small eigenvalues count, too
         self._rows_too = rows_too
         self._targets: TargetMoments | None = None
 
@@ -48,7 +48,7 @@ class RowSum(Accumulator[Moments]):
         return self._sum.moments(self._targets)
 
     def restore(self, state: Moments) -> None:
-        self._sum.restore(state.gram, state.roundoff)
+        self._sum.restore(state.gram, state.roundoff, state.shift)
         self._targets = state.targets
 
 
@@ -174,8 +174,7 @@ class KernelPCA(Transformer, OnePassLearner):
         self._check_alpha()
         spectrum = Spectrum.of(self.statistic_)
         values, centre = spectrum.values[::-1], spectrum.centre
-        # What is left of large second moments about zero may be their rounding.
-        rounding = spectrum.roundoff * len(values) * (values[0] + spectrum.weight * float(centre @ centre))
+        rounding = len(values) * spectrum.rounding
         kept = values > rounding
         wanted = self._count(len(values))
         count = max(1, int(kept.sum())) if wanted is None else wanted

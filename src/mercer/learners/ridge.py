@@ -27,8 +27,8 @@ Array = np.ndarray
 class NumberSum(Accumulator[Moments]):
     """Moments of numeric targets."""
 
-    def __init__(self, features: Features, *, double: bool) -> None:
-        self._sum = MomentSum(features, double=double)
+    def __init__(self, features: Features, *, double: bool, centred: bool = True) -> None:
+        self._sum = MomentSum(features, double=double, centred=centred)
         self._targets: TargetMoments | None = None
 
     def add(self, block: Block, workers: Workers) -> None:
@@ -40,7 +40,7 @@ class NumberSum(Accumulator[Moments]):
         return self._sum.moments(self._targets)
 
     def restore(self, state: Moments) -> None:
-        self._sum.restore(state.gram, state.roundoff)
+        self._sum.restore(state.gram, state.roundoff, state.shift)
         self._targets = state.targets
 
 
@@ -118,7 +118,7 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
 
     def _accumulator(self, features: Features) -> NumberSum:
         self._check_alpha()
-        return NumberSum(features, double=self._needs_double())
+        return NumberSum(features, double=self._needs_double(), centred=bool(self.fit_intercept))
 
     def _solve(self, engine: Engine | None = None) -> None:
         self._check_alpha()
@@ -222,7 +222,8 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
 
     def _accumulator(self, features: Features) -> LabelSum:
         self._check_alpha()
-        return LabelSum(features, seed_of(self.random_state, "calibration"), double=self._needs_double())
+        seed = seed_of(self.random_state, "calibration")
+        return LabelSum(features, seed, double=self._needs_double(), centred=bool(self.fit_intercept))
 
     def _solve(self, engine: Engine | None = None) -> None:
         self._check_alpha()

@@ -134,7 +134,7 @@ class LeftOut:
         inverse[~s.kept] = 0.0
         coef = (s.rotated[:, :, None] * inverse[:, None, :]).reshape(len(s.values), -1)  # (D, t p)
         # The inverse magnifies the rounding of the moments: what is left of one minus the leverage below this is noise.
-        least = 4 * s.roundoff * s.largest / self.alphas
+        least = 4 * s.rounding / self.alphas
         features = self.features.astype(block.X.dtype)
         total = np.zeros(len(self.alphas))
         for i in range(0, len(block), SLICE_ROWS):
@@ -163,7 +163,8 @@ class LeftOut:
 
 def penalties(spectrum: Spectrum) -> Array:
     """Return the penalties of a path: below the rounding of the moments a penalty only fits that."""
-    return PATH[PATH > 10 * spectrum.roundoff] * spectrum.largest
+    alphas = PATH * spectrum.largest
+    return alphas[np.append(alphas[:-1] > 10 * spectrum.rounding, True)]
 
 
 def shrinkage(spectrum: Spectrum, alphas: Array, *, fit_intercept: bool) -> tuple[Array, Array]:

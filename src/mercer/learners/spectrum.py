@@ -14,8 +14,6 @@ from mercer.learners.moments import Moments, TargetMoments
 __all__ = ["Spectrum", "centred_moments", "check_moments"]
 
 Array = np.ndarray
-# Rows of a matrix that are worked on at a time: few enough to be in cache when they are needed again.
-PANEL_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Spectrum:
     energy: Array  # (t,): sums of squares of the targets, less their offset
     weight: float  # of all rows
     roundoff: float  # of the products behind the moments
+    noise: float = 0.0  # what taking off the means has added to the rounding of the second moments
 
     @classmethod
     def of(cls, moments: Moments, *, centred: bool = True, offset: Array | None = None) -> Self:
@@ -66,6 +65,7 @@ class Spectrum:
             energy=energy,
             weight=targets.weight,
             roundoff=moments.roundoff,
+            noise=noise_of_centring(moments, centre),
         )
 
     @property
@@ -75,9 +75,14 @@ class Spectrum:
         return largest if largest > 0 else 1.0
 
     @property
+    def rounding(self) -> float:
+        """The rounding of the largest eigenvalue, and of what was taken off to get it: below, nothing is known."""
+        return self.roundoff * float(self.values.max(initial=0.0)) + self.noise
+
+    @property
     def kept(self) -> Array:
         """Which directions some row has: the others are there through rounding only."""
-        return self.values > len(self.values) * self.roundoff * self.values.max(initial=0.0)
+        return self.values > len(self.values) * self.rounding
 
     def root(self, alpha: float) -> Array:
         """Return R of shape (D, kept) with ``R @ R.T`` the inverse of the moments plus `alpha`, on kept directions."""
@@ -112,11 +117,16 @@ def centred_moments(moments: Moments, *, centred: bool) -> tuple[Array, Array]:
 
     Only the upper triangle counts; what stands below is not defined.
     """
-    gram, feature_sum = moments.gram, moments.targets.feature_sum
-    centre = feature_sum / moments.targets.weight if centred else np.zeros_like(feature_sum)
-    A = np.empty_like(gram)
-    for i in range(0, len(A), PANEL_ROWS):  # the whole outer product would be another matrix of that size
-        rows, columns = slice(i, i + PANEL_ROWS), slice(i, None)
-        np.multiply.outer(centre[rows], feature_sum[columns], out=A[rows, columns])
-        np.subtract(gram[rows, columns], A[rows, columns], out=A[rows, columns])
-    return A, centre
+    targets = moments.targets
+    if not centred:
+        return np.array(moments.about(None)), np.zeros_like(targets.feature_sum)
+    centre = targets.feature_sum / targets.weight
+    return moments.about(centre), centre
+
+
+def noise_of_centring(moments: Moments, centre: Array) -> float:
+    """Return the rounding of second moments that were taken about a centre, and not about the point of their sums."""
+    step = centre if moments.shift is None else centre - moments.shift
+    size, far = np.linalg.norm(step), np.linalg.norm(centre)
+    last = np.finfo(np.float64).eps * far  # means are known to that
+    return float(moments.targets.weight * (moments.roundoff * size**2 + 2 * last * (size + last)))
