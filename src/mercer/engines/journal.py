@@ -155,9 +155,8 @@ class Journal:
         same = before.shape == values.shape and np.allclose(before, values, rtol=0, atol=1e-4 * np.abs(before).max())
         if not same:
             msg = (
-                f"{self._path} is the checkpoint of another fit: {what} differs. If a random_state is a generator, or "
-                "a part of a composed map has none, give it as an integer. Use another path, or remove the file to "
-                "start over."
+                f"{self._path} is the checkpoint of another fit: {what} differs. If a part of a composed map has no "
+                "random_state, give it one, an integer. Use another path, or remove the file to start over."
             )
             raise CheckpointError(msg)
 

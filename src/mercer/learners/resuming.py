@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +10,11 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines import Checkpoint, Engine, Journal
 from mercer.errors import ParameterError
+from mercer.io.digests import digest_of
 from mercer.maps.base import BaseMap, seed_of
 
 __all__ = ["journalled", "seeded"]
@@ -31,10 +32,7 @@ def journalled(learner: Any, engine: Engine, checkpoint: str | PathLike[str] | C
     if learner.get_params(deep=False).get("warm_start"):
         msg = f"{type(learner).__name__}: a checkpoint does not know the model that warm_start begins with. Use one."
         raise ParameterError(msg)
-    name = unseeded(learner)
-    if name is not None:
-        msg = f"{type(learner).__name__}: with a checkpoint, {name} must be an integer, or the fit could not go on."
-        raise ParameterError(msg)
+    check_seeds(learner)
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
     engine.journal = Journal(checkpoint, engine, facts_of(learner))
@@ -60,40 +58,59 @@ def facts_of(learner: Any) -> dict[str, str]:
 
 
 def _in_words(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
-        return f"an array of shape {value.shape} and {value.dtype}, {digest}"
     if hasattr(value, "get_params"):
         return type(value).__name__  # its parameters follow
+    if sp.issparse(value) or (hasattr(value, "__array__") and np.ndim(value)):
+        return f"{type(value).__name__} of shape {value.shape}, {digest_of([value])}"
+    # Of what is made of parts not the repr, which may leave out what is long.
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_in_full, value))})"
+    inside = _inside("", value)
+    if inside:
+        return f"{type(value).__name__}({', '.join(f'{key} = {_in_full(one)}' for key, one in inside)})"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def unseeded(learner: Any) -> str | None:
-    """Return the name of a random_state that is None and that `seeded` cannot set, inside a parameter; or None."""
+def _in_full(value: Any) -> str:
+    """Return a value that is inside another one, whose parameters do not follow."""
+    if not hasattr(value, "get_params"):
+        return _in_words(value)
+    return f"{type(value).__name__}({', '.join(f'{key} = {words}' for key, words in facts_of(value).items())})"
+
+
+def check_seeds(learner: Any) -> None:
+    """Raise for a random_state that another process could not have: a generator, or None where `seeded` sets none."""
     for name, value in learner.get_params(deep=True).items():
-        if not hasattr(value, "get_params"):
-            found = _without_seed(name, value)
-            if found is not None:
-                return found
-    return None
+        for key, one in [(name, value), *_all_inside(name, value)]:
+            is_moving = isinstance(one, np.random.Generator | np.random.RandomState | np.random.BitGenerator)
+            # What is None elsewhere gets a seed that the journal knows.
+            if is_moving or (one is None and key.endswith(".random_state")):
+                msg = (
+                    f"{type(learner).__name__}: with a checkpoint, {key} must be an integer, or the fit could not go "
+                    f"on; got {'None' if one is None else type(one).__name__}. Try {key}=0."
+                )
+                raise ParameterError(msg)
 
 
-def _without_seed(name: str, value: Any) -> str | None:
+def _all_inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of all that is inside a value of a parameter, at any depth."""
+    if hasattr(value, "get_params") and "." not in name and "[" not in name:
+        return  # its parameters are parameters of the learner
+    for key, one in _inside(name, value):
+        yield key, one
+        yield from _all_inside(key, one)
+
+
+def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, tuple | list):
-        inside = [(f"{name}[{i}]", one) for i, one in enumerate(value)]
-    elif hasattr(value, "get_params"):
-        inside = [(f"{name}.{key}", one) for key, one in value.get_params(deep=False).items()]
-    elif is_dataclass(value) and not isinstance(value, type):
-        inside = [(f"{name}.{field.name}", getattr(value, field.name)) for field in fields(value)]
-    else:
-        return None
-    for key, one in inside:
-        if key.endswith(".random_state") and one is None:
-            return key
-        found = _without_seed(key, one)
-        if found is not None:
-            return found
-    return None
+        return [(f"{name}[{i}]", one) for i, one in enumerate(value)]
+    if isinstance(value, dict):
+        return [(f"{name}[{key!r}]", one) for key, one in value.items()]
+    if hasattr(value, "get_params"):
+        return [(f"{name}.{key}", one) for key, one in value.get_params(deep=False).items()]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(f"{name}.{field.name}", getattr(value, field.name)) for field in fields(value)]
+    return []
 
 
 def seeded(feature_map: BaseMap, seed: int) -> BaseMap:
