@@ -16,7 +16,7 @@ from mercer import (
     RandomFourier,
 )
 from mercer.engines import MemoryEngine
-from mercer.learners.resuming import facts_of, journalled, seeded, unseeded
+from mercer.learners.resuming import check_seeds, facts_of, journalled, seeded
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -51,12 +51,17 @@ def test_arrays_are_told_apart_by_their_entries_and_functions_not_by_their_place
 
 
 def test_seeds_that_are_missing_deep_inside_are_named():
-    assert unseeded(ridge(seed=None)) is None  # that one can be given
+    check_seeds(ridge(seed=None))  # that one can be given
     halves = RandomFourier(Gaussian(), 20, random_state=0), RandomFourier(Gaussian(), 20)
-    model = KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves))
-    assert unseeded(model) == "feature_map__maps[1].random_state"
-    model = KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves[:1] * 2))
-    assert unseeded(model) is None
+    check_seeds(KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves[:1] * 2)))
+    with pytest.raises(ParameterError, match=r"feature_map__maps\[1\]\.random_state must be an integer, .* got None"):
+        check_seeds(KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves)))
+
+
+@pytest.mark.parametrize("moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=repr)
+def test_generators_are_refused_by_name(moving):
+    with pytest.raises(ParameterError, match=rf"feature_map__random_state .* got {type(moving).__name__}\. Try"):
+        check_seeds(ridge(seed=moving))
 
 
 def test_a_seed_is_given_to_parts_that_have_none():

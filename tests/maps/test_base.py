@@ -30,7 +30,8 @@ from mercer import (
 )
 from mercer.engines import memory
 from mercer.maps import default_map, maps_for
-from mercer.maps.base import BaseMap, as_generator, for_kernel
+from mercer.maps.base import BaseMap, for_kernel
+from mercer.maps.seeds import as_generator
 from mercer.testing import check_map
 
 from .instances import MAPS, name_of, rows_for

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.engines import MemoryEngine, RowSample, block_rows_for
 from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
-from mercer.maps.base import seed_of
+from mercer.maps.seeds import seed_of
 
 __all__ = ["Audit", "audit", "audit_matrix"]
 

@@ -21,7 +21,9 @@ from mercer.learners.posterior import Posterior
 from mercer.learners.spectrum import Spectrum
 from mercer.learners.tuning import Trial, tune_lengthscales
 from mercer.maps import BaseMap, Nystroem
-from mercer.maps.base import Features, as_generator, check_choice, check_count, for_kernel, seed_of
+from mercer.maps.base import Features, for_kernel
+from mercer.maps.checks import check_choice, check_count
+from mercer.maps.seeds import as_generator, seed_of
 
 __all__ = ["GaussianProcessRegressor"]
 

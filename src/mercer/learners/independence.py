@@ -19,7 +19,7 @@ from mercer.learners.permutation_test import (
     result_of,
 )
 from mercer.maps import BaseMap
-from mercer.maps.base import seed_of
+from mercer.maps.seeds import seed_of
 
 __all__ = ["hsic_test"]
 

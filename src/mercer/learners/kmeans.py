@@ -20,7 +20,8 @@ from mercer.learners.lloyd import Assign, Draw, FeatureClusters, best_of, first_
 from mercer.learners.mini_batch import RunningMeans, by_batches
 from mercer.learners.passes import Passes
 from mercer.maps import BaseMap
-from mercer.maps.base import check_count, seed_of
+from mercer.maps.checks import check_count
+from mercer.maps.seeds import seed_of
 
 __all__ = ["KernelKMeans"]
 

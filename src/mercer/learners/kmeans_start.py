@@ -17,7 +17,7 @@ from mercer.engines import Block, DistinctRows, Engine, MemoryEngine, exponentia
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
 from mercer.learners.lloyd import ROUNDING_UNITS, Centres, Draw, nearest, tiles_beside
-from mercer.maps.base import as_generator
+from mercer.maps.seeds import as_generator
 
 __all__ = [
     "STARTS",

@@ -13,7 +13,8 @@ from mercer.errors import DataError, ParameterError
 from mercer.io.archive import storable
 from mercer.learners.moments import features_of
 from mercer.learners.smoother import Smoother
-from mercer.maps.base import Features, as_generator
+from mercer.maps.base import Features
+from mercer.maps.seeds import as_generator
 
 __all__ = ["By", "LabelScorer", "LabelledFeatures", "LabelledRows"]
 

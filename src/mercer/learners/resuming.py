@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from mercer.engines import Checkpoint, Engine, Journal
 from mercer.errors import ParameterError
 from mercer.io.digests import digest_of
-from mercer.maps.base import BaseMap, seed_of
+from mercer.maps.base import BaseMap
+from mercer.maps.seeds import seed_of
 
 __all__ = ["journalled", "seeded"]
 

@@ -17,7 +17,8 @@ from mercer.learners.linear_classifier import LinearClassifier
 from mercer.learners.moments import Moments, MomentSum, TargetMoments, features_of
 from mercer.learners.one_pass import OnePassClassifier, OnePassRegressor
 from mercer.learners.ridge_learner import RidgeLearner
-from mercer.maps.base import Features, seed_of
+from mercer.maps.base import Features
+from mercer.maps.seeds import seed_of
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -19,21 +18,19 @@ from mercer.errors import DataError, NoClosedFormError, ParameterError, Unsuppor
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectrum import MEDIAN_ROWS
+from mercer.maps.checks import check_count
+from mercer.maps.seeds import as_generator, seed_of
 
 __all__ = [
     "BaseMap",
     "Features",
     "FrozenParams",
-    "as_generator",
     "available_if",
-    "check_choice",
-    "check_finite",
     "check_replayable",
     "explicit_map",
     "for_kernel",
     "fresh_copy",
     "maps_for",
-    "seed_of",
 ]
 
 FLOATS = (np.float64, np.float32)
@@ -405,33 +402,6 @@ def explicit_map(kernel: Kernel) -> BaseMap | None:
     return next((candidate for candidate in candidates if candidate.unbiased is True), None)
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator for a seed, a Generator, a legacy RandomState, or None.
-
-    A seed is keyed: data that somebody made with ``default_rng(0)`` must not be the very numbers that a map with
-    ``random_state=0`` draws.
-    """
-    if isinstance(random_state, Integral) and int(random_state) >= 0:
-        return np.random.default_rng([int(random_state), *b"mercer"])
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        msg = f"random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got {random_state!r}."
-        raise ParameterError(msg) from error
-
-
-def seed_of(random_state: Any, purpose: str) -> int:
-    """Return a seed for a sample of rows, apart from whatever else is drawn from the same state.
-
-    Samples for different purposes must not coincide: an audit on the rows that a map was made from would flatter it.
-    """
-    if isinstance(random_state, Integral) and int(random_state) >= 0:
-        return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
-    return int(as_generator(random_state).integers(2**63))
-
-
 def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
     """Raise unless the rows can be read more than once."""
     if engine.replayable:
@@ -442,29 +412,3 @@ def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
         "lengthscale as a number (for thresholds, upper)."
     )
     raise DataError(msg)
-
-
-def check_count(owner: Any, name: str) -> None:
-    """Raise unless the named parameter is an integer of at least one."""
-    value = getattr(owner, name)
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        msg = f"{type(owner).__name__}: {name} must be an integer >= 1, got {value!r}."
-        raise ParameterError(msg)
-
-
-def check_choice(owner: Any, name: str, choices: Any) -> None:
-    """Raise unless the named parameter is one of a closed set of words."""
-    value = getattr(owner, name)
-    if value not in tuple(choices):
-        msg = f"{type(owner).__name__}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}."
-        raise ParameterError(msg)
-
-
-def check_finite(owner: str, out: np.ndarray) -> None:
-    """Raise if features, products of many numbers, overflow."""
-    # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = out.sum()
-    if not np.isfinite(total) and not np.isfinite(out).all():
-        msg = f"{owner}: features overflow {out.dtype}. Scale the rows down, or pass float64."
-        raise DataError(msg)

@@ -14,7 +14,8 @@ import numpy as np
 from mercer.errors import MercerWarning, ParameterError
 from mercer.kernels import Constant, Kernel, Matern, Polynomial, Product, Scaled
 from mercer.maps.allocation import share_out
-from mercer.maps.base import BaseMap, Features, check_choice, check_finite, explicit_map, for_kernel, maps_for
+from mercer.maps.base import BaseMap, Features, explicit_map, for_kernel, maps_for
+from mercer.maps.checks import check_choice, check_finite
 from mercer.maps.copies import (
     PILOT_ROWS,
     MixedFeatures,

@@ -15,14 +15,8 @@ from scipy.linalg import lapack
 from mercer.engines import Engine, MemoryEngine, block_rows_for, is_dask
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.kernels import DeformedKernel, Kernel
-from mercer.maps.base import (
-    BaseMap,
-    Features,
-    available_if,
-    check_count,
-    fresh_copy,
-    seed_of,
-)
+from mercer.maps.base import BaseMap, Features, available_if, fresh_copy
+from mercer.maps.checks import check_count
 from mercer.maps.copies import check_real
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.graphs import (
@@ -36,6 +30,7 @@ from mercer.maps.graphs import (
     Penalty,
     Roughness,
 )
+from mercer.maps.seeds import seed_of
 
 __all__ = ["Deformed", "LowRankFeatures", "WhitenedFeatures"]
 

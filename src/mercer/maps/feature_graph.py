@@ -23,8 +23,10 @@ from mercer.io.archive import storable
 from mercer.kernels import Gaussian
 from mercer.kernels.base import dense64
 from mercer.kernels.spectrum import MEDIAN_ROWS
-from mercer.maps.base import Features, as_generator, check_count
+from mercer.maps.base import Features
+from mercer.maps.checks import check_count
 from mercer.maps.graphs import EXACT_ROWS, Graph, GraphFacts, Measure, Nodes, Penalty, Roughness, check_bandwidth
+from mercer.maps.seeds import as_generator
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
 

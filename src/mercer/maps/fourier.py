@@ -13,7 +13,8 @@ from mercer.errors import NoClosedFormError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor, SpectralPart
-from mercer.maps.base import BaseMap, check_choice, for_kernel
+from mercer.maps.base import BaseMap, for_kernel
+from mercer.maps.checks import check_choice
 from mercer.maps.directions import (
     BIASED,
     DENSE_DIRECTIONS,

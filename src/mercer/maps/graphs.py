@@ -18,7 +18,8 @@ from mercer.engines import Block, Engine, MemoryEngine, RowSample
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.io.archive import storable
 from mercer.kernels.base import as_rows
-from mercer.maps.base import Features, FrozenParams, check_choice, check_count
+from mercer.maps.base import Features, FrozenParams
+from mercer.maps.checks import check_choice, check_count
 from mercer.maps.laplacian import GraphLaplacian
 from mercer.maps.neighbors import distances, distinct_rows, nearest_neighbors
 from mercer.maps.roughness import sum_roughness

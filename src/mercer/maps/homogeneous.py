@@ -16,7 +16,8 @@ from mercer.errors import ParameterError
 from mercer.kernels import Chi2, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import HomogeneousKernel, check_non_negative
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap
+from mercer.maps.checks import check_choice
 from mercer.maps.coordinates import Index, weighted_sum
 from mercer.theory import cosine_variance
 

@@ -14,7 +14,8 @@ from mercer.errors import NoClosedFormError, ParameterError
 from mercer.kernels import ArcCosine, Kernel
 from mercer.kernels.arc_cosine import arc_cosine_values, unit_rows
 from mercer.kernels.base import inner_products, squared_norms
-from mercer.maps.base import BaseMap, check_choice, for_kernel
+from mercer.maps.base import BaseMap, for_kernel
+from mercer.maps.checks import check_choice
 from mercer.maps.coordinates import weighted_sum
 from mercer.maps.directions import (
     BIASED,

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from mercer.engines.base import workers
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap
+from mercer.maps.checks import check_choice
 
 __all__ = ["LandmarkFeatures", "Nystroem"]
 

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel, Polynomial
-from mercer.maps.base import BaseMap, check_choice, check_finite
+from mercer.maps.base import BaseMap
+from mercer.maps.checks import check_choice, check_finite
 from mercer.maps.prepared import PreparedRows
 from mercer.maps.products import ColumnProducts, HadamardProducts, draw_products, pairing
 from mercer.theory.products import PROJECTIONS, Pairs, sketch_variance

@@ -12,7 +12,8 @@ from mercer import linalg
 from mercer.kernels import Kernel
 from mercer.kernels.isotropic import LARGEST_SCALE, IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap
+from mercer.maps.checks import check_choice
 from mercer.maps.directions import (
     BIASED,
     DENSE_DIRECTIONS,

@@ -11,7 +11,7 @@ from mercer.errors import ParameterError
 from mercer.kernels.series import SeriesPart
 from mercer.maps.allocation import check_convergence
 from mercer.maps.anchored import AnchoredColumns, AnchoredTerms
-from mercer.maps.base import check_finite
+from mercer.maps.checks import check_finite
 from mercer.maps.monomials import Monomials
 from mercer.maps.plans import Stratum
 from mercer.maps.prepared import Preparation

@@ -14,7 +14,8 @@ from mercer.errors import DataError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Intersection, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import ThresholdKernel, canonical, check_non_negative
-from mercer.maps.base import BaseMap, check_choice
+from mercer.maps.base import BaseMap
+from mercer.maps.checks import check_choice
 from mercer.maps.coordinates import Index, weighted_sum
 from mercer.theory import jittered_variance, threshold_variance
 
