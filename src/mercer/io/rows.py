@@ -34,6 +34,7 @@ def open_rows(
     columns: Sequence[Column] | None = None,
     dtype: Any = None,
     format: str | None = None,
+    header: bool | None = None,
 ) -> RowSource | BatchStream:
     """Open rows in files, or Arrow data, for a learner to read block by block.
 
@@ -55,6 +56,8 @@ def open_rows(
         Of the features, float32 or float64; None means float32 if the files hold no wider numbers.
     format : {"arrow", "csv", "npy", "parquet", "svmlight"} or None, default=None
         None goes by the names of the files.
+    header : bool or None, default=None
+        Whether the first line of CSV files names the columns; None finds out, and raises where it may be either.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def open_rows(
 
     See Also
     --------
-    mercer.io.open_csv : More options for CSV: delimiter, header, targets that are text.
+    mercer.io.open_csv : More options for CSV: delimiter, targets that are text.
     mercer.io.open_svmlight : More options for svmlight: number of columns, counted from 0 or 1.
 
     Examples
@@ -85,6 +88,7 @@ def open_rows(
     True
     """
     if is_arrow(source) or (isinstance(source, list | tuple) and source and all(map(is_arrow, source))):
+        _check_header(header, "Arrow data")
         return open_arrow(source, target=target, weight=weight, columns=columns, dtype=dtype)  # type: ignore[arg-type]
     known = [end for ends, _ in FORMATS.values() for end in ends]
     paths = find_files(source, FORMATS[format][0] if format in FORMATS else known)
@@ -96,12 +100,20 @@ def open_rows(
     if kind not in FORMATS:
         msg = f"format must be one of {', '.join(map(repr, FORMATS))} or None, got {kind!r}."
         raise ParameterError(msg)
+    _check_header(header, kind)
     if kind != "svmlight":
-        return FORMATS[kind][1](paths, target=target, weight=weight, columns=columns, dtype=dtype)
+        options = {"header": header} if kind == "csv" else {}
+        return FORMATS[kind][1](paths, target=target, weight=weight, columns=columns, dtype=dtype, **options)
     if not (target is None and weight is None and columns is None):
         msg = "svmlight files have their own targets and all columns: leave target, weight and columns out."
         raise ParameterError(msg)
     return svmlight.open_svmlight(paths, dtype=dtype)
+
+
+def _check_header(header: bool | None, kind: str) -> None:
+    if header is not None and kind != "csv":
+        msg = f"header is for CSV files, got header={header!r} for {kind}."
+        raise ParameterError(msg)
 
 
 def kind_of(path: Path) -> str:

@@ -6,13 +6,13 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from mercer.errors import DataError, ParameterError
 from mercer.io.columns import Column, choose_columns
+from mercer.io.header import first_line, is_number, is_whole
 from mercer.io.lines import Lines, check_text, line_number, line_ranges
 from mercer.io.paths import find_files
 from mercer.io.source import Part, RowSource, load_pyarrow
@@ -23,7 +23,6 @@ __all__ = ["open_csv"]
 # The ends of names that tell the format.
 ENDS = (".csv", ".tsv")
 
-DELIMITERS = (",", ";", "\t", "|")
 # Rows that are looked at to tell whether targets are whole numbers, numbers or text.
 SAMPLE_BYTES = 2**20
 
@@ -89,7 +88,7 @@ class Dialect:
                 kind = kinds.get(name)
                 if kind is not None and not cell.strip():
                     return DataError(f"{where}: column {name!r} is empty. Fill missing values, or drop such rows.")
-                if kind is not None and kind != "string" and not _is_number(cell):
+                if kind is not None and kind != "string" and not is_number(cell):
                     return DataError(
                         f"{where}: column {name!r} holds {cell!r}, not a number. Leave the column out with columns=, "
                         "encode it, or, if it is a target, open the file with mercer.io.open_csv(..., "
@@ -144,8 +143,9 @@ def open_csv(
     delimiter : str or None, default=None
         What stands between values; None takes the most frequent of comma, semicolon, tab and bar in the first line.
     header : bool or None, default=None
-        Whether the first line names the columns; None takes it for names if no value in it is a number. Without names
-        columns are called "0", "1", ...
+        Whether the first line names the columns. None takes it for names if no value in it is a number, for a row if
+        all are, and raises where that may be wrong: at numbers that may be names, such as 0, 1, 2, which pandas writes
+        for columns without names, and at words among numbers. Without names columns are called "0", "1", ...
     text_target : bool or None, default=None
         Whether targets are text also where they look like numbers; None decides by the first rows.
 
@@ -164,7 +164,7 @@ def open_csv(
     first: tuple[str, ...] | None = None
     ranges: list[Lines] = []
     for path in map(check_text, paths):
-        names, begin, delimiter = _first_line(path, delimiter, header)
+        names, begin, delimiter = first_line(path, delimiter, header)
         if first is not None and names != first:
             msg = f"{path} has the columns {list(names)}, but {paths[0]} has {list(first)}."
             raise DataError(msg)
@@ -173,6 +173,12 @@ def open_csv(
     assert first is not None
     assert delimiter is not None
     chosen = choose_columns(first, str(paths[0]), target=target, weight=weight, columns=columns)
+    if columns is None and "" in chosen.features:
+        msg = (
+            f"{paths[0]}: column {first.index('')} has no name, as the index that pandas writes. Name the features in "
+            "columns=, or write the file without its index."
+        )
+        raise DataError(msg)
     kinds: dict[str, Kind] = {name: "float64" for name in chosen.names}
     for name in chosen.targets:
         kinds[name] = "string" if text_target else _kind_of(ranges, Dialect(delimiter, first, ()), name)
@@ -193,29 +199,6 @@ def open_csv(
     return plan.source([CsvLines(lines, dialect, plan) for lines in ranges])
 
 
-def _first_line(path: Path, delimiter: str | None, header: bool | None) -> tuple[tuple[str, ...], int, str]:
-    """Return the names of the columns, the byte where rows begin, and the delimiter."""
-    with path.open("rb") as file:
-        line = file.readline()
-        while line and not line.strip():
-            line = file.readline()
-        after = file.tell()
-    mark = b"\xef\xbb\xbf"
-    text = line.removeprefix(mark).decode("utf-8", "replace").rstrip("\r\n")
-    if delimiter is None:
-        delimiter = max(DELIMITERS, key=text.count)
-    cells = next(csv.reader([text], delimiter=delimiter), [])
-    if not cells:
-        msg = f"{path} is empty: it has only blank lines."
-        raise DataError(msg)
-    if header is None:
-        header = not any(_is_number(cell) for cell in cells)
-    if header:
-        return tuple(cell.strip() for cell in cells), after, delimiter
-    begin = after - len(line) + (len(mark) if line.startswith(mark) else 0)
-    return tuple(str(i) for i in range(len(cells))), begin, delimiter
-
-
 def _kind_of(ranges: Sequence[Lines], dialect: Dialect, name: str) -> Kind:
     """Return what the first rows of a column hold."""
     if not ranges:
@@ -230,19 +213,6 @@ def _kind_of(ranges: Sequence[Lines], dialect: Dialect, name: str) -> Kind:
         for row in csv.reader(io.StringIO(lines.decode("utf-8", "replace")), delimiter=dialect.delimiter)
         if len(row) > column and row[column].strip()
     ]
-    if all(_is_whole(cell) for cell in cells):
+    if all(is_whole(cell) for cell in cells):
         return "int64"
-    return "float64" if all(_is_number(cell) for cell in cells) else "string"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
-
-
-def _is_whole(cell: str) -> bool:
-    digits = cell.strip().removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 19
+    return "float64" if all(is_number(cell) for cell in cells) else "string"
