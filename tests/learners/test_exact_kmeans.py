@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
-from mercer import Gaussian, Laplacian, Polynomial, RandomFourier
+from mercer import Gaussian, KernelKMeans, Laplacian, Polynomial, RandomFourier
 from mercer.engines import MemoryEngine
 from mercer.learners.exact_kmeans import ExactClusters, exact_lloyd, farthest
 from mercer.learners.kmeans_start import kernel_distances
@@ -143,3 +144,17 @@ def test_float32_is_close():
     single = exact_lloyd(K, start, max_iter=300, tol=1e-4)
     double = exact_lloyd(K.astype(np.float64), start, max_iter=300, tol=1e-4)
     np.testing.assert_allclose(single.inertia, double.inertia, rtol=1e-4)
+
+
+@pytest.mark.parametrize("init", ["rows", "k-means++"])
+def test_rows_of_float32_far_from_zero(init):
+    X = (np.random.default_rng(0).normal(size=(300, 3)) * [3, 2, 1] + 1000).astype(np.float32)
+    near = X.astype(float) - 1000
+    start = X[:4] if init == "rows" else init
+    model = KernelKMeans(Polynomial(1), 4, exact=True, init=start, tol=0, random_state=0).fit(X)
+    means = np.array([near[model.labels_ == r].mean(axis=0) for r in range(4)])
+    peer = KMeans(4, init=near[:4] if init == "rows" else means, n_init=1, tol=0).fit(near)
+    assert np.array_equal(model.labels_, peer.labels_)
+    np.testing.assert_allclose(model.inertia_, peer.inertia_, rtol=1e-8)
+    np.testing.assert_allclose(model.transform(X), peer.transform(near), rtol=1e-4)
+    assert np.array_equal(model.predict(X), peer.labels_)

@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from mercer import Gaussian, RandomFourier
+from mercer import Gaussian, KernelKMeans, Polynomial, RandomFourier, RandomMaclaurin
 from mercer.engines import Block, MemoryEngine
-from mercer.learners.lloyd import Assign, Centres, Draw, Farthest, best_of, first_of_least, lloyd, nearest, rounded
+from mercer.learners.lloyd import (
+    Assign,
+    Centres,
+    Draw,
+    Farthest,
+    Run,
+    best_of,
+    first_of_least,
+    lloyd,
+    nearest,
+    rounded,
+)
 
 
 def problem(n=400, d=3, D=24, seed=0):
@@ -213,3 +224,85 @@ def test_the_best_start_is_that_of_least_inertia():
     assert np.argmin(inertia) == 1
     assert np.array_equal(best_of(engine_of(X), draw, starts), starts[1])
     assert best_of(None, draw, starts[2:]) is not None  # of one start nothing has to be computed
+
+
+# ---- features far from zero ---------------------------------------------------------------------
+
+
+def far_rows(offset, dtype):
+    X = np.random.default_rng(0).normal(size=(300, 3)) * [3, 2, 1]
+    return (X + offset).astype(dtype)
+
+
+LINEAR = RandomMaclaurin(Polynomial(1), 4, random_state=0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_far_from_zero_are_clustered_as_by_scikit_learn(offset, dtype):
+    X = far_rows(offset, dtype)
+    near = X.astype(float) - offset
+    peer = KMeans(4, init=near[:4], n_init=1, tol=0, max_iter=1000).fit(near)
+    model = KernelKMeans(LINEAR, 4, init=X[:4], tol=0, max_iter=1000).fit(X)
+    assert np.array_equal(model.labels_, peer.labels_)
+    np.testing.assert_allclose(model.inertia_, peer.inertia_, rtol=1e-6 if dtype == np.float32 else 1e-10)
+    np.testing.assert_allclose(-model.score(X), peer.inertia_, rtol=1e-6 if dtype == np.float32 else 1e-10)
+    streamed = KernelKMeans(LINEAR, 4, init=X[:4], tol=0, max_iter=1000).fit([X[:70], X[70:75], X[75:]])
+    np.testing.assert_allclose(streamed.inertia_, model.inertia_, rtol=1e-6)
+    assert np.array_equal(streamed.predict(X), peer.labels_)
+
+
+@pytest.mark.parametrize("init", ["k-means++", "k-means||"])
+@pytest.mark.parametrize("batch_size", [None, 50])
+def test_starts_and_batches_do_not_see_how_far_from_zero_rows_lie(init, batch_size):
+    X = np.round(far_rows(0.0, np.float64), 1)
+    options = dict(n_clusters=4, init=init, batch_size=batch_size, n_init=3, random_state=0)
+    near = KernelKMeans(LINEAR, **options).fit(X)
+    far = KernelKMeans(LINEAR, **options).fit((X + 4096).astype(np.float32))
+    # Other contents of rows, other chances; but both are good, and what is said of the result is true.
+    assert far.inertia_ < 1.5 * near.inertia_
+    Z = far.feature_map_.transform((X + 4096).astype(np.float32)).astype(float)
+    true = np.square(Z[:, None] - far.cluster_centers_).sum(axis=2).min(axis=1).sum()
+    np.testing.assert_allclose(far.inertia_, true, rtol=1e-5)
+
+
+def test_distances_far_from_zero_keep_their_digits():
+    X = far_rows(1e4, np.float32)
+    Z = LINEAR.fit(X).transform(X)
+    ready = Centres(Z[:50].astype(float), Z.dtype)
+    found = ready.distances(ready.near(Z[:50]))
+    assert (np.diagonal(found) == 0).all()
+    near = Z[:50].astype(float) - 1e4
+    np.testing.assert_allclose(found, np.square(near[:, None] - near).sum(axis=2), rtol=1e-4, atol=1e-4)
+    assert np.array_equal(Centres(Z[:50].astype(float), Z.dtype, np.zeros(Z.shape[1])).near(Z), Z)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_inertia_never_increases_by_a_bit(dtype):
+    for seed in range(12):
+        X = np.random.default_rng(seed).normal(size=(400, 3)).astype(dtype)
+        model = KernelKMeans(RandomFourier(Gaussian(2.0), 32, random_state=seed), 6, random_state=seed, tol=0).fit(X)
+        assert (np.diff(model.inertia_path_) <= 0).all()
+        assert model.inertia_ == model.inertia_path_[-1]
+        exact = KernelKMeans(Gaussian(2.0), 6, random_state=seed, tol=0, exact=True).fit(X)
+        assert (np.diff(exact.inertia_path_) <= 0).all()
+        assert exact.inertia_ == exact.inertia_path_[-1]
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_a_run_that_gains_nothing_goes_back_to_the_centres_before(final):
+    first, second, third = np.zeros((2, 1)), np.ones((2, 1)), np.full((2, 1), 2.0)
+    run = Run(first)
+    assert run.arrive(np.array([1.0, 3.0]), 5.0)
+    run.move(second, 0.0)
+    assert run.arrive(np.array([2.0, 2.0]), 4.0)
+    run.move(third, 0.0)
+    if final:
+        assert not run.take(np.array([4.0, 0.0]), 4.5)
+    else:
+        assert not run.arrive(np.array([4.0, 0.0]), 4.5)
+        assert run.ended
+        assert run.settled
+    assert np.array_equal(run.centres, second)
+    assert run.weight.tolist() == [2.0, 2.0]
+    assert run.path == [5.0, 4.0, 4.0]

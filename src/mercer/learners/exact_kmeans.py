@@ -19,6 +19,8 @@ from mercer.learners.lloyd import ROUNDING_UNITS, nearest, rounded
 __all__ = ["ExactClustering", "ExactClusters", "exact_lloyd"]
 
 Array = np.ndarray
+# What is below this share of the terms of a distance is rounding: kernel values are in float64 whatever the rows are.
+EPS = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def exact_lloyd(
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Gram matrix.
+        Gram matrix, in float64: distances are small differences of its entries.
     start : ndarray of shape (n, k)
         Squared distances of the rows to the first centres.
     weight : ndarray of shape (n,), default=None
@@ -65,20 +67,25 @@ def exact_lloyd(
     diagonal = np.diagonal(K).astype(np.float64)
     eps = ROUNDING_UNITS * float(np.finfo(K.dtype).eps)
     scores, norms = start.T - diagonal, np.full(k, diagonal.max())
-    coefficients, before = np.zeros((n, k)), np.full(n, -1)
+    coefficients = np.zeros((n, k))
+    before = coefficients, norms, np.full(n, -1)
     path: list[float] = []
     n_iter, close = 0, False
     while True:
         labels, least = nearest(scores, norms, eps)
         inertia = max(float(w @ (diagonal + least)), 0.0)
-        still = bool(path) and (inertia >= path[-1] or bool((labels == before)[w > 0].all()))
-        path.append(inertia)
+        gained = not path or inertia < path[-1]
+        still = not gained or bool((labels == before[2])[w > 0].all())
+        path.append(inertia if gained else path[-1])
+        if not gained and n_iter > 1:  # only rounding has moved the centres: those before were as good
+            coefficients, norms, labels = before
         if close or n_iter == max_iter:
             break
         n_iter += 1
         report(n, n_iter)
         if still:
             break
+        before = coefficients, norms, labels
         total = np.bincount(labels, w, k)
         coefficients = np.zeros((n, k))
         coefficients[np.arange(n), labels] = w / np.where(total > 0, total, 1.0)[labels]
@@ -90,8 +97,7 @@ def exact_lloyd(
         scores = (norms - 2 * products).T
         gain = float(w @ (least - scores[labels, np.arange(n)]))
         close = not len(far) and gain <= tol * inertia and tol > 0
-        before = labels
-    return ExactClustering(coefficients, norms, labels, inertia, tuple(path), n_iter, close or still)
+    return ExactClustering(coefficients, norms, labels, path[-1], tuple(path), n_iter, close or still)
 
 
 def farthest(K: Array, diagonal: Array, least: Array, weight: Array, size: int, eps: float) -> Array:
@@ -123,18 +129,16 @@ class ExactClusters:
 
     def scores(self, X: Any) -> Array:
         """Return squared distances less k(x, x): (k, rows)."""
-        return (self.norms - 2 * (self.kernel(X, self.rows) @ self.coefficients)).T
+        values = self.kernel(X.astype(np.float64), self.rows.astype(np.float64))
+        return (self.norms - 2 * (values @ self.coefficients)).T
 
     def labels(self, X: Any) -> Array:
         """Return the nearest centre of each row."""
-        return nearest(self.scores(X), self.norms, self._eps(X))[0]
+        return nearest(self.scores(X), self.norms, EPS)[0]
 
     def distances(self, X: Any) -> Array:
         """Return squared distances, (rows, k); what is zero but for rounding is zero."""
-        diagonal = self.kernel.diag(X).astype(np.float64)
+        diagonal = self.kernel.diag(X.astype(np.float64))
         distances = self.scores(X) + diagonal
-        distances[distances <= self._eps(X) * (diagonal + self.norms[:, None])] = 0.0
+        distances[distances <= EPS * (diagonal + self.norms[:, None])] = 0.0
         return distances.T
-
-    def _eps(self, X: Any) -> float:
-        return ROUNDING_UNITS * float(np.finfo(X.dtype).eps)

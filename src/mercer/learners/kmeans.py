@@ -232,7 +232,7 @@ class KernelKMeans(Clusterer):
             )
             raise DataError(msg)
         X, kernel = engine.X, self.feature_map_.kernel_
-        K = kernel(X)
+        K = kernel(X.astype(np.float64))  # distances are small differences of its entries
         runs = [
             exact_lloyd(K, start, engine.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
             for start in self._start().on_gram(engine, K, kernel)

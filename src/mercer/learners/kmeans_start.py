@@ -17,6 +17,7 @@ from mercer.engines import Block, DistinctRows, Engine, MemoryEngine, exponentia
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
 from mercer.learners.lloyd import ROUNDING_UNITS, Centres, Draw, nearest, tiles_beside
+from mercer.learners.shifts import point_near
 from mercer.maps.seeds import as_generator
 
 __all__ = [
@@ -70,7 +71,8 @@ class Start:
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
             diagonal = np.diagonal(K)[:, None].astype(np.float64)
-            yield diagonal - 2 * kernel(engine.X, self.init) + kernel.diag(self.init)
+            init = self.init.astype(np.float64)
+            yield diagonal - 2 * kernel(engine.X.astype(np.float64), init) + kernel.diag(init)
             return
         pool = uniform_rows(engine, self.n_clusters, self.width, self.seed)
         self._check_enough(pool.seen)
@@ -219,7 +221,9 @@ def drawn(mass: Array, uniform: Array) -> Array:
 
 def feature_distances(Z: Array) -> Callable[[Array], Array]:
     """Return squared distances to chosen rows, from the features of all."""
-    return lambda chosen: Centres(Z[chosen], Z.dtype).distances(Z)
+    point = point_near(Z)
+    near = Z - point
+    return lambda chosen: Centres(Z[chosen], Z.dtype, point).distances(near)
 
 
 def kernel_distances(K: Array) -> Callable[[Array], Array]:

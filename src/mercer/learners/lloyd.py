@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from mercer.engines import Block, DistinctRows, Engine, empty_rows, row_hashes
 from mercer.io.archive import storable
+from mercer.learners.shifts import point_near
 from mercer.maps.base import Features
 
 __all__ = [
@@ -83,12 +84,33 @@ def feature_tiles(draw: Draw, block: Block) -> Iterator[tuple[slice, Array]]:
 
 
 class Centres:
-    """Centres made ready for the features of one dtype."""
+    """Centres made ready for the features of one dtype.
 
-    def __init__(self, centres: Array, dtype: Any) -> None:
+    Both are taken less a point: products of features that lie far from zero would be mostly their rounding.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (k, D)
+        Centres.
+    dtype : dtype
+        Of the features.
+    point : ndarray of shape (D,), default=None
+        What `near` takes off; None means the mean of these centres if it lies far from zero, and zero otherwise.
+    """
+
+    def __init__(self, centres: Array, dtype: Any, point: Array | None = None) -> None:
+        self.point = point_near(centres) if point is None else point
+        self._shift = self.point.astype(dtype) if self.point.any() else None
+        centres = centres - self.point
         self.norms = np.einsum("ij,ij->i", centres, centres)
         self.eps = ROUNDING_UNITS * float(np.finfo(dtype).eps)
+        # Features were rounded before the point was taken off: closer rows cannot be told apart.
+        self._least = float(np.square(np.finfo(dtype).eps * np.linalg.norm(self.point)))
         self._right = np.ascontiguousarray(-2 * centres.T, dtype=dtype)
+
+    def near(self, Z: Array) -> Array:
+        """Return features less the point: what the other methods take."""
+        return Z if self._shift is None else Z - self._shift
 
     def scores(self, Z: Array) -> Array:
         """Return |c|^2 - 2 z'c, which orders the centres c as their distances to z do: (centres, rows)."""
@@ -101,16 +123,18 @@ class Centres:
         squares = squares_of(Z)
         distances = self.scores(Z)
         distances += squares
-        distances[distances <= self.eps * (squares + self.norms[:, None])] = 0.0
+        distances[distances <= self.eps * (squares + self.norms[:, None]) + self._least] = 0.0
         return distances
 
 
-def tiles_beside(centres: Array, draw: Draw, block: Block) -> Iterator[tuple[slice, Array, Centres]]:
-    """Yield the features of a few rows at a time, beside centres that are made ready once."""
+def tiles_beside(
+    centres: Array, draw: Draw, block: Block, point: Array | None = None
+) -> Iterator[tuple[slice, Array, Centres]]:
+    """Yield the features of a few rows at a time, near centres that are made ready once."""
     ready: Centres | None = None
     for rows, Z in feature_tiles(draw, block):
-        ready = Centres(centres, Z.dtype) if ready is None else ready
-        yield rows, Z, ready
+        ready = Centres(centres, Z.dtype, point) if ready is None else ready
+        yield rows, ready.near(Z), ready
 
 
 def nearest(scores: Array, norms: Array, eps: float) -> tuple[Array, Array]:
@@ -133,8 +157,8 @@ class ClusterSums:
     rows: int
     weight: Array  # (s, k)
     sums: Array  # (s, k, D), sums of w z
-    scores: Array  # (s,), sums of w min(|c|^2 - 2 z'c): the inertia less the sum of w |z|^2
-    squares: float  # sum of w |z|^2, or zero where it was not asked for
+    scores: Array  # (s,), sums of w min(|c|^2 - 2 z'c), about a point: the inertia less the sum of w |z|^2
+    squares: float  # sum of w |z|^2 about the same point, or zero where it was not asked for
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
         return ClusterSums(
@@ -158,12 +182,13 @@ class Assign:
     draw: Draw
     centres: Array  # (s, k, D)
     with_squares: bool = True
+    point: Array | None = None  # as in `Centres`
 
     def __call__(self, block: Block) -> ClusterSums:
         s, k, D = self.centres.shape
         parts = (
             self._tile(Z, None if block.weight is None else block.weight[rows], centres)
-            for rows, Z, centres in tiles_beside(self.centres.reshape(s * k, D), self.draw, block)
+            for rows, Z, centres in tiles_beside(self.centres.reshape(s * k, D), self.draw, block, self.point)
         )
         return reduce(add, parts)
 
@@ -177,8 +202,9 @@ class Assign:
             labels, least = nearest(scores[i], norms[i], centres.eps)
             # One column a row, with its weight at its cluster: this product adds rows at the speed of memory.
             indicators = sp.csc_array((w.astype(Z.dtype, copy=False), labels, np.arange(n + 1)), shape=(k, n))
-            sums[i] = indicators @ Z
             weights[i] = np.bincount(labels, w, k)
+            sums[i] = indicators @ Z
+            sums[i] += weights[i][:, None] * centres.point
             totals[i] = w @ least
         return ClusterSums(n, weights, sums, totals, float(w @ squares_of(Z)) if self.with_squares else 0.0)
 
@@ -232,18 +258,18 @@ def lloyd(
     `report` is called after each pass with the rows of a pass and the number of passes.
     """
     runs = [Run(np.array(start, dtype=np.float64)) for start in starts]
-    squares, passes = None, 0
+    squares, passes, point = None, 0, point_near(np.concatenate(starts))
     while (going := [run for run in runs if not run.ended]) and passes < max_iter:
-        found = engine.sum(Assign(draw, np.array([run.centres for run in going]), with_squares=squares is None))
+        found = engine.sum(Assign(draw, np.array([run.centres for run in going]), squares is None, point))
         squares, passes = found.squares if squares is None else squares, passes + 1
         report(found.rows, passes)
         for run, weight, sums, scores in zip(going, found.weight, found.sums, found.scores, strict=True):
             if run.arrive(weight, squares + float(scores)):
                 run.move(means(engine, draw, run.centres, weight, sums), tol)
     if open_ended := [run for run in runs if not run.settled]:
-        found = engine.sum(Assign(draw, np.array([run.centres for run in open_ended])))
+        found = engine.sum(Assign(draw, np.array([run.centres for run in open_ended]), point=point))
         for run, weight, inertia in zip(open_ended, found.weight, found.inertia, strict=True):
-            run.weight, run.path = weight, [*run.path, float(inertia)]
+            run.take(weight, float(inertia))
     best = runs[first_of_least(np.array([run.path[-1] for run in runs]))]
     n_iter = len(best.path) - (not best.settled)
     return Clustering(best.centres, best.weight, best.path[-1], tuple(best.path), n_iter, best.ended)
@@ -253,7 +279,7 @@ class Run:
     """One start on its way."""
 
     def __init__(self, centres: Array) -> None:
-        self.centres = centres
+        self.centres = self._before = centres
         self.weight = np.zeros(len(centres))
         self.path: list[float] = []
         self.ended = False  # there is nothing left to gain, or too little
@@ -261,17 +287,24 @@ class Run:
 
     def arrive(self, weight: Array, inertia: float) -> bool:
         """Take note of a pass with the centres as they are, and return whether to go on."""
-        inertia = max(inertia, 0.0)
-        # Nothing is gained where only rounding moves the centres.
-        self.ended = self.settled = bool(self.path) and inertia >= self.path[-1]
-        self.weight, self.path = weight, [*self.path, inertia]
+        self.ended = self.settled = not self.take(weight, inertia)
         return not self.ended
+
+    def take(self, weight: Array, inertia: float) -> bool:
+        """Take the centres as they are, or go back to those before if nothing was gained; return which."""
+        inertia = max(inertia, 0.0)
+        gained = not self.path or inertia < self.path[-1]
+        if gained:
+            self.weight, self.path = weight, [*self.path, inertia]
+        else:  # only rounding has moved them
+            self.centres, self.path = self._before, [*self.path, self.path[-1]]
+        return gained
 
     def move(self, centres: Array, tol: float) -> None:
         """Move the centres, and see whether that was worth it."""
         gain = float(self.weight @ np.square(centres - self.centres).sum(axis=1))
         revived = bool((centres != self.centres)[self.weight == 0].any())  # an empty cluster has got a row
-        self.centres = centres
+        self._before, self.centres = self.centres, centres
         self.settled = gain == 0 and not revived
         self.ended = gain <= tol * self.path[-1] and not revived
 

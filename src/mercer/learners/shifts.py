@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["FAR", "far_mean", "moved_gram"]
+__all__ = ["FAR", "far_mean", "moved_gram", "point_near"]
 
 Array = np.ndarray
 # A mean counts as far if its square is this much larger than the mean square of what varies about it.
@@ -28,6 +28,12 @@ def far_mean(Z: Array) -> Array | None:
         spread = float(np.square(Z - mean).sum(axis=1, dtype=np.float64).mean())
         far = float(mean @ mean) > FAR * spread  # never if something overflowed
     return mean if far else None
+
+
+def point_near(Z: Array) -> Array:
+    """Return the mean of a few features if it lies far from zero, and zero otherwise."""
+    mean = far_mean(Z)
+    return np.zeros(Z.shape[1]) if mean is None else mean
 
 
 def moved_gram(gram: Array, feature_sum: Array, weight: float, shift: Array | None, to: Array) -> Array:
