@@ -37,6 +37,7 @@ def choose_columns(
     target: Column | Sequence[Column] | None = None,
     weight: Column | None = None,
     columns: Sequence[Column] | None = None,
+    index: Sequence[str] = (),
 ) -> Columns:
     """Return the columns that are meant, by default all that are neither target nor weight as features.
 
@@ -48,6 +49,8 @@ def choose_columns(
         The table, for messages.
     target, weight, columns
         As in `mercer.open_rows`.
+    index : sequence of str, default=()
+        Columns that number or name the rows: they are meant only by their names, and places do not count them.
 
     Returns
     -------
@@ -57,18 +60,22 @@ def choose_columns(
     if twice:
         msg = f"{where} has two columns of the name {twice[0]!r}. Rename one."
         raise DataError(msg)
+    # By place or by default: columns that are no index; by name: all.
+    index = tuple(name for name in index if name in names)
+    names = [*(name for name in names if name not in index), *index]
+    values = names[: len(names) - len(index)]
     several = isinstance(target, Sequence) and not isinstance(target, str)
     asked = [] if target is None else list(target) if isinstance(target, Sequence) and several else [target]
-    targets = tuple(_find(names, one, where, "target") for one in asked)
-    weights = None if weight is None else _find(names, weight, where, "weight")
+    targets = tuple(_find(names, values, one, where, "target") for one in asked)
+    weights = None if weight is None else _find(names, values, weight, where, "weight")
     taken = {*targets, weights}
     if columns is None:
-        features = tuple(name for name in names if name not in taken)
+        features = tuple(name for name in values if name not in taken)
     else:
         if isinstance(columns, str):
             msg = f"columns must be a list of names or places, got the text {columns!r}. Try columns=[{columns!r}]."
             raise ParameterError(msg)
-        features = tuple(_find(names, one, where, "columns") for one in columns)
+        features = tuple(_find(names, values, one, where, "columns") for one in columns)
         both = [name for name in features if name in taken]
         if both:
             msg = f"{where}: column {both[0]!r} cannot be a feature and a target or weight at once."
@@ -79,12 +86,12 @@ def choose_columns(
     return Columns(features, targets, weights, several)
 
 
-def _find(names: Sequence[str], wanted: object, where: str, role: str) -> str:
+def _find(names: Sequence[str], values: Sequence[str], wanted: object, where: str, role: str) -> str:
     if isinstance(wanted, Integral) and not isinstance(wanted, bool):
         place = int(wanted)
-        if -len(names) <= place < len(names):
-            return names[place]
-        msg = f"{where} has {len(names)} columns, so {role}={wanted} is none of them."
+        if -len(values) <= place < len(values):
+            return values[place]
+        msg = f"{where} has {len(values)} columns, so {role}={wanted} is none of them."
         raise DataError(msg)
     if not isinstance(wanted, str):
         msg = f"{role} must name columns by text or by place, got {wanted!r}."

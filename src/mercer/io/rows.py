@@ -51,7 +51,8 @@ def open_rows(
     weight : str, int or None, default=None
         The column of the sample weights; for npy files also a path.
     columns : list of str or int, default=None
-        The columns that are features; None means all others.
+        The columns that are features; None means all others. The index of a pandas frame, also in a file that pandas
+        wrote, is a column only if it is named here; places do not count it.
     dtype : dtype, default=None
         Of the features, float32 or float64; None means float32 if the files hold no wider numbers.
     format : {"arrow", "csv", "npy", "parquet", "svmlight"} or None, default=None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class TablePlan:
         narrow = True
         for where, schema in schemas:
             if columns is None:
-                columns = choose_columns(schema.names, where, **chosen)
+                columns = choose_columns(schema.names, where, index=index_columns(schema), **chosen)
             else:
                 choose_columns(
                     schema.names,
@@ -130,6 +131,15 @@ class TablePlan:
         # Labels are few: text is made of each one once, not of each row.
         labels = np.array(values.dictionary.to_pylist(), dtype=str)
         return labels[values.indices.to_numpy(zero_copy_only=False)]
+
+
+def index_columns(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema that were the index of a pandas frame."""
+    try:
+        index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError):  # not from pandas
+        return []
+    return [name for name in index if isinstance(name, str)]  # a range has no column
 
 
 def _is_number(pa: Any, kind: Any) -> bool:
