@@ -7,7 +7,8 @@ import pytest
 
 from mercer import ArcCosine, CompositionMap, Polynomial, ProductMap, RandomNeurons
 from mercer.maps import neurons
-from mercer.maps.neurons import Expansion, exact_width, radius
+from mercer.maps.neuron_expansion import Expansion, radius
+from mercer.maps.neurons import exact_width
 
 from .calibrated import estimates, kernel_of_pairs, misfit
 
