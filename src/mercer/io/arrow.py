@@ -53,7 +53,7 @@ class BatchStream:
         self._rows = 0
         self._ready: Iterator[tuple[Any, ...]] = iter(())
         self.n_features = len(plan.columns.features)
-        self.feature_names = plan.columns.features
+        self.feature_names = plan.feature_names
 
     def __iter__(self) -> BatchStream:
         return self

@@ -60,7 +60,7 @@ class RowSource:
     n_features : int
         The number of columns of `X`.
     feature_names : tuple of str or None
-        Their names, where the files have some.
+        Their names, where the files have some; learners keep them as ``feature_names_in_``.
     """
 
     def __init__(self, parts: Sequence[Part], *, n_features: int, feature_names: tuple[str, ...] | None = None) -> None:

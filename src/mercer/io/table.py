@@ -27,6 +27,7 @@ class TablePlan:
     columns: Columns
     dtype: str  # of the features
     block_rows: int
+    named: bool = True  # whether the names of the columns are more than their places
 
     @classmethod
     def of(cls, schemas: Iterable[tuple[str, Any]], dtype: Any = None, **chosen: Any) -> TablePlan:
@@ -43,10 +44,13 @@ class TablePlan:
         """
         pa = load_pyarrow("pyarrow", "Arrow data")
         columns: Columns | None = None
-        narrow = True
+        narrow = named = True
         for where, schema in schemas:
             if columns is None:
-                columns = choose_columns(schema.names, where, index=index_columns(schema), **chosen)
+                index = index_columns(schema)
+                columns = choose_columns(schema.names, where, index=index, **chosen)
+                values = [name for name in schema.names if name not in index]
+                named = values != [str(i) for i in range(len(values))]
             else:
                 choose_columns(
                     schema.names,
@@ -73,11 +77,16 @@ class TablePlan:
             narrow = narrow and all(schema.field(name).type in floats for name in columns.features)
         assert columns is not None
         chosen_dtype = np.dtype((np.float32 if narrow else np.float64) if dtype is None else dtype)
-        return cls(columns, chosen_dtype.str, rows_per_block(len(columns.features), chosen_dtype.itemsize))
+        return cls(columns, chosen_dtype.str, rows_per_block(len(columns.features), chosen_dtype.itemsize), named)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, where they have some."""
+        return self.columns.features if self.named else None
 
     def source(self, parts: Sequence[Part]) -> RowSource:
         """Return the source of some parts that follow this plan."""
-        return RowSource(parts, n_features=len(self.columns.features), feature_names=self.columns.features)
+        return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
 
     def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
         """Return the block of a record batch whose first row is number `start` of what `where` names."""

@@ -185,7 +185,7 @@ def open_csv(
         if kinds[name] == "string" and text_target is False:
             kinds[name] = "float64"  # the error will name the line
     dialect = Dialect(delimiter, first, tuple(kinds.items()))
-    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds.items()])
+    schema = pa.schema([(name, pa.type_for_alias(kinds.get(name, "string"))) for name in first])
     plan = TablePlan.of(
         [(str(paths[0]), schema)],
         np.float64 if dtype is None else dtype,

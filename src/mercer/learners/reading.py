@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from numbers import Integral
 from typing import Any
 
@@ -56,12 +57,19 @@ class RowReader(FrozenParams, ABC):
         return MemoryEngine(X, y, weight, block_rows=self._block_rows(X), n_jobs=self.n_jobs, start=start)
 
     def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
+        names = getattr(blocks, "feature_names", None)
+        check_names(self, names)
+
         def check(X: Any, y: Any = None, weight: Any = None) -> tuple[Any, Any, Any]:
             if not hasattr(X, "shape"):
                 X = np.asarray(X)
             if len(X.shape) and X.shape[0] == 0:
                 return X, y, weight
-            return self._checked(X, y, weight, reset=not hasattr(self, "n_features_in_"))
+            if hasattr(self, "n_features_in_"):
+                return (self if names is None else nameless(self))._checked(X, y, weight, reset=False)
+            checked = self._checked(X, y, weight, reset=True)
+            self._take_names(names)
+            return checked
 
         return StreamEngine(blocks, check, block_rows=self._block_rows, n_jobs=self.n_jobs)
 
@@ -72,13 +80,20 @@ class RowReader(FrozenParams, ABC):
         partitions = partitions_of(X, y, weight)
         head = self._checked(*partitions.head, reset=True)
         width = max(self._prototype().n_components, head[0].shape[1])
+        later_check = self._later_check()
+        self._take_names(getattr(partitions.source, "feature_names", None))
         return DaskEngine(
             partitions,
-            self._later_check(),
+            later_check,
             block_rows=self._block_rows(head[0]),
             row_bytes=sum(bytes_of(part) for part in head) / head[0].shape[0],
             feature_bytes=width * head[0].dtype.itemsize,
         )
+
+    def _take_names(self, names: Sequence[str] | None) -> None:
+        """Keep the names of the columns of a source, whose blocks have none, as those of a frame are kept."""
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _later_check(self) -> Callable[..., tuple[Any, np.ndarray | None, np.ndarray | None]]:
         """Return a check of later blocks that can travel: it knows what the first settled, and nothing learned."""
@@ -98,6 +113,28 @@ class RowReader(FrozenParams, ABC):
             msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
             raise ParameterError(msg)
         return int(size)
+
+
+def check_names(learner: Any, names: Sequence[str] | None) -> None:
+    """Raise if a source has other columns than those of the fit, or the same in another order."""
+    fitted = getattr(learner, "feature_names_in_", None)
+    if fitted is None or names is None or list(fitted) == list(names):
+        return
+    missing = [name for name in fitted if name not in names]
+    other = [name for name in names if name not in fitted]
+    what = f"lacks {missing[:3]}" if missing else f"has {other[:3]}, too" if other else "has them in another order"
+    msg = (
+        f"{type(learner).__name__}: the columns must be those of the fit, {list(fitted[:12])}"
+        f"{'' if len(fitted) <= 12 else ' and so on'}, in that order; the source {what}. Open it with columns=."
+    )
+    raise DataError(msg)
+
+
+def nameless(estimator: Any) -> Any:
+    """Return a shallow copy that does not ask for the names of columns: whoever calls it has compared them."""
+    twin = copy(estimator)
+    vars(twin).pop("feature_names_in_", None)
+    return twin
 
 
 def bytes_of(part: Any) -> int:
