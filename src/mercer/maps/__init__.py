@@ -2,7 +2,6 @@
 
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, maps_for
-from mercer.maps.compose import ProductMap, SumMap
 from mercer.maps.composition import CompositionMap
 from mercer.maps.deformed import Deformed
 from mercer.maps.feature_graph import FeatureGraph
@@ -13,8 +12,10 @@ from mercer.maps.maclaurin import RandomMaclaurin
 from mercer.maps.neurons import RandomNeurons
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.polynomial_sketch import PolynomialSketch
+from mercer.maps.product_map import ProductMap
 from mercer.maps.quadrature import SphericalRadial
 from mercer.maps.sketch import TensorSketch
+from mercer.maps.sum_map import SumMap
 from mercer.maps.thresholds import ThresholdFeatures
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Maps of sums and products: structure, exact cases, widths, users' maps, learners and errors."""
+"""Maps of sums and products: the contract, exact cases, parts of kernels, users' maps, mistakes."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,6 @@ from sklearn.base import clone
 from mercer import (
     CompositionMap,
     Constant,
-    DataError,
-    DotProduct,
     Exponential,
     Gaussian,
     KernelRidge,
@@ -27,13 +25,10 @@ from mercer import (
 )
 from mercer.maps import default_map, maps_for
 from mercer.maps.base import explicit_map
-from mercer.maps.compose import KroneckerFeatures, PairedFeatures, StackedFeatures, factors, share_up_to
-from mercer.maps.copies import MixedFeatures
+from mercer.maps.product_map import factors
 from mercer.testing import check_map
 
-FRONT, BACK = Transformed(Polynomial(2), columns=(0, 1)), Transformed(Polynomial(1), columns=(2,))
-SIGNED = DotProduct([1.0, -0.5, 0.3], signed=True)
-MIXED_PRODUCT = Transformed(Gaussian(), columns=(0, 1)) * Transformed(Exponential(0.2), columns=(2,))
+from .algebra import BACK, FRONT, MIXED_PRODUCT, SIGNED, exact_maps, name_of, rows
 
 MAPS = [
     SumMap(Matern() + Polynomial(3), 30),
@@ -47,18 +42,6 @@ MAPS = [
     ProductMap(Gaussian() * Laplacian(), 24, maps=[RandomFourier(n_components=4)] * 2, method="kronecker"),
     ProductMap((Matern() + Polynomial(2)) * Exponential(0.1), 12),
 ]
-
-
-def name_of(feature_map):
-    return "".join(repr(feature_map).split())
-
-
-def rows(seed=0, n=40, d=3):
-    return np.random.default_rng(seed).normal(0.2, 0.7, size=(n, d))
-
-
-def exact_maps(count):
-    return [RandomMaclaurin()] * count
 
 
 @pytest.mark.parametrize("feature_map", MAPS, ids=name_of)
@@ -78,16 +61,6 @@ def test_a_failed_fit_leaves_the_map_as_it_was(feature_map):
     assert vars(m).keys() == before.keys()
     np.testing.assert_array_equal(m.transform(rows(1)), Z)
     assert list(m.get_feature_names_out()) == [f"{type(m).__name__.lower()}{i}" for i in range(m.n_components)]
-
-
-# ---- exact cases: sums and products of exact maps are exact ---------------------------------------------------------
-
-
-def test_kronecker_products_of_exact_maps_are_exact():
-    X, kernel = rows(), 2 * (FRONT * BACK)
-    m = ProductMap(kernel, 12, maps=exact_maps(2), random_state=0).fit(X)
-    assert (m.method_, len(m.features_.parts), len(m.features_.inner)) == ("kronecker", 1, 2)
-    np.testing.assert_allclose(m.gram(X, rows(1)), kernel(X, rows(1)), rtol=1e-8, atol=1e-8)
 
 
 def test_nested_sums_products_and_scalings_of_exact_maps_are_exact():
@@ -116,28 +89,6 @@ def test_columns_that_are_not_needed_are_zero_and_said():
     m.transform(X, out=out)
     np.testing.assert_array_equal(out[:, 12:], 0.0)
     np.testing.assert_allclose(out @ out.T, (FRONT * BACK)(X), rtol=1e-8, atol=1e-8)
-
-
-def test_signs_of_a_term_are_those_of_the_sum():
-    X, kernel = rows(), Polynomial(1) + Transformed(SIGNED, columns=(0,))
-    m = SumMap(kernel, 7, maps=exact_maps(2), random_state=0).fit(X)
-    np.testing.assert_allclose(m.gram(X, rows(1)), kernel(X, rows(1)), atol=1e-12)
-    assert sorted(m.signs_) == [-1, 1, 1, 1, 1, 1, 1]
-    wrong = m.transform(X) @ m.transform(X).T  # what features without their signs would say
-    assert np.abs(wrong - kernel(X)).max() > 0.1
-    with pytest.raises(ParameterError, match="needs a positive definite kernel"):
-        KernelRidge(m).fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("method", ["paired", "kronecker"])
-def test_products_with_signs_are_refused(method):
-    with pytest.raises(ParameterError, match="has features with signs"):
-        ProductMap(Matern() * SIGNED, 20, method=method).fit(rows())
-    with pytest.raises(ParameterError, match="has features with signs"):
-        SumMap(Matern() + SIGNED, 1).fit(rows())
-
-
-# ---- structure ------------------------------------------------------------------------------------------------------
 
 
 def test_terms_that_one_map_serves_together_stay_together():
@@ -195,74 +146,6 @@ def test_maps_are_listed_up_to_a_preference():
     assert maps_for(kernel, below=RandomFourier.preference) == []
 
 
-def test_a_narrow_sum_sums_up_all_terms_in_each_column():
-    X = rows()
-    kernel = Matern() + Exponential(0.2)
-    m = SumMap(kernel, 1, random_state=0).fit(X)
-    assert isinstance(m.features_, MixedFeatures)
-    assert isinstance(m.features_.features, StackedFeatures)
-    np.testing.assert_array_equal(np.abs(m.features_.mixing), 1.0)
-    wide = SumMap(kernel, 2, random_state=0).fit(X)
-    assert isinstance(wide.features_, StackedFeatures)
-    three = SumMap(Matern() + Polynomial(2) + MIXED_PRODUCT, 2, random_state=0).fit(X)
-    np.testing.assert_allclose(np.abs(three.features_.mixing), 2**-0.5)
-
-
-def test_the_method_is_chosen_by_exact_columns():
-    X = rows()
-    assert ProductMap(Matern() * Polynomial(2), 10).fit(X).method_ == "kronecker"
-    assert ProductMap(Matern() * Polynomial(2), 9).fit(X).method_ == "paired"
-    assert ProductMap(Matern() * Exponential(), 500).fit(X).method_ == "paired"
-    m = ProductMap(Matern() * Polynomial(2), 33, random_state=0).fit(X)
-    assert [features.n_components for features in m.features_.inner] == [3, 3, 3, 4, 3, 3, 4, 3, 3, 4]
-    assert isinstance(m.features_, KroneckerFeatures)
-    assert isinstance(ProductMap(Matern() * Polynomial(2), 33, method="paired").fit(X).features_, PairedFeatures)
-
-
-def test_kronecker_columns_are_products_of_the_columns_of_the_factors():
-    X = rows()
-    m = ProductMap(Gaussian() * Laplacian(), 24, maps=[RandomFourier(n_components=4)] * 2, method="kronecker")
-    features = m.set_params(random_state=0).fit(X).features_
-    outer = np.empty((40, 4))
-    features.parts[0](X, outer)
-    for i, inner in enumerate(features.inner):
-        columns = np.empty((40, 6))
-        inner(X, columns)
-        np.testing.assert_allclose(m.transform(X)[:, 6 * i : 6 * i + 6], outer[:, i : i + 1] * columns)
-
-
-def test_widths_of_a_sum_follow_the_errors_of_its_terms():
-    X = rows(n=60)
-    heavy = SumMap(9 * Matern(0.5, 0.2) + 0.01 * Exponential(0.1), 200, random_state=0).fit(X)
-    assert heavy.maps_[0].n_components > 150
-    assert sum(m.n_components for m in heavy.maps_) == 200
-    exact = SumMap(Matern() + Polynomial(2), 200, random_state=0).fit(X)
-    assert [m.n_components for m in exact.maps_] == [190, 10]
-    # More than half would make the polynomial exact: it gets no more than that, and no column is zero.
-    wide = SumMap(0.01 * Matern() + Polynomial(3), 30, random_state=0).fit(X)
-    assert wide.maps_[1].n_components <= 20
-    assert sum(m.n_components for m in wide.maps_) == 30
-
-
-def test_a_term_whose_error_falls_fast_does_not_starve():
-    # With half of the columns the error of exp(0.1 x.y) is next to nothing; in proportion to that it would get one.
-    X = rows(n=60, d=4)
-    kernel = Matern() + Exponential(0.1)
-    m = SumMap(kernel, 128, random_state=0).fit(X)
-    halves = [RandomFourier(Matern(), 64, random_state=0), RandomMaclaurin(Exponential(0.1), 64, random_state=0)]
-    error = np.linalg.norm(m.gram(X) - kernel(X))
-    assert error < 1.2 * np.linalg.norm(sum(half.fit(X).gram(X) for half in halves) - kernel(X))
-
-
-def test_columns_are_shared_up_to_a_limit():
-    np.testing.assert_array_equal(share_up_to(np.array([np.inf, np.inf]), np.ones(2), 7), [4, 3])
-    np.testing.assert_array_equal(share_up_to(np.array([2, np.inf]), np.array([9.0, 1.0]), 12), [2, 10])
-    np.testing.assert_array_equal(share_up_to(np.array([2, 3]), np.ones(2), 12), [2, 3])
-
-
-# ---- users' maps, parameters and errors -----------------------------------------------------------------------------
-
-
 def test_unbiased_says_which_part_is_not():
     X = rows()
     kernel = Matern() + Polynomial(2)
@@ -310,25 +193,6 @@ def test_maps_that_cannot_approximate_their_part_are_refused():
         SumMap(Matern() + Polynomial(2), 30, maps=[RandomMaclaurin(), RandomMaclaurin()]).fit(rows())
     with pytest.raises(ParameterError, match=r"has complex features, and cannot be a part of another map"):
         SumMap(Matern() + Polynomial(2), 30, maps=[RandomFourier(form="complex"), RandomMaclaurin()]).fit(rows())
-
-
-@pytest.mark.parametrize("method", ["paired", "kronecker"])
-def test_products_that_overflow_are_refused(method):
-    kernel = Transformed(Polynomial(8), columns=(0,)) * Transformed(Polynomial(8), columns=(1,))
-    m = ProductMap(kernel, 81, maps=exact_maps(2), method=method, random_state=0).fit(rows())
-    X = np.full((2, 3), 1e3, dtype=np.float32)
-    with pytest.raises(DataError, match=r"ProductMap: features overflow float32\. Scale the rows down"):
-        m.transform(X)
-    assert np.isfinite(m.transform(X.astype(np.float64))).all()
-
-
-def test_kronecker_products_of_wide_maps_name_the_width_they_need():
-    with pytest.raises(ParameterError) as error:
-        ProductMap(Matern() * Laplacian(), 100, maps=[RandomFourier()] * 2, method="kronecker").fit(rows())
-    assert "Kronecker products of maps of 512 columns need at least n_components=512, got 100" in str(error.value)
-    assert "use method='paired'" in str(error.value)
-    with pytest.raises(ParameterError, match="ProductMap: method must be one of 'auto', 'paired', 'kronecker', got"):
-        ProductMap(Matern() * Polynomial(2), method="both").fit(rows())
 
 
 @pytest.mark.parametrize(
