@@ -6,35 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mercer import Constant, DataError, Exponential, Gaussian, Geometric, ParameterError, Polynomial
-from mercer.maps.allocation import (
-    BEYOND,
-    SampledPart,
-    Terms,
-    _best_law,
-    check_convergence,
-    draw_up,
-    optimal_strata,
-    share_out,
-    terms_that_matter,
-    truncation_degree,
-)
-from mercer.theory.products import Pairs, second_moment, sketch_variance
+from mercer import Constant, Exponential, Gaussian, ParameterError, Polynomial
+from mercer.maps.allocation import BEYOND, _best_law, draw_up, optimal_strata, share_out, truncation_degree
+from mercer.maps.series_terms import Terms
 
-
-def rows(n=12, d=4, size=1.0, seed=0):
-    X = np.random.default_rng(seed).normal(size=(n, d))
-    return size * X / np.linalg.norm(X, axis=1, keepdims=True)
-
-
-def sampled(kernel, X, projection="rademacher", weight=None):
-    [part] = kernel.series_parts()
-    upper = np.triu_indices(len(X))
-    weight = np.ones(len(X)) if weight is None else weight
-    weights = (np.outer(weight, weight) * (2 - np.eye(len(X))))[upper]
-    factor = np.exp(-0.5 * part.decay * (X**2).sum(axis=1))
-    pairs = Pairs.all_of(X, X).at(*upper)
-    return SampledPart.of(part, pairs, np.outer(factor, factor)[upper], weights / weights.sum(), projection)
+from .sampled_series import rows, sampled
 
 
 def plan(name, kernel, X, n, p=2.0, eps=1e-3):
@@ -69,46 +45,6 @@ def test_shares_are_as_good_as_any_up_to_a_few_per_cent():
 def test_infinite_weights_share_what_there_is():
     np.testing.assert_array_equal(share_out(np.array([np.inf, 1.0, np.inf]), 9), [4, 1, 4])
     assert len(share_out(np.zeros(0), 5)) == 0
-
-
-def test_moments_of_the_terms_are_means_over_all_pairs():
-    X = rows(size=1.3)
-    for kernel, projection in (
-        (Polynomial(3, 0.5), "rademacher"),
-        (Gaussian(1.5), "gaussian"),
-        (Exponential(), "complex"),
-    ):
-        part = sampled(kernel, X, projection)
-        series = kernel.series_parts()[0].series
-        decay = kernel.series_parts()[0].decay
-        factor = np.exp(-0.5 * decay * (X**2).sum(axis=1))
-        pairs, a = Pairs.all_of(X, X), series.coefficients(len(part.coefficients))
-        terms = np.array([a[n] * np.outer(factor, factor) * pairs.inner**n for n in range(len(a))])
-        np.testing.assert_allclose(part.products, np.einsum("nij,mij->nm", terms, terms) / len(X) ** 2, rtol=1e-9)
-        for n in (0, 1, 2, 3):
-            variance = second_moment(projection, pairs, n) - pairs.inner ** (2 * n)
-            variance = variance * (2 if projection == "complex" else 1) * np.outer(factor, factor) ** 2 * a[n] ** 2
-            np.testing.assert_allclose(part.variances[n], variance.mean(), rtol=1e-8, atol=1e-14)
-            sketch = sketch_variance(projection, pairs, n, 7) * (a[n] * np.outer(factor, factor)) ** 2
-            np.testing.assert_allclose(part.sketch_error(n, 7), sketch.mean(), rtol=1e-9, atol=1e-14)
-
-
-def test_weights_of_rows_are_repetitions():
-    X, weight = rows(6), np.array([1, 3, 2, 1, 1, 4])
-    one, two = sampled(Exponential(), X, weight=weight * 1.0), sampled(Exponential(), np.repeat(X, weight, axis=0))
-    np.testing.assert_allclose(one.products, two.products, rtol=1e-12)
-    np.testing.assert_allclose(one.second, two.second, rtol=1e-12)
-
-
-def test_as_many_terms_are_looked_at_as_matter():
-    assert terms_that_matter(np.array([1.0, 1e-4, 0.0])) == 2
-    assert terms_that_matter(np.array([1.0, 1e-18, 1e-18])) == 1
-    assert terms_that_matter(np.zeros(3)) == 1
-    few, many = (len(sampled(Exponential(), rows(size=size)).coefficients) for size in (0.1, 3.0))
-    assert 3 <= few < 10 < many < 200
-    # Constant and linear term are there whatever the rows say, for "h01".
-    assert len(sampled(Exponential(), rows(size=1e-9)).coefficients) == 2
-    assert len(sampled(Polynomial(3), rows(size=1e-9)).coefficients) == 4
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1.0])
@@ -223,15 +159,3 @@ def test_what_does_not_fit_is_refused():
         optimal_strata([sampled(Gaussian(), X), sampled(Gaussian(2.0), X)], 1)
     with pytest.raises(ParameterError, match=r"plan='random' serves one power series, but the kernel is a sum of 2"):
         draw_up("random", [sampled(Gaussian(), X)] * 2, 9, mean_square=1.0, p=2.0, eps=0.1)
-
-
-def test_rows_outside_the_domain_are_refused():
-    check_convergence(1.0, 0.99)
-    with pytest.raises(DataError, match=r"squared norm 1.44, but .* converges only below 1. Scale .* by 0.79"):
-        sampled(Geometric(), rows(size=1.2))
-    for size in (1e40, 1e200):
-        with (
-            np.errstate(over="ignore", invalid="ignore"),
-            pytest.raises(DataError, match=r"squares of the terms .* overflow"),
-        ):
-            sampled(Polynomial(3), rows(size=size))

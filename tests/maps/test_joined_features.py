@@ -81,6 +81,8 @@ def test_draws_are_cast_with_all_their_parts(kind):
     assert type(single) is type(features)
     assert single.output_dtype(np.float32) == np.float32
     assert features.output_dtype(np.float32) == np.float64  # as wide as the widest part
+    mixed = KroneckerFeatures((a.astype(np.float32),), 16, (b,) * 4)
+    assert mixed.output_dtype(np.float32) == np.float64
     np.testing.assert_allclose(columns(single, X.astype(np.float32)), columns(features), rtol=1e-4, atol=1e-5)
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from scipy import special
 
 from mercer.kernels.series import PowerSeries
-from mercer.maps.allocation import Terms
 from mercer.maps.monomials import Monomials
 from mercer.maps.plans import Stratum
 from mercer.maps.prepared import Preparation, PreparedRows
 from mercer.maps.products import ColumnProducts
+from mercer.maps.series_terms import Terms
 from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance
 
 __all__ = ["WIDEST", "AnchoredColumns", "AnchoredTerms"]

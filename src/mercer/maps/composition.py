@@ -11,11 +11,12 @@ import numpy as np
 from mercer.errors import ParameterError
 from mercer.kernels import Composed, Exponential, Gaussian, Kernel, Scaled
 from mercer.kernels.series import PowerSeries
-from mercer.maps.allocation import MOST_DEGREES, Terms, optimal_strata, terms_that_matter
+from mercer.maps.allocation import optimal_strata
 from mercer.maps.base import BaseMap, Features, explicit_map, for_kernel
 from mercer.maps.checks import check_choice, check_finite
 from mercer.maps.copies import PILOT_ROWS, check_unsigned, draw_columns, pilot_rows, scalar_copies
 from mercer.maps.plans import DegreeLaw, Plan, Stratum
+from mercer.maps.series_terms import MOST_DEGREES, Terms, terms_that_matter
 
 __all__ = ["CompositionFeatures", "CompositionMap"]
 

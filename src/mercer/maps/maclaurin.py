@@ -15,7 +15,7 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.series import SeriesPart
 from mercer.kernels.spectrum import width_of
-from mercer.maps.allocation import MOST_DEGREES, PLANS, SampledPart, draw_up, optimal_strata
+from mercer.maps.allocation import PLANS, draw_up, optimal_strata
 from mercer.maps.anchored import WIDEST, AnchoredColumns, AnchoredTerms
 from mercer.maps.base import BaseMap, for_kernel
 from mercer.maps.checks import check_choice
@@ -23,6 +23,7 @@ from mercer.maps.plans import Plan
 from mercer.maps.prepared import Preparation, PreparedRows
 from mercer.maps.seeds import as_generator
 from mercer.maps.series_columns import MaclaurinFeatures, PartColumns, draw_anchored, draw_part
+from mercer.maps.series_terms import MOST_DEGREES, SampledPart
 from mercer.maps.series_variance import anchored_variance, stratum_variance
 from mercer.theory.products import PROJECTIONS
 

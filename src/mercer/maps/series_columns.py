@@ -9,13 +9,13 @@ import numpy as np
 
 from mercer.errors import ParameterError
 from mercer.kernels.series import SeriesPart
-from mercer.maps.allocation import check_convergence
 from mercer.maps.anchored import AnchoredColumns, AnchoredTerms
 from mercer.maps.checks import check_finite
 from mercer.maps.monomials import Monomials
 from mercer.maps.plans import Stratum
 from mercer.maps.prepared import Preparation
 from mercer.maps.products import ColumnProducts, HadamardProducts, SummedProducts, draw_products, pairing
+from mercer.maps.series_terms import check_convergence
 from mercer.theory.products import ProjectionName
 
 __all__ = ["MaclaurinFeatures", "PartColumns", "draw_anchored", "draw_part"]

@@ -6,9 +6,9 @@ import numpy as np
 
 from mercer.errors import NoClosedFormError
 from mercer.kernels.series import SeriesPart
-from mercer.maps.allocation import MOST_DEGREES
 from mercer.maps.anchored import AnchoredColumns
 from mercer.maps.plans import Stratum
+from mercer.maps.series_terms import MOST_DEGREES
 from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance, summed_variance
 
 __all__ = ["anchored_variance", "stratum_variance"]
