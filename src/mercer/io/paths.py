@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ __all__ = ["check_file", "find_files"]
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
     """Return the files that a path, a pattern, a folder or a list of these stands for, in order.
 
-    Of a folder those are taken whose names end in one of `ends`. Whether single files exist is left to who opens them.
+    Of a folder, those in it and in its folders at any depth are taken whose names end in one of `ends`, in the order of
+    their paths; names that begin with a dot or an underscore are passed over, as Arrow and Spark do. Whether single
+    files exist is left to who opens them.
     """
     if isinstance(source, list | tuple):
         found = [path for one in source for path in find_files(one, ends)]
@@ -32,18 +34,33 @@ def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
         raise ParameterError(msg)
     path = Path(fspath(source)).expanduser()
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.name.lower().endswith(tuple(ends)) and file.is_file())
+        files = list(_files_below(path, tuple(ends), set()))
         if not files:
-            msg = f"The folder {path} has no file whose name ends in {', '.join(ends)}."
+            msg = f"The folder {path} has no file whose name ends in {', '.join(ends)}, nor have the folders in it."
             raise DataError(msg)
         return files
     if not path.exists() and any(mark in str(path) for mark in "*?["):
-        matches = sorted(map(Path, glob.glob(str(path))))
+        matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
         if not matches:
             msg = f"No file matches {path}."
             raise DataError(msg)
-        return matches
+        # A pattern may match a folder and files in it: each is meant once.
+        return list(dict.fromkeys(file for one in matches for file in find_files(str(one), ends)))
     return [path]
+
+
+def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Iterator[Path]:
+    real = folder.resolve()
+    if real in above:
+        msg = f"The folder {folder} is a link to one that it lies in: its files would have no end. Name the files."
+        raise DataError(msg)
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "_")):
+            continue
+        if path.is_dir():
+            yield from _files_below(path, ends, {*above, real})
+        elif path.name.lower().endswith(ends):
+            yield path
 
 
 def check_file(path: Path) -> Path:

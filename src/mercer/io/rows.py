@@ -43,8 +43,10 @@ def open_rows(
     Parameters
     ----------
     source : path, glob pattern, folder, list of these, or Arrow data
-        Files of one format, read in the order given; those of a pattern or a folder in the order of their names. Or a
-        pyarrow Table, RecordBatch, list of batches or RecordBatchReader, or a pandas or polars frame.
+        Files of one format, read in the order given; those of a pattern or a folder in the order of their names. A
+        folder stands for all files below it, such as ``year=2024/part-0.parquet``; what names of folders say becomes no
+        column, and names that begin with a dot or an underscore are passed over. Or a pyarrow Table, RecordBatch, list
+        of batches or RecordBatchReader, or a pandas or polars frame.
     target : str, int, list or None, default=None
         The column of the targets by name or place, -1 being the last, or several; numbers, or text for labels. For npy
         files also a path of another npy file, or one for each. svmlight files have their own.

@@ -1,0 +1,80 @@
+"""Which files are meant."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mercer import DataError, open_rows
+from mercer.io.paths import find_files
+
+from .conftest import joined
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Make a folder with files at several depths."""
+    for name in (
+        "b.npy",
+        "a.npy",
+        "year=2024/month=1/part-1.npy",
+        "year=2024/month=1/part-0.NPY",
+        "year=2023/part-0.npy",
+        "year=2023/notes.txt",
+        "_temporary/part-0.npy",
+        ".hidden/part-0.npy",
+        "year=2023/.part-0.npy",
+        "year=2023/_part-0.npy",
+    ):
+        path = tmp_path / "rows" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path / "rows"
+
+
+ALL = ["a.npy", "b.npy", "year=2023/part-0.npy", "year=2024/month=1/part-0.NPY", "year=2024/month=1/part-1.npy"]
+
+
+def names(tree, source):
+    return [path.relative_to(tree).as_posix() for path in find_files(source, (".npy",))]
+
+
+def test_a_folder_stands_for_all_files_below_it(tree):
+    assert names(tree, tree) == names(tree, str(tree)) == ALL
+    assert names(tree, [tree / "year=2024", tree / "a.npy"]) == [*ALL[3:], "a.npy"]
+
+
+def test_patterns_match_folders_too_and_each_file_is_meant_once(tree):
+    assert names(tree, str(tree / "year=*")) == ALL[2:]
+    assert names(tree, str(tree / "*.npy")) == ALL[:2]
+    assert names(tree, str(tree / "year=2024" / "**")) == ALL[3:]
+    assert names(tree, str(tree / "year=*" / "**" / "part-[01].*")) == ALL[2:]
+
+
+def test_nothing_is_invented_for_the_names_of_folders(tmp_path):
+    rng = np.random.default_rng(0)
+    years = np.repeat([2023, 2024, 2025], 20)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "y": rng.normal(size=60), "year": years})
+    frame.to_parquet(tmp_path / "rows", partition_cols=["year"])
+    source = open_rows(tmp_path / "rows", target="y")
+    assert source.feature_names == ("a",)
+    assert np.array_equal(joined(source)[0][:, 0], frame.a)
+    with pytest.raises(DataError, match="no column 'year'"):
+        open_rows(tmp_path / "rows", target="year")
+
+
+def test_no_file_at_any_depth(tree):
+    with pytest.raises(DataError, match=r"has no file whose name ends in \.csv, nor have the folders in it"):
+        find_files(tree, (".csv",))
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
+def test_links(tree, tmp_path):
+    (tmp_path / "elsewhere").symlink_to(tree / "year=2023")
+    assert [path.name for path in find_files(tmp_path / "elsewhere", (".npy",))] == ["part-0.npy"]
+    (tree / "year=2023" / "twin").symlink_to(tree / "year=2024")
+    assert len(find_files(tree, (".npy",))) == 7
+    (tree / "year=2023" / "up").symlink_to(tree)
+    with pytest.raises(DataError, match="up is a link to one that it lies in"):
+        find_files(tree, (".npy",))
