@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from mercer import (
     Exponential,
@@ -17,7 +18,6 @@ from mercer import (
     Polynomial,
     Transformed,
 )
-from mercer.maps.nystroem import pivoted_landmarks
 
 LANDMARKS = ("pivoted", "uniform")
 ANY = [
@@ -104,12 +104,18 @@ def test_a_kernel_of_zero_has_zero_features():
     np.testing.assert_array_equal(Nystroem(0 * Gaussian(), 3, random_state=0).fit_transform(rows(0)), 0.0)
 
 
-def test_pivoted_landmarks_are_distinct_and_end_with_the_rank():
-    X = np.repeat(rows(0, n=10), 3, axis=0)
-    chosen = pivoted_landmarks(Gaussian(), X, 30, np.random.default_rng(0))
-    assert len(chosen) == 10
-    assert len(np.unique(X[chosen], axis=0)) == 10
-    assert (np.diff(chosen) > 0).all()
+@pytest.mark.parametrize("landmarks", ["pivoted", "uniform"])
+def test_copies_weights_and_order_of_rows_are_all_the_same(landmarks):
+    X = rows(0, n=40)
+    count = np.random.default_rng(1).integers(0, 4, size=40)
+    fresh = Nystroem(Gaussian(), 12, landmarks=landmarks, random_state=0)
+    expected = clone(fresh).fit_sample(X, count.astype(float)).features_.landmarks
+    copies = np.repeat(X, count, axis=0)
+    for some in (copies, copies[np.random.default_rng(2).permutation(len(copies))]):
+        found = clone(fresh).fit_sample(some).features_.landmarks
+        np.testing.assert_array_equal(found, expected)
+    other = clone(fresh).fit_sample(X).features_.landmarks
+    assert not np.array_equal(other, expected)
 
 
 def test_pivoted_landmarks_see_small_clusters_that_uniform_ones_miss():

@@ -10,11 +10,13 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from mercer.engines import row_hashes
 from mercer.engines.base import workers
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap
 from mercer.maps.checks import check_choice
+from mercer.maps.pivoting import pivoted_rows
 
 __all__ = ["LandmarkFeatures", "Nystroem"]
 
@@ -101,7 +103,7 @@ class Nystroem(BaseMap):
         pool = self.n_components if self.landmarks == "uniform" else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
         return max(pool, for_kernel)
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:  # noqa: ARG002
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:
         check_choice(self, "landmarks", LANDMARKS)
         wanted = min(self.n_components, X.shape[0])
         if wanted < self.n_components:
@@ -110,11 +112,13 @@ class Nystroem(BaseMap):
                 f"{X.shape[0]} rows; the last {self.n_components - wanted} columns are zero."
             )
             warnings.warn(msg, MercerWarning, stacklevel=3)
+        X, weight = distinct_rows(X, weight)
+        wanted = min(wanted, X.shape[0])
         if self.landmarks == "uniform":
-            chosen = np.sort(rng.permutation(X.shape[0])[:wanted])
+            chosen = np.sort(np.argsort(rng.exponential(size=len(weight)) / weight)[:wanted])
         else:
             with workers(1):  # many small products: threads of BLAS would only wait for each other
-                chosen = pivoted_landmarks(kernel, X, wanted, rng)
+                chosen = pivoted_rows(kernel, as_float64(X), weight, wanted, rng)
         landmarks = as_float64(X[chosen])
         values, vectors = scipy.linalg.eigh(kernel(landmarks))
         # Directions that the landmarks share only through rounding would be blown up by the inverse root.
@@ -151,26 +155,15 @@ class LandmarkFeatures:
         out[:] = values
 
 
-def pivoted_landmarks(kernel: Kernel, X: Any, count: int, rng: np.random.Generator) -> Array:
-    """Choose rows by randomly pivoted Cholesky: each with probability its part of the residual trace."""
-    X = as_float64(X)
-    residual = kernel.diag(X)
-    # What is left of a diagonal entry below this is rounding: such a row is in the span of the chosen ones.
-    noise = 10 * count * np.finfo(float).eps * residual
-    factor = np.zeros((X.shape[0], count))
-    chosen: list[int] = []
-    while len(chosen) < count and (residual > 0).any():
-        row = int(rng.choice(X.shape[0], p=residual / residual.sum()))
-        step = len(chosen)
-        column = kernel(X, X[row : row + 1])[:, 0] - factor[:, :step] @ factor[row, :step]
-        if column[row] > noise[row]:
-            factor[:, step] = column / np.sqrt(column[row])
-            residual = residual - np.square(factor[:, step])
-            chosen.append(row)
-        residual[row] = 0.0
-        residual[residual <= noise] = 0.0
-    # A kernel that is zero on every row has no pivot; any row then serves as the landmark that adds nothing.
-    return np.sort(np.array(chosen or [0], dtype=int))
+def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
+    """Return every row of weight above zero once, with the weights of its copies added up, in an order of their own.
+
+    So neither the order of rows nor whether a row is repeated or has a weight changes what is chosen among them.
+    """
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    rows = np.flatnonzero(weight > 0)
+    _, first, place = np.unique(row_hashes(X)[rows], return_index=True, return_inverse=True)
+    return X[rows[first]], np.bincount(place, weight[rows])
 
 
 def as_float64(X: Any) -> Any:
