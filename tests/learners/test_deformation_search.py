@@ -345,6 +345,7 @@ def test_the_result_reads_well():
         (classifier(), {"by": "cv", "cv": True}, ParameterError, "cv must be an integer >= 2"),
         (classifier(), {"by": "cv", "cv": np.zeros(80, int)}, ParameterError, "all labelled rows into one fold"),
         (classifier(), {"by": "cv", "cv": np.zeros(3, int)}, ParameterError, "number of the fold of each row"),
+        (classifier(), {"by": "cv", "cv": np.arange(90) % 4}, ParameterError, "each of the 80 rows.*got 90"),
         (classifier(), {"by": "cv", "cv": np.linspace(0, 1, 80)}, ParameterError, "number of the fold of each row"),
         (classifier().set_params(unlabeled=0), {}, DataError, "one class only"),
     ],

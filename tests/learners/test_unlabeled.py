@@ -201,6 +201,9 @@ def test_scores_are_those_of_labelled_rows(weighted):
     assert model.score(X, marked, weight) == pytest.approx(expected)
     with pytest.raises(DataError, match="nothing to score"):
         model.score(X, np.full_like(values, np.nan))
+    marked[0] = [np.nan, 1.0]
+    with pytest.raises(DataError, match="in all of them; got row 0"):
+        model.score(X, marked)
 
 
 def test_grid_search_looks_at_labelled_rows():
@@ -234,6 +237,9 @@ def test_what_is_missing_in_a_table_is_a_mark(mark):
         (KernelRidge(unlabeled=np.nan), np.full(20, np.nan), "every target is unlabeled=nan"),
         (KernelRidge(unlabeled=np.nan), np.r_[np.inf, np.zeros(19)], "targets must be finite"),
         (KernelRidge(unlabeled=np.nan), np.c_[np.zeros(20), np.r_[np.nan, np.zeros(19)]], "in all columns of a row"),
+        (KernelRidge(unlabeled=-9), np.c_[np.zeros(20), np.r_[0, -9, np.zeros(18)]], "got row 1 with it in 1 of 2"),
+        (KernelRidge(unlabeled=(-1, -2)), np.arange(20.0), r"unlabeled must be what y holds.*got \(-1, -2\)"),
+        (KernelRidgeClassifier(unlabeled=[-1]), np.arange(20) % 2, r"unlabeled must be what y holds.*got \[-1\]"),
         (KernelRidge(unlabeled=-9.0), np.r_[np.nan, np.zeros(19)], "targets must be finite"),
         (KernelRidge(), np.r_[np.nan, np.zeros(19)], "contains NaN"),
         (KernelRidgeClassifier(unlabeled=False), np.arange(20) % 2, "unlabeled must be what y holds.*got False"),

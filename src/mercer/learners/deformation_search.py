@@ -17,8 +17,8 @@ from mercer.learners.ridge_learner import RidgeLearner
 from mercer.learners.smoother import Smoother
 from mercer.maps import Deformed
 from mercer.maps.base import fresh_copy
-from mercer.maps.deformed import strongest_of
 from mercer.maps.graphs import MOST_POWER, GraphFacts, Penalty, Roughness
+from mercer.maps.whitened import strongest_of
 
 __all__ = ["DeformationTrial", "TunedDeformation", "tune_deformation"]
 
@@ -212,7 +212,7 @@ def tune_deformation(
     inner, measure = prototype.measure(engine)
     rows = model._labelled(engine).sum(LabelledFeatures(inner.features_))
     classes = isinstance(model, Classifier)
-    scorer = LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=random_state)
+    scorer = LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=random_state, n_rows=engine.n_rows)
     if by == "evidence" and len(rows.Z) - model.fit_intercept < 2:
         msg = (
             f"tune_deformation: {len(rows.Z)} labelled rows and an intercept have the same evidence whatever is tried. "

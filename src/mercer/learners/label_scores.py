@@ -63,8 +63,10 @@ class LabelScorer:
     by: By
 
     @classmethod
-    def of(cls, rows: LabelledRows, *, classes: bool, by: By, cv: Any, random_state: Any) -> Self:
-        """Return what scores models of some rows, or say why there is none."""
+    def of(
+        cls, rows: LabelledRows, *, classes: bool, by: By, cv: Any, random_state: Any, n_rows: int | None = None
+    ) -> Self:
+        """Return what scores models of some of `n_rows` rows, or say why there is none."""
         n = len(rows.y)
         if n < 2:
             msg = f"tune_deformation needs at least two labelled rows, got {n}."
@@ -86,7 +88,7 @@ class LabelScorer:
                 raise DataError(msg)
         folds = np.arange(n)
         if by == "cv":
-            folds = folds_of(cv, rows.index, np.zeros(n, int) if codes is None else codes, random_state)
+            folds = folds_of(cv, rows.index, np.zeros(n, int) if codes is None else codes, random_state, n_rows)
         return cls(targets, codes, folds, by)
 
     def score(self, smoother: Smoother, penalty: float) -> tuple[float, float, float]:
@@ -119,8 +121,11 @@ class LabelScorer:
         return out
 
 
-def folds_of(cv: Any, index: Array, codes: Array, random_state: Any) -> Array:
-    """Return the fold of each labelled row: of a given array, or stratified by label, sizes at most one apart."""
+def folds_of(cv: Any, index: Array, codes: Array, random_state: Any, n_rows: int | None = None) -> Array:
+    """Return the fold of each labelled row: of a given array, or stratified by label, sizes at most one apart.
+
+    The given array is for all rows, labelled or not, of which there are `n_rows`, if that is known.
+    """
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         if cv < 2:
             msg = f"tune_deformation: cv must be an integer >= 2 or the fold of each row, got {cv!r}."
@@ -135,6 +140,12 @@ def folds_of(cv: Any, index: Array, codes: Array, random_state: Any) -> Array:
         msg = (
             "tune_deformation: cv must be an integer >= 2, or an array with the number of the fold of each row, got "
             f"{cv!r}."
+        )
+        raise ParameterError(msg)
+    if n_rows is not None and len(given) != n_rows:
+        msg = (
+            f"tune_deformation: cv must have the fold of each of the {n_rows} rows, labelled or not, got {len(given)}. "
+            "What it says of unlabelled rows does not matter."
         )
         raise ParameterError(msg)
     folds = given[index.astype(np.int64)]

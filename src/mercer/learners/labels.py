@@ -36,14 +36,19 @@ def has_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
     >>> has_label(np.array(["a", None, np.nan], dtype=object), np.nan).tolist()
     [True, False, False]
     """
+    marks = with_mark(y, unlabeled)
+    return np.logical_not(marks if y.ndim == 1 else marks.all(axis=1))
+
+
+def with_mark(y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return of each target whether it is the mark."""
     if not is_missing(unlabeled):
-        with_mark = y == unlabeled
+        marks = y == unlabeled
     elif y.dtype.kind == "O":
-        with_mark = np.frompyfunc(is_missing, 1, 1)(y)
+        marks = np.frompyfunc(is_missing, 1, 1)(y)
     else:
-        with_mark = y != y
-    with_mark = np.broadcast_to(np.asarray(with_mark, dtype=bool), y.shape)
-    return np.logical_not(with_mark if y.ndim == 1 else with_mark.all(axis=1))
+        marks = y != y
+    return np.broadcast_to(np.asarray(marks, dtype=bool), y.shape)
 
 
 def is_missing(value: Any) -> bool:
@@ -54,18 +59,28 @@ def is_missing(value: Any) -> bool:
 
 
 def check_mark(owner: str, y: np.ndarray, unlabeled: Any) -> None:
-    """Raise if a mark cannot stand among such targets, and so would mark none of them."""
-    if isinstance(unlabeled, bool | np.bool_):
+    """Raise if a mark cannot stand among such targets, and so would mark none, or if it stands in a part of a row."""
+    if isinstance(unlabeled, bool | np.bool_) or np.ndim(unlabeled) or isinstance(unlabeled, dict | set):
         msg = (
             f"{owner}: unlabeled must be what y holds for rows without a target, such as -1 or np.nan, or None if all "
             f"rows have one, got {unlabeled!r}."
         )
         raise ParameterError(msg)
     is_text, wants_text = isinstance(unlabeled, str | bytes), y.dtype.kind in "US"
-    if y.dtype.kind in "OV" or is_text == wants_text:
-        return
-    hint = "Give a mark of their kind."
-    if wants_text and is_missing(unlabeled):
-        hint = "In an array of texts NaN is the text 'nan': make y an array of dtype object."
-    msg = f"{owner}: unlabeled={unlabeled!r} cannot stand among the {'texts' if wants_text else 'numbers'} of y. {hint}"
-    raise DataError(msg)
+    if y.dtype.kind not in "OV" and is_text != wants_text:
+        hint = "Give a mark of their kind."
+        if wants_text and is_missing(unlabeled):
+            hint = "In an array of texts NaN is the text 'nan': make y an array of dtype object."
+        kind = "texts" if wants_text else "numbers"
+        msg = f"{owner}: unlabeled={unlabeled!r} cannot stand among the {kind} of y. {hint}"
+        raise DataError(msg)
+    if y.ndim > 1:
+        marks = with_mark(y, unlabeled)
+        half = marks.any(axis=1) & ~marks.all(axis=1)
+        if half.any():
+            msg = (
+                f"{owner}: y must have targets in all columns of a row, or unlabeled={unlabeled!r} in all of them; got "
+                f"row {int(half.argmax())} with it in {int(marks[half.argmax()].sum())} of {y.shape[1]}. Fill them in, "
+                "mark the whole row, or fit one model for each column."
+            )
+            raise DataError(msg)

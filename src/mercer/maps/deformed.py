@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-from scipy.linalg import lapack
 
 from mercer.engines import Engine, MemoryEngine, block_rows_for, is_dask
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
@@ -31,14 +28,13 @@ from mercer.maps.graphs import (
     Roughness,
 )
 from mercer.maps.seeds import seed_of
+from mercer.maps.whitened import LowRankFeatures, WhitenedFeatures, strongest_of, whitening_of
 
-__all__ = ["Deformed", "LowRankFeatures", "WhitenedFeatures"]
+__all__ = ["Deformed"]
 
 Array = np.ndarray
 # The error of a power, relative to its largest value, from which on it is said.
 MOST_POWER_ERROR = 0.05
-# Columns of features that are whitened together, by the columns of the triangle that they need.
-PANEL = 512
 
 
 class Deformed(BaseMap):
@@ -383,85 +379,3 @@ class Deformed(BaseMap):
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
         raise NotImplementedError  # `fit_engine` needs more than a draw
-
-
-def whitening_of(roughness: Array) -> Array:
-    """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U."""
-    A = roughness.copy()
-    A[np.diag_indices_from(A)] += 1.0
-    try:
-        # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
-        factor, _ = scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError as error:
-        msg = (
-            "Deformed: I + Phi' M Phi is not positive definite, through rounding. Make alpha smaller, or pass float64."
-        )
-        raise DataError(msg) from error
-    # I + U = C C', so (I + U)^-1 = C^-T C^-1, and what whitens is the transpose of the inverse of C.
-    inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
-    return np.triu(inverse.T)
-
-
-def strongest_of(roughness: Array, rank: int) -> tuple[Array, Array, float]:
-    """Return the eigenvectors of the greatest roughness, 1 - (1 + u)^-1/2 of each, and what the next would shrink."""
-    D = len(roughness)
-    values, vectors = scipy.linalg.eigh(
-        roughness.T, lower=True, check_finite=False, subset_by_index=[D - rank - 1, D - 1]
-    )
-    values = np.maximum(values, 0.0)
-    return vectors[:, 1:], 1 - (1 + values[1:]) ** -0.5, float(values[0] / (1 + values[0]))
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenedFeatures:
-    """Features times an upper triangle."""
-
-    features: Features
-    whitening: Array  # (D, D), upper triangle
-
-    @property
-    def n_components(self) -> int:
-        return self.whitening.shape[1]
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        return replace(self, features=self.features.astype(dtype), whitening=self.whitening.astype(dtype, copy=False))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return self.features.output_dtype(dtype)
-
-    def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
-        columns = np.empty((X.shape[0], self.n_components), out.dtype)
-        self.features(X, columns)
-        for start in range(0, self.n_components, PANEL):
-            stop = min(start + PANEL, self.n_components)
-            np.matmul(columns[:, :stop], self.whitening[:stop, start:stop], out=out[:, start:stop])
-
-
-@dataclass(frozen=True, eq=False)
-class LowRankFeatures:
-    """Features shrunk along some orthogonal directions."""
-
-    features: Features
-    basis: Array  # (D, rank)
-    shrinkage: Array  # (rank,)
-
-    @property
-    def n_components(self) -> int:
-        return self.basis.shape[0]
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        basis, shrinkage = (part.astype(dtype, copy=False) for part in (self.basis, self.shrinkage))
-        return replace(self, features=self.features.astype(dtype), basis=basis, shrinkage=shrinkage)
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return self.features.output_dtype(dtype)
-
-    def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
-        self.features(X, out)
-        out -= ((out @ self.basis) * self.shrinkage) @ self.basis.T
