@@ -1,5 +1,7 @@
 """Graphs of positive features: unbiased weights, exact powers, the same sums from any engine."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -105,8 +107,27 @@ def test_far_rows_have_no_roughness():
     np.testing.assert_allclose(deformed.gram(X), expected, atol=1e-8)
 
 
-def test_rows_that_are_all_equal():
-    X = np.ones((6, 3))
+def test_sparse_rows_stay_sparse():
+    dense = rows(60, 4) * (rows(60, 4, seed=1) > 1)
+    wide = sp.csr_array((60, 300_000))
+    X = sp.hstack([sp.csr_array(dense), wide], format="csr")
+    graph = FeatureGraph(3, bandwidth=2.0)
+    tracemalloc.start()
+    positive = graph.draw(X)
+    values = positive(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Frequencies are of 300,004 x 3; the rows would be twenty times that.
+    assert peak < 60e6
+    np.testing.assert_allclose(positive(X.toarray()), values, rtol=1e-10)
+    small, same = (graph.draw(form) for form in (dense, sp.csr_array(dense)))
+    for wrap in (sp.csr_array, sp.csr_matrix):
+        np.testing.assert_allclose(small(dense), same(wrap(dense)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, sp.csr_matrix])
+def test_rows_that_are_all_equal(wrap):
+    X = wrap(np.ones((6, 3)))
     fitted = Deformed(RandomFourier(Gaussian(), 10, random_state=0), FeatureGraph(20)).fit(X)
     # All weights are one, and a function of equal rows is smooth.
     np.testing.assert_allclose(fitted.gram(X), fitted.feature_map_.gram(X), atol=1e-8)

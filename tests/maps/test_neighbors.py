@@ -129,6 +129,15 @@ def test_the_approximate_search_takes_rows_of_any_size(scale, wrap):
     assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6 > 0.9
 
 
+def test_the_approximate_search_finds_most_also_in_many_columns():
+    pytest.importorskip("pynndescent")
+    X = np.random.default_rng(3).normal(size=(3000, 20))
+    found, _ = nearest_neighbors(X, 6, search="approximate", seed=0)
+    exact, _ = nearest_neighbors(X, 6, search="exact", seed=0)
+    assert found.shape == exact.shape
+    assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6 > 0.95
+
+
 def test_neighbours_that_a_search_missed_are_no_edges(monkeypatch):
     X = np.arange(6.0)[:, None]
     found = np.array([[1, -1], [0, 2], [1, 3], [2, -1], [5, -1], [4, -1]])

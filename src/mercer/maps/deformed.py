@@ -66,7 +66,7 @@ class Deformed(BaseMap):
     random_state : int, Generator, RandomState or None, default=None
         Seed of the map, the sample and the search of neighbours; None leaves the map the one that it has.
     n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it.
+        Threads; None means all cores. The result does not depend on it, unless neighbours are searched approximately.
 
     Attributes
     ----------

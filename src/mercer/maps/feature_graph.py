@@ -16,17 +16,19 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines import Accumulator, Block, Engine, GramSum, RowSample, Workers
 from mercer.errors import MercerWarning
 from mercer.io.archive import storable
 from mercer.kernels import Gaussian
-from mercer.kernels.base import dense64
+from mercer.kernels.base import as_rows, dense64, squared_norms
 from mercer.kernels.spectrum import MEDIAN_ROWS
 from mercer.maps.base import Features
 from mercer.maps.checks import check_count
 from mercer.maps.graphs import EXACT_ROWS, Graph, GraphFacts, Measure, Nodes, Penalty, Roughness, check_bandwidth
 from mercer.maps.seeds import as_generator
+from mercer.maps.neighbors import row_keys
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
 
@@ -92,19 +94,19 @@ class FeatureGraph(Graph):
     def draw(self, X: Any, weight: Array | None = None) -> PositiveFeatures:
         """Draw positive features for rows like these, of these weights."""
         self.check()
-        rows = dense64(X)
-        weight = np.ones(len(rows)) if weight is None else weight
+        rows = as_rows(self, X)
+        weight = np.ones(rows.shape[0]) if weight is None else weight
         bandwidth = self.bandwidth
         if bandwidth == "median":
             # Of equal rows the weights are the same for every bandwidth.
-            same = (rows == rows[0]).all()
+            same = len(np.unique(row_keys(rows))) == 1
             bandwidth = 1.0 if same else Gaussian("median").resolve(rows, weight).lengthscale
-        centre = weight @ rows / weight.sum()
+        centre = rows.T @ weight / weight.sum()
         # Around their mean rows are on average as far from -y as from y: the mean of |x + y|^2 is twice that of |x|^2.
-        spread = 2 * weight @ np.square((rows - centre) / bandwidth).sum(axis=1) / weight.sum()
+        spread = 2 * weight @ squared_norms_about(rows, centre, float(bandwidth)) / weight.sum()
         rng = as_generator(self.random_state)
         frequencies = rng.standard_normal((rows.shape[1], self.n_components))
-        return PositiveFeatures.of(frequencies, centre, float(bandwidth), best_exponent(spread, rows.shape[1]))
+        return PositiveFeatures.of(frequencies, centre, float(bandwidth), best_exponent(float(spread), rows.shape[1]))
 
     def measure(
         self,
@@ -148,6 +150,14 @@ class FeatureGraph(Graph):
         return moments
 
 
+def squared_norms_about(X: Any, centre: Array, bandwidth: float) -> Array:
+    """Return the squared distances of rows from a centre, in units of the bandwidth."""
+    if not sp.issparse(X):
+        return np.square((dense64(X) - centre) / bandwidth).sum(axis=1)
+    X, centre = X.astype(np.float64) / bandwidth, centre / bandwidth
+    return np.maximum(squared_norms(X) - 2 * (X @ centre) + centre @ centre, 0.0)
+
+
 def best_exponent(spread: float, d: int) -> float:
     """Return the A <= 0 of least variance for pairs of rows of this mean |x + y|^2."""
     if spread <= 1e-12:
@@ -179,9 +189,12 @@ class PositiveFeatures:
 
     def __call__(self, X: Any) -> Array:
         """Return the features of rows."""
-        rows = dense64(X) - self.centre
-        exponent = rows @ self.frequencies + self.offsets
-        exponent -= np.square(rows / self.bandwidth).sum(axis=1)[:, None]
+        if sp.issparse(X):
+            # Sparse rows stay sparse: about the centre they would not be.
+            exponent = X.astype(np.float64) @ self.frequencies + (self.offsets - self.centre @ self.frequencies)
+        else:
+            exponent = (dense64(X) - self.centre) @ self.frequencies + self.offsets
+        exponent -= squared_norms_about(X, self.centre, self.bandwidth)[:, None]
         with np.errstate(under="ignore"):
             return np.exp(exponent, out=exponent)
 

@@ -141,6 +141,7 @@ class NeighborGraph(Graph):
     search : {"auto", "exact", "approximate"}, default="auto"
         Exact by scikit-learn, at a cost quadratic in the rows; approximate by nearest-neighbour descent [1]_, which
         needs ``mercer[graph]``. "auto" takes it from 20,000 rows on, where it is installed; `graph_` of the map tells.
+        What an approximate search finds depends on the number of threads, too.
     max_rows : int or None, default=None
         The graph is made of a seeded uniform sample if there are more rows. None means all: the rows, not their
         features, then have to fit in memory, also where they come from files.
