@@ -27,8 +27,8 @@ from mercer.kernels.spectrum import MEDIAN_ROWS
 from mercer.maps.base import Features
 from mercer.maps.checks import check_count
 from mercer.maps.graphs import EXACT_ROWS, Graph, GraphFacts, Measure, Nodes, Penalty, Roughness, check_bandwidth
-from mercer.maps.seeds import as_generator
 from mercer.maps.neighbors import row_keys
+from mercer.maps.seeds import as_generator
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
 
