@@ -1,10 +1,12 @@
 """Solutions from moments are those of the textbook."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from mercer import DataError, ParameterError
+from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, MercerWarning, ParameterError, RandomFourier
 from mercer.learners.least_squares import solve_ridge
 from mercer.learners.moments import Moments, TargetMoments
 
@@ -73,8 +75,47 @@ def test_errors_say_what_to_do():
     with pytest.raises(DataError, match="rescale them to a mean of one"):
         solve_ridge(moments_of(Z, T, np.full(80, 1e-3)), "gcv")
     twice = np.column_stack([Z, Z])  # a singular matrix, slightly indefinite by rounding
-    with pytest.raises(ParameterError, match=r"alpha=1e-30 is too small .* alpha='evidence'"):
-        solve_ridge(moments_of(twice * 1e3, T), 1e-30)
+    moments = moments_of(twice * 1e3, T)
+    with pytest.raises(ParameterError, match=r"alpha=1e-30 is too small .* alpha='evidence'") as error:
+        solve_ridge(moments, 1e-30)
+    advised = float(re.search(r"alpha >= (\S+),", str(error.value)).group(1))
+    assert advised < 1e-3  # beside second moments of 1e8
+    solution, _ = solve_ridge(moments, advised)  # neither an error nor a warning
+    single, _ = solve_ridge(moments_of(Z * 1e3, T), 1e-9)
+    np.testing.assert_allclose(solution.coef[:6] + solution.coef[6:], single.coef, rtol=1e-6, atol=1e-12)
+
+
+def test_penalties_below_the_rounding_are_told_where_it_counts():
+    Z, T, _ = features()
+    solve_ridge(moments_of(Z, T), 1e-25)  # all directions have moments far above the rounding
+    twice = moments_of(np.column_stack([Z, Z]), T)
+    single = Moments(twice.gram, twice.targets, float(np.finfo(np.float32).eps))
+    assert 1e-6 < single.rounding < 1e-3
+    with pytest.warns(MercerWarning, match=r"alpha=1e-07 lies below .* Try rows in float64, alpha >= 0.000"):
+        solve_ridge(single, 1e-7)
+    solve_ridge(twice, 1e-7)
+    solve_ridge(single, 1e-3)
+
+
+@pytest.mark.parametrize("learner", [KernelRidge, KernelRidgeClassifier])
+def test_small_penalties_of_float32_rows_are_solved_in_float64(learner):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2)).astype(np.float32)
+    y = np.sin(2 * X[:, 0].astype(float)) * np.cos(X[:, 1])
+    y = y > 0 if learner is KernelRidgeClassifier else y
+    feature_map = RandomFourier(Gaussian(2.0), 64, random_state=0)
+    for alpha in (1e-5, 1e-1):
+        expected = learner(feature_map, alpha=alpha, random_state=0).fit(X.astype(float), y)
+        model = learner(feature_map, alpha=alpha, random_state=0).fit(X, y)
+        listed = learner(feature_map, alpha=alpha, random_state=0).fit([(X[:1000], y[:1000]), (X[1000:], y[1000:])])
+        double = model.statistic_.roundoff < 1e-15
+        assert double == (alpha < 1e-3)
+        for each in (model, listed):
+            ours, theirs = (m._linear(X, m._solution.coef, m._solution.intercept) for m in (each, expected))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-4)
+    once = iter([(X, y)])
+    with pytest.warns(MercerWarning, match="rows in float64"):
+        learner(feature_map, alpha=1e-4, random_state=0).fit(once)
 
 
 @pytest.mark.parametrize("alpha", [0.5, "gcv", 0])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from mercer.errors import ParameterError
+from mercer.errors import MercerWarning, ParameterError
 from mercer.learners.moments import Moments
 from mercer.learners.ridge_paths import Criterion, RidgePath, evidence_path, gcv_path
 from mercer.learners.spectrum import Spectrum, about, centred_moments, check_moments
@@ -88,9 +89,10 @@ def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> tupl
     except scipy.linalg.LinAlgError as error:
         msg = (
             f"alpha={alpha:g} is too small for the rounding of these features: A + alpha I is not positive definite. "
-            f"Try alpha >= {1e-12 * targets.weight:.1g}, alpha='evidence', or alpha=0 for the solution of least norm."
+            f"{advice(moments)}"
         )
         raise ParameterError(msg) from error
+    warn_of_rounding(moments, alpha, factor)
     coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False)
     # Moments from products in float32 hold no more digits, and half of them are half the work.
     digits = np.float32 if moments.roundoff >= np.finfo(np.float32).eps else np.float64
@@ -103,6 +105,26 @@ def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> tupl
 
     solution = RidgeSolution(float(alpha), coef, offset - centre @ coef, None)
     return solution, _leverages(whiten, centre, targets.weight, fit_intercept=fit_intercept)
+
+
+def warn_of_rounding(moments: Moments, alpha: float, factor: Array) -> None:
+    """Warn if some direction of A + alpha I, of which `factor` is the lower Cholesky factor, is mostly rounding."""
+    if alpha >= moments.rounding:
+        return
+    smallest, _ = scipy.linalg.lapack.dpocon(factor, 1.0, uplo="L")  # 1 / |inverse|, by its columns
+    if smallest < moments.rounding:
+        msg = (
+            f"alpha={alpha:g} lies below the rounding of the second moments of the features, {moments.rounding:.1g}, "
+            f"and so do some of these: the coefficients are partly rounding. {advice(moments)}"
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=2)
+
+
+def advice(moments: Moments) -> str:
+    """Return what to do where a penalty is too small for the rounding of moments."""
+    rows = "" if moments.roundoff < np.finfo(np.float32).eps else " rows in float64,"
+    least = 10 * moments.rounding
+    return f"Try{rows} alpha >= {least:.1g}, alpha='evidence', or alpha=0 for the solution of least norm."
 
 
 def _leverages(whiten: Callable[[Array], Array], centre: Array, n: float, *, fit_intercept: bool) -> Leverages:

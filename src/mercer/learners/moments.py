@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.engines import Block, GramSum, Workers
+from mercer.engines import Block, GramSum, Workers, block_rows_for
 from mercer.io import storable
 from mercer.learners.shifts import far_mean, moved_gram
 from mercer.maps.base import Features
@@ -109,6 +109,15 @@ class Moments(Triangular):
     def __add__(self, other: Moments) -> Moments:
         gram = self.gram + other.about(self.shift)
         return Moments(gram, self.targets + other.targets, max(self.roundoff, other.roundoff), self.shift)
+
+    @property
+    def rounding(self) -> float:
+        """About how large the rounding of the matrix is, by its spectral norm: penalties below that fit rounding.
+
+        Products of blocks are rounded by chance, each on its own, so that many blocks are better than one.
+        """
+        blocks = max(1.0, self.rows / block_rows_for(len(self.gram), np.dtype(np.float32).itemsize))
+        return self.roundoff * upper_norm(self.gram) / np.sqrt(blocks)
 
     def about(self, point: Array | None) -> Array:
         """Return the second moments about a point, None meaning zero: the upper triangle."""
@@ -212,6 +221,13 @@ def unpack_upper(packed: Array) -> Array:
         row[i:] = packed[start : start + D - i]
         start += D - i
     return matrix
+
+
+def upper_norm(upper: Array) -> float:
+    """Return the Frobenius norm of the symmetric matrix of an upper triangle."""
+    diagonal = np.diagonal(upper)
+    squares = 2 * sum(float(row[i:] @ row[i:]) for i, row in enumerate(upper)) - float(diagonal @ diagonal)
+    return float(np.sqrt(squares))
 
 
 def symmetric(upper: Array) -> Array:

@@ -117,9 +117,13 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     True
     """
 
-    def _accumulator(self, features: Features) -> NumberSum:
+    def _accumulator(self, features: Features, *, double: bool | None = None) -> NumberSum:
         self._check_alpha()
-        return NumberSum(features, double=self._needs_double(), centred=bool(self.fit_intercept))
+        double = self._needs_double() if double is None else double
+        return NumberSum(features, double=double, centred=bool(self.fit_intercept))
+
+    def _moments(self) -> Moments:
+        return self.statistic_
 
     def _solve(self, engine: Engine | None = None) -> None:
         self._check_alpha()
@@ -221,10 +225,14 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
     True
     """
 
-    def _accumulator(self, features: Features) -> LabelSum:
+    def _accumulator(self, features: Features, *, double: bool | None = None) -> LabelSum:
         self._check_alpha()
+        double = self._needs_double() if double is None else double
         seed = seed_of(self.random_state, "calibration")
-        return LabelSum(features, seed, double=self._needs_double(), centred=bool(self.fit_intercept))
+        return LabelSum(features, seed, double=double, centred=bool(self.fit_intercept))
+
+    def _moments(self) -> Moments:
+        return self.statistic_.signed()
 
     def _solve(self, engine: Engine | None = None) -> None:
         self._check_alpha()

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import Engine, Progress
+from mercer.engines import Accumulator, Engine, Progress
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.least_squares import RidgeSolution
+from mercer.learners.moments import Moments
 from mercer.learners.one_pass import OnePassLearner
 from mercer.learners.ridge_paths import CRITERIA, Criterion, RidgePath, left_out_path
 from mercer.learners.spectrum import Spectrum
 from mercer.maps import BaseMap
+from mercer.maps.base import Features
 
 __all__ = ["RidgeLearner"]
 
@@ -62,12 +64,17 @@ class RidgeLearner(OnePassLearner):
     def _solve(self, engine: Engine | None = None) -> None:
         """Turn `statistic_` into the fitted attributes; the rows themselves are there if `alpha` needs them again."""
 
+    @abstractmethod
+    def _moments(self) -> Moments:
+        """Return the moments that `statistic_` holds."""
+
+    @abstractmethod
+    def _accumulator(self, features: Features, *, double: bool | None = None) -> Accumulator[Any]:
+        """Return an empty sum; None lets `alpha` decide whether products run in float64 for every dtype."""
+
     def _learn(self, engine: Engine) -> None:
         self._check_alpha()
-        if self.alpha != "loo":
-            super()._learn(engine)
-            return
-        if not engine.replayable:
+        if self.alpha == "loo" and not engine.replayable:
             msg = (
                 f"{type(self).__name__}: alpha='loo' reads the rows twice, but the blocks can be read only once. Pass "
                 "an iterable that can be read again (a list, or an object whose __iter__ starts over), or use "
@@ -75,7 +82,16 @@ class RidgeLearner(OnePassLearner):
             )
             raise DataError(msg)
         self.statistic_ = self._sum(engine)
-        self._solve(engine)
+        if engine.replayable and not isinstance(self.alpha, str) and self._is_coarse(self.alpha):
+            # Only now is it known how small the penalty is beside the features: once more, in float64.
+            again = self._accumulator(self.feature_map_.features_, double=True)
+            self.statistic_ = engine.accumulate(again, self._report())
+        self._solve(engine if self.alpha == "loo" else None)
+
+    def _is_coarse(self, alpha: float) -> bool:
+        """Return whether products in float32 were rounded by more than the penalty."""
+        moments = self._moments()
+        return bool(moments.roundoff >= np.finfo(np.float32).eps and 0 < alpha < moments.rounding)
 
     def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
         if self.alpha == "loo":
