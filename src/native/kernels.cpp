@@ -6,6 +6,7 @@
 #include "hadamard.h"
 #include "kernels.h"
 #include "sincos.h"
+#include "sparse.h"
 
 namespace mercer {
 namespace {
@@ -474,7 +475,7 @@ constexpr Kernels<T> kernels() {
     return {
         sincos_pairs<T>,      cosines<T>,   hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>,
         butterfly_scratch<T>, butterfly<T>, butterfly_pairs<T>,  dense_scratch<T>, dense<T>,
-        dense_pairs<T>,       dense_cosines<T>,
+        dense_pairs<T>,       dense_cosines<T>, sparse_product<T>,
     };
 }
 

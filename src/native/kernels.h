@@ -42,6 +42,14 @@ struct Butterflies {
     std::ptrdiff_t factor_stride;
 };
 
+// Rows of a sparse matrix: entries `starts[i]` to `starts[i + 1]` of the other two are those of row i.
+template <class T>
+struct SparseRows {
+    const std::int32_t* starts;
+    const std::int32_t* indices;
+    const T* values;
+};
+
 // What is done to projections before they are written: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x|, e^x.
 enum class Function { identity, sign, absolute, relu, relu_squared, signed_square, exponential };
 
@@ -89,6 +97,8 @@ struct Kernels {
 
     void (*dense_cosines)(Rows<const T> X, Rows<const T> weights, const T* phases, T scale, Rows<T> out,
                           T* scratch);
+
+    void (*sparse_product)(SparseRows<T> A, Rows<const T> X, Rows<T> out);
 };
 
 struct KernelSet {

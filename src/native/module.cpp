@@ -27,6 +27,7 @@ using mercer::KernelSet;
 using mercer::Result;
 using mercer::Rows;
 using mercer::SignBlocks;
+using mercer::SparseRows;
 
 template <class T>
 using Vector = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>;
@@ -142,6 +143,22 @@ const T* radii_of(const Radii<T>& radii, std::ptrdiff_t frequencies) {
 template <class T>
 void require_dense(Rows<const T> X, Rows<const T> weights, Rows<T> out) {
     require(X.rows == out.rows && X.columns == weights.rows);
+}
+
+template <class T>
+SparseRows<T> sparse_of(const Vector<const std::int32_t>& starts, const Vector<const std::int32_t>& indices,
+                        const Vector<const T>& values, std::ptrdiff_t rows, std::ptrdiff_t columns) {
+    require_unit_stride(starts);
+    require_unit_stride(indices);
+    require_unit_stride(values);
+    const auto entries = std::ptrdiff_t(indices.shape(0));
+    require(std::ptrdiff_t(starts.shape(0)) == rows + 1 && std::ptrdiff_t(values.shape(0)) == entries);
+    const std::int32_t* start = starts.data();
+    require(start[0] >= 0 && start[rows] <= entries);
+    for (std::ptrdiff_t i = 0; i < rows; ++i) require(start[i] <= start[i + 1]);
+    for (std::ptrdiff_t k = start[0]; k < start[rows]; ++k)
+        require(0 <= indices.data()[k] && indices.data()[k] < columns);
+    return {start, indices.data(), values.data()};
 }
 
 constexpr std::align_val_t cache_line{64};
@@ -306,6 +323,20 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
             kernels.dense_cosines(from, by, phases.data(), T(scale), to, scratch.get());
         },
         "X"_a.noconvert(), "weights"_a.noconvert(), "phases"_a.noconvert(), "scale"_a, "out"_a.noconvert());
+
+    module.def(
+        "sparse_product",
+        [&kernels](const Vector<const std::int32_t>& starts, const Vector<const std::int32_t>& indices,
+                   const Vector<const T>& values, const Matrix<const T>& X, const Matrix<T>& out) {
+            const Rows<const T> from = rows_of(X);
+            const Rows<T> to = rows_of(out);
+            const SparseRows<T> A = sparse_of(starts, indices, values, to.rows, from.rows);
+            require(from.columns == to.columns);
+            nb::gil_scoped_release release;
+            kernels.sparse_product(A, from, to);
+        },
+        "starts"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "X"_a.noconvert(),
+        "out"_a.noconvert());
 }
 
 void bind_set(nb::module_& module, const char* name, const KernelSet& kernels) {

@@ -32,6 +32,8 @@ def upper(A):
 @pytest.mark.parametrize("columns", [D, 40, 24, 1, 0], ids=lambda c: f"{c}-columns")
 def test_is_the_dense_product(power, columns, monkeypatch):
     monkeypatch.setattr(roughness, "SLICE_ROWS", 32)
+    monkeypatch.setattr(roughness, "TASK_ROWS", 40)
+    monkeypatch.setattr(roughness, "NARROW_COLUMNS", 24)
     monkeypatch.setattr(roughness, "block_rows_for", lambda *_: 50)
     X = rows()
     fitted, root = drawn(X), NeighborGraph(5).laplacian(X).root(power)

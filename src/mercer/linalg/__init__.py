@@ -7,6 +7,7 @@ depends on the other rows, keeps float32, and runs on one thread with the interp
 from mercer.linalg.butterfly import ButterflyPlan, butterfly_plan
 from mercer.linalg.dense_projections import dense, dense_cosines, dense_pairs
 from mercer.linalg.dispatch import instruction_set
+from mercer.linalg.sparse_products import sparse_product
 from mercer.linalg.structured_projections import butterfly, butterfly_pairs, sign_hadamard, sign_hadamard_pairs
 from mercer.linalg.trigonometric import cosines, sincos_pairs
 from mercer.linalg.twins import FunctionName
@@ -25,4 +26,5 @@ __all__ = [
     "sign_hadamard",
     "sign_hadamard_pairs",
     "sincos_pairs",
+    "sparse_product",
 ]

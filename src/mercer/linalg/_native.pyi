@@ -60,6 +60,14 @@ class _KernelSet(Protocol):
     def dense_cosines(
         self, X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray
     ) -> None: ...
+    def sparse_product(
+        self,
+        starts: NDArray[np.int32],
+        indices: NDArray[np.int32],
+        values: FloatArray,
+        X: FloatArray,
+        out: FloatArray,
+    ) -> None: ...
 
 baseline: _KernelSet
 avx2: _KernelSet

@@ -22,6 +22,7 @@ __all__ = [
     "check_projection",
     "check_separate",
     "check_signs",
+    "check_sparse_rows",
     "check_weights",
 ]
 
@@ -142,6 +143,22 @@ def check_weights(function: str, weights: FloatArray, X: FloatArray) -> None:
     check_array(function, "weights", weights, 2, X.dtype)
     if len(weights) != X.shape[1]:
         msg = f"{function}: weights must have as many rows as X has columns = {X.shape[1]}, got {len(weights)}"
+        raise ValueError(msg)
+
+
+def check_sparse_rows(
+    function: str, starts: NDArray[Any], indices: NDArray[Any], values: FloatArray, X: FloatArray
+) -> None:
+    """Require rows of a CSR matrix whose columns are the rows of `X`."""
+    if len(indices) != len(values):
+        msg = f"{function}: indices and values must be as many, got {len(indices)} and {len(values)}"
+        raise ValueError(msg)
+    if not len(starts) or starts[0] < 0 or starts[-1] > len(values) or (np.diff(starts) < 0).any():
+        msg = f"{function}: starts must ascend from 0 or more to at most {len(values)} entries"
+        raise ValueError(msg)
+    used = indices[starts[0] : starts[-1]]
+    if len(used) and not (0 <= used.min() and used.max() < len(X)):
+        msg = f"{function}: indices must be rows of X, 0 to {len(X) - 1}, got {used.min()} to {used.max()}"
         raise ValueError(msg)
 
 

@@ -80,6 +80,15 @@ class _Kernels(Protocol):
         self, X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray
     ) -> None: ...
 
+    def sparse_product(
+        self,
+        starts: NDArray[np.int32],
+        indices: NDArray[np.int32],
+        values: FloatArray,
+        X: FloatArray,
+        out: FloatArray,
+    ) -> None: ...
+
 
 def _choose() -> tuple[str, _Kernels]:
     try:

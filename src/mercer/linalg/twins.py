@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "sign_hadamard",
     "sign_hadamard_pairs",
     "sincos_pairs",
+    "sparse_product",
 ]
 
 FloatArray = NDArray[np.floating]
@@ -149,6 +151,15 @@ def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArra
 def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None:
     """Fill `out` with the `cosines` of the angles `X @ weights`."""
     cosines(_product(X, weights), phases, scale, out)
+
+
+def sparse_product(
+    starts: NDArray[np.int32], indices: NDArray[np.int32], values: FloatArray, X: FloatArray, out: FloatArray
+) -> None:
+    """Rows of a sparse matrix times a dense one."""
+    some = slice(starts[0], starts[-1])
+    A = sp.csr_array((values[some], indices[some], starts - starts[0]), shape=(len(starts) - 1, X.shape[0]))
+    out[:] = A @ X
 
 
 def _write(

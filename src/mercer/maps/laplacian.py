@@ -135,35 +135,13 @@ class LaplacianRoot:
         """Return R times columns."""
         if self.coefficients is not None:
             return clenshaw(self.laplacian.matrix, self.coefficients, columns)
-        return self._applied(columns, self.whole)
+        for _ in range(self.whole):
+            columns = self.laplacian.matrix @ columns
+        return columns
 
     def middle(self, columns: Array) -> Array:
         """Return L^odd times columns."""
-        return self._applied(columns, self.odd)
-
-    # ---- the same in three steps, of which the second can be taken by blocks of rows ----------
-
-    def first(self, columns: Array) -> Array:
-        """Return columns before the `last` factor of R, or of L R if there is an odd one."""
-        if self.coefficients is not None:
-            return self(columns)
-        return self._applied(columns, self.whole + self.odd - (self.last is not None))
-
-    @property
-    def last(self) -> Any:
-        """The last factor L of R, or of L R if there is an odd one; None if it is a polynomial, or no factor at all."""
-        return self.laplacian.matrix if self.whole + self.odd and self.coefficients is None else None
-
-    def rest(self, columns: Array) -> Array:
-        """Return L^c times columns, from what `first` returned."""
-        if self.coefficients is not None:
-            return self(columns)
-        return self._applied(columns, self.whole + (self.last is not None))
-
-    def _applied(self, columns: Array, times: int) -> Array:
-        for _ in range(times):
-            columns = self.laplacian.matrix @ columns
-        return columns
+        return self.laplacian.matrix @ columns if self.odd else columns
 
 
 def clenshaw(L: Any, coefficients: Array, columns: Array) -> Array:
@@ -244,6 +222,8 @@ def checked_weights(W: Any) -> Any:
         raise_weights("must be square, one row and one column for each row of the data", f"shape {W.shape}")
     if W.dtype.kind not in "fiub":
         raise_weights("must be real numbers", f"dtype {W.dtype}")
+    if W.nnz + W.shape[0] > np.iinfo(np.int32).max:
+        raise_weights("must be fewer than 2,147,483,647 numbers, with one more a row", f"{W.nnz:,}. Drop small weights")
     W = sp.csr_array(W, dtype=np.float64, copy=True)
     W.sum_duplicates()
     if not np.isfinite(W.data).all():

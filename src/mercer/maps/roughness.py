@@ -1,9 +1,8 @@
 r"""The roughness of features on a graph, Phi' M Phi with :math:`M = \alpha L^c`, without a matrix of all pairs of rows.
 
 L acts on every column of the features by itself. So a panel of columns of all rows is kept, as wide as the memory
-allows, and replaced by its image under all factors of L but one (:math:`L^c = R L^{odd} R`). That one is applied to
-blocks of rows, whose products are summed up while they are at hand: the block of the result on the diagonal. Then the
-panel is replaced by its image under :math:`L^c`, whose products with the features of all later columns, computed again
+allows; with :math:`L^c = R L^{odd} R` it is replaced by its image under R, whose products are the block of the result
+on the diagonal; then by that under :math:`L^c`, whose products with the features of all later columns, computed again
 block by block of rows, are the blocks beside it. With room for all columns the features are computed once.
 """
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from mercer.engines import Workers, add_products, block_rows_for, empty_rows
 from mercer.engines.base import workers
+from mercer.linalg import sparse_product
 from mercer.maps.base import Features
 from mercer.maps.laplacian import LaplacianRoot
 
@@ -24,9 +24,11 @@ __all__ = ["sum_roughness"]
 Array = np.ndarray
 # Rows whose features one thread computes at a time.
 SLICE_ROWS = 256
-# Columns that go through sparse products together: few enough that what rows of them are near is in cache.
+# Columns that go through sparse products together: few enough that all rows of them, and their images, are in cache.
 NARROW_BYTES = 16 * 2**20
 NARROW_COLUMNS = 64
+# Rows of such columns that are the work of one thread.
+TASK_ROWS = 2048
 # Columns beside those of a panel.
 SPARE = 16
 # Rounding of a sum of squares in float32, in units of the sum: of a block of rows, as BLAS adds them up.
@@ -83,6 +85,8 @@ class _Sum:
         self.n = X.shape[0]
         self.width = features.n_components
         self.root = root.astype(dtype)
+        L = self.root.laplacian.matrix
+        self.entries = L.indptr.astype(np.int32), L.indices.astype(np.int32), L.data
         self.dtype = dtype
         self.team = team
         self.block_rows = block_rows_for(max(self.width, X.shape[1]), dtype.itemsize)
@@ -93,16 +97,16 @@ class _Sum:
         most = max(1, min(self.width, memory // (self.n * self.dtype.itemsize)))
         count = -(-self.width // most)
         edges = np.linspace(0, self.width, count + 1).astype(int)
-        # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
-        self.room = empty_rows(self.n, int(np.diff(edges).max()) + SPARE, self.dtype)
-        self.room[:, -SPARE:] = 0.0  # they go through sparse products
+        room = with_spare_columns(self.n, int(np.diff(edges).max()), self.dtype)
+        self.narrow = min(self.narrow, room.shape[1])
+        self.images = empty_rows(self.n, self.narrow, self.dtype)
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            panel = self.room[:, : stop - start]
+            panel = room[:, : stop - start]
             self._keep(panel, start, stop)
-            self._replace(panel, self.root.first)
+            self._replace(panel, self.root.whole)
             self._add_diagonal(panel, total[start:stop, start:stop])
             if stop < self.width:
-                self._replace(panel, self.root.rest)
+                self._replace(panel, self.root.whole + self.root.odd)
                 self._add_beside(panel, total[start:stop, stop:], stop)
         return total
 
@@ -125,44 +129,67 @@ class _Sum:
         self.features(block, out)
         return out
 
-    def _replace(self, panel: Array, function: Callable[[Array], Array]) -> None:
-        """Replace columns by their images under a product with a matrix of all pairs of rows."""
+    def _replace(self, panel: Array, times: int) -> None:
+        """Replace columns by their images under L, some times over, or under the polynomial that stands for it."""
+        if self.root.coefficients is not None:
 
-        def apply(columns: slice) -> None:
-            panel[:, columns] = function(np.ascontiguousarray(panel[:, columns]))
+            def apply(columns: slice) -> None:
+                panel[:, columns] = self.root(np.ascontiguousarray(panel[:, columns]))
 
-        self.team.run(apply, slices(panel.shape[1], self.narrow))
+            self.team.run(apply, slices(panel.shape[1], self.narrow))
+            return
+        for columns in slices(panel.shape[1], self.narrow):
+            here, there = panel[:, columns], self.images[:, : columns.stop - columns.start]
+            for _ in range(times):
+                self._multiply(here, there)
+                here, there = there, here
+            if times % 2:
+                self._copy(here, there)
+
+    def _multiply(self, columns: Array, out: Array, begin: int = 0) -> None:
+        """Write rows of L times columns of all rows: as many as there is room for, from one on."""
+        starts, indices, values = self.entries
+
+        def apply(part: slice) -> None:
+            sparse_product(starts[begin + part.start : begin + part.stop + 1], indices, values, columns, out[part])
+
+        self._in_parallel(apply, len(out))
+
+    def _copy(self, source: Array, target: Array) -> None:
+        def apply(rows: slice) -> None:
+            target[rows] = source[rows]
+
+        self._in_parallel(apply, len(target))
+
+    def _in_parallel(self, function: Callable[[slice], Any], rows: int) -> None:
+        self.team.run(function, slices(rows, TASK_ROWS))
 
     def _add_diagonal(self, panel: Array, total: Array) -> None:
-        """Add the products of a panel with itself, the last factor of L applied to blocks of rows."""
-        width = panel.shape[1]
-        image = empty_rows(min(self.n, self.block_rows), self.room.shape[1], self.dtype)
+        """Add the products of a panel with itself, or with its image under L where the power is odd."""
+        image = with_spare_columns(min(self.n, self.block_rows) * self.root.odd, panel.shape[1], self.dtype)
         for rows in slices(self.n, self.block_rows):
-            block = panel[rows]
-            if self.root.last is None:
-                add_products(total, block, block, self.team, upper=True)
-                continue
-            beside = image[: rows.stop - rows.start]
-
-            def apply(part: slice, start: int = rows.start, beside: Array = beside) -> None:
-                # All columns of the room: a part of them would be copied first.
-                beside[part] = self.root.last[start + part.start : start + part.stop] @ self.room
-
-            self.team.run(apply, slices(len(beside), SLICE_ROWS))
-            beside = beside[:, :width]
-            add_products(total, block if self.root.odd else beside, beside, self.team, upper=True)
+            block = beside = panel[rows]
+            if self.root.odd:
+                beside = image[: len(block)]
+                self._multiply(panel, beside, rows.start)
+            add_products(total, block, beside, self.team, upper=True)
 
     def _add_beside(self, panel: Array, total: Array, stop: int) -> None:
         """Add the products of a panel with the features of all later columns."""
-        room = empty_rows(min(self.n, self.block_rows), self.width - stop + SPARE, self.dtype)
+        room = with_spare_columns(min(self.n, self.block_rows), self.width - stop, self.dtype)
         for rows in slices(self.n, self.block_rows):
-            later = room[: rows.stop - rows.start, : self.width - stop]
+            later = room[: rows.stop - rows.start]
 
             def compute(part: slice, rows: slice = rows, later: Array = later) -> None:
                 later[part] = self._features(slice(rows.start + part.start, rows.start + part.stop))[:, stop:]
 
             self.team.run(compute, slices(len(later), SLICE_ROWS))
             add_products(total, panel[rows], later, self.team, upper=False)
+
+
+def with_spare_columns(rows: int, columns: int, dtype: np.dtype) -> Array:
+    """Return a matrix to be filled, whose rows do not lie a power of two apart: that would crowd few cache sets."""
+    return empty_rows(rows, columns + SPARE, dtype)[:, :columns]
 
 
 def slices(size: int, step: int) -> Iterator[slice]:
