@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
@@ -256,3 +257,15 @@ def test_what_is_missing_in_a_table_is_a_mark(mark):
 def test_mistakes_are_explained(model, y, message):
     with pytest.raises(ValueError, match=message):
         model.fit(problem()[0][:20], y)
+
+
+def test_blocks_give_the_probabilities_of_one_fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=6000) > 0, 1, 0)
+    known = np.where(rng.random(6000) < 0.5, y, -1)
+    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(1.0), 40, random_state=0), unlabeled=-1, random_state=0)
+    whole, parts = clone(fresh).fit(X, known), clone(fresh)
+    for start in range(0, 6000, 1000):
+        parts.partial_fit(X[start : start + 1000], known[start : start + 1000])
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-10)

@@ -34,7 +34,10 @@ class OnePassLearner(BaseLearner):
 
     # ---- fitting ------------------------------------------------------------------------------
 
+    _seen: int | None = None  # rows that `partial_fit` was given
+
     def _learn(self, engine: Engine) -> None:
+        self._seen = None
         self.statistic_ = self._sum(engine)
         self._solve()
 
@@ -42,7 +45,10 @@ class OnePassLearner(BaseLearner):
         """Add a block of rows to the statistic; the solve waits until a result is asked for."""
         fresh = not hasattr(self, "statistic_")
         X, y, weight = self._checked(X, y, sample_weight, reset=fresh)
-        engine = self._memory(X, y, weight, start=0 if fresh else self.statistic_.rows)
+        # Rows without a label count, too: a row has the same number, and so the same part in samples, as in `fit`.
+        start = 0 if fresh else self.statistic_.rows if self._seen is None else self._seen
+        self._seen = start + X.shape[0]
+        engine = self._memory(X, y, weight, start=start)
         if fresh:
             self._fit_map(engine)
         elif self.unlabeled is not None and not has_label(y, self.unlabeled).any():
@@ -59,6 +65,7 @@ class OnePassLearner(BaseLearner):
     def _forget(self) -> None:
         super()._forget()
         self._solved = False
+        self._seen = None
 
     def _sum(self, engine: Engine) -> Any:
         return engine.accumulate(self._accumulator(self.feature_map_.features_), self._report())
