@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 
-from mercer import DotProduct, Gaussian, ParameterError, Polynomial, RandomFourier, RandomMaclaurin, TensorSketch
-from mercer.learners.map_choice import check_features, rows_to_features, unfitted_map
+from mercer import (
+    DotProduct,
+    Gaussian,
+    ParameterError,
+    Polynomial,
+    RandomFourier,
+    RandomMaclaurin,
+    TensorSketch,
+    kernels,
+)
+from mercer.kernels import Kernel
+from mercer.learners.map_choice import SCIKIT_LEARN_KERNELS, check_features, rows_to_features, unfitted_map
 
 
 def test_a_map_is_copied_and_not_fitted():
@@ -26,6 +36,8 @@ def test_of_a_kernel_or_of_nothing_a_map_is_chosen():
 
 def test_anything_else_is_refused():
     with pytest.raises(ParameterError, match=r"Learner: feature_map must be a mercer map .*, a kernel, or None; got 3"):
+        unfitted_map("Learner", 3, None)
+    with pytest.raises(ParameterError, match=r"Numbers have names: n_clusters=3"):
         unfitted_map("Learner", 3, None)
     with pytest.raises(ParameterError, match=r"n_components must be an integer >= 1, got 0"):
         unfitted_map("Learner", RandomFourier(Gaussian(), 0), None)
@@ -50,3 +62,13 @@ def test_features_are_those_of_the_map_in_the_dtype_of_the_rows(dtype):
     Z = rows_to_features(feature_map.features_, X)
     assert Z.dtype == dtype
     assert np.array_equal(Z, feature_map.transform(X))
+
+
+@pytest.mark.parametrize("name", SCIKIT_LEARN_KERNELS)
+def test_names_of_scikit_learn_are_translated(name):
+    with pytest.raises(ParameterError, match="Did you mean") as raised:
+        unfitted_map("Learner", name, None)
+    meant = str(raised.value).split("Did you mean ")[1].rstrip("?")
+    assert isinstance(eval(meant, vars(kernels)), Kernel)
+    with pytest.raises(ParameterError, match=r"got 'other'\.$"):
+        unfitted_map("Learner", "other", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,16 @@ from mercer.learners.moments import features_of
 from mercer.maps import BaseMap, default_map
 from mercer.maps.base import fresh_copy
 
+# What kernels are here that have a name there.
+SCIKIT_LEARN_KERNELS = {
+    "rbf": "Gaussian('median')",
+    "linear": "Polynomial(1, coef0=0.0)",
+    "poly": "Polynomial(3)",
+    "polynomial": "Polynomial(3)",
+    "laplacian": "Laplacian()",
+    "chi2": "Chi2()",
+}
+
 __all__ = ["check_features", "rows_to_features", "unfitted_map"]
 
 
@@ -21,9 +32,19 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
         return default_map(choice, random_state=random_state).set_params(**options)
     if not isinstance(choice, BaseMap):
         msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
-        raise ParameterError(msg)
+        raise ParameterError(msg + hint(choice))
     choice.rows_wanted()  # a width that is no number says so here
     return fresh_copy(choice)
+
+
+def hint(choice: Any) -> str:
+    """Return what somebody may have meant who thinks of scikit-learn."""
+    if isinstance(choice, str):
+        kernel = SCIKIT_LEARN_KERNELS.get(choice)
+        return f" Did you mean {kernel}?" if kernel else ""
+    if isinstance(choice, Integral):
+        return f" Numbers have names: n_clusters={choice} for clusters, n_components={choice} for components."
+    return ""
 
 
 def check_features(owner: str, feature_map: BaseMap) -> None:
