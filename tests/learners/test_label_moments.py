@@ -1,0 +1,81 @@
+"""Moments of labels that need not be known before they are seen, against sums over all rows at once."""
+
+import numpy as np
+import pytest
+
+from mercer import Gaussian, RandomFourier
+from mercer.engines import Block, MemoryEngine, RowSample
+from mercer.learners import label_moments
+from mercer.learners.label_moments import Labelled, LabelSum
+from mercer.learners.moments import TargetMoments
+
+RNG = np.random.default_rng(0)
+X, WEIGHT = RNG.normal(size=(80, 3)), RNG.uniform(0, 2, 80)
+LABELS = np.sort(RNG.choice(["ant", "bee", "cat", "dog"], 80))  # blocks bring new ones
+MAP = RandomFourier(Gaussian(), 10, random_state=0).fit(X)
+Z = MAP.transform(X)
+
+
+def moments_of(rows=slice(None), start=0, into=None):
+    engine = MemoryEngine(X[rows], LABELS[rows], WEIGHT[rows], block_rows=13, n_jobs=1, start=start)
+    return engine.accumulate(LabelSum(MAP.features_, seed=3, double=True) if into is None else into)
+
+
+def signs(labels):
+    columns = np.where(LABELS[:, None] == np.array(labels), 1.0, -1.0)
+    return columns[:, 1:] if len(labels) == 2 else columns
+
+
+def check(found, labels=("ant", "bee", "cat", "dog")):
+    assert found.labels.tolist() == list(labels)
+    assert found.rows == 80
+    signed = found.signed()
+    expected = TargetMoments.of(Z, signs(labels), WEIGHT)
+    for name in ("weight", "feature_sum", "target_mean", "cross", "target_scatter"):
+        np.testing.assert_allclose(getattr(signed.targets, name), getattr(expected, name), rtol=1e-10, atol=1e-10)
+    upper = np.triu_indices(10)
+    np.testing.assert_allclose(signed.about(None)[upper], (Z.T @ (Z * WEIGHT[:, None]))[upper], rtol=1e-10, atol=1e-10)
+
+
+def test_signed_moments_are_sums_over_rows():
+    check(moments_of())
+
+
+def test_parts_add_up_whatever_labels_they_bring():
+    one, two = moments_of(slice(0, 30)), moments_of(slice(30, None), start=30)
+    assert set(one.labels) != set(two.labels)
+    check(one + two)
+    assert np.array_equal((one + two).sample.index, moments_of().sample.index)
+
+
+def test_a_sum_goes_on_from_a_state():
+    into = LabelSum(MAP.features_, seed=3, double=True)
+    into.restore(moments_of(slice(0, 30)))
+    check(moments_of(slice(30, None), start=30, into=into))
+
+
+def test_labels_that_were_announced_have_targets_of_minus_one():
+    found = moments_of().with_labels(np.array(["ape", "bee"]))
+    check(found, labels=("ant", "ape", "bee", "cat", "dog"))
+    again = moments_of()
+    assert again.labelled.with_labels(np.array(["bee"])) is again.labelled  # nothing new
+
+
+def test_of_two_labels_one_column_says_all():
+    y = np.array([0, 1, 1, 0, 1])
+    indicators = np.where(y[:, None] == [0, 1], 1.0, 0.0)
+    signed = Labelled(np.array([0, 1]), TargetMoments.of(Z[:5], indicators)).signed()
+    expected = TargetMoments.of(Z[:5], np.where(y == 1, 1.0, -1.0)[:, None])
+    np.testing.assert_allclose(signed.target_mean, expected.target_mean)
+    np.testing.assert_allclose(signed.cross, expected.cross, atol=1e-14)
+    np.testing.assert_allclose(signed.target_scatter, expected.target_scatter)
+
+
+@pytest.mark.parametrize("size", [10, 1000])
+def test_the_sample_is_uniform_and_seeded(size, monkeypatch):
+    monkeypatch.setattr(label_moments, "CALIBRATION_ROWS", size)
+    sample = moments_of().sample
+    whole = RowSample.of(Block(0, X, LABELS, WEIGHT), size=size, seed=3)
+    assert np.array_equal(sample.index, whole.index)
+    assert np.array_equal(sample.y, LABELS[sample.index.astype(int)])
+    assert len(sample.index) == min(size, 80)

@@ -1,0 +1,72 @@
+"""What the two ridge estimators share: the penalty, by number or by a criterion, and what it needs of the rows."""
+
+import numpy as np
+import pytest
+
+from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, ParameterError, RandomFourier
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+y = np.sin(2 * X[:, 0]) + 0.3 * RNG.normal(size=60)
+BOTH = [(KernelRidge, y), (KernelRidgeClassifier, (y > 0).astype(int))]
+
+
+def fresh(kind, **options):
+    return kind(RandomFourier(Gaussian(), 20, random_state=0), **options)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+@pytest.mark.parametrize("alpha", [-1.0, np.inf, np.nan, True, "aic", None])
+def test_penalties_that_cannot_be_are_refused(kind, targets, alpha):
+    with pytest.raises(ParameterError, match=rf"{kind.__name__}: alpha must be a finite number >= 0 or one of '.*got "):
+        fresh(kind, alpha=alpha).fit(X, targets)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+@pytest.mark.parametrize("alpha", [0, 0.5, np.float32(2.0)])
+def test_a_number_is_taken_as_it_is(kind, targets, alpha):
+    model = fresh(kind, alpha=alpha).fit(X, targets)
+    assert model.alpha_ == alpha
+    assert model.path_ is None
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_leaving_one_out_chooses_by_models_that_were_refitted(fit_intercept):
+    model = fresh(KernelRidge, alpha="loo", fit_intercept=fit_intercept).fit(X, y)
+
+    def missed(alpha):
+        errors = []
+        for i in range(60):
+            rest = np.arange(60) != i
+            other = fresh(KernelRidge, alpha=float(alpha), fit_intercept=fit_intercept).fit(X[rest], y[rest])
+            errors.append(float(other.predict(X[i : i + 1])[0] - y[i]) ** 2)
+        return np.mean(errors)
+
+    best = missed(model.alpha_)
+    assert best <= 1.001 * missed(model.alpha_ / 3)
+    assert best <= 1.001 * missed(model.alpha_ * 3)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+def test_leaving_one_out_reads_the_rows_twice(kind, targets):
+    blocks = [(X[:20], targets[:20]), (X[20:], targets[20:])]
+    found = fresh(kind, alpha="loo").fit(blocks)
+    assert found.alpha_ == pytest.approx(fresh(kind, alpha="loo").fit(X, targets).alpha_, rel=1e-6)
+    with pytest.raises(DataError, match=rf"{kind.__name__}: alpha='loo' reads the rows twice, but .* alpha='gcv'"):
+        fresh(kind, alpha="loo").fit(iter(blocks))
+    with pytest.raises(ParameterError, match=r"alpha='loo' needs a second pass over the rows, which partial_fit does"):
+        fresh(kind, alpha="loo").partial_fit(X, targets)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+@pytest.mark.parametrize("alpha", ["evidence", "gcv"])
+def test_other_criteria_need_one_pass_and_can_go_on(kind, targets, alpha):
+    parts = fresh(kind, alpha=alpha).partial_fit(X[:20], targets[:20]).partial_fit(X[20:], targets[20:])
+    whole = fresh(kind, alpha=alpha).fit(X, targets)
+    assert parts.alpha_ == pytest.approx(whole.alpha_, rel=1e-5)
+    assert whole.path_ is not None
+
+
+@pytest.mark.parametrize(("alpha", "double"), [(0, True), (1.0, False), ("gcv", True), ("loo", True)])
+def test_small_eigenvalues_count_where_penalties_are_small(alpha, double):
+    assert fresh(KernelRidge, alpha=alpha)._needs_double() is double
