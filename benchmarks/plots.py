@@ -87,6 +87,7 @@ def beside(
     panels = figure.subplots(1, 2, sharey=True)
     methods = list(dict.fromkeys(name for row in left.values() for name in row))
     marks = dict(zip(methods, zip("s^voD", (LIMIT, OTHERS, OTHERS, OURS, OURS), strict=True), strict=False))
+    named: set[str] = set()
     for axes, table, label in zip(panels, (left, right), labels, strict=True):
         for height, row in enumerate(table.values()):
             known = [value for value in row.values() if value is not None]
@@ -94,7 +95,8 @@ def beside(
             for name, value in row.items():
                 if value is not None:
                     mark, ink = marks[name]
-                    axes.plot(value, height, mark, color=ink, markersize=6, label=name if not height else None)
+                    axes.plot(value, height, mark, color=ink, markersize=6, label=None if name in named else name)
+                    named.add(name)
         axes.set_xlabel(label, fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
     panels[1].set_xscale("log")
