@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import Gaussian, ParameterError, RandomFourier
 from mercer.engines.base import count_threads, workers
@@ -15,6 +15,15 @@ def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
+@pytest.fixture
+def two_blas_threads():
+    """Let BLAS have more than the one thread that a worker of the suite has, or there would be nothing to limit."""
+    with threadpool_limits(2, user_api="blas"):
+        assert set(blas_threads()) == {2}
+        yield
+
+
+@pytest.mark.usefixtures("two_blas_threads")
 def test_blas_has_one_thread_inside_and_its_own_number_after():
     before = blas_threads()
     with workers(2):
@@ -22,6 +31,7 @@ def test_blas_has_one_thread_inside_and_its_own_number_after():
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_teams_that_overlap_give_blas_back_as_it_was():
     before = blas_threads()
     X = np.random.default_rng(0).normal(size=(3000, 4))
@@ -38,6 +48,7 @@ def test_teams_that_overlap_give_blas_back_as_it_was():
     assert all(np.array_equal(result, expected) for result in results)
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_the_limit_is_held_until_the_last_team_is_done():
     before = blas_threads()
     first, second = workers(2), workers(2)
