@@ -81,7 +81,6 @@ def test_whole_numbers_that_later_are_not(tmp_path, monkeypatch):
         ("1,2", "line 3457: 2 columns, but there are 3 in the first line"),
         ("1,2,3,4", "line 3457: 4 columns, but there are 3 in the first line"),
         ("1,,3", "line 3457: column 'b' is empty. Fill missing values, or drop such rows"),
-        ("1,2,", "line 3457: column 'y' is empty"),
         ("1,NA,3", "line 3457: column 'b' holds 'NA', not a number"),
         ("1,1_000,3", "line 3457: column 'b' holds '1_000', not a number"),
     ],

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mercer import DataError, ParameterError
+from mercer import DataError, KernelRidge, ParameterError
 from mercer.engines import Block
-from mercer.learners.labels import HasLabel, check_mark, has_label, is_missing
+from mercer.learners.labels import HasLabel, check_mark, check_none_missing, has_label, is_missing, label_kind
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,37 @@ def test_marks_that_could_mark_nothing_are_refused():
     with pytest.raises(DataError, match=r"unlabeled=-1 cannot stand among the texts of y\. Give a mark of their kind"):
         check_mark("Learner", np.array(["a"]), -1)
     with pytest.raises(DataError, match=r"In an array of texts NaN is the text 'nan': make y an array of dtype object"):
-        check_mark("Learner", np.array(["a"]), np.nan)
+        check_mark("Learner", np.array(["a", np.nan]), np.nan)
+    check_mark("Learner", np.array(["a"]), np.nan)  # nothing is missing
+
+
+def test_what_is_missing_needs_a_mark():
+    model = KernelRidge()
+    for y in (np.array([1.0, 2.0]), [1, 2], ["a", "b"], np.array(["a"], dtype=object), None, 3.0, np.array([np.inf])):
+        check_none_missing(model, y)
+    for y in (
+        [0.5, np.nan, None],
+        np.array(["a", None, np.nan], dtype=object),
+        pd.Series([1, None, None], dtype="Int64"),
+        np.array([[1.0, 2.0], [np.nan, 0.0], [0.0, np.nan]]),
+    ):
+        with pytest.raises(DataError, match=r"y contains NaN, or no value, in 2 of 3 rows, the first in row 1 .*=np"):
+            check_none_missing(model, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        (np.array([0, 1]), "numbers"),
+        (np.array([0.0, np.nan]), "numbers"),
+        (np.array(["a"]), "texts"),
+        (np.array([None, "a"], dtype=object), "texts"),
+        (np.array([True]), "truth values"),
+        (np.array([None, np.True_, False], dtype=object), "truth values"),
+        (np.array([None, 1, "a"], dtype=object), "objects"),
+        (np.array([None, np.nan], dtype=object), None),
+    ],
+)
+def test_what_labels_are_made_of(y, kind):
+    assert label_kind(y, np.nan) == kind
+    assert label_kind(y, None) == ("objects" if y.dtype == object else kind)

@@ -48,8 +48,9 @@ def open_rows(
         column, and names that begin with a dot or an underscore are passed over. Or a pyarrow Table, RecordBatch, list
         of batches or RecordBatchReader, or a pandas or polars frame.
     target : str, int, list or None, default=None
-        The column of the targets by name or place, -1 being the last, or several; numbers, or text for labels. For npy
-        files also a path of another npy file, or one for each. svmlight files have their own.
+        The column of the targets by name or place, -1 being the last, or several; numbers, or text for labels. Where
+        it is empty, rows have no target: NaN or None, for learners with ``unlabeled=np.nan``. For npy files also a path
+        of another npy file, or one for each. svmlight files have their own.
     weight : str, int or None, default=None
         The column of the sample weights; for npy files also a path.
     columns : list of str or int, default=None

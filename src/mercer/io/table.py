@@ -69,7 +69,7 @@ class TablePlan:
             for name in columns.targets:
                 kind = schema.field(name).type
                 text = _is_text(pa, kind)
-                if not (_is_number(pa, kind) or (text and not columns.matrix_target)):
+                if not (_is_number(pa, kind) or pa.types.is_null(kind) or (text and not columns.matrix_target)):
                     numbers = "numbers" if columns.matrix_target else "numbers or text"
                     msg = f"{where}: the target {name!r} holds {kind}, not {numbers}."
                     raise DataError(msg)
@@ -100,7 +100,7 @@ class TablePlan:
                     X[i : i + step, j] = values[i : i + step]
         y = None
         if self.columns.targets:
-            targets = [self._target(batch, name, where, start) for name in self.columns.targets]
+            targets = [self._target(batch.column(name)) for name in self.columns.targets]
             y = np.column_stack(targets) if self.columns.matrix_target else targets[0]
         if self.columns.weight is not None:
             return X, y, self._numbers(batch, self.columns.weight, where, start)
@@ -123,23 +123,34 @@ class TablePlan:
         return values
 
     def _numbers(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
-        values = self._column(batch, name, where, start)
-        if "decimal" in str(values.type):
-            values = values.cast("float64")
-        return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
+        return _array(self._column(batch, name, where, start))
 
-    def _target(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
+    @staticmethod
+    def _target(values: Any) -> np.ndarray:
+        """Return targets; those that are missing as NaN among numbers, as None among texts and truth values.
+
+        What that means is for the learner to say.
+        """
         pa = load_pyarrow("pyarrow", "Arrow data")
-        values = self._column(batch, name, where, start)
         if not _is_text(pa, values.type):
-            return self._numbers(batch, name, where, start)
+            return _array(values)
         if hasattr(values, "combine_chunks"):
             values = values.combine_chunks()
         if not pa.types.is_dictionary(values.type):
             values = values.dictionary_encode()
         # Labels are few: text is made of each one once, not of each row.
-        labels = np.array(values.dictionary.to_pylist(), dtype=str)
-        return labels[values.indices.to_numpy(zero_copy_only=False)]
+        labels, codes = values.dictionary.to_pylist(), values.indices
+        if not codes.null_count and None not in labels:
+            return np.array(labels, dtype=str)[codes.to_numpy(zero_copy_only=False)]
+        codes = codes.cast("int64").fill_null(len(labels)).to_numpy(zero_copy_only=False)
+        return np.array([*labels, None], dtype=object)[codes]
+
+
+def _array(values: Any) -> np.ndarray:
+    """Return the values of a column of numbers, NaN where there is none."""
+    if "decimal" in str(values.type):
+        values = values.cast("float64")
+    return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
 
 
 def index_columns(schema: Any) -> list[str]:

@@ -36,6 +36,7 @@ class Dialect:
     delimiter: str
     names: tuple[str, ...]
     kinds: tuple[tuple[str, Kind], ...]  # of the columns that are read
+    targets: tuple[str, ...] = ()  # which may be empty: whether rows need one, learners say
 
     def table(self, text: bytes, path: str, place: int) -> Any:
         """Return whole lines that begin at a byte of a file as an Arrow table."""
@@ -51,7 +52,7 @@ class Dialect:
                 table = self._parsed(text, [(name, "float64" if name in whole else kind) for name, kind in self.kinds])
             except pa.ArrowInvalid:
                 raise self._explained(text, path, place) from None
-        if any(column.null_count for column in table.columns):
+        if any(table.column(name).null_count for name, _ in self.kinds if name not in self.targets):
             raise self._explained(text, path, place)
         return table
 
@@ -86,9 +87,9 @@ class Dialect:
                 return DataError(f"{where}: {len(cells)} columns, but there are {len(self.names)} in the first line.")
             for name, cell in zip(self.names, cells, strict=True):
                 kind = kinds.get(name)
-                if kind is not None and not cell.strip():
+                if kind is not None and not cell.strip() and name not in self.targets:
                     return DataError(f"{where}: column {name!r} is empty. Fill missing values, or drop such rows.")
-                if kind is not None and kind != "string" and not is_number(cell):
+                if kind is not None and kind != "string" and cell.strip() and not is_number(cell):
                     return DataError(
                         f"{where}: column {name!r} holds {cell!r}, not a number. Leave the column out with columns=, "
                         "encode it, or, if it is a target, open the file with mercer.io.open_csv(..., "
@@ -184,7 +185,7 @@ def open_csv(
         kinds[name] = "string" if text_target else _kind_of(ranges, Dialect(delimiter, first, ()), name)
         if kinds[name] == "string" and text_target is False:
             kinds[name] = "float64"  # the error will name the line
-    dialect = Dialect(delimiter, first, tuple(kinds.items()))
+    dialect = Dialect(delimiter, first, tuple(kinds.items()), chosen.targets)
     schema = pa.schema([(name, pa.type_for_alias(kinds.get(name, "string"))) for name in first])
     plan = TablePlan.of(
         [(str(paths[0]), schema)],

@@ -38,7 +38,7 @@ from sklearn.utils.validation import (
 from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.labels import HasLabel, check_mark, has_label
+from mercer.learners.labels import HasLabel, check_mark, check_none_missing, has_label, label_kind
 from mercer.learners.lazy import ROW_METHODS, lazy_on_dask
 from mercer.learners.map_choice import check_features, rows_to_features, unfitted_map
 from mercer.learners.moments import features_of
@@ -231,6 +231,7 @@ class Regressor(RegressorMixin, BaseLearner):
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         if self.unlabeled is None or y is None:
+            check_none_missing(self, y)
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
             )
@@ -287,10 +288,11 @@ class Regressor(RegressorMixin, BaseLearner):
 class Classifier(ClassifierMixin, BaseLearner):
     """A learner of labels."""
 
-    _label_kind: str  # what labels are made of: numbers, texts, ...
+    _label_kind: str | None  # what labels are made of: numbers, texts, ...; None as long as none is known
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         if self.unlabeled is None or y is None:
+            check_none_missing(self, y)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
@@ -301,11 +303,13 @@ class Classifier(ClassifierMixin, BaseLearner):
             check_mark(type(self).__name__, y, self.unlabeled)
             known = y[has_label(y, self.unlabeled)]
             if len(known):
-                check_classification_targets(known)
-        kind = {"b": "truth values", "U": "texts", "S": "bytes", "O": "objects"}.get(y.dtype.kind, "numbers")
-        if reset:
+                # Truth values with holes between them are objects, which scikit-learn takes for no labels.
+                is_truth = label_kind(y, self.unlabeled) == "truth values"
+                check_classification_targets(known.astype(bool) if is_truth else known)
+        kind = label_kind(y, self.unlabeled)
+        if reset or self._label_kind is None:
             self._label_kind = kind
-        elif kind != self._label_kind:
+        elif kind not in (self._label_kind, None):
             msg = f"y must keep its kind from block to block: needed {self._label_kind}, got {kind}."
             raise DataError(msg)
         return X, y

@@ -7,11 +7,16 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines import Block
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["HasLabel", "check_mark", "has_label"]
+__all__ = ["HasLabel", "check_mark", "check_none_missing", "has_label", "label_kind"]
+
+KINDS = {"b": "truth values", "U": "texts", "S": "bytes", "O": "objects"}
+# What NumPy and pandas make of a missing value that has to be text.
+MISSING_TEXTS = ("nan", "None", "<NA>")
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,12 @@ def check_mark(owner: str, y: np.ndarray, unlabeled: Any) -> None:
         )
         raise ParameterError(msg)
     is_text, wants_text = isinstance(unlabeled, str | bytes), y.dtype.kind in "US"
-    if y.dtype.kind not in "OV" and is_text != wants_text:
+    # A block of a file, all of whose labels are known, holds texts alone: NaN would be among them as a text.
+    wrong = np.intersect1d(y.astype(str), MISSING_TEXTS) if wants_text and is_missing(unlabeled) else None
+    if y.dtype.kind not in "OV" and is_text != wants_text and (wrong is None or len(wrong)):
         hint = "Give a mark of their kind."
-        if wants_text and is_missing(unlabeled):
-            hint = "In an array of texts NaN is the text 'nan': make y an array of dtype object."
+        if wrong is not None:
+            hint = f"In an array of texts NaN is the text {str(wrong[0])!r}: make y an array of dtype object."
         kind = "texts" if wants_text else "numbers"
         msg = f"{owner}: unlabeled={unlabeled!r} cannot stand among the {kind} of y. {hint}"
         raise DataError(msg)
@@ -84,3 +91,42 @@ def check_mark(owner: str, y: np.ndarray, unlabeled: Any) -> None:
                 "mark the whole row, or fit one model for each column."
             )
             raise DataError(msg)
+
+
+def check_none_missing(learner: Any, y: Any) -> None:
+    """Raise if some targets are missing, for a learner to which nobody said what that means."""
+    if y is None or sp.issparse(y):
+        return
+    values = np.asarray(y)
+    if values.ndim == 0 or values.dtype.kind not in ("f", "O"):
+        return
+    missing = with_mark(values, np.nan).reshape(len(values), -1).any(axis=1)
+    if not missing.any():
+        return
+    has_mark = "unlabeled" in learner.get_params()
+    hint = " If that marks rows without a target, say so: unlabeled=np.nan." if has_mark else ""
+    msg = (
+        f"{type(learner).__name__}: y contains NaN, or no value, in {int(missing.sum())} of {len(values)} rows, the "
+        f"first in row {int(missing.argmax())} of these.{hint} Otherwise fill them, or drop such rows."
+    )
+    raise DataError(msg)
+
+
+def label_kind(y: np.ndarray, unlabeled: Any) -> str | None:
+    """Return what the known labels are made of, in words; None if none is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.learners.labels import label_kind
+    >>> label_kind(np.array(["a", None], dtype=object), np.nan), label_kind(np.array(["a", "b"]), np.nan)
+    ('texts', 'texts')
+    """
+    if y.dtype.kind == "O" and unlabeled is not None and is_missing(unlabeled):
+        known = y[has_label(y, unlabeled)]
+        if not len(known):
+            return None
+        for types, kind in (((str,), "texts"), ((bool, np.bool_), "truth values")):
+            if all(isinstance(one, types) for one in known):
+                return kind
+    return KINDS.get(y.dtype.kind, "numbers")

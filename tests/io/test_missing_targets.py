@@ -1,0 +1,149 @@
+"""Rows of files whose target is missing: what that means, learners say."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from mercer import (
+    DataError,
+    Gaussian,
+    KernelKMeans,
+    KernelLogisticRegression,
+    KernelRidge,
+    KernelRidgeClassifier,
+    KernelSVC,
+    RandomFourier,
+    on_dask,
+    open_rows,
+)
+
+from .conftest import joined
+
+pytestmark = pytest.mark.usefixtures("small_pieces")
+FORMATS = ["csv", "parquet", "feather", "table"]
+MAP = RandomFourier(Gaussian(1.5), 30, random_state=0)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1500, 4))
+# Some blocks know all their targets, some know none, most know some.
+KNOWN = {
+    "some": RNG.random(1500) < 0.3,
+    "first none": (np.arange(1500) > 400) & (RNG.random(1500) < 0.5),
+    "first all": (np.arange(1500) < 400) | (RNG.random(1500) < 0.1),
+}
+CODES = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
+TARGETS = {
+    "numbers": X[:, 0] ** 2,
+    "whole": CODES,
+    "texts": np.array(["cat", "dog", "nan"])[CODES],  # a word like another
+    "truth": CODES > 0,
+}
+
+
+def opened(kind, folder, y, known, **chosen):
+    """Write rows of which some have no target, and open them."""
+    values = pa.array(y.tolist(), mask=~known)
+    table = pa.table({**{name: X[: len(y), i] for i, name in enumerate("abcd")}, "y": values})
+    if kind == "table":
+        return open_rows(table, target="y", **chosen)
+    path = folder / f"t.{kind}"
+    if kind == "csv":
+        table.to_pandas().to_csv(path, index=False)
+    elif kind == "parquet":
+        pyarrow.parquet.write_table(table, path, row_group_size=170)
+    else:
+        pyarrow.feather.write_feather(table, str(path), chunksize=130)
+    return open_rows(path, target="y", **chosen)
+
+
+@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_numbers(kind, known, tmp_path):
+    y, known = TARGETS["numbers"], KNOWN[known]
+    source = opened(kind, tmp_path, y, known)
+    got = joined(source)[1]
+    assert got.dtype == np.float64
+    assert np.array_equal(got, np.where(known, y, np.nan), equal_nan=True)
+    model = KernelRidge(MAP, alpha=0.1, unlabeled=np.nan).fit(source)
+    expected = KernelRidge(MAP, alpha=0.1).fit(X[known], y[known])
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize("values", ["whole", "texts", "truth"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_labels(kind, values, known, tmp_path):
+    if (kind, values) == ("csv", "truth"):
+        pytest.skip("in text, truth values are words")
+    y, known = TARGETS[values], KNOWN[known]
+    if values == "texts":
+        y = np.where(y == "nan", "other", y)
+    source = opened(kind, tmp_path, y, known)
+    model = KernelRidgeClassifier(MAP, unlabeled=np.nan).fit(source)
+    expected = KernelRidgeClassifier(MAP).fit(X[known], y[known])
+    assert model.classes_.tolist() == expected.classes_.tolist()
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [KernelLogisticRegression, KernelSVC])
+def test_learners_of_many_passes(kind, tmp_path):
+    feature_map = RandomFourier(Gaussian(1.5), 8, random_state=0)
+    y, known = np.where(CODES > 0, "dog", "cat")[:200], np.arange(200) > 120
+    for source in (opened("parquet", tmp_path, y, known), on_dask(opened("csv", tmp_path, y, known))):
+        model = kind(feature_map, unlabeled=np.nan, random_state=0).fit(source)
+        expected = kind(feature_map, random_state=0).fit(X[:200][known], y[known])
+        assert model.classes_.tolist() == ["cat", "dog"]
+        assert np.allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("values", TARGETS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_learners_that_were_not_told_ask(kind, values, tmp_path):
+    source = opened(kind, tmp_path, TARGETS[values], np.arange(1500) != 517)
+    learner = KernelRidge(MAP) if values == "numbers" else KernelRidgeClassifier(MAP)
+    match = r"(t\.|table).*: y contains NaN, or no value, in 1 of \d+ rows, the first in row \d+ .*unlabeled=np.nan"
+    with pytest.raises(DataError, match=match):
+        learner.fit(source)
+    assert not hasattr(learner, "feature_map_")
+
+
+def test_learners_without_targets_do_not_mind(tmp_path):
+    source = opened("parquet", tmp_path, TARGETS["texts"], KNOWN["some"])
+    assert KernelKMeans(MAP, 3, random_state=0).fit(source).cluster_centers_.shape == (3, 30)
+
+
+def test_several_targets(tmp_path):
+    known = KNOWN["some"]
+    y = np.where(known[:, None], np.column_stack([X[:, 0] ** 2, CODES]), np.nan)
+    frame = pd.DataFrame(np.column_stack([X, y]), columns=list("abcdyz"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    model = KernelRidge(MAP, unlabeled=np.nan).fit(open_rows(tmp_path / "t.parquet", target=["y", "z"]))
+    expected = KernelRidge(MAP).fit(X[known], y[known])
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
+
+
+def test_a_file_without_any_target(tmp_path):
+    """A column of nothing has no type of its own."""
+    y = TARGETS["texts"].astype(object)
+    for name, targets in (("a", [None] * 1500), ("b", y)):
+        columns = {key: X[:, i] for i, key in enumerate("abcd")}
+        pyarrow.parquet.write_table(pa.table({**columns, "y": pa.array(targets)}), tmp_path / f"{name}.parquet")
+    source = open_rows(tmp_path, target="y")
+    assert joined(source)[1].tolist() == [*[None] * 1500, *y]
+    with pytest.raises(DataError, match="NaN is the text 'nan'"):
+        KernelRidgeClassifier(MAP, unlabeled=np.nan).fit(source)
+    source = open_rows(tmp_path / "a.parquet", target="y")
+    with pytest.raises(DataError, match="every target is unlabeled=nan"):
+        KernelRidge(MAP, unlabeled=np.nan).fit(source)
+
+
+def test_many_labels_in_small_codes():
+    """Of 127 labels in codes of one byte, none is taken for the missing one."""
+    texts = [f"label {i:03d}" for i in range(127)]
+    values = pa.DictionaryArray.from_arrays(pa.array([*range(127), None], pa.int8()), pa.array(texts))
+    got = joined(open_rows(pa.table({"a": np.ones(128), "y": values}), target="y"))[1]
+    assert got.tolist() == [*texts, None]
+    hole = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["u", None, "v"]))
+    assert joined(open_rows(pa.table({"a": np.ones(3), "y": hole}), target="y"))[1].tolist() == ["u", None, "v"]
