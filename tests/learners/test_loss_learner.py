@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer import (
     DataError,
+    Deformed,
     Gaussian,
     KernelLogisticRegression,
     ParameterError,
@@ -128,6 +129,39 @@ def test_a_warm_start_does_not_mix_up_maps_widths_or_labels():
         assert relative_gap(change(warm), change(cold)) < 1e-9
 
 
+def test_a_warm_start_sees_other_arrays_among_the_parameters_of_a_map():
+    X, y = data(120)
+    rng = np.random.default_rng(0)
+    graph = np.triu(rng.random((120, 120)) < 0.1, 1)
+    order = rng.permutation(120)
+    one, two = (sp.csr_array((A + A.T).astype(float)) for A in (graph, np.triu((graph + graph.T)[order][:, order])))
+    fourier = RandomFourier(Gaussian(1.0), 20, random_state=0)
+    warm = KernelLogisticRegression(Deformed(fourier, one, alpha=5.0), warm_start=True).fit(X, y)
+    warm.set_params(feature_map=Deformed(fourier, two, alpha=5.0)).fit(X, y)
+    cold = KernelLogisticRegression(Deformed(fourier, two, alpha=5.0)).fit(X, y)
+    assert relative_gap(warm, cold) < 1e-9
+
+
+def test_a_warm_start_draws_a_map_anew_that_learns_from_rows():
+    X, y = data(300)
+    median = RandomFourier(Gaussian("median"), 20, random_state=0)
+    warm = KernelLogisticRegression(median, warm_start=True).fit(X, y)
+    first = warm.n_passes_
+    assert warm.fit(X, y).n_passes_ < first  # the same rows: the same map, and coefficients to go on from
+    warm.fit(100 * X, y)
+    cold = KernelLogisticRegression(median).fit(100 * X, y)
+    assert warm.feature_map_.kernel_ == cold.feature_map_.kernel_
+    assert relative_gap(warm, cold) < 1e-9
+
+
+def test_class_weight_may_name_labels_that_these_rows_lack_if_it_names_all_others():
+    X, y = data(300)
+    named = {0: 2.0, 1: 1.0, 2: 0.5, 9: 3.0}
+    few = fresh(KernelLogisticRegression, class_weight=named).fit(X, y)
+    same = fresh(KernelLogisticRegression, class_weight={0: 2.0, 2: 0.5}).fit(X, y)
+    assert relative_gap(few, same) < 1e-10
+
+
 def test_too_few_steps_are_a_warning_that_says_what_to_do(monkeypatch):
     monkeypatch.setattr(loss_learner, "SAMPLE_STEPS", 1)
     X, y = data(800)
@@ -162,6 +196,7 @@ def test_progress_tells_passes_and_the_loss(kind):
         ({"max_iter": 0}, r"max_iter must be an integer >= 1, got 0"),
         ({"class_weight": "equal"}, r"class_weight must be None, 'balanced' or a dict, got 'equal'"),
         ({"class_weight": {0: -1.0}}, r"must be finite and > 0"),
+        ({"class_weight": {"a": 2.0, 7: 3.0}}, r"class_weight has \['a', 7\], which are no labels .*\[0, 1, 2\]"),
         ({"progress": 3}, r"progress must be True, False or a callable"),
     ],
     ids=str,

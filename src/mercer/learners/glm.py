@@ -36,7 +36,8 @@ class KernelLogisticRegression(LossLearner):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of rows by label; "balanced" gives all labels the same total weight.
+        Factors of the weights of rows by label; "balanced" gives all labels the same total weight. Labels that a dict
+        does not name have the factor one.
     max_iter : int, default=100
         Most Newton steps.
     tol : float, default=1e-11
@@ -44,7 +45,8 @@ class KernelLogisticRegression(LossLearner):
         double the digits at the end, so a larger `tol` saves few passes.
     warm_start : bool, default=False
         Whether `fit` starts from the coefficients of the last fit, with the same map, as long as its parameters, the
-        width of the rows and the labels are the same.
+        width of the rows and the labels are the same. A map that learns from rows is drawn anew: give it a seed, and
+        the coefficients are kept if it is the same again.
     unlabeled : label or None, default=None
         What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
         model only from the others, and `score` passes over them. None means that every row has one.
@@ -145,7 +147,8 @@ class KernelSVC(LossLearner):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of rows by label; "balanced" gives all labels the same total weight.
+        Factors of the weights of rows by label; "balanced" gives all labels the same total weight. Labels that a dict
+        does not name have the factor one.
     max_iter : int, default=100
         Most Newton steps.
     tol : float, default=1e-11
@@ -153,7 +156,8 @@ class KernelSVC(LossLearner):
         double the digits at the end, so a larger `tol` saves few passes.
     warm_start : bool, default=False
         Whether `fit` starts from the coefficients of the last fit, with the same map, as long as its parameters, the
-        width of the rows and the labels are the same.
+        width of the rows and the labels are the same. A map that learns from rows is drawn anew: give it a seed, and
+        the coefficients are kept if it is the same again.
     unlabeled : label or None, default=None
         What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
         model only from the others, and `score` passes over them. None means that every row has one.

@@ -20,6 +20,7 @@ from mercer.learners.losses import Loss, Problem
 from mercer.learners.moments import features_of
 from mercer.learners.newton import minimise
 from mercer.learners.penalised import Penalised
+from mercer.learners.resuming import facts_of
 from mercer.learners.survey import SurveyTerm
 from mercer.maps import BaseMap
 
@@ -30,6 +31,10 @@ Array = np.ndarray
 SAMPLE_ROWS_A_COLUMN, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 32, 4096, 2**28
 # The sample is a means to the minimum and leaves no trace in it, so it is the same for every `random_state`.
 SAMPLE_SEED = 20260
+# Who has a state that moves, so that equal words do not mean equal draws.
+MOVING = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+# Rows on which two maps that give the same features are taken for the same.
+SAME_ROWS = 64
 # How exactly the problem of the sample is solved: its minimum is a statistical error away from that of all rows.
 SAMPLE_TOL, SAMPLE_STEPS, SAMPLE_PRODUCTS = 1e-2, 50, 20
 
@@ -170,6 +175,13 @@ class LossLearner(LinearClassifier):
         if not isinstance(choice, dict):
             msg = f"{type(self).__name__}: class_weight must be None, 'balanced' or a dict, got {choice!r}."
             raise ParameterError(msg)
+        unknown = [label for label in choice if label not in set(labels.tolist())]
+        if unknown and not set(labels.tolist()) <= set(choice):
+            msg = (
+                f"{type(self).__name__}: class_weight has {unknown}, which are no labels of these rows; the labels are "
+                f"{labels.tolist()}."
+            )
+            raise ParameterError(msg)
         factors = np.array([choice.get(label, 1.0) for label in labels.tolist()], dtype=np.float64)
         if not (np.isfinite(factors).all() and (factors > 0).all()):
             msg = f"{type(self).__name__}: weights in class_weight must be finite and > 0, got {choice!r}."
@@ -187,12 +199,18 @@ class LossLearner(LinearClassifier):
 
     def _fit_map(self, engine: Engine) -> None:
         # A map drawn anew would make the old coefficients meaningless: it is kept while its parameters are the same.
-        self._drawn_for = (engine.first().X.shape[1], repr(sorted(self._prototype().get_params().items(), key=str)))
-        if self._previous is not None and self._previous[0] == self._drawn_for:
-            self.feature_map_ = self._previous[1]
-        else:
+        first, prototype = engine.first().X, self._prototype()
+        moving = [id(value) for value in prototype.get_params().values() if isinstance(value, MOVING)]
+        self._drawn_for = (first.shape[1], facts_of(prototype), moving)
+        if self._previous is None or self._previous[0] != self._drawn_for:
             self._previous = None
             super()._fit_map(engine)
+        elif prototype.rows_wanted() == 1:
+            self._take_map(self._previous[1])
+        else:  # what a map has learned of other rows is not true of these
+            super()._fit_map(engine)
+            if not same_features(self._previous[1], self.feature_map_, first[:SAME_ROWS]):
+                self._previous = None
 
     def _warm_start(self, labels: Array) -> Array | None:
         """Return the coefficients of the last fit, if they are asked for and fit."""
@@ -203,6 +221,12 @@ class LossLearner(LinearClassifier):
         if not self.fit_intercept:
             coef[-1] = 0.0
         return coef
+
+
+def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
+    """Return whether two fitted maps give the same features of some rows."""
+    a, b = (features_of(each.features_.astype(X.dtype), X) for each in (one, other))
+    return a.shape == b.shape and bool(np.array_equal(a, b))
 
 
 def ignore(value: float | None) -> None:

@@ -18,7 +18,7 @@ from mercer.io.digests import digest_of
 from mercer.maps.base import BaseMap
 from mercer.maps.seeds import seed_of
 
-__all__ = ["journalled", "seeded"]
+__all__ = ["facts_of", "journalled", "seeded"]
 
 # Parameters that change no bit of the result.
 WITHOUT_EFFECT = ("n_jobs", "progress", "verbose")
