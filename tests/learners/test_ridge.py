@@ -352,3 +352,30 @@ def test_a_block_of_rows_without_weight_changes_nothing():
     for rows in ((GOOD, TARGET, 0 * weight), ([(GOOD, TARGET, 0 * weight)],)):
         with pytest.raises(DataError, match=r"weights"):
             KernelRidge(Gaussian(1.0)).fit(*rows)
+
+
+@pytest.mark.filterwarnings("ignore:alpha=.* chose the largest")  # labels are chance
+@pytest.mark.parametrize("alpha", [1.0, "loo"])
+def test_labels_of_no_weight_are_not_there(alpha):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 2)), np.arange(90) % 3
+    weight = (y != 2).astype(float)
+    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(1.0), 16, random_state=0), alpha=alpha, random_state=0)
+    some = y != 2
+    expected = clone(fresh).fit(X[some], y[some])
+    cuts = [slice(0, 1), slice(2, 3), slice(1, 2), slice(3, 90)]  # the second block has no weight at all
+    blocks = [(X[cut], y[cut], weight[cut]) for cut in cuts]
+    for model in (clone(fresh).fit(X, y, weight), clone(fresh).fit(blocks)):
+        assert model.classes_.tolist() == [0, 1]
+        np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-10)
+    with pytest.raises(DataError, match="at least two classes, got one class only: 0"):
+        clone(fresh).fit(X, y, (y == 0).astype(float))
+    if alpha == 1.0:
+        first, rest = blocks[1], (X, y, weight)
+        added = clone(fresh).partial_fit(first[0], first[1], sample_weight=first[2])
+        with pytest.raises(DataError, match="got no row with a weight"):
+            added.predict(X)
+        added.partial_fit(rest[0], rest[1], sample_weight=rest[2])
+        assert added.classes_.tolist() == [0, 1]
+        announced = clone(fresh).partial_fit(X, y, classes=[0, 1, 2], sample_weight=weight)
+        assert announced.classes_.tolist() == [0, 1, 2]

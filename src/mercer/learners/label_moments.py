@@ -103,9 +103,9 @@ class LabelSum(Accumulator[LabelledMoments]):
         self._total: tuple[Labelled, RowSample] | None = None
 
     def add(self, block: Block, workers: Workers) -> None:
-        labels, codes = np.unique(block.y, return_inverse=True)
-        indicators = np.zeros((len(block), len(labels)))
-        indicators[np.arange(len(block)), codes] = 1.0
+        # A label of no weight is not there, as if its rows were not.
+        labels = np.unique(block.y if block.weight is None else block.y[block.weight > 0])
+        indicators = (block.y[:, None] == labels).astype(np.float64)
         part = Labelled(labels, self._sum.add(block, indicators, workers))
         sample = RowSample.of(block, size=CALIBRATION_ROWS, seed=self._seed)
         before = self._total
