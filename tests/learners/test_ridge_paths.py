@@ -1,6 +1,7 @@
 """Scores of penalties are what explicit refits, densities and scikit-learn say."""
 
 import pickle
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,18 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge, RidgeClassifierCV, RidgeCV
 
-from mercer import DataError, Gaussian, KernelRidge, KernelRidgeClassifier, Nystroem, ParameterError, RandomFourier
+from mercer import (
+    DataError,
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    MercerWarning,
+    Nystroem,
+    ParameterError,
+    RandomFourier,
+)
 from mercer.engines import Block, MemoryEngine
+from mercer.learners import ridge_paths
 from mercer.learners.least_squares import solve_ridge
 from mercer.learners.moments import Moments, TargetMoments
 from mercer.learners.ridge_paths import LeftOut, evidence_path, gcv_path
@@ -131,11 +142,67 @@ def test_rows_that_cannot_be_read_again_are_refused_with_advice():
     with pytest.raises(DataError, match=r"reads the rows twice.*alpha='evidence' or alpha='gcv'"):
         model.fit(iter([(X, y)]))
     assert not hasattr(model, "statistic_")
-    with pytest.raises(ParameterError, match=r"second pass.*partial_fit.*alpha='evidence' or alpha='gcv'"):
+    assert not model.single_pass
+    with pytest.raises(AttributeError) as error:
         model.partial_fit(X, y)
+    assert "alpha='evidence' or alpha='gcv', which need one pass" in str(error.value.__cause__)
+    assert not hasattr(KernelRidgeClassifier(alpha="loo"), "partial_fit")
     model.set_params(alpha=1.0).partial_fit(X, y).set_params(alpha="loo")
     with pytest.raises(ParameterError, match="second pass"):
         model.predict(X)
+
+
+@pytest.mark.parametrize("targets", [1, 7])
+def test_targets_can_be_worked_on_a_few_at_a_time(targets, monkeypatch):
+    X, Y = data(targets=targets)
+    fresh = KernelRidge(RandomFourier(Gaussian(1.0), 12, random_state=0), alpha="loo")
+    whole = clone(fresh).fit(X, Y).path_.scores
+    monkeypatch.setattr(ridge_paths, "SLICE_BYTES", 3 * 8 * 89 * 512)  # three at a time
+    np.testing.assert_allclose(clone(fresh).fit(X, Y).path_.scores, whole, rtol=1e-12)
+
+
+def test_memory_does_not_grow_with_penalties_times_labels():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 4)), np.arange(600) % 200
+    model = KernelRidgeClassifier(RandomFourier(Gaussian(2.0), 64, random_state=0), alpha="loo", n_jobs=1)
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * ridge_paths.SLICE_BYTES  # 512 rows, 200 labels and 89 penalties alone are 73 MB
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", ["loo", 1e-6])
+def test_blocks_change_the_result_by_no_more_than_it_says(weighted, alpha):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.03 * rng.normal(size=700)  # little noise: small penalties
+    w = rng.integers(0, 3, 700).astype(float) if weighted else None
+    fresh = KernelRidge(RandomFourier(Gaussian(2.0), 128, random_state=0), alpha=alpha)
+    model = clone(fresh).fit(X, y, w)
+    assert model.rounding_ < 1e-4
+    other = clone(fresh).set_params(block_size=50).fit(X, y, w)
+    assert other.alpha_ == pytest.approx(model.alpha_, rel=1e-10)
+    gap = np.abs(other.predict(X) - model.predict(X)).max() / np.abs(y).max()
+    assert gap <= max(1e-12, model.rounding_)
+    assert clone(fresh).set_params(alpha=10.0).fit(X, y).rounding_ < 1e-13
+
+
+def test_a_path_that_ends_at_its_edge_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    smooth = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * rng.normal(size=1500)
+    narrow = RandomFourier(Gaussian(2.0), 128, random_state=0)
+    for alpha in ("gcv", "evidence"):
+        with pytest.warns(MercerWarning, match=f"alpha='{alpha}' chose the smallest penalty .* shorter lengthscale"):
+            model = KernelRidge(narrow, alpha=alpha).fit(X, smooth)
+        assert model.alpha_ == model.path_.alphas[0]
+    spectrum = Spectrum.of(moments_of(rng.normal(size=(400, 60)), rng.normal(size=(400, 1)), np.ones(400)))
+    with pytest.warns(MercerWarning, match="chose the largest penalty .* another kernel"):
+        ridge_paths.best(spectrum, np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.ones(2), "gcv")
+    for flat in ([1.0, 1.0 + 1e-6], [1.0, np.inf]):  # nothing is lost there, or nothing known
+        ridge_paths.best(spectrum, np.array([1.0, 2.0]), np.array(flat), np.ones(2), "loo")
 
 
 # ---- the evidence -----------------------------------------------------------------------------
@@ -216,6 +283,7 @@ def test_huge_targets_and_too_little_weight_have_clear_errors(alpha):
             model.fit(X, y, np.full(60, 1e-3))
 
 
+@pytest.mark.filterwarnings("ignore:alpha=.* chose the")
 def test_scores_do_not_depend_on_the_unit_of_the_targets():
     Z, T, w = np.random.default_rng(0).normal(size=(50, 4)), data(n=50)[1][:, None], np.ones(50)
     for path in (gcv_path, evidence_path):
@@ -223,6 +291,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_targets():
         assert first.alpha == second.alpha
 
 
+@pytest.mark.filterwarnings("ignore:alpha=.* chose the")
 def test_leave_one_out_withstands_rows_far_from_all_others():
     """Heavy tails: generalised cross-validation takes the few far rows for as influential as all others."""
     rng = np.random.default_rng(0)

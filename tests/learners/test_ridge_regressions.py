@@ -170,6 +170,7 @@ def test_gcv_on_float32_rows_is_that_of_float64_rows():
     assert residual < single.path_.scores.min() < 1.3 * residual  # what it says it is
 
 
+@pytest.mark.filterwarnings("ignore:alpha=.* chose the smallest")
 def test_moments_of_float32_products_do_not_try_penalties_below_their_rounding():
     X, y = data(500)
     model = KernelRidge(RandomFourier(Gaussian(3.0), 64, random_state=0), alpha=1.0).fit(X.astype(np.float32), y)

@@ -78,6 +78,11 @@ class BaseLearner(RowReader):
         for name in ROW_METHODS & vars(cls).keys():
             setattr(cls, name, lazy_on_dask(name, vars(cls)[name]))
 
+    @property
+    def rounding_(self) -> float:
+        """By about what share rounding may change the result: from other blocks, say. Zero means the last digits."""
+        return 0.0
+
     # ---- what a learner adds ------------------------------------------------------------------
 
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.engines import Accumulator, Engine
 from mercer.errors import DataError
-from mercer.learners.base import BaseLearner, Classifier, Regressor, check_fitted
+from mercer.learners.base import BaseLearner, Classifier, Regressor, available_if, check_fitted
 from mercer.learners.labels import has_label
 from mercer.maps.base import Features
 
@@ -21,6 +21,11 @@ class OnePassLearner(BaseLearner):
 
     statistic_: Any
     _solved: bool
+
+    @property
+    def single_pass(self) -> bool:
+        """Whether one pass over the rows is enough, with the parameters as they are."""
+        return True
 
     # ---- what a learner adds ------------------------------------------------------------------
 
@@ -71,9 +76,20 @@ class OnePassLearner(BaseLearner):
         return engine.accumulate(self._accumulator(self.feature_map_.features_), self._report())
 
 
+def _can_add(model: OnePassLearner) -> bool:
+    if not model.single_pass:
+        msg = (
+            f"{type(model).__name__}: with these parameters rows are read twice, and partial_fit keeps none. Use "
+            "alpha='evidence' or alpha='gcv', which need one pass, or fit on all rows at once."
+        )
+        raise AttributeError(msg)
+    return True
+
+
 class OnePassRegressor(Regressor, OnePassLearner):
     """A one-pass learner of numbers."""
 
+    @available_if(_can_add)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
@@ -98,6 +114,7 @@ class OnePassClassifier(Classifier, OnePassLearner):
 
     _announced: np.ndarray | None = None  # labels that `partial_fit` was told of
 
+    @available_if(_can_add)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 

@@ -84,6 +84,9 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
         The penalty used.
     path_ : RidgePath or None
         Scores of all penalties tried, where `alpha` is a word.
+    rounding_ : float
+        By about what share rounding may change predictions, from other blocks or another engine, say: the rounding of
+        the second moments over the penalty.
     feature_map_ : BaseMap
         The fitted map.
     statistic_ : Moments
@@ -192,7 +195,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        Labels, sorted.
+        Labels of rows with a weight, or announced to `partial_fit`, sorted.
     coef_ : ndarray of shape (K, D), or (1, D) for two labels
         Coefficients of the features.
     intercept_ : ndarray of shape (K,) or (1,)
@@ -201,6 +204,9 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
         The penalty used.
     path_ : RidgePath or None
         Scores of all penalties tried, where `alpha` is a word.
+    rounding_ : float
+        By about what share rounding may change predictions, from other blocks or another engine, say: the rounding of
+        the second moments over the penalty.
     probability_scale_ : float
         The factor a of `predict_proba`.
     feature_map_ : BaseMap
@@ -238,9 +244,8 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
         self._check_alpha()
         labels = self.statistic_.labels
         if len(labels) < 2:
-            msg = (
-                f"{type(self).__name__} needs rows of at least two classes, got one class only: {labels.tolist()[0]!r}."
-            )
+            got = f"one class only: {labels.tolist()[0]!r}" if len(labels) else "no row with a weight"
+            msg = f"{type(self).__name__} needs rows of at least two classes, got {got}."
             raise DataError(msg)
         signed = self.statistic_.signed()
         self._solution, leverages = solve_ridge(

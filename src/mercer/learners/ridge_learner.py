@@ -93,14 +93,17 @@ class RidgeLearner(OnePassLearner):
         moments = self._moments()
         return bool(moments.roundoff >= np.finfo(np.float32).eps and 0 < alpha < moments.rounding)
 
-    def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
-        if self.alpha == "loo":
-            msg = (
-                f"{type(self).__name__}: alpha='loo' needs a second pass over the rows, which partial_fit does not "
-                "keep. Use alpha='evidence' or alpha='gcv', which need one, or fit on all rows at once."
-            )
-            raise ParameterError(msg)
-        super()._add(X, y, sample_weight)
+    @property
+    def single_pass(self) -> bool:
+        return not (isinstance(self.alpha, str) and self.alpha == "loo")
+
+    @property
+    def rounding_(self) -> float:
+        self._ensure_solved()
+        moments = self._moments()
+        # Without a penalty, what is this close to rounding is not used.
+        penalty = self.alpha_ if self.alpha_ > 0 else len(moments.gram) * moments.rounding
+        return moments.rounding / penalty if penalty > 0 else 0.0
 
     def _left_out(self, engine: Engine | None, labels: Array | None = None) -> Callable[[Spectrum], RidgePath] | None:
         """Return what scores penalties by leaving out rows, if there are rows."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from mercer.engines import Block, Engine
-from mercer.errors import DataError
+from mercer.errors import DataError, MercerWarning
 from mercer.learners.moments import features_of
 from mercer.learners.spectrum import Spectrum
 from mercer.maps.base import Features
@@ -20,8 +21,11 @@ Criterion = Literal["loo", "evidence", "gcv"]
 CRITERIA = ("loo", "evidence", "gcv")
 # Penalties that are tried, relative to the largest eigenvalue.
 PATH = np.geomspace(1e-10, 1e1, 89)
-# Rows whose coordinates are in memory at a time.
+# By how much a score must fall at the edge of a path for that to be worth a warning.
+STILL_FALLING = 1e-3
+# Rows whose coordinates are in memory at a time, and bytes of what is computed of them for all penalties.
 SLICE_ROWS = 512
+SLICE_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -132,22 +136,29 @@ class LeftOut:
         s = self.spectrum
         inverse = 1 / (s.values[:, None] + self.alphas)  # (D, p)
         inverse[~s.kept] = 0.0
-        coef = (s.rotated[:, :, None] * inverse[:, None, :]).reshape(len(s.values), -1)  # (D, t p)
+        # So many targets at a time: coefficients and fitted values for all penalties would grow with the labels.
+        step = max(1, SLICE_BYTES // (8 * len(self.alphas) * max(len(s.values), SLICE_ROWS)))
         # The inverse magnifies the rounding of the moments: what is left of one minus the leverage below this is noise.
         least = 4 * s.rounding / self.alphas
         features = self.features.astype(block.X.dtype)
         total = np.zeros(len(self.alphas))
         for i in range(0, len(block), SLICE_ROWS):
             rows = slice(i, i + SLICE_ROWS)
-            weight = np.ones(len(block.X[rows])) if block.weight is None else block.weight[rows]
             Z = features_of(features, block.X[rows])
+            weight = np.ones(len(Z)) if block.weight is None else block.weight[rows]
             coordinates = (Z.astype(np.float64, copy=False) - s.centre) @ s.vectors
             targets = self._targets(block.y[rows]) - s.offset
-            fitted = (coordinates @ coef).reshape(*targets.shape, -1)
+            squares = np.zeros((len(targets), len(self.alphas)))
+            for j in range(0, targets.shape[1], step):
+                columns = slice(j, j + step)
+                coef = (s.rotated[:, columns, None] * inverse[:, None, :]).reshape(len(s.values), -1)  # (D, step p)
+                missed = (coordinates @ coef).reshape(len(targets), -1, len(self.alphas))
+                missed -= targets[:, columns, None]
+                squares += np.einsum("ijp,ijp->ip", missed, missed)
             leverage = np.square(coordinates) @ inverse + (1 / s.weight if self.fit_intercept else 0.0)
             room = 1 - np.minimum(weight, 1.0)[:, None] * leverage
             with np.errstate(divide="ignore", invalid="ignore"):
-                error = np.square(targets[:, :, None] - fitted).sum(axis=1) / np.square(room)
+                error = squares / np.square(room)
             error = np.where(room > least, error, np.inf)
             counts = weight > 0
             total += weight[counts] @ error[counts]
@@ -192,4 +203,23 @@ def best(spectrum: Spectrum, alphas: Array, scores: Array, degrees: Array, crite
             "give alpha as a number."
         )
         raise DataError(msg)
-    return RidgePath(alphas, scores, degrees, float(alphas[np.argmin(scores)]), criterion)
+    chosen = int(np.argmin(scores))
+    warn_of_edge(alphas, scores, chosen, criterion)
+    return RidgePath(alphas, scores, degrees, float(alphas[chosen]), criterion)
+
+
+def warn_of_edge(alphas: Array, scores: Array, chosen: int, criterion: Criterion) -> None:
+    """Warn if a path ends where scores are still falling."""
+    if len(alphas) < 2 or chosen not in (0, len(alphas) - 1):
+        return
+    beside = scores[1] if chosen == 0 else scores[-2]
+    # Evidence is a logarithm, of which a difference counts; the others are squares, of which a share does.
+    unit = 1.0 if criterion == "evidence" else scores[chosen]
+    if not np.isfinite(beside) or not beside - scores[chosen] > STILL_FALLING * unit:
+        return
+    if chosen == 0:
+        edge, hint = "smallest", "more features, a shorter lengthscale, or alpha=0 where targets have no noise"
+    else:
+        edge, hint = "largest", "another kernel or lengthscale: these features tell next to nothing of the targets"
+    msg = f"alpha={criterion!r} chose the {edge} penalty that it tries, {alphas[chosen]:.2g}. Try {hint}."
+    warnings.warn(msg, MercerWarning, stacklevel=2)
