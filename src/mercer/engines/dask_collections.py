@@ -6,6 +6,7 @@ import operator
 import pickle
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from warnings import warn
 
@@ -16,7 +17,7 @@ from dask._task_spec import Task, TaskRef
 from dask.delayed import Delayed, delayed
 
 from mercer.engines.dask import Partitions, count_rows, layer_of, ref
-from mercer.engines.partitions import is_dask
+from mercer.engines.partitions import is_dask, same_for_one_row
 from mercer.errors import DataError, MercerWarning
 
 __all__ = ["file_partitions", "lazy_rows", "partitions_of"]
@@ -197,7 +198,7 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
     ----------
     function : callable
         Takes some rows and returns as many, or a tuple of arrays of as many rows each; it is put into the graph once.
-    X : dask.array.Array or dask.dataframe.DataFrame
+    X : dask.array.Array, dask.dataframe.DataFrame, or Partitions of files
         Rows.
 
     Returns
@@ -209,12 +210,18 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
         sample, sizes = np.zeros((2, X.shape[1]), X.dtype), X.chunks[0]
     elif _is_frame(X):
         sample, sizes = X._meta_nonempty.iloc[:2], (np.nan,) * X.npartitions
+    elif isinstance(X, Partitions):
+        sample, sizes = X.head[0][:2], tuple(X.rows)
     else:
         msg = f"Rows must be a dask array of two axes or a dask dataframe, got {type(X).__name__}."
         raise DataError(msg)
     empty = _shapes_of(function, sample)
     # Not optimised: that would forget the futures of a persisted collection, which perhaps only this result holds.
-    pieces = list(X.to_delayed(optimize_graph=False).ravel()) if isinstance(X, da.Array) else _frame_pieces(X)
+    if isinstance(X, Partitions):
+        pieces = [piece for piece, *_ in X.pieces]
+        function = partial(_of_blocks, function)
+    else:
+        pieces = list(X.to_delayed(optimize_graph=False).ravel()) if isinstance(X, da.Array) else _frame_pieces(X)
     name = f"mercer-rows-{uuid.uuid4().hex}"
     # One task holds the model, and the tasks of the chunks refer to it.
     model = f"{name}-model"
@@ -232,17 +239,8 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
 def _shapes_of(function: Callable[[Any], Any], sample: Any) -> Any:
     """Return the result of no rows; refuse results whose rows depend on the other rows that are asked for."""
     two, one = function(sample), function(sample[:1])
-    parts = list(zip(two, one, strict=True)) if isinstance(two, tuple) else [(two, one)]
-    if not all(isinstance(a, np.ndarray) and a.ndim for a, _ in parts):
-        msg = f"On dask collections only methods that return arrays can be used, got {type(two).__name__}."
-        raise DataError(msg)
-    if any(a.shape[1:] != b.shape[1:] for a, b in parts):
-        msg = (
-            "On dask collections only methods can be used whose result for a row does not depend on other rows; "
-            "this one relates all of them to each other. Compute a part of the rows, and pass that."
-        )
-        raise DataError(msg)
-    return tuple(a[:0] for a, _ in parts) if isinstance(two, tuple) else two[:0]
+    same_for_one_row("dask collections", two, one)
+    return tuple(a[:0] for a in two) if isinstance(two, tuple) else two[:0]
 
 
 def _lazy_array(
@@ -257,7 +255,15 @@ def _lazy_array(
 
 
 def _apply(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
-    return function(X) if X.shape[0] else empty
+    return function(X) if not hasattr(X, "shape") or X.shape[0] else empty
+
+
+def _of_blocks(function: Callable[[Any], Any], part: Any) -> Any:
+    """Return the results of the blocks of a part of files, one after another."""
+    results = [function(block[0]) for block in part if block[0].shape[0]]
+    if isinstance(results[0], tuple):
+        return tuple(np.concatenate(some) for some in zip(*results, strict=True))
+    return np.concatenate(results)
 
 
 def _item(number: int, results: tuple[Any, ...], empty: np.ndarray) -> Any:  # noqa: ARG001 - called as `_apply` is

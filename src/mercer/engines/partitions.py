@@ -31,6 +31,7 @@ __all__ = [
     "memory_advice",
     "on_dask",
     "pack",
+    "same_for_one_row",
 ]
 
 S = TypeVar("S")
@@ -199,6 +200,20 @@ def first_rows(*parts: Any) -> tuple[Any, ...]:
     return tuple(
         part if part is None else part.iloc[:HEAD_ROWS] if hasattr(part, "iloc") else part[:HEAD_ROWS] for part in parts
     )
+
+
+def same_for_one_row(where: str, two: Any, one: Any) -> None:
+    """Raise unless results of two rows and of one are arrays whose rows do not depend on the rows beside them."""
+    parts = list(zip(two, one, strict=True)) if isinstance(two, tuple) else [(two, one)]
+    if not all(isinstance(a, np.ndarray) and a.ndim for a, _ in parts):
+        msg = f"On {where} only methods that return arrays can be used, got {type(two).__name__}."
+        raise DataError(msg)
+    if any(a.shape[1:] != b.shape[1:] for a, b in parts):
+        msg = (
+            f"On {where} only methods can be used whose result for a row does not depend on other rows; "
+            "this one relates all of them to each other. Compute a part of the rows, and pass that."
+        )
+        raise DataError(msg)
 
 
 def memory_advice(

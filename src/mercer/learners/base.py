@@ -38,6 +38,7 @@ from sklearn.utils.validation import (
 from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
+from mercer.learners.by_blocks import is_source, predicted_and_targets
 from mercer.learners.labels import HasLabel, check_mark, check_none_missing, has_label, label_kind
 from mercer.learners.lazy import ROW_METHODS, lazy_on_dask
 from mercer.learners.map_choice import check_features, rows_to_features, unfitted_map
@@ -208,14 +209,26 @@ class BaseLearner(RowReader):
 
     def _on_known(self, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return targets, predictions and weights of rows whose target is known."""
+        if is_source(X):
+            if y is not None or weight is not None:
+                msg = f"{type(self).__name__}: files carry their own targets and weights: name them in open_rows."
+                raise DataError(msg)
+            predicted, y, weight = predicted_and_targets(self, X)
+        elif y is None:
+            msg = f"{type(self).__name__}: score needs targets, y, or files opened with open_rows(..., target=...)."
+            raise DataError(msg)
+        else:
+            predicted = np.asarray(self.predict(X))
+            check_consistent_length(predicted, y)
+        if self.unlabeled is None:
+            check_none_missing(self, y)
+            return y, predicted, weight
         y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
         check_mark(type(self).__name__, y, self.unlabeled)
         known = has_label(y, self.unlabeled)
         if not known.any():
             msg = f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to score."
             raise DataError(msg)
-        predicted = np.asarray(self.predict(X))
-        check_consistent_length(predicted, y)
         return y[known], predicted[known], None if weight is None else np.asarray(weight)[known]
 
     def __sklearn_tags__(self) -> Any:
@@ -265,20 +278,18 @@ class Regressor(RegressorMixin, BaseLearner):
             raise DataError(msg)
         return X, y
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions, on rows whose target is known.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`.
+            As arrays in `fit`; or files as `open_rows` opens them, with their targets, read block by block.
 
         Returns
         -------
         float
         """
-        if self.unlabeled is None:
-            return super().score(X, y, sample_weight)
         from sklearn.metrics import r2_score
 
         truth, predicted, weight = self._on_known(X, y, sample_weight)
@@ -319,20 +330,18 @@ class Classifier(ClassifierMixin, BaseLearner):
             raise DataError(msg)
         return X, y
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of labels that are predicted, of rows whose label is known.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`.
+            As arrays in `fit`; or files as `open_rows` opens them, with their targets, read block by block.
 
         Returns
         -------
         float
         """
-        if self.unlabeled is None:
-            return super().score(X, y, sample_weight)
         from sklearn.metrics import accuracy_score
 
         truth, predicted, weight = self._on_known(X, y, sample_weight)

@@ -13,6 +13,7 @@ from mercer.engines import Engine, Progress, fill_rows
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, available_if, check_fitted
+from mercer.learners.by_blocks import is_source, on_blocks
 from mercer.learners.exact_kmeans import ExactClusters, exact_lloyd
 from mercer.learners.kept_features import is_memory, keeping_features
 from mercer.learners.kmeans_start import STARTS, Start
@@ -381,8 +382,8 @@ class KernelKMeans(Clusterer):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        X : array-like or CSR of shape (n, d), or files
+            Rows; or files as `open_rows` opens them, with their weights, read block by block.
         y : ignored
             For pipelines.
         sample_weight : array-like of shape (n,), default=None
@@ -393,6 +394,8 @@ class KernelKMeans(Clusterer):
         float
         """
         check_fitted(self)
+        if is_source(X):
+            return sum(on_blocks(self, X, lambda model, rows, _, weight: model.score(rows, None, weight)))
         X, _, weight = self._checked(X, None, sample_weight, reset=False)
         distances = self._of_rows(X, np.empty((X.shape[0], self.n_clusters))).min(axis=1)
         return -float(np.square(distances) @ (np.ones(len(distances)) if weight is None else weight))

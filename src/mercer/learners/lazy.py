@@ -1,4 +1,4 @@
-"""Results row by row that are lazy for dask collections."""
+"""Results row by row: at once for arrays, block by block for files, lazy for dask collections."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from functools import partial, wraps
 from typing import Any
 
 from mercer.engines import is_dask
+from mercer.errors import DataError
+from mercer.learners.by_blocks import is_source, results_of
+from mercer.learners.reading import check_names, is_blocks, nameless
 
 __all__ = ["ROW_METHODS", "lazy_on_dask"]
 
@@ -15,17 +18,39 @@ ROW_METHODS = {"decision_function", "predict", "predict_log_proba", "predict_pro
 
 
 def lazy_on_dask(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that takes dask collections too, and then returns dask arrays that are not computed yet."""
+    """Return a method that takes more than arrays.
+
+    Of files that `mercer.open_rows` has opened the result is an array, as it is of arrays; of dask collections it is a
+    dask array that is not computed yet.
+    """
 
     @wraps(method)
     def of_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_dask(X):
-            return method(self, X, *args, **kwargs)
-        from mercer.engines.dask_collections import lazy_rows
+        if is_source(X):
+            return results_of(self, X, lambda twin, rows: method(twin, rows, *args, **kwargs))
+        if is_dask(X):
+            from mercer.engines.dask_collections import lazy_rows
 
-        return lazy_rows(partial(_on_rows, getattr(self, name), args, kwargs), X)
+            return lazy_rows(partial(_on_rows, getattr(_for_files(self, X), name), args, kwargs), X)
+        if is_blocks(X):
+            msg = (
+                f"{type(self).__name__}: {name} takes rows, or files as mercer.open_rows opens them, got "
+                f"{type(X).__name__}. Of an iterable of blocks, call it for each: "
+                f"np.concatenate([model.{name}(X) for X, *_ in blocks])."
+            )
+            raise DataError(msg)
+        return method(self, X, *args, **kwargs)
 
     return of_rows
+
+
+def _for_files(model: Any, X: Any) -> Any:
+    """Return the model for files on dask, whose blocks have no names: they are compared here."""
+    names = getattr(getattr(X, "source", None), "feature_names", None)
+    if names is None:
+        return model
+    check_names(model, names)
+    return nameless(model)
 
 
 def _on_rows(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], X: Any) -> Any:

@@ -134,6 +134,8 @@ def nameless(estimator: Any) -> Any:
     """Return a shallow copy that does not ask for the names of columns: whoever calls it has compared them."""
     twin = copy(estimator)
     vars(twin).pop("feature_names_in_", None)
+    if "feature_map_" in vars(twin):
+        twin.feature_map_ = nameless(twin.feature_map_)
     return twin
 
 
