@@ -47,6 +47,7 @@ def test_without_rows_to_keep_there_is_no_sample():
     one = moments_of(keep=0)
     assert one.sample is None
     assert (one + moments_of()).sample is None
+    assert (moments_of() + one).sample is None
 
 
 def test_moments_of_float32_rows_are_summed_in_float64():
