@@ -15,7 +15,15 @@ from mercer import Gaussian, RandomFourier
 from mercer.engines import Block
 from mercer.engines.base import row_blocks, workers
 from mercer.learners.label_moments import LabelSum
-from mercer.learners.moments import Moments, MomentSum, TargetMoments, pack_upper, symmetric, unpack_upper
+from mercer.learners.moments import (
+    Moments,
+    MomentSum,
+    TargetMoments,
+    pack_upper,
+    symmetric,
+    unpack_upper,
+    upper_norm,
+)
 from mercer.learners.ridge import NumberSum
 
 
@@ -191,3 +199,13 @@ def test_pickles_of_labelled_moments_carry_the_triangle_too():
 
 def test_an_empty_sum_is_small():
     assert len(pickle.dumps(LabelSum(Identity(4000), 0, double=False))) < 20_000
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_the_norm_of_a_triangle_is_that_of_the_whole_matrix(unit):
+    Z = np.random.default_rng(0).normal(size=(9, 5))
+    A = Z.T @ Z
+    littered = np.where(np.tri(5, k=-1), np.nan, A * unit)
+    np.testing.assert_allclose(upper_norm(littered), unit * np.linalg.norm(A), rtol=1e-12)
+    assert upper_norm(np.zeros((3, 3))) == 0.0
+    assert upper_norm(np.full((2, 2), np.inf)) == np.inf

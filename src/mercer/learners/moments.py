@@ -224,10 +224,13 @@ def unpack_upper(packed: Array) -> Array:
 
 
 def upper_norm(upper: Array) -> float:
-    """Return the Frobenius norm of the symmetric matrix of an upper triangle."""
+    """Return the Frobenius norm of the positive semi-definite matrix of an upper triangle."""
     diagonal = np.diagonal(upper)
-    squares = 2 * sum(float(row[i:] @ row[i:]) for i, row in enumerate(upper)) - float(diagonal @ diagonal)
-    return float(np.sqrt(squares))
+    unit = float(diagonal.max(initial=0.0))  # no entry is larger, and in its units no square overflows
+    if unit == 0 or not np.isfinite(unit):
+        return unit
+    squares = sum(float(np.square(row[i:] / unit).sum()) for i, row in enumerate(upper))
+    return unit * float(np.sqrt(2 * squares - np.square(diagonal / unit).sum()))
 
 
 def symmetric(upper: Array) -> Array:
