@@ -4,6 +4,7 @@ import inspect
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -14,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import (
+    DataError,
     Deformed,
     Gaussian,
     Laplacian,
@@ -284,3 +286,15 @@ def test_maps_are_offered_by_what_the_kernel_is():
 def test_a_map_without_a_closed_form_names_the_audit():
     with pytest.raises(NoClosedFormError, match=r"Nystroem has no closed form for its variance. Try mercer.audit"):
         Nystroem(Gaussian(), 4).fit(rows(0)).variance(rows(0))
+
+
+def test_files_are_for_learners():
+    frame = pd.DataFrame(rows(0), columns=list("abc"))
+    source = mercer.open_rows(frame)
+    with pytest.raises(DataError, match=r"RandomFourier: fit takes rows in memory, got RowSource\. Try to pass"):
+        RandomFourier().fit(source)
+    feature_map = RandomFourier(random_state=0).fit(rows(0))
+    with pytest.raises(DataError, match=r"transform takes rows in memory.* block by block: for X, \*_ in rows"):
+        feature_map.transform(source)
+    parts = [feature_map.transform(X) for X, *_ in source]
+    assert np.allclose(np.concatenate(parts), feature_map.transform(rows(0)))

@@ -90,6 +90,8 @@ def open_rows(
     >>> in_memory = KernelRidge(random_state=0).fit(table[:, :2], table[:, 2])
     >>> bool(np.allclose(model.coef_, in_memory.coef_))
     True
+
+    Learners predict and score from files, too, block by block: ``model.predict(rows)``, ``model.score(rows)``.
     """
     if is_arrow(source) or (isinstance(source, list | tuple) and source and all(map(is_arrow, source))):
         _check_header(header, "Arrow data")

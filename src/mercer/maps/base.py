@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.engines import Engine, MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows, is_dask
 from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.io.arrow import BatchStream
+from mercer.io.source import RowSource
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectrum import MEDIAN_ROWS
@@ -216,6 +218,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     def _sample(self, X: Any) -> Any:
         """Return checked rows, or a seeded sample of as many as `fit` looks at."""
+        refuse_files(self, X, "fit")
         if is_dask(X):
             msg = (
                 f"{type(self).__name__}: fit takes rows in memory, got a dask collection. Try a sample of its rows, or "
@@ -298,6 +301,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
             check_is_fitted(self, "features_")
             return lazy_rows(self.transform, X)
+        refuse_files(self, X, "transform")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
         check_is_fitted(self, "features_")
@@ -412,3 +416,11 @@ def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
         "lengthscale as a number (for thresholds, upper)."
     )
     raise DataError(msg)
+
+
+def refuse_files(feature_map: BaseMap, X: Any, what: str) -> None:
+    """Raise for files as `mercer.open_rows` opens them, whose features may be larger than memory."""
+    if isinstance(X, RowSource | BatchStream):
+        how = "pass the unfitted map to a learner" if what == "fit" else f"{what} block by block: for X, *_ in rows"
+        msg = f"{type(feature_map).__name__}: {what} takes rows in memory, got {type(X).__name__}. Try to {how}."
+        raise DataError(msg)
