@@ -41,7 +41,8 @@ def valid(function, dtype):
     }[function]
 
 
-OTHERS = {"ButterflyPlan", "FunctionName", "butterfly_plan", "instruction_set"}
+# The last one has arrays of integers, and a file of its own.
+OTHERS = {"ButterflyPlan", "FunctionName", "butterfly_plan", "instruction_set", "sparse_product"}
 FUNCTIONS = [name for name in linalg.__all__ if name not in OTHERS]
 ARRAYS = [(f, name) for f in FUNCTIONS for name, a in valid(f, float).items() if isinstance(a, np.ndarray)]
 DATA = {f: next(iter(valid(f, float))) for f in FUNCTIONS}
