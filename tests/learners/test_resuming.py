@@ -58,7 +58,9 @@ def test_seeds_that_are_missing_deep_inside_are_named():
         check_seeds(KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves)))
 
 
-@pytest.mark.parametrize("moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=repr)
+@pytest.mark.parametrize(
+    "moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=["Generator", "RandomState"]
+)
 def test_generators_are_refused_by_name(moving):
     with pytest.raises(ParameterError, match=rf"feature_map__random_state .* got {type(moving).__name__}\. Try"):
         check_seeds(ridge(seed=moving))

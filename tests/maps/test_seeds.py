@@ -26,7 +26,7 @@ def test_generators_and_states_are_drawn_from():
     assert as_generator(None).random() != as_generator(None).random()
 
 
-@pytest.mark.parametrize("wrong", [-1, "seed", 1.5, object()], ids=repr)
+@pytest.mark.parametrize("wrong", [-1, "seed", 1.5, object()], ids=["negative", "text", "fraction", "object"])
 def test_anything_else_is_refused(wrong):
     with pytest.raises(ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator"):
         as_generator(wrong)

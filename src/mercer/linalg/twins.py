@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 __all__ = [
@@ -157,6 +156,8 @@ def sparse_product(
     starts: NDArray[np.int32], indices: NDArray[np.int32], values: FloatArray, X: FloatArray, out: FloatArray
 ) -> None:
     """Rows of a sparse matrix times a dense one."""
+    import scipy.sparse as sp  # here: the floor is imported without it
+
     some = slice(starts[0], starts[-1])
     A = sp.csr_array((values[some], indices[some], starts - starts[0]), shape=(len(starts) - 1, X.shape[0]))
     out[:] = A @ X
