@@ -58,7 +58,7 @@ def test_seeds_that_are_missing_deep_inside_are_named():
         check_seeds(KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves)))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=["new", "old"])
     "moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=["Generator", "RandomState"]
 )
 def test_generators_are_refused_by_name(moving):
