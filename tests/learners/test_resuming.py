@@ -59,8 +59,6 @@ def test_seeds_that_are_missing_deep_inside_are_named():
 
 
 @pytest.mark.parametrize("moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=["new", "old"])
-    "moving", [np.random.default_rng(0), np.random.RandomState(0)], ids=["Generator", "RandomState"]
-)
 def test_generators_are_refused_by_name(moving):
     with pytest.raises(ParameterError, match=rf"feature_map__random_state .* got {type(moving).__name__}\. Try"):
         check_seeds(ridge(seed=moving))
