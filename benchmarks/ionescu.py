@@ -34,7 +34,7 @@ COLUMNS = {"usps": 4000, "g50c": 4000, "text": 4000, "mnist": 10_000}
 # With more rows than this, parameters are chosen with fewer columns than are reported.
 DUAL_ROWS, TUNING_COLUMNS = 4000, 3000
 TUNING_SEED = 100
-RIDGES = tuple(np.geomspace(1e-4, 1.0, 5).tolist())  # of the mean of k(x, x)
+RIDGES = tuple(np.geomspace(1e-4, 10.0, 6).tolist())  # of the mean of k(x, x)
 SPREADING = tuple(itertools.product((5, 7, 10, 20), (0.05, 0.2, 0.5)))
 THRESHOLDS = (0.6, 0.75, 0.9)
 # Error of the deformed map over that of the plain one: in the graph, and on new rows.
@@ -53,8 +53,8 @@ class Grid:
 
     scales: tuple[float, ...] = (0.5, 0.7)
     neighbors: tuple[int, ...] = (4, 6)
-    powers: tuple[int, ...] = (2, 3)
-    alphas: tuple[float, ...] = (1e2, 1e3, 1e4)
+    powers: tuple[int, ...] = (1, 2, 3)
+    alphas: tuple[float, ...] = (1.0, 1e1, 1e2, 1e3, 1e4)
 
 
 GRID = Grid()

@@ -112,6 +112,8 @@ def slow(block):
 def test_an_interrupt_cancels_what_is_left(on_cluster, watched):
     client, killer = on_cluster
     X, _, _ = faults.rows(4000, 100)
+    # A suite that a script started in the background has been told to ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupt = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
     interrupt.start()
     started = time.monotonic()
@@ -119,6 +121,7 @@ def test_an_interrupt_cancels_what_is_left(on_cluster, watched):
     with pytest.raises(KeyboardInterrupt):
         total.accumulate(TermSum(slow), (lambda progress: None) if watched else None)
     interrupt.join()
+    signal.signal(signal.SIGINT, before)
     for _ in range(100):  # tasks under way end by themselves
         left = [key for key, task in killer.scheduler.tasks.items() if task.state != "released" and ours(key)]
         if not left:

@@ -243,7 +243,11 @@ BAD_FITS = {
         "contains NaN",
     ),
     "inf": (np.where(np.arange(20)[:, None] == 3, np.inf, GOOD), TARGET, "contains infinity"),
-    "nan target": (GOOD, np.where(np.arange(20) == 3, np.nan, TARGET), "Input y contains NaN"),
+    "nan target": (
+        GOOD,
+        np.where(np.arange(20) == 3, np.nan, TARGET),
+        "y contains NaN, or no value, in 1 of 20 rows, the first in row 3",
+    ),
     "strings": (np.full((20, 3), "a"), TARGET, "could not convert string to float"),
     "empty": (np.zeros((0, 3)), np.zeros(0), r"0 sample\(s\)"),
     "no columns": (np.zeros((20, 0)), TARGET, r"0 feature\(s\)"),

@@ -212,7 +212,7 @@ def test_the_check_above_sees_one_draw_in_two_factors_of_a_product(seed, monkeyp
         return scalar_copies(prototype, kernel, X, weight, count, np.random.default_rng(seed))
 
     X, Y = pairs_of_rows(4, seed)
-    monkeypatch.setattr("mercer.maps.compose.scalar_copies", same_draw)
+    monkeypatch.setattr("mercer.maps.product_map.scalar_copies", same_draw)
     square = ProductMap(Gaussian() * Gaussian(), COLUMNS, maps=[RandomFourier(), RandomFourier()], method="paired")
     assert misfit(column_samples(square, X, Y, seed), kernel_of_pairs(Gaussian() * Gaussian(), X, Y), width=8) > 1
 

@@ -100,7 +100,8 @@ def check_none_missing(learner: Any, y: Any) -> None:
     values = np.asarray(y)
     if values.ndim == 0 or values.dtype.kind not in ("f", "O"):
         return
-    missing = with_mark(values, np.nan).reshape(len(values), -1).any(axis=1)
+    marked = with_mark(values, np.nan)
+    missing = marked.any(axis=tuple(range(1, marked.ndim)))
     if not missing.any():
         return
     has_mark = "unlabeled" in learner.get_params()

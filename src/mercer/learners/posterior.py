@@ -37,7 +37,10 @@ class Representers:
         rows = sample.X[weight > 0].astype(np.float64)
         weight = weight[weight > 0]
         K = feature_map.kernel_(rows)
-        factors = tuple(scipy.linalg.cholesky(K + np.diag(alpha / weight), lower=True) for alpha in scales.alpha)
+        # Equal rows beside hardly any noise: what rounding makes of the matrix must stay positive definite.
+        least = 10 * len(K) * np.finfo(float).eps * np.diagonal(K).max(initial=0.0)
+        noises = (np.maximum(alpha / weight, least) for alpha in scales.alpha)
+        factors = tuple(scipy.linalg.cholesky(K + np.diag(noise), lower=True) for noise in noises)
         return cls(rows, features_of(feature_map.features_.astype(np.float64), rows), weight, factors)
 
     def explained(self, t: int, cross: Array) -> Array:
