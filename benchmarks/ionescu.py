@@ -59,7 +59,9 @@ class Grid:
 
 GRID = Grid()
 WIDE_GRID = Grid((0.35, 0.5, 0.7, 1.0), (4, 6, 8, 10), (1, 2, 3, 4, 5), (1e1, 1e2, 1e3, 1e4, 1e5, 1e6))
-GRIDS = {"usps": WIDE_GRID}
+# Two clouds in 50 columns, whose nearest neighbours are hardly nearer than others.
+CLOUDS_GRID = Grid((0.7, 1.5), (6, 20, 50), (1, 2, 3, 5), (1e-2, 1.0, 1e2, 1e4, 1e6))
+GRIDS = {"usps": WIDE_GRID, "g50c": CLOUDS_GRID}
 
 Errors = tuple[float, float | None]
 Settings = dict[tuple[Any, ...], float]
