@@ -24,6 +24,7 @@ __all__ = [
     "check_signs",
     "check_sparse_rows",
     "check_weights",
+    "check_writeable",
 ]
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -64,12 +65,17 @@ def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype:
 
 def check_out(function: str, out: FloatArray, data: FloatArray) -> None:
     """Require a writeable matrix with the dtype and the number of rows of `data`."""
+    check_writeable(function, out, data)
+    if len(out) != len(data):
+        msg = f"{function}: out must have as many rows as the data = {len(data)}, got {len(out)}"
+        raise ValueError(msg)
+
+
+def check_writeable(function: str, out: FloatArray, data: FloatArray) -> None:
+    """Require a writeable matrix with the dtype of `data`."""
     check_array(function, "out", out, 2, data.dtype)
     if not out.flags.writeable:
         msg = f"{function}: out must be writeable, got a read-only array"
-        raise ValueError(msg)
-    if len(out) != len(data):
-        msg = f"{function}: out must have as many rows as the data = {len(data)}, got {len(out)}"
         raise ValueError(msg)
 
 

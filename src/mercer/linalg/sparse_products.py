@@ -48,10 +48,7 @@ def sparse_product(
     for what, array in (("starts", starts), ("indices", indices)):
         checks.check_array(name, what, array, 1, np.dtype(np.int32))
     checks.check_sparse_rows(name, starts, indices, values, X)
-    checks.check_array(name, "out", out, 2, X.dtype)
-    if not out.flags.writeable:
-        msg = f"{name}: out must be writeable, got a read-only array"
-        raise ValueError(msg)
+    checks.check_writeable(name, out, X)
     if out.shape != (len(starts) - 1, X.shape[1]):
         msg = f"{name}: out must have shape {(len(starts) - 1, X.shape[1])}, got {out.shape}"
         raise ValueError(msg)
