@@ -105,3 +105,86 @@ def test_float32_is_close_and_turns_to_float64_where_it_must(power, monkeypatch)
     used.clear()
     sum_roughness(drawn(X).features_, X, root, alpha=1.0, memory=2**30, n_jobs=1)
     assert used == [np.float32]
+
+
+def dtypes_of_products(monkeypatch):
+    """Return a list that the dtype of every dense product of a sum is added to."""
+    used, original = [], roughness.add_products
+
+    def spy(total, block, beside, *rest, **options):
+        used.append(block.dtype)
+        original(total, block, beside, *rest, **options)
+
+    monkeypatch.setattr(roughness, "add_products", spy)
+    return used
+
+
+class OneLargeColumn:
+    """Features of which one column is larger than all others, and is not among those that are looked at."""
+
+    def __init__(self, features, factor):
+        self.features, self.factor, self.n_components = features, factor, features.n_components
+
+    def astype(self, dtype):
+        return OneLargeColumn(self.features.astype(dtype), self.factor)
+
+    def output_dtype(self, dtype):
+        return self.features.output_dtype(dtype)
+
+    def __call__(self, X, out):
+        self.features(X, out)
+        out[:, 1] *= self.factor
+
+
+@pytest.mark.parametrize("power", [1, 2, 2.5, 3])
+@pytest.mark.parametrize("columns", [D, 24])
+def test_a_look_at_few_columns_saves_products_in_float32(power, columns, monkeypatch):
+    X = rows().astype(np.float32)
+    root, features = NeighborGraph(5).laplacian(X).root(power), drawn(X).features_
+    used = dtypes_of_products(monkeypatch)
+    large = sum_roughness(features, X, root, alpha=1e7, memory=columns * N * 4, n_jobs=1)
+    assert set(used) == {np.dtype(np.float64)}
+    monkeypatch.setattr(roughness, "ROUNDING", 1e-30)
+    used.clear()
+    near = sum_roughness(features, X, root, alpha=1e7, memory=columns * N * 4, n_jobs=1)
+    assert set(used) == {np.dtype(np.float32)}
+    np.testing.assert_allclose(upper(near) / 1e7, upper(large) / 1e7, atol=1e-4)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_the_look_is_right_to_the_last_columns(power, monkeypatch):
+    # At a little more than the largest entry of those looked at, products in float32 are not begun.
+    X = rows().astype(np.float32)
+    root, features = NeighborGraph(5).laplacian(X).root(power), drawn(X).features_
+    entries = np.diagonal(exact(drawn(X), X.astype(np.float64), power))[:: -(-D // roughness.LOOK_COLUMNS)]
+    used = dtypes_of_products(monkeypatch)
+    most = roughness.MOST_ROUNDING / roughness.ROUNDING
+    for share, dtype in ((0.99, np.float32), (1.01, np.float64)):
+        used.clear()
+        sum_roughness(features, X, root, alpha=share * most / entries.max(), memory=2**30, n_jobs=1)
+        assert used[0] == dtype
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("columns", [D, 24, 1])
+def test_what_the_look_does_not_see_the_sum_does(power, columns, monkeypatch):
+    monkeypatch.setattr(roughness, "LOOK_COLUMNS", 4)
+    X = rows().astype(np.float32)
+    root = NeighborGraph(5).laplacian(X).root(power)
+    features = OneLargeColumn(drawn(X).features_, np.float32(1e4))
+    used = dtypes_of_products(monkeypatch)
+    found = sum_roughness(features, X, root, alpha=1.0, memory=columns * N * 4, n_jobs=1)
+    assert used[0] == np.float32
+    assert used[-1] == np.float64
+    expected = exact(drawn(X), X.astype(np.float64), power)
+    expected[1] *= 1e4
+    expected[:, 1] *= 1e4
+    np.testing.assert_allclose(upper(found), upper(expected), rtol=1e-3, atol=1e-2)
+    # No product in float32 after the panel that has the column.
+    assert used.count(np.dtype(np.float32)) <= (3 if columns == 1 else 1)
+
+
+def test_without_alpha_no_rounding_is_too_large():
+    X = rows().astype(np.float32)
+    root = NeighborGraph(5).laplacian(X).root(1)
+    assert not sum_roughness(drawn(X).features_, X, root, alpha=0.0, memory=2**30, n_jobs=1).any()

@@ -35,6 +35,8 @@ SPARE = 16
 ROUNDING = 32 * float(np.finfo(np.float32).eps)
 # How large it may be beside the identity that is added.
 MOST_ROUNDING = 0.1
+# Columns whose roughness tells beforehand that it will be too large.
+LOOK_COLUMNS = 16
 
 
 def sum_roughness(
@@ -64,15 +66,15 @@ def sum_roughness(
     Notes
     -----
     Products run in the dtype of the rows and are added in float64 over blocks of them. Where the rounding of products
-    in float32 would not be small beside the identity that a deformation adds, they run in float64.
+    in float32 would not be small beside the identity that a deformation adds, they run in float64: a few columns tell
+    before the first product, as a rule, and every panel of columns after its own.
     """
     with workers(n_jobs) as team:
-        total = _Sum(features, X, root, X.dtype, team).result(memory)
-        total *= alpha
-        if X.dtype == np.float32 and ROUNDING * np.diagonal(total).max(initial=0.0) > MOST_ROUNDING:
-            del total
+        limit = MOST_ROUNDING / ROUNDING / alpha if X.dtype == np.float32 and alpha > 0 else np.inf
+        total = _Sum(features, X, root, X.dtype, team).result(memory, limit)
+        if total is None:
             total = _Sum(features, X, root, np.dtype(np.float64), team).result(memory)
-            total *= alpha
+        total *= alpha
     return total
 
 
@@ -92,7 +94,8 @@ class _Sum:
         self.block_rows = block_rows_for(max(self.width, X.shape[1]), dtype.itemsize)
         self.narrow = int(np.clip(NARROW_BYTES // max(1, self.n * dtype.itemsize), 16, NARROW_COLUMNS))
 
-    def result(self, memory: int) -> Array:
+    def result(self, memory: int, limit: float = np.inf) -> Any:
+        """Return the sum, or None as soon as an entry of its diagonal is seen to be above `limit`."""
         total = np.zeros((self.width, self.width))
         most = max(1, min(self.width, memory // (self.n * self.dtype.itemsize)))
         count = -(-self.width // most)
@@ -103,8 +106,12 @@ class _Sum:
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             panel = room[:, : stop - start]
             self._keep(panel, start, stop)
+            if start == 0 and limit < np.inf and self._entries(panel).max() > limit:
+                return None
             self._replace(panel, self.root.whole)
             self._add_diagonal(panel, total[start:stop, start:stop])
+            if np.diagonal(total)[start:stop].max() > limit:
+                return None
             if stop < self.width:
                 self._replace(panel, self.root.whole + self.root.odd)
                 self._add_beside(panel, total[start:stop, stop:], stop)
@@ -128,6 +135,16 @@ class _Sum:
         out = np.empty((block.shape[0], self.width), self.features.output_dtype(block.dtype))
         self.features(block, out)
         return out
+
+    def _entries(self, panel: Array) -> Array:
+        """Return the entries on the diagonal of the sum of some columns of a panel, which is left as it is."""
+        some = panel[:, :: -(-panel.shape[1] // LOOK_COLUMNS)].copy()
+        self._replace(some, self.root.whole)
+        beside = some
+        if self.root.odd:
+            beside = np.empty_like(some)
+            self._multiply(some, beside)
+        return np.einsum("ij,ij->j", some, beside, dtype=np.float64)
 
     def _replace(self, panel: Array, times: int) -> None:
         """Replace columns by their images under L, some times over, or under the polynomial that stands for it."""
