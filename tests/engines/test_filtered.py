@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mercer.engines import Accumulator, FilteredEngine, MemoryEngine, RowSample, StreamEngine
+from mercer.engines import Accumulator, FilteredEngine, MemoryEngine, RowSample, StreamEngine, some_rows
 from mercer.errors import DataError
 
 X = np.arange(40.0).reshape(20, 2)
@@ -18,7 +18,7 @@ class Known:
     mark: int = -1
 
     def __call__(self, block):
-        return block.y != self.mark
+        return some_rows(block, block.y != self.mark)
 
 
 class Total(Accumulator):

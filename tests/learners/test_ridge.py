@@ -248,7 +248,7 @@ BAD_FITS = {
         np.where(np.arange(20) == 3, np.nan, TARGET),
         "y contains NaN, or no value, in 1 of 20 rows, the first in row 3",
     ),
-    "strings": (np.full((20, 3), "a"), TARGET, "could not convert string to float"),
+    "strings": (np.full((20, 3), "a"), TARGET, "rows must be numbers, got texts such as 'a'"),
     "empty": (np.zeros((0, 3)), np.zeros(0), r"0 sample\(s\)"),
     "no columns": (np.zeros((20, 0)), TARGET, r"0 feature\(s\)"),
     "lengths": (GOOD, TARGET[:5], "inconsistent numbers of samples"),

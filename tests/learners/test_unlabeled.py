@@ -269,3 +269,120 @@ def test_blocks_give_the_probabilities_of_one_fit():
     for start in range(0, 6000, 1000):
         parts.partial_fit(X[start : start + 1000], known[start : start + 1000])
     np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("mark", ["?", -1, np.nan])
+@pytest.mark.parametrize(("names", "dtype"), [([0, 1, 2], int), ([0.0, 1.0, 2.0], float), (["a", "b", "c"], object)])
+def test_labels_and_marks_of_several_kinds_can_stand_in_one_array_of_objects(kind, mark, names, dtype):
+    X, y, known = problem()
+    labels = np.array(names, dtype=object)[y]
+    marked = np.where(known, labels, mark)
+    expected = kind(drawn(), random_state=0).fit(X[known], labels[known].astype(dtype))
+    for rows in ((X, marked), (blocks(X, marked, 50),)):
+        model = kind(drawn(), unlabeled=mark, random_state=0).fit(*rows)
+        assert model.classes_.dtype == dtype
+        assert model.classes_.tolist() == names
+        assert model.predict(X).dtype == dtype
+        assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+        assert model.score(X, marked) == expected.score(X[known], labels[known].astype(dtype))
+
+
+@pytest.mark.parametrize("mark", ["?", np.nan])
+def test_truth_values_with_marks_are_labels(mark):
+    X, y, known = problem()
+    marked = np.where(known, (y > 0).astype(object), mark)
+    model = KernelRidgeClassifier(drawn(), unlabeled=mark).fit(X, marked)
+    assert model.classes_.dtype == bool
+    assert model.score(X, marked) == np.mean(model.predict(X)[known] == (y > 0)[known])
+    parts = KernelRidgeClassifier(drawn(), unlabeled=mark)
+    for part in blocks(X, marked, 80):
+        parts.partial_fit(*part, classes=[False, True])
+    assert np.allclose(parts.coef_, model.coef_, rtol=1e-9, atol=1e-12)
+
+
+def test_lists_may_hold_numbers_and_a_text_that_marks():
+    X, y, known = problem()
+    model = KernelRidgeClassifier(drawn(), unlabeled="?").fit(X, np.where(known, y.astype(object), "?").tolist())
+    assert model.classes_.dtype == int
+    assert model.score(X, ["?", *y[1:].tolist()]) == np.mean(model.predict(X)[1:] == y[1:])
+    texts = [["a", "b", "c"][label] if there else np.nan for label, there in zip(y, known, strict=True)]
+    assert KernelRidgeClassifier(drawn(), unlabeled=np.nan).fit(X, texts).classes_.tolist() == ["a", "b", "c"]
+    with pytest.raises(DataError, match="y contains NaN, or no value"):
+        KernelRidgeClassifier(drawn()).fit(X, texts)
+
+
+def test_numbers_that_are_objects_need_no_mark():
+    X, y, _ = problem()
+    model = KernelRidgeClassifier(drawn()).fit(X, y.astype(object))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.classes_.dtype == int
+    with pytest.raises(DataError, match="got int 0 and str 'b'"):
+        KernelRidgeClassifier(drawn()).fit(X[:4], np.array([0, "b", 0, "b"], dtype=object))
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("mark", ["?", np.nan])
+@pytest.mark.parametrize("first", [0, 60, 180])
+def test_blocks_without_targets_are_blocks_of_unlabelled_rows(kind, mark, first):
+    X, y, known = problem()
+    known[first : first + 60] = False
+    marked = np.where(known, np.array(["a", "b", "c"], dtype=object)[y], mark)
+    expected = kind(drawn(), unlabeled=mark, random_state=0).fit(X, marked)
+    parts = blocks(X, marked, 60)
+    rows = parts[first // 60][0]
+    for bare in ((rows, None), (rows,), rows, (rows, np.full(60, mark))):
+        parts[first // 60] = bare
+        model = kind(drawn(), unlabeled=mark, random_state=0).fit(parts)
+        assert model.classes_.tolist() == ["a", "b", "c"]
+        assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+    parts[first // 60] = (rows, None)
+    with pytest.raises(DataError, match=rf"Block {first // 60}, .* requires y to be passed, .* unlabeled=np.nan: then"):
+        kind(drawn()).fit([*blocks(X, y, 60)[: first // 60], (rows, None)])
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+@pytest.mark.parametrize("first", [0, 120])
+@pytest.mark.parametrize("mark", [np.nan, -9])
+def test_blocks_without_numbers_are_blocks_of_unlabelled_rows(columns, first, mark):
+    X, _, known = problem()
+    known[first : first + 60] = False
+    y = np.sin(X[:, 0]) if columns is None else np.sin(X[:, :columns])
+    marked = np.where(known if columns is None else known[:, None], y, mark)
+    expected = KernelRidge(drawn(), alpha=0.1, unlabeled=mark).fit(X, marked)
+    parts = blocks(X, marked, 60)
+    parts[first // 60] = (parts[first // 60][0], None)
+    model = KernelRidge(drawn(), alpha=0.1, unlabeled=mark).fit(parts)
+    assert model.coef_.shape == expected.coef_.shape
+    assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-11)
+    added = KernelRidge(drawn(), alpha=0.1, unlabeled=mark).partial_fit(*parts[1]).partial_fit(X[:9], None)
+    assert np.allclose(added.coef_, KernelRidge(drawn(), alpha=0.1, unlabeled=mark).fit(*parts[1]).coef_)
+    with pytest.raises(DataError, match="or there is no y: there is nothing to learn from"):
+        KernelRidge(drawn(), unlabeled=mark).fit([(X, None)])
+
+
+def test_on_dask_the_first_partition_must_show_the_shape_of_targets():
+    dask = pytest.importorskip("dask")
+    X, _, _ = problem()
+    parts = [dask.delayed((X[:100], None)), dask.delayed((X[100:], X[100:, :2]))]
+    with pytest.raises(DataError, match="KernelRidge: the first partition must have targets"):
+        KernelRidge(drawn(), unlabeled=np.nan).fit(parts)
+    model = KernelRidge(drawn(), unlabeled=np.nan).fit(parts[::-1])
+    assert np.allclose(model.coef_, KernelRidge(drawn()).fit(X[100:], X[100:, :2]).coef_)
+
+
+def test_blocks_may_be_lists_and_rows_of_text_are_explained():
+    X, y, _ = problem()
+    model = KernelRidgeClassifier(drawn()).fit([(X[:99].tolist(), y[:99].tolist()), (X[99:].tolist(), y[99:].tolist())])
+    assert np.allclose(model.coef_, KernelRidgeClassifier(drawn()).fit(X, y).coef_)
+    for rows in (np.array([["a", "b"]] * 20), [["a", "b"]] * 20):
+        with pytest.raises(DataError, match=r"Block 0.*rows must be numbers, got texts such as 'a'\. Turn them"):
+            KernelRidgeClassifier(drawn()).fit([(rows, y[:20])])
+    assert KernelRidge(drawn()).fit(X.astype(str), y).coef_.shape == (40,)
+
+
+@pytest.mark.parametrize("model", [KernelRidge(), KernelRidge(unlabeled=-1), KernelRidge(unlabeled="?")])
+def test_texts_are_no_targets_of_regressions(model):
+    X, y, _ = problem()
+    with pytest.raises(DataError, match=r"targets must be numbers, got the text '\?'.* say unlabeled=np\.nan"):
+        model.fit(X, np.where(y > 1, "?", y.astype(object)))

@@ -3,7 +3,7 @@
 from mercer.engines.ahead import read_ahead
 from mercer.engines.base import Accumulator, Block, Engine, Place, Progress, Workers
 from mercer.engines.distinct import DistinctRows, row_hashes
-from mercer.engines.filtered import FilteredEngine
+from mercer.engines.filtered import FilteredEngine, some_rows
 from mercer.engines.gram import GramSum, add_products
 from mercer.engines.journal import Checkpoint, Journal
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
@@ -37,4 +37,5 @@ __all__ = [
     "read_ahead",
     "row_hashes",
     "show_progress",
+    "some_rows",
 ]

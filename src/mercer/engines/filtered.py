@@ -12,16 +12,16 @@ from mercer.engines.base import BEGIN, Accumulator, Block, Engine, Place, Progre
 from mercer.errors import DataError
 from mercer.io.archive import storable
 
-__all__ = ["FilteredEngine", "Kept", "Rule"]
+__all__ = ["FilteredEngine", "Kept", "Rule", "some_rows"]
 
 S = TypeVar("S")
 
 
 class Rule(Protocol):
-    """Tells which rows of a block count; it may have to travel, and so survives pickle."""
+    """Keeps the rows of a block that count; it may have to travel, and so survives pickle."""
 
-    def __call__(self, block: Block) -> np.ndarray:
-        """Return a truth value for each row."""
+    def __call__(self, block: Block) -> Block:
+        """Return these rows, such as `some_rows` does; they may be none."""
 
 
 class FilteredEngine(Engine):
@@ -48,7 +48,7 @@ class FilteredEngine(Engine):
 
     def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
         for block in self.engine.blocks(since):
-            some = kept(block, self.rule)
+            some = self.rule(block)
             if len(some):
                 yield some
 
@@ -85,7 +85,7 @@ class KeptTerm:
     rule: Rule
 
     def __call__(self, block: Block) -> Kept:
-        some = kept(block, self.rule)
+        some = self.rule(block)
         return Kept(self.term(some) if len(some) else None)
 
 
@@ -98,7 +98,7 @@ class KeptSum(Accumulator[Kept]):
         self._any = False
 
     def add(self, block: Block, workers: Workers) -> None:
-        some = kept(block, self._rule)
+        some = self._rule(block)
         if len(some):
             self._into.add(some, workers)
             self._any = True
@@ -115,9 +115,8 @@ class KeptSum(Accumulator[Kept]):
             self._any = True
 
 
-def kept(block: Block, rule: Rule) -> Block:
-    """Return the rows of a block that a rule keeps."""
-    mask = rule(block)
+def some_rows(block: Block, mask: np.ndarray) -> Block:
+    """Return the rows of a block for which a truth value says so; they know their places."""
     if mask.all():
         return block
     y, weight = (None if values is None else values[mask] for values in (block.y, block.weight))

@@ -39,11 +39,22 @@ from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_ro
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.by_blocks import is_source, predicted_and_targets
-from mercer.learners.labels import HasLabel, check_mark, check_none_missing, has_label, label_kind
+from mercer.learners.labels import (
+    HasLabel,
+    as_targets,
+    check_mark,
+    check_none_missing,
+    check_numbers,
+    has_label,
+    known_labels,
+    label_kind,
+    no_targets,
+    plain,
+)
 from mercer.learners.lazy import ROW_METHODS, lazy_on_dask
 from mercer.learners.map_choice import check_features, rows_to_features, unfitted_map
 from mercer.learners.moments import features_of
-from mercer.learners.reading import RowReader
+from mercer.learners.reading import RowReader, check_rows_are_numbers
 from mercer.learners.resuming import journalled, seeded
 from mercer.maps import BaseMap
 from mercer.maps.base import FLOATS
@@ -139,7 +150,8 @@ class BaseLearner(RowReader):
         if self.unlabeled is None:
             return engine
         nothing = (
-            f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to learn from."
+            f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}, or there is no y: there is nothing "
+            "to learn from. Give y of some rows."
         )
         return FilteredEngine(engine, HasLabel(self.unlabeled), nothing)
 
@@ -155,6 +167,7 @@ class BaseLearner(RowReader):
                     "are one too, and partial_fit never. Try fit with all of them from dask, or compute() it first."
                 )
                 raise DataError(msg)
+        check_rows_are_numbers(type(self).__name__, X)
         X, y = self._validate(X, y, reset=reset)
         if weight is not None:
             zeros = np.zeros(X.shape[0])
@@ -223,13 +236,14 @@ class BaseLearner(RowReader):
         if self.unlabeled is None:
             check_none_missing(self, y)
             return y, predicted, weight
+        y = as_targets(y)
         y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
         check_mark(type(self).__name__, y, self.unlabeled)
         known = has_label(y, self.unlabeled)
         if not known.any():
             msg = f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to score."
             raise DataError(msg)
-        return y[known], predicted[known], None if weight is None else np.asarray(weight)[known]
+        return plain(y[known]), predicted[known], None if weight is None else np.asarray(weight)[known]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -245,23 +259,36 @@ class BaseLearner(RowReader):
 class Regressor(RegressorMixin, BaseLearner):
     """A learner of numbers: one column of targets or several."""
 
-    _target_shape: tuple[int, ...]  # of one row: () for a single column of targets, (t,) for several
+    #: Of the targets of one row: () for a single column, (t,) for several, None as long as no row came with any.
+    _target_shape: tuple[int, ...] | None
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        if self.unlabeled is None or y is None:
+        if y is None:
+            return self._validate_none(X, reset=reset)
+        check_numbers(type(self).__name__, y)
+        if self.unlabeled is None:
             check_none_missing(self, y)
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
             )
         else:
             X, y = self._validate_some(X, y, reset=reset)
-        if reset:
+        if reset or self._target_shape is None:
             self._target_shape = y.shape[1:]
         elif y.shape[1:] != self._target_shape:
             needed = ", ".join(["n", *map(str, self._target_shape)])
             msg = f"y must keep its shape from block to block: needed ({needed}), got {y.shape}."
             raise DataError(msg)
         return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+    def _validate_none(self, X: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        """Return validated rows that came without targets, and marks in their place."""
+        no_targets(self, 0)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        check_mark(type(self).__name__, np.zeros(0), self.unlabeled)
+        if reset:
+            self._target_shape = None
+        return X, no_targets(self, (X.shape[0], *(self._target_shape or (1,)))).astype(np.float64)
 
     def _validate_some(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         """Return validated rows and targets, some of which are not known: then no column of them is."""
@@ -307,21 +334,26 @@ class Classifier(ClassifierMixin, BaseLearner):
     _label_kind: str | None  # what labels are made of: numbers, texts, ...; None as long as none is known
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        if self.unlabeled is None or y is None:
+        if y is None:
+            no_targets(self, 0)
+            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+            y = no_targets(self, X.shape[0])
+            check_mark(type(self).__name__, np.zeros(0, y.dtype), self.unlabeled)
+        elif self.unlabeled is None:
             check_none_missing(self, y)
+            if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
+                y = known_labels(self, y)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
         else:
             X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-            y = column_or_1d(y, warn=True)
+            y = column_or_1d(as_targets(y), warn=True)
             check_consistent_length(X, y)
             check_mark(type(self).__name__, y, self.unlabeled)
-            known = y[has_label(y, self.unlabeled)]
+            known = known_labels(self, y)
             if len(known):
-                # Truth values with holes between them are objects, which scikit-learn takes for no labels.
-                is_truth = label_kind(y, self.unlabeled) == "truth values"
-                check_classification_targets(known.astype(bool) if is_truth else known)
+                check_classification_targets(known)
         kind = label_kind(y, self.unlabeled)
         if reset or self._label_kind is None:
             self._label_kind = kind
@@ -348,8 +380,8 @@ class Classifier(ClassifierMixin, BaseLearner):
         return accuracy_score(truth, predicted, sample_weight=weight)
 
     def _known_labels(self, y: Any) -> np.ndarray:
-        y = np.asarray(y)
-        return y if self.unlabeled is None else y[has_label(y, self.unlabeled)]
+        y = np.asarray(as_targets(y))
+        return plain(y if self.unlabeled is None else y[has_label(y, self.unlabeled)])
 
 
 class Unsupervised(BaseLearner):

@@ -13,10 +13,11 @@ import scipy.sparse as sp
 
 from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for, is_dask
 from mercer.errors import DataError, ParameterError
+from mercer.learners.labels import is_number
 from mercer.maps import BaseMap
 from mercer.maps.base import FrozenParams, fresh_copy
 
-__all__ = ["RowReader", "is_blocks"]
+__all__ = ["RowReader", "check_rows_are_numbers", "is_blocks"]
 
 # What the first rows of a fit decide for all later ones.
 SETTLED = ("n_features_in_", "feature_names_in_", "_target_shape", "_label_kind")
@@ -79,6 +80,9 @@ class RowReader(FrozenParams, ABC):
 
         partitions = partitions_of(X, y, weight)
         head = self._checked(*partitions.head, reset=True)
+        if getattr(self, "_target_shape", ()) is None:
+            msg = f"{type(self).__name__}: the first partition must have targets, if only of some rows, got None."
+            raise DataError(msg)
         width = max(self._prototype().n_components, head[0].shape[1])
         later_check = self._later_check()
         self._take_names(getattr(partitions.source, "feature_names", None))
@@ -115,6 +119,16 @@ class RowReader(FrozenParams, ABC):
         return int(size)
 
 
+def check_rows_are_numbers(owner: str, X: Any) -> None:
+    """Raise if rows are texts, such as documents."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.size and not is_number(X.flat[0]):
+        msg = (
+            f"{owner}: rows must be numbers, got texts such as {str(X.flat[0])!r}. Turn them into numbers first, block "
+            "by block for instance with scikit-learn's HashingVectorizer or a fitted OneHotEncoder."
+        )
+        raise DataError(msg)
+
+
 def check_names(learner: Any, names: Sequence[str] | None) -> None:
     """Raise if a source has other columns than those of the fit, or the same in another order."""
     fitted = getattr(learner, "feature_names_in_", None)
@@ -146,6 +160,11 @@ def bytes_of(part: Any) -> int:
     return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)
 
 
+def is_table(rows: Any) -> bool:
+    """Return whether rows are lists in a list."""
+    return isinstance(rows, list | tuple) and len(rows) > 0 and isinstance(rows[0], list | tuple)
+
+
 def is_blocks(X: Any) -> bool:
     """Return whether `X` is an iterable of blocks rather than an array or table of rows."""
     if sp.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
@@ -153,6 +172,6 @@ def is_blocks(X: Any) -> bool:
     if isinstance(X, list | tuple):
         first = X[0] if X else None
         if isinstance(first, tuple | list):
-            return len(first) > 0 and len(getattr(first[0], "shape", ())) == 2
+            return len(first) > 0 and (len(getattr(first[0], "shape", ())) == 2 or is_table(first[0]))
         return len(getattr(first, "shape", ())) == 2  # rows only
     return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)
