@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from mercer import Gaussian, Nystroem, ParameterError, RandomFourier
+from mercer import Deformed, Gaussian, Nystroem, ParameterError, RandomFourier
 from mercer.engines import MemoryEngine
 from mercer.learners.permutation_test import fit_to_distinct_rows, result_of
 
@@ -56,7 +56,7 @@ def test_it_reads_well_and_travels():
 
 @pytest.mark.parametrize("kind", [RandomFourier, Nystroem])
 def test_maps_do_not_see_the_order_of_rows(kind, monkeypatch):
-    monkeypatch.setattr("mercer.maps.base.MEDIAN_ROWS", 40)
+    monkeypatch.setattr("mercer.maps.drawn.MEDIAN_ROWS", 40)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3)) * np.linspace(1, 5, 200)[:, None]  # the first rows are not like the last
     fitted = []
@@ -65,3 +65,10 @@ def test_maps_do_not_see_the_order_of_rows(kind, monkeypatch):
         fitted.append(fit_to_distinct_rows("a_test", kind(Gaussian("median"), 8, random_state=0), engine))
     assert fitted[0].kernel_ == fitted[1].kernel_
     np.testing.assert_allclose(fitted[0].transform(X), fitted[1].transform(X), atol=1e-12)
+
+
+def test_a_map_that_is_fitted_to_all_rows_is_refused():
+    # A graph of the few rows that the map below looks at would say nothing.
+    engine = MemoryEngine(np.random.default_rng(0).normal(size=(30, 2)), block_rows=10)
+    with pytest.raises(ParameterError, match=r"^mmd_test needs a map that is drawn .* got Deformed.* the map below"):
+        fit_to_distinct_rows("mmd_test", Deformed(RandomFourier(Gaussian(1.0), 8)), engine)

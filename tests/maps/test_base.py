@@ -23,17 +23,12 @@ from mercer import (
     NoClosedFormError,
     Nystroem,
     ParameterError,
-    Polynomial,
-    PolynomialSketch,
     RandomFourier,
     RandomMaclaurin,
-    SphericalRadial,
     TensorSketch,
 )
 from mercer.engines import memory
-from mercer.maps import default_map, maps_for
 from mercer.maps.base import BaseMap, for_kernel
-from mercer.maps.seeds import as_generator
 from mercer.testing import check_map
 
 from .instances import MAPS, name_of, rows_for
@@ -205,56 +200,6 @@ def test_transform_and_variance_need_a_fit(kind):
             getattr(kind(Gaussian(), 4), name)(rows(0))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_median_of_one_row_is_refused(kind):
-    with pytest.raises(
-        ValueError, match="needs at least two different rows to take a median distance, got n_samples=1"
-    ):
-        kind(Gaussian("median"), 1).fit(rows(0, n=1))
-    with pytest.raises(ValueError, match="got n_samples=5 equal rows"):
-        kind(n_components=1).fit(np.ones((5, 2)))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_median_is_resolved_on_a_sample_that_the_seed_decides(kind):
-    X = rows(0, n=3000)
-    first, again = (kind(n_components=4, random_state=1).fit(X) for _ in range(2))
-    assert first.kernel is None
-    assert first.kernel_ == again.kernel_
-    # Distances have mean near 2.3 and spread near 0.9; a thousand rows put the median within a twentieth.
-    exact = Gaussian("median").resolve(X[:1000]).lengthscale
-    assert first.kernel_.lengthscale == pytest.approx(exact, rel=0.05)
-    assert kind(n_components=4, random_state=2).fit(X).kernel_ != first.kernel_
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_seed_is_taken(kind):
-    X = rows(0)
-    for make in (
-        lambda: 5,
-        lambda: np.random.default_rng(5),
-        lambda: np.random.RandomState(5),
-        lambda: np.int64(5),
-    ):
-        one, two = (kind(Gaussian(), 4, random_state=make()).fit_transform(X) for _ in range(2))
-        np.testing.assert_array_equal(one, two)
-    for wrong in (-1, "seed", 1.5):
-        with pytest.raises(
-            ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got"
-        ):
-            kind(Gaussian(), 4, random_state=wrong).fit(X)
-    assert isinstance(as_generator(None), np.random.Generator)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_weight_zero_are_not_looked_at(kind):
-    X, weight = rows(0), np.repeat([1.0, 0.0], 20)
-    kept = kind(Gaussian("median"), 4, random_state=0).fit_sample(X[:20])
-    weighted = kind(Gaussian("median"), 4, random_state=0).fit_sample(X, weight)
-    assert weighted.kernel_ == kept.kernel_
-    np.testing.assert_array_equal(weighted.transform(X), kept.transform(X))
-
-
 def test_no_threads_are_refused():
     with pytest.raises(ParameterError, match=r"n_jobs must not be 0. Use None for all cores"):
         RandomFourier(Gaussian(), 4, n_jobs=0).fit(rows(0)).transform(rows(0))
@@ -272,15 +217,6 @@ def test_nested_parameters_replace_the_kernel():
         m.set_params(kernel__nu=1.0)
     assert for_kernel(m, Gaussian()).kernel == Gaussian()
     assert m.kernel == Laplacian(3.0)
-
-
-def test_maps_are_offered_by_what_the_kernel_is():
-    assert maps_for(Gaussian()) == [RandomFourier, SphericalRadial, RandomMaclaurin, Nystroem]
-    assert set(maps_for(Polynomial())) == {RandomMaclaurin, TensorSketch, PolynomialSketch, Nystroem}
-    assert maps_for(Laplacian()) == [RandomFourier, Nystroem]
-    assert isinstance(default_map(Gaussian()), RandomFourier)
-    assert isinstance(default_map(None), RandomFourier)
-    assert isinstance(default_map(1 + Polynomial()), RandomMaclaurin)
 
 
 def test_a_map_without_a_closed_form_names_the_audit():

@@ -5,6 +5,7 @@ import warnings
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import mercer
 from mercer import (
     DataError,
     Deformed,
@@ -30,10 +32,12 @@ from mercer import (
     RandomFourier,
     RandomMaclaurin,
     SumMap,
+    ThresholdFeatures,
     UnsupportedKernelError,
     audit,
     compare,
 )
+from mercer.engines import MemoryEngine
 from mercer.maps import graphs
 
 GRAPH = NeighborGraph(6)
@@ -235,11 +239,37 @@ def test_dask_collections_are_for_learners(method):
         getattr(model, method)(da.from_array(rows(), (60, 3)))
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_files_are_for_learners(method):
+    source = mercer.open_rows(pd.DataFrame(rows(), columns=list("abc")))
+    with pytest.raises(
+        DataError, match=r"^Deformed: fit takes rows in memory, got RowSource\. Try to pass the unfitted"
+    ):
+        getattr(Deformed(RandomFourier(Gaussian(1.0), 20), FeatureGraph(20)), method)(source)
+
+
+def test_rows_below_zero_are_refused_where_the_map_below_refuses_them():
+    X = np.abs(rows())
+    X[-1] = -1.0
+    with pytest.raises(DataError, match=">= 0"):
+        Deformed(ThresholdFeatures(n_components=8, upper=5.0), GRAPH).fit(X)
+
+
+@pytest.mark.parametrize("below", [{"n_components": 0}, {"n_components": "ten"}])
+def test_a_wrong_map_below_is_told_before_rows_are_looked_at(below):
+    with pytest.raises(ParameterError, match="RandomFourier: n_components must be an integer >= 1"):
+        Deformed(RandomFourier(Gaussian(1.0), **below)).check()
+    with pytest.raises(ParameterError, match="RandomFourier: n_components must be an integer >= 1"):
+        Deformed(RandomFourier(Gaussian(1.0), **below)).fit(rows())
+
+
 def test_weights_of_zero_are_no_rows():
     X = rows()
     weight = np.r_[np.zeros(30), np.ones(90)]
-    with_zeros = Deformed(RandomFourier(Gaussian(1.0), 20, random_state=0), GRAPH).fit_sample(X, weight)
-    without = Deformed(RandomFourier(Gaussian(1.0), 20, random_state=0), GRAPH).fit_sample(X[30:])
+    with_zeros = Deformed(RandomFourier(Gaussian(1.0), 20, random_state=0), GRAPH).fit_engine(
+        MemoryEngine(X, None, weight, block_rows=50)
+    )
+    without = Deformed(RandomFourier(Gaussian(1.0), 20, random_state=0), GRAPH).fit(X[30:])
     np.testing.assert_allclose(with_zeros.transform(X), without.transform(X), atol=1e-12)
 
 

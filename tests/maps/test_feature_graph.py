@@ -89,7 +89,9 @@ def test_weights_are_repetitions():
     repeats = np.random.default_rng(1).integers(0, 3, 80)
     graph = FeatureGraph(30, bandwidth=1.5)
     fourier = RandomFourier(Gaussian(1.0), 20, random_state=0)
-    weighted = Deformed(fourier, graph, alpha=3.0).fit_sample(X, repeats.astype(float))
+    weighted = Deformed(fourier, graph, alpha=3.0).fit_engine(
+        MemoryEngine(X, None, repeats.astype(float), block_rows=30)
+    )
     repeated = Deformed(fourier, graph, alpha=3.0).fit(np.repeat(X, repeats, axis=0))
     np.testing.assert_allclose(weighted.gram(X), repeated.gram(X), atol=1e-9)
 

@@ -24,7 +24,7 @@ from mercer import (
     UnsupportedKernelError,
 )
 from mercer.maps import default_map, maps_for
-from mercer.maps.base import explicit_map
+from mercer.maps.drawn import explicit_map
 from mercer.maps.product_map import factors
 from mercer.testing import check_map
 

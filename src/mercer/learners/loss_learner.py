@@ -205,7 +205,7 @@ class LossLearner(LinearClassifier):
         if self._previous is None or self._previous[0] != self._drawn_for:
             self._previous = None
             super()._fit_map(engine)
-        elif prototype.rows_wanted() == 1:
+        elif not prototype.needs_rows():
             self._take_map(self._previous[1])
         else:  # what a map has learned of other rows is not true of these
             super()._fit_map(engine)

@@ -33,7 +33,7 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
     if not isinstance(choice, BaseMap):
         msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
         raise ParameterError(msg + hint(choice))
-    choice.rows_wanted()  # a width that is no number says so here
+    choice.check()
     return fresh_copy(choice)
 
 

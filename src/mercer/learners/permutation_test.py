@@ -13,7 +13,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.learners.kmeans_start import UniformRows
 from mercer.learners.map_choice import check_features
-from mercer.maps import BaseMap
+from mercer.maps import BaseMap, DrawnMap
 
 __all__ = ["PermutationTest", "check_permutations", "checked_rows", "fit_to_distinct_rows", "result_of"]
 
@@ -136,6 +136,12 @@ def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine) -> Ba
     Whatever is learned from rows (a median lengthscale, landmarks) comes from a sample of them by content. So it is
     the same for every permutation of the rows, and the test stays exact.
     """
+    if not isinstance(feature_map, DrawnMap):
+        msg = (
+            f"{owner} needs a map that is drawn from a sample of rows, got {type(feature_map).__name__}, which is "
+            "fitted to all of them. Give the map below it, or a kernel."
+        )
+        raise ParameterError(msg)
     wanted = feature_map.rows_wanted()
     if wanted == 1:
         feature_map.fit_sample(engine.first().X[:1])

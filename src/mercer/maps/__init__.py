@@ -1,9 +1,10 @@
 """How: maps from rows to features. Fit draws, transform applies."""
 
 from mercer.kernels import Kernel
-from mercer.maps.base import BaseMap, maps_for
+from mercer.maps.base import BaseMap
 from mercer.maps.composition import CompositionMap
 from mercer.maps.deformed import Deformed
+from mercer.maps.drawn import DrawnMap, maps_for
 from mercer.maps.feature_graph import FeatureGraph
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.graphs import NeighborGraph
@@ -22,6 +23,7 @@ __all__ = [
     "BaseMap",
     "CompositionMap",
     "Deformed",
+    "DrawnMap",
     "FeatureGraph",
     "HomogeneousFeatures",
     "NeighborGraph",

@@ -1,11 +1,10 @@
-"""The contract of a feature map: fit draws, transform applies. The only scikit-learn code of this folder."""
+"""The contract of a feature map: fit learns, transform applies. The only scikit-learn code of this folder."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -13,26 +12,21 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engines import Engine, MemoryEngine, RowSample, block_rows_for, empty_rows, fill_rows, is_dask
-from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows, is_dask
+from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.io.arrow import BatchStream
 from mercer.io.source import RowSource
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
-from mercer.kernels.spectrum import MEDIAN_ROWS
 from mercer.maps.checks import check_count
-from mercer.maps.seeds import as_generator, seed_of
 
 __all__ = [
     "BaseMap",
     "Features",
     "FrozenParams",
     "available_if",
-    "check_replayable",
-    "explicit_map",
     "for_kernel",
     "fresh_copy",
-    "maps_for",
 ]
 
 FLOATS = (np.float64, np.float32)
@@ -97,7 +91,8 @@ Estimator = TypeVar("Estimator", bound=FrozenParams)
 class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, ABC):
     """A map from rows to features whose inner products approximate a kernel.
 
-    A concrete map adds `accepts`, `_draw`, `unbiased`, and `_variance` where a closed form exists.
+    A concrete map adds `accepts`, `unbiased`, `fit_engine`, and `_variance` where a closed form exists. Nearly all are
+    drawn from a sample of rows at most: a `DrawnMap` adds `_draw` instead of `fit_engine`.
     """
 
     #: One phrase: the structure that a kernel must have for this map.
@@ -124,30 +119,32 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
     def accepts(cls, kernel: Kernel) -> bool:
         """Return whether this map can approximate the kernel."""
 
-    @abstractmethod
-    def _draw(self, kernel: Kernel, X: Any, weight: np.ndarray | None, rng: np.random.Generator) -> Features:
-        """Draw the map for a kernel without open parameters and for rows like those of `X`, of these weights."""
-
     @property
     @abstractmethod
     def unbiased(self) -> bool | str:
         """True if the mean of the approximate kernel over draws is the kernel, else the reason why not."""
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:  # noqa: ARG002
-        """Return a map like this one whose columns are drawn independently and alike, or None if there is none.
+    @abstractmethod
+    def fit_engine(self, engine: Engine) -> Self:
+        """Fit the map to the checked rows of an engine, wherever they are: what a learner calls.
 
-        A column chosen at random, times the root of their number, is then an unbiased map of the kernel. The map may
-        put its columns in an order.
+        Parameters
+        ----------
+        engine : Engine
+            A source of rows. A map that looks at more than their width needs one that can be read more than once.
+
+        Returns
+        -------
+        self
         """
-        return None
 
-    def fewest_columns(self, kernel: Kernel) -> int:  # noqa: ARG002
-        """Return the least width at which this map can be drawn."""
-        return 1
+    def check(self) -> None:
+        """Raise if a parameter lies outside its domain, as far as no rows are needed to tell."""
+        check_count(self, "n_components")
 
-    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:  # noqa: ARG002
-        """Return how many columns make this map exact for rows of a width, or None if it never is."""
-        return None
+    def needs_rows(self) -> bool:
+        """Return whether `fit` looks at more than the width of the rows."""
+        return True
 
     def variance(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
@@ -180,22 +177,13 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         )
         raise NoClosedFormError(msg)
 
-    def rows_wanted(self) -> int:
-        """Return how many rows `fit` looks at: one if it needs only their width."""
-        check_count(self, "n_components")
-        return MEDIAN_ROWS if self._kernel().needs_rows else 1
-
-    def sample_seed(self) -> int:
-        """Return the seed of the sample of rows that `fit` looks at, if there are more than it wants."""
-        return seed_of(self.random_state, "map")
-
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
-        """Draw the map.
+        """Fit the map.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows. Only their width matters, unless a parameter is learned from a sample of them.
+            Rows, labelled or not. Of most maps only their width matters, unless a parameter is learned from a sample.
         y : ignored
             For pipelines.
 
@@ -204,82 +192,26 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         self
         """
         with self._unchanged_if_it_fails():
-            return self.fit_sample(self._sample(X))
+            return self.fit_engine(self._in_memory(X))
 
-    def _validated(self, X: Any, *, reset: bool = True) -> Any:
-        """Return rows as an array or CSR matrix to fit on."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-        if self._kernel().positive_only:
-            check_non_negative(type(self).__name__, X)  # all rows, of which the map may see few
-        return X
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "features_")
-
-    def _sample(self, X: Any) -> Any:
-        """Return checked rows, or a seeded sample of as many as `fit` looks at."""
+    def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
+        """Return an engine over rows to fit on, checked."""
         refuse_files(self, X, "fit")
         if is_dask(X):
             msg = (
                 f"{type(self).__name__}: fit takes rows in memory, got a dask collection. Try a sample of its rows, or "
-                "pass the unfitted map to a learner, which finds one by itself."
+                "pass the unfitted map to a learner, which reads what it needs by itself."
             )
             raise DataError(msg)
-        X = self._validated(X)
-        wanted, seed = self.rows_wanted(), self.sample_seed()
-        if X.shape[0] <= wanted:
-            return X
-        if wanted == 1:
-            return X[:1]
-        engine = MemoryEngine(X, block_rows=block_rows_for(X.shape[1]), n_jobs=self.n_jobs)
-        return engine.sum(lambda block: RowSample.of(block, size=wanted, seed=seed)).X
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        self.check()
+        if self._kernel().positive_only:
+            check_non_negative(type(self).__name__, X)  # all rows, of which the map may see few
+        rows = block_rows_for(max(self.n_components, X.shape[1]), X.dtype.itemsize)
+        return MemoryEngine(X, block_rows=rows, n_jobs=self.n_jobs)
 
-    def fit_engine(self, engine: Engine) -> Self:
-        """Draw the map from the checked rows of an engine, wherever they are: what a learner calls.
-
-        Parameters
-        ----------
-        engine : Engine
-            A source of rows. A map that looks at more than their width needs one that can be read more than once.
-
-        Returns
-        -------
-        self
-        """
-        wanted, seed = self.rows_wanted(), self.sample_seed()
-        if wanted == 1:
-            return self.fit_sample(engine.first().X[:1])
-        check_replayable(self, engine)
-        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True))
-        # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
-        return self.fit_sample(sample.X, sample.weight if sample.is_whole else None)
-
-    def fit_sample(self, X: Any, weight: np.ndarray | None = None) -> Self:
-        """Draw the map from checked rows, all of which it may look at.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            At most `rows_wanted` rows.
-        weight : ndarray of shape (n,), default=None
-            Weights of the rows; those of zero are passed over.
-
-        Returns
-        -------
-        self
-        """
-        if weight is not None:
-            X, weight = X[weight > 0], weight[weight > 0]
-        kernel = self._accepted(self._kernel())
-        kernel = kernel.resolve(X, weight)
-        kernel.diag(X[:1])  # a kernel that cannot take such rows says so here
-        features = self._draw(kernel, X, weight, as_generator(self.random_state))
-        self.n_features_in_ = X.shape[1]
-        self.kernel_ = kernel
-        self.features_ = features
-        self.signs_ = getattr(features, "signs", None)
-        self._n_features_out = self.features_.n_components
-        return self
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "features_")
 
     def transform(self, X: Any, *, out: np.ndarray | None = None) -> np.ndarray:
         """Return the features of the rows, float32 if they are float32.
@@ -332,7 +264,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         fill_rows(features, X, out, n_jobs=self.n_jobs)
         return out
 
-    def with_kernel(self, kernel: Kernel) -> BaseMap:
+    def with_kernel(self, kernel: Kernel) -> Self:
         """Return an unfitted copy of this map with another kernel."""
         return clone(self).set_params(kernel=kernel)
 
@@ -357,17 +289,6 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
             raise ParameterError(msg)
         return self.kernel
 
-    def _accepted(self, kernel: Kernel) -> Kernel:
-        if self.accepts(kernel):
-            return kernel
-        msg = (
-            f"{type(self).__name__} cannot approximate {kernel!r}.\n"
-            f"  needs: {self.needs}\n"
-            f"  got:   {kernel.structure}\n"
-            f"  try:   {', '.join(m.__name__ for m in maps_for(kernel))}"
-        )
-        raise UnsupportedKernelError(msg)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -377,45 +298,17 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         return tags
 
 
+SomeMap = TypeVar("SomeMap", bound=BaseMap)
+
+
 def fresh_copy(of: Estimator, /, **changes: Any) -> Estimator:
     """Return an unfitted copy of a map or learner with some parameters changed."""
     return clone(of).set_params(**changes)
 
 
-def for_kernel(feature_map: BaseMap, kernel: Kernel) -> BaseMap:
+def for_kernel(feature_map: SomeMap, kernel: Kernel) -> SomeMap:
     """Return an unfitted copy of a map with another kernel."""
     return feature_map.with_kernel(kernel)
-
-
-def maps_for(kernel: Kernel, *, below: float = np.inf) -> list[type[BaseMap]]:
-    """Return the maps that can approximate a kernel, the default first; only those of a preference below a number."""
-    candidates = (m for m in _concrete(BaseMap) if m.preference < below)
-    return sorted((m for m in candidates if m.accepts(kernel)), key=lambda m: m.preference)
-
-
-def _concrete(base: Any) -> Iterator[Any]:
-    for child in base.__subclasses__():
-        if not child.__name__.startswith("_"):
-            yield child
-        yield from _concrete(child)
-
-
-def explicit_map(kernel: Kernel) -> BaseMap | None:
-    """Return an unfitted unbiased map of a kernel, or None if there is none."""
-    candidates = (kind(kernel) for kind in maps_for(kernel))
-    return next((candidate for candidate in candidates if candidate.unbiased is True), None)
-
-
-def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
-    """Raise unless the rows can be read more than once."""
-    if engine.replayable:
-        return
-    msg = (
-        f"{feature_map!r} learns from rows before it can be used on them, but the blocks can be read only once. Pass "
-        "an iterable that can be read again (a list, or an object whose __iter__ starts over), or give the "
-        "lengthscale as a number (for thresholds, upper)."
-    )
-    raise DataError(msg)
 
 
 def refuse_files(feature_map: BaseMap, X: Any, what: str) -> None:

@@ -12,9 +12,10 @@ from mercer.errors import ParameterError
 from mercer.kernels import Composed, Exponential, Gaussian, Kernel, Scaled
 from mercer.kernels.series import PowerSeries
 from mercer.maps.allocation import optimal_strata
-from mercer.maps.base import BaseMap, Features, explicit_map, for_kernel
+from mercer.maps.base import BaseMap, Features
 from mercer.maps.checks import check_choice, check_finite
 from mercer.maps.copies import PILOT_ROWS, check_unsigned, draw_columns, pilot_rows, scalar_copies
+from mercer.maps.drawn import DrawnMap, drawn_for, explicit_map
 from mercer.maps.plans import DegreeLaw, Plan, Stratum
 from mercer.maps.series_terms import MOST_DEGREES, Terms, terms_that_matter
 
@@ -27,7 +28,7 @@ PILOT_COPIES = 1000
 HUGE = 1e300
 
 
-class CompositionMap(BaseMap):
+class CompositionMap(DrawnMap):
     r"""Features of f(k(x, y)) for a power series f and any kernel k that has an unbiased map.
 
     A column of degree n multiplies n independent scalar maps of k, so that the product of two rows' values has mean
@@ -92,7 +93,7 @@ class CompositionMap(BaseMap):
     default_kernel: ClassVar[Kernel] = Exponential() @ Gaussian("median")
     features_: CompositionFeatures
     plan_: Plan
-    inner_map_: BaseMap
+    inner_map_: DrawnMap
 
     def __init__(
         self,
@@ -136,15 +137,15 @@ class CompositionMap(BaseMap):
             if not isinstance(self.inner_map, BaseMap):
                 msg = f"CompositionMap: inner_map must be a mercer map such as RandomFourier(), got {self.inner_map!r}."
                 raise ParameterError(msg)
-            for_kernel(self.inner_map, composed.inner)._accepted(composed.inner)
+            drawn_for(self.inner_map, composed.inner)._accepted(composed.inner)
             return kernel
         return super()._accepted(kernel)
 
-    def _inner_map(self, kernel: Kernel) -> BaseMap:
+    def _inner_map(self, kernel: Kernel) -> DrawnMap:
         composed, _ = composition_of(kernel)
         assert composed is not None
         if self.inner_map is not None:
-            return for_kernel(self.inner_map, composed.inner)
+            return drawn_for(self.inner_map, composed.inner)
         found = explicit_map(composed.inner)
         assert found is not None
         return found

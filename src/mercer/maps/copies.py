@@ -16,6 +16,7 @@ import numpy as np
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, Features, for_kernel
+from mercer.maps.drawn import DrawnMap
 
 __all__ = ["MixedFeatures", "ShuffledFeatures", "draw_columns", "mixed", "pilot_rows", "scalar_copies"]
 
@@ -27,7 +28,7 @@ LOOKED_AT = 32
 
 
 def draw_columns(
-    prototype: BaseMap, kernel: Kernel, X: Any, weight: Array | None, count: int, rng: np.random.Generator
+    prototype: DrawnMap, kernel: Kernel, X: Any, weight: Array | None, count: int, rng: np.random.Generator
 ) -> Features:
     """Draw a map of any width: one that needs more columns is drawn wider and mixed."""
     fewest = prototype.fewest_columns(kernel)
@@ -39,7 +40,7 @@ def draw_columns(
 
 
 def scalar_copies(
-    prototype: BaseMap, kernel: Kernel, X: Any, weight: Array | None, count: int, rng: np.random.Generator
+    prototype: DrawnMap, kernel: Kernel, X: Any, weight: Array | None, count: int, rng: np.random.Generator
 ) -> Features:
     """Draw `count` columns from a map, each an unbiased scalar map of the kernel.
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Engine, MemoryEngine, block_rows_for, is_dask
+from mercer.engines import Engine
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.kernels import DeformedKernel, Kernel
-from mercer.maps.base import BaseMap, Features, available_if, fresh_copy
+from mercer.maps.base import BaseMap, available_if, fresh_copy
 from mercer.maps.checks import check_count
 from mercer.maps.copies import check_real
 from mercer.maps.fourier import RandomFourier
@@ -167,8 +167,11 @@ class Deformed(BaseMap):
     def n_components(self, value: int) -> None:
         self.feature_map = fresh_copy(self._below(), n_components=value)
 
-    def with_kernel(self, kernel: Kernel) -> BaseMap:
+    def with_kernel(self, kernel: Kernel) -> Self:
         return fresh_copy(self, feature_map=self._below().with_kernel(kernel))
+
+    def _kernel(self) -> Kernel:
+        return self._below()._kernel()
 
     def _below(self) -> BaseMap:
         below = RandomFourier() if self.feature_map is None else self.feature_map
@@ -195,8 +198,8 @@ class Deformed(BaseMap):
             raise ParameterError(msg)
         return self.graph
 
-    def _check(self) -> Penalty:
-        """Return the penalty, after a look at all parameters."""
+    def check(self) -> None:
+        self._below().check()
         for name in ("alpha", "power", "memory"):
             value = getattr(self, name)
             if not (isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf):
@@ -208,48 +211,15 @@ class Deformed(BaseMap):
         if self.rank is not None:
             check_count(self, "rank")
         self._graph().check()
+
+    def _asked(self) -> Penalty:
         return Penalty(float(self.alpha), float(self.power))
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def rows_wanted(self) -> int:
-        self._check()
-        return max(2, self._below().rows_wanted())  # never the width alone
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the map below and deform it by the graph of the rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            All rows, labelled or not.
-        y : ignored
-            For pipelines.
-
-        Returns
-        -------
-        self
-        """
-        del y
-        with self._unchanged_if_it_fails():
-            return self.fit_sample(self._in_memory(X, reset=True))
-
-    def _in_memory(self, X: Any, *, reset: bool) -> Any:
-        if is_dask(X):
-            msg = (
-                "Deformed: fit takes rows in memory, got a dask collection. Try a sample of its rows, or pass the "
-                "unfitted map to a learner, which finds its way to all of them."
-            )
-            raise DataError(msg)
-        return self._validated(X, reset=reset)
-
-    def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
-        return self.fit_engine(self._engine(X, weight))
-
     def fit_engine(self, engine: Engine) -> Self:
-        penalty = self._check()
         inner, measure = self.measure(engine)
-        return self.fit_roughness(inner, measure(penalty), engine.first().X.dtype)
+        return self.fit_roughness(inner, measure(self._asked()), engine.first().X.dtype)
 
     def measure(self, engine: Engine) -> tuple[BaseMap, Measure]:
         """Fit the map below and make the graph of the rows of an engine: all of a fit that alpha and power are not in.
@@ -259,7 +229,7 @@ class Deformed(BaseMap):
         tuple of BaseMap and callable
             The map, and what tells the roughness of its features on the graph for a `Penalty`.
         """
-        self._check()
+        self.check()
         graph, inner = self._graph(), self._inner()
         if not engine.replayable:
             msg = (
@@ -303,21 +273,16 @@ class Deformed(BaseMap):
         """
         del y
         with self._unchanged_if_it_fails():
-            penalty, graph = self._check(), self._graph()
             fresh = self._moments is None
-            engine = self._engine(self._in_memory(X, reset=fresh))
+            engine = self._in_memory(X, reset=fresh)
             if fresh:
                 inner = self._inner().fit_engine(engine)
                 self._check_features(inner)
                 self.feature_map_ = inner
             features, seed = self.feature_map_.features_, seed_of(self.random_state, "graph")
-            moments = graph.moments(features, engine, seed=seed, after=self._moments)
-            self._take(moments.roughness(penalty), engine.X.dtype)
+            moments = self._graph().moments(features, engine, seed=seed, after=self._moments)
+            self._take(moments.roughness(self._asked()), engine.X.dtype)
         return self
-
-    def _engine(self, X: Any, weight: Array | None = None) -> MemoryEngine:
-        rows = block_rows_for(max(self.n_components, X.shape[1]), X.dtype.itemsize)
-        return MemoryEngine(X, None, weight, block_rows=rows, n_jobs=self.n_jobs)
 
     @staticmethod
     def _check_features(inner: BaseMap) -> None:
@@ -352,7 +317,7 @@ class Deformed(BaseMap):
         self._exact = found.exact
         self._moments = found.moments
         self._kernel_now = None
-        self._penalty = self._check()
+        self._penalty = self._asked()
         self.signs_ = None
         self._n_features_out = features.n_components
 
@@ -376,6 +341,3 @@ class Deformed(BaseMap):
         state = super().__getstate__()
         # A matrix of all pairs of rows, which can be made again.
         return {**state, "_kernel_now": None} if "_kernel_now" in state else state
-
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
-        raise NotImplementedError  # `fit_engine` needs more than a draw

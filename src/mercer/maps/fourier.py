@@ -13,7 +13,7 @@ from mercer.errors import NoClosedFormError, UnsupportedKernelError
 from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor, SpectralPart
-from mercer.maps.base import BaseMap, for_kernel
+from mercer.maps.base import for_kernel
 from mercer.maps.checks import check_choice
 from mercer.maps.directions import (
     BIASED,
@@ -25,6 +25,7 @@ from mercer.maps.directions import (
     hadamard_signs,
     sobol_normals,
 )
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.projections import (
     ButterflyProjection,
     DenseProjection,
@@ -41,7 +42,7 @@ Array = np.ndarray
 FORMS = ("pairs", "phase", "complex")
 
 
-class RandomFourier(BaseMap):
+class RandomFourier(DrawnMap):
     r"""Random Fourier features for shift-invariant kernels.
 
     Draws frequencies :math:`w_j` from the spectral law of the kernel (Bochner's theorem) and maps x to cosines and
@@ -165,7 +166,7 @@ class RandomFourier(BaseMap):
     def unbiased(self) -> bool | str:
         return BIASED.get(getattr(self, "directions_", self.directions), True)
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
         parts = kernel.spectral_parts()
         if parts is None or not all(part.factors for part in parts):
             return None  # a constant has a column of its own

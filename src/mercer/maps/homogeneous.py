@@ -16,9 +16,9 @@ from mercer.errors import ParameterError
 from mercer.kernels import Chi2, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import HomogeneousKernel, check_non_negative
-from mercer.maps.base import BaseMap
 from mercer.maps.checks import check_choice
 from mercer.maps.coordinates import Index, weighted_sum
+from mercer.maps.drawn import DrawnMap
 from mercer.theory import cosine_variance
 
 __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
@@ -30,7 +30,7 @@ FREQUENCIES = ("grid", "random")
 LAGS = np.linspace(0.0, 30.0, 1201)
 
 
-class HomogeneousFeatures(BaseMap):
+class HomogeneousFeatures(DrawnMap):
     r"""Features for homogeneous kernels of rows >= 0: `Chi2`, `JensenShannon`, `Intersection`, and their sums.
 
     Such a kernel is a sum over columns of :math:`\sqrt{xy}\,K(\log y / x)`, and K is the Fourier transform of a

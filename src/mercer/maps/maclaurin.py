@@ -17,8 +17,9 @@ from mercer.kernels.series import SeriesPart
 from mercer.kernels.spectrum import width_of
 from mercer.maps.allocation import PLANS, draw_up, optimal_strata
 from mercer.maps.anchored import WIDEST, AnchoredColumns, AnchoredTerms
-from mercer.maps.base import BaseMap, for_kernel
+from mercer.maps.base import for_kernel
 from mercer.maps.checks import check_choice
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.plans import Plan
 from mercer.maps.prepared import Preparation, PreparedRows
 from mercer.maps.seeds import as_generator
@@ -38,7 +39,7 @@ ANCHORED_DEGREES = 24
 ROUNDING = 1e-14
 
 
-class RandomMaclaurin(BaseMap):
+class RandomMaclaurin(DrawnMap):
     r"""Random Maclaurin features for dot-product kernels, and for the Gaussian kernel.
 
     A kernel :math:`\sum_n a_n (x^\top y)^n` has features term by term: all monomials of a low degree, without any
@@ -168,7 +169,7 @@ class RandomMaclaurin(BaseMap):
             return f"the series is truncated: what is left out is at most {self.plan_.truncation_bound:.3g}"
         return "the series may be truncated: what is left out is at most eps"
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
         parts = kernel.series_parts()
         if parts is None or len(parts) > 1:
             return None
@@ -203,9 +204,9 @@ class RandomMaclaurin(BaseMap):
         Plan
         """
         unfitted = for_kernel(self, self._kernel())
-        rows = unfitted._sample(X)
-        kernel = unfitted._accepted(unfitted._kernel()).resolve(rows)
-        return unfitted._plan(kernel, rows, None, as_generator(unfitted.random_state)).plan
+        rows, weight = unfitted._sample(unfitted._in_memory(X))
+        kernel = unfitted._accepted(unfitted._kernel()).resolve(rows, weight)
+        return unfitted._plan(kernel, rows, weight, as_generator(unfitted.random_state)).plan
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> MaclaurinFeatures:
         drawn_up = self._plan(kernel, X, weight, rng)
@@ -216,7 +217,7 @@ class RandomMaclaurin(BaseMap):
                 f"RandomMaclaurin: {self.plan_.columns_used} columns make the map exact; the last {unused} of "
                 f"n_components={self.n_components} are zero."
             )
-            warnings.warn(msg, MercerWarning, stacklevel=4)
+            warnings.warn(msg, MercerWarning, stacklevel=5)
         columns: list[PartColumns | AnchoredColumns] = []
         signs = []
         for index, prepare in enumerate(drawn_up.preparations):

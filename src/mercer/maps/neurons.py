@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer.errors import NoClosedFormError, ParameterError
 from mercer.kernels import ArcCosine, Kernel
-from mercer.maps.base import BaseMap, for_kernel
+from mercer.maps.base import for_kernel
 from mercer.maps.checks import check_choice
 from mercer.maps.coordinates import weighted_sum
 from mercer.maps.directions import (
@@ -22,6 +22,7 @@ from mercer.maps.directions import (
     hadamard_signs,
     sobol_normals,
 )
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.fourier import in_float64
 from mercer.maps.monomials import Monomials
 from mercer.maps.neuron_expansion import Expansion, radius
@@ -37,7 +38,7 @@ LAYOUTS = ("residual", "parity", "relu", "single")
 MOST_EXACT = 2 / 3
 
 
-class RandomNeurons(BaseMap):
+class RandomNeurons(DrawnMap):
     r"""Random features of arc-cosine kernels: neurons with random weights, as much of them exact as has room.
 
     With :math:`\phi_b(u) = \max(u, 0)^b`, the sum of :math:`\phi_b(u)\phi_b(v)` and :math:`\phi_b(-u)\phi_b(-v)` is
@@ -160,7 +161,7 @@ class RandomNeurons(BaseMap):
     def unbiased(self) -> bool | str:
         return BIASED.get(getattr(self, "directions_", self.directions), True)
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
         independent = {"layout": "single", "directions": "iid", "n_components": n_components}
         return for_kernel(self, kernel).set_params(**independent)
 

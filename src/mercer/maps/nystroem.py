@@ -14,8 +14,8 @@ from mercer.engines import row_hashes
 from mercer.engines.base import workers
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
-from mercer.maps.base import BaseMap
 from mercer.maps.checks import check_choice
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.pivoting import pivoted_rows
 
 __all__ = ["LandmarkFeatures", "Nystroem"]
@@ -27,7 +27,7 @@ POOL_FACTOR = 4
 POOL_MINIMUM = 2000
 
 
-class Nystroem(BaseMap):
+class Nystroem(DrawnMap):
     r"""Nystroem features for any kernel, from landmarks among the rows.
 
     With landmarks S, maps x to :math:`k(x, S) K_{SS}^{-1/2}`, so that inner products are those of the projections on
@@ -111,7 +111,7 @@ class Nystroem(BaseMap):
                 f"Nystroem: n_components={self.n_components} landmarks were asked for, but there are only "
                 f"{X.shape[0]} rows; the last {self.n_components - wanted} columns are zero."
             )
-            warnings.warn(msg, MercerWarning, stacklevel=3)
+            warnings.warn(msg, MercerWarning, stacklevel=5)
         X, weight = distinct_rows(X, weight)
         wanted = min(wanted, X.shape[0])
         if self.landmarks == "uniform":

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 
 from mercer.errors import MercerWarning, ParameterError
 from mercer.kernels import Kernel
-from mercer.maps.base import BaseMap, explicit_map, for_kernel, maps_for
+from mercer.maps.base import BaseMap
 from mercer.maps.copies import PILOT_ROWS
+from mercer.maps.drawn import DrawnMap, drawn_for, explicit_map, maps_for
 
 
-class _PartsMap(BaseMap):
+class _PartsMap(DrawnMap):
     """What maps of sums and products share: parts, and a map for each."""
 
     maps: Sequence[BaseMap] | None
-    maps_: tuple[BaseMap, ...]
+    maps_: tuple[DrawnMap, ...]
 
     @staticmethod
     @abstractmethod
@@ -48,7 +49,7 @@ class _PartsMap(BaseMap):
             return False
         groups = cls.groups_of(kernel)
         if len(groups) == 1:  # one map serves the whole; asking for all maps of it would lead back here
-            return any(kind(groups[0]).unbiased is True for kind in maps_for(groups[0], below=cls.preference))
+            return explicit_map(groups[0], below=cls.preference) is not None
         return all(explicit_map(group) is not None for group in groups)
 
     @property
@@ -70,7 +71,7 @@ class _PartsMap(BaseMap):
         """Return the kernels that have a map each: with maps of the user's own, one for each part."""
         return self.groups_of(kernel) if self.maps is None else self.parts_of(kernel)
 
-    def _maps(self, kernel: Kernel) -> tuple[BaseMap, ...]:
+    def _maps(self, kernel: Kernel) -> tuple[DrawnMap, ...]:
         """Return an unfitted map for each part."""
         parts = self._parts(kernel)
         if self.maps is None:
@@ -82,7 +83,7 @@ class _PartsMap(BaseMap):
                 f"got {self.maps!r}."
             )
             raise ParameterError(msg)
-        return tuple(for_kernel(m, part) for m, part in zip(self.maps, parts, strict=True))
+        return tuple(drawn_for(m, part) for m, part in zip(self.maps, parts, strict=True))
 
     def _exact_parts(self, kernel: Kernel, n_features: int) -> list[float]:
         """Return how many columns make each part exact, infinitely many if none do."""
@@ -95,10 +96,10 @@ class _PartsMap(BaseMap):
                 f"{type(self).__name__}: {used} columns make the map exact; the last {self.n_components - used} of "
                 f"n_components={self.n_components} are zero."
             )
-            warnings.warn(msg, MercerWarning, stacklevel=5)
+            warnings.warn(msg, MercerWarning, stacklevel=6)
 
 
-def columns_if_exact(part_map: BaseMap, part: Kernel, n_features: int) -> float:
+def columns_if_exact(part_map: DrawnMap, part: Kernel, n_features: int) -> float:
     """Return how many columns make a map exact, at least one, or infinity if none do."""
     columns = part_map.exact_columns(part, n_features)
     return math.inf if columns is None else max(columns, 1)

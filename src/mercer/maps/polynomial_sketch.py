@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel, Polynomial
-from mercer.maps.base import BaseMap
 from mercer.maps.checks import check_choice, check_finite
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.prepared import PreparedRows
 from mercer.maps.products import ColumnProducts, HadamardProducts, draw_products, pairing
 from mercer.theory.products import PROJECTIONS, Pairs, sketch_variance
@@ -21,7 +21,7 @@ __all__ = ["PolynomialFeatures", "PolynomialSketch"]
 Array = np.ndarray
 
 
-class PolynomialSketch(BaseMap):
+class PolynomialSketch(DrawnMap):
     r"""Sketch of a polynomial kernel by products of random projections.
 
     :math:`(c + s\,x^\top y)^p` is the p-th power of the inner product of the rows :math:`(\sqrt s\,x, \sqrt c)`: a
@@ -96,7 +96,7 @@ class PolynomialSketch(BaseMap):
     def unbiased(self) -> bool | str:
         return True
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> BaseMap | None:
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
         if self.projection in ("complex", "srht"):
             return PolynomialSketch(kernel, n_components, projection="rademacher")
         return PolynomialSketch(kernel, n_components, projection=self.projection)

@@ -12,7 +12,6 @@ from mercer import linalg
 from mercer.kernels import Kernel
 from mercer.kernels.isotropic import LARGEST_SCALE, IsotropicKernel
 from mercer.kernels.spectrum import SpectralFactor
-from mercer.maps.base import BaseMap
 from mercer.maps.checks import check_choice
 from mercer.maps.directions import (
     BIASED,
@@ -23,6 +22,7 @@ from mercer.maps.directions import (
     butterfly_rotations,
     hadamard_signs,
 )
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.projections import (
     ButterflyProjection,
     DenseProjection,
@@ -44,7 +44,7 @@ LEAST_AMBIENT = 4
 MOST_DRAWS = 1000
 
 
-class SphericalRadial(BaseMap):
+class SphericalRadial(DrawnMap):
     r"""Quadrature features by the spherical-radial rule of degree (3, 3).
 
     Points :math:`w_j = \rho_j u_j` have directions as `RandomFourier` and radii that are longer,

@@ -13,7 +13,7 @@ from mercer.errors import DataError
 from mercer.kernels import Constant, Kernel, Polynomial, Product, Scaled, Transformed
 from mercer.kernels.base import inner_products, squared_norms
 from mercer.kernels.spectrum import Affine
-from mercer.maps.base import BaseMap
+from mercer.maps.drawn import DrawnMap
 from mercer.theory import tensor_sketch_variance
 
 __all__ = ["SketchFeatures", "TensorSketch"]
@@ -21,7 +21,7 @@ __all__ = ["SketchFeatures", "TensorSketch"]
 Array = np.ndarray
 
 
-class TensorSketch(BaseMap):
+class TensorSketch(DrawnMap):
     r"""Tensor sketches of polynomial kernels, for sparse and very wide rows too.
 
     A count sketch adds every column of the rows, with a random sign, to one of D random buckets; it keeps inner

@@ -12,6 +12,7 @@ from mercer.kernels import Constant, Kernel, Matern, Polynomial
 from mercer.maps.allocation import share_out
 from mercer.maps.base import BaseMap
 from mercer.maps.copies import MixedFeatures, check_unsigned, draw_columns, mixed, pilot_rows
+from mercer.maps.drawn import DrawnMap
 from mercer.maps.joined_features import StackedFeatures
 from mercer.maps.parts_map import _PartsMap
 
@@ -112,7 +113,7 @@ class SumMap(_PartsMap):
         return StackedFeatures(tuple(drawn), self.n_components)
 
     def _widths(
-        self, kernel: Kernel, maps: Sequence[BaseMap], X: Any, weight: Array | None, rng: np.random.Generator
+        self, kernel: Kernel, maps: Sequence[DrawnMap], X: Any, weight: Array | None, rng: np.random.Generator
     ) -> Array:
         """Return how many columns each term has: those that make it exact, if they are few, else by variance."""
         parts = self._parts(kernel)
@@ -137,7 +138,7 @@ class SumMap(_PartsMap):
 
     @staticmethod
     def _error(
-        part_map: BaseMap, part: Kernel, width: int, X: Any, weight: Array | None, rng: np.random.Generator
+        part_map: DrawnMap, part: Kernel, width: int, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> float:
         """Return the mean square error of a pilot draw."""
         pilot, pair_weights = pilot_rows(X, weight, rng)

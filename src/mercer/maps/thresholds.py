@@ -14,9 +14,9 @@ from mercer.errors import DataError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Intersection, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import ThresholdKernel, canonical, check_non_negative
-from mercer.maps.base import BaseMap
 from mercer.maps.checks import check_choice
 from mercer.maps.coordinates import Index, weighted_sum
+from mercer.maps.drawn import DrawnMap
 from mercer.theory import jittered_variance, threshold_variance
 
 __all__ = ["Indicators", "ThresholdColumns", "ThresholdFeatures"]
@@ -27,7 +27,7 @@ THRESHOLDS = ("jittered", "random", "stratified")
 ALL_ROWS = 2**62
 
 
-class ThresholdFeatures(BaseMap):
+class ThresholdFeatures(DrawnMap):
     r"""Threshold features for kernels of minima: `Intersection`, `Min`, and sums of them and constants.
 
     Maps x to indicators of :math:`t_j \le x_{i_j}`, scaled by the root of the length that a threshold stands for,
