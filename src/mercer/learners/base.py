@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from os import PathLike
 from typing import Any, Self
@@ -186,6 +187,13 @@ class BaseLearner(RowReader):
         self._take_map(self._prototype().fit_engine(engine))
         if engine.journal is not None:
             engine.journal.witness("the drawn map", partial(rows_to_features, self.feature_map_.features_))
+
+    def _grow_map(self, engine: Engine) -> np.ndarray | None:
+        """Let the map see more rows; return what turns features before into those of now, None if that is nothing."""
+        grown = copy(self.feature_map_)  # so that an error later leaves the model the map that it had
+        change = grown.grow(engine)
+        self.feature_map_ = grown
+        return change
 
     def _take_map(self, feature_map: BaseMap) -> None:
         """Learn on the features of a fitted map."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mercer.engines import Accumulator, Block, RowSample, Workers
 from mercer.io.archive import storable
 from mercer.learners.moments import Moments, MomentSum, TargetMoments
@@ -28,6 +30,10 @@ class ProcessMoments:
     def __add__(self, other: ProcessMoments) -> ProcessMoments:
         sample = None if self.sample is None or other.sample is None else self.sample + other.sample
         return ProcessMoments(self.moments + other.moments, sample)
+
+    def transformed(self, matrix: np.ndarray) -> ProcessMoments:
+        """Return the moments of features times a matrix."""
+        return ProcessMoments(self.moments.transformed(matrix), self.sample)
 
 
 class ProcessSum(Accumulator[ProcessMoments]):

@@ -250,7 +250,8 @@ class KernelKMeans(Clusterer):
         """Let the rows of a block come to the centres, which move as running means of all that came.
 
         The first call fits the map and finds the start, on the rows it is given: at least as many as there are
-        clusters. After `fit`, it goes on from there.
+        clusters. After `fit`, it goes on from there. A `Deformed` map takes the rows into its `FeatureGraph`; a graph
+        that cannot grow is refused.
 
         Parameters
         ----------
@@ -268,10 +269,14 @@ class KernelKMeans(Clusterer):
         with self._unchanged_if_it_fails():
             self._check_parameters()
             fresh = not hasattr(self, "feature_map_")
+            self._prototype().check_grows(type(self).__name__)
             X, _, weight = self._checked(X, y, sample_weight, reset=fresh)
             engine = self._memory(X, None, weight)
             if fresh:
                 self._fit_map(engine)
+            else:
+                change = self._grow_map(engine)
+                self._running = self._running if change is None else self._running.transformed(change)
             draw = Draw(self.feature_map_.features_)
             if fresh:
                 self._running = RunningMeans.starting_at(best_of(engine, draw, self._start().on_features(engine, draw)))

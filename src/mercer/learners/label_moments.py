@@ -89,6 +89,12 @@ class LabelledMoments(Triangular):
         roundoff = max(self.roundoff, other.roundoff)
         return LabelledMoments(gram, roundoff, labelled, self.sample + other.sample, self.shift)
 
+    def transformed(self, matrix: Array) -> LabelledMoments:
+        """Return the moments of features times a matrix."""
+        plain = Moments(self.gram, self.labelled.targets, self.roundoff, self.shift).transformed(matrix)
+        labelled = replace(self.labelled, targets=plain.targets)
+        return LabelledMoments(plain.gram, plain.roundoff, labelled, self.sample, plain.shift)
+
     def signed(self) -> Moments:
         """Return the moments of targets +1 for the label and -1 for the others."""
         return Moments(self.gram, self.labelled.signed(), self.roundoff, self.shift)

@@ -40,6 +40,10 @@ class RunningMeans:
         step = (found.sums[0] - found.weight[0][:, None] * self.centres) / np.where(came, weight, 1.0)[:, None]
         return RunningMeans(self.centres + step, weight, self.rows + found.rows)
 
+    def transformed(self, matrix: Array) -> RunningMeans:
+        """Return the centres in features times a matrix, of which they are means, too."""
+        return RunningMeans(self.centres @ matrix, self.weight, self.rows)
+
 
 def batches_of(engine: Engine, size: int) -> Iterator[Block]:
     """Yield batches of exactly so many consecutive rows, but for the last, whatever the blocks of the engine are."""

@@ -75,6 +75,10 @@ class TargetMoments:
             target_scatter=self.target_scatter + other.target_scatter + np.square(step) * (share * self.weight),
         )
 
+    def transformed(self, matrix: Array) -> TargetMoments:
+        """Return the moments of features times a matrix."""
+        return replace(self, feature_sum=matrix.T @ self.feature_sum, cross=matrix.T @ self.cross)
+
 
 class Triangular:
     """A statistic of whose symmetric matrix `gram` the upper triangle counts: pickles carry that alone."""
@@ -109,6 +113,14 @@ class Moments(Triangular):
     def __add__(self, other: Moments) -> Moments:
         gram = self.gram + other.about(self.shift)
         return Moments(gram, self.targets + other.targets, max(self.roundoff, other.roundoff), self.shift)
+
+    def transformed(self, matrix: Array) -> Moments:
+        """Return the moments of features times a matrix, of which the old rounding is a larger part if they shrink."""
+        gram = matrix.T @ symmetric(self.gram) @ matrix
+        before, after = upper_norm(self.gram) * float(np.linalg.norm(matrix, 2)) ** 2, upper_norm(gram)
+        roundoff = self.roundoff * max(1.0, before / after) if after > 0 else self.roundoff
+        shift = None if self.shift is None else matrix.T @ self.shift
+        return Moments(gram, self.targets.transformed(matrix), roundoff, shift)
 
     @property
     def rounding(self) -> float:

@@ -31,7 +31,7 @@ class OnePassLearner(BaseLearner):
 
     @abstractmethod
     def _accumulator(self, features: Features) -> Accumulator[Any]:
-        """Return an empty sum, whose result is a value with ``+`` and a count `rows`."""
+        """Return an empty sum, whose result is a value with ``+``, a count `rows`, and `transformed` by a matrix."""
 
     @abstractmethod
     def _solve(self) -> None:
@@ -49,6 +49,7 @@ class OnePassLearner(BaseLearner):
     def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add a block of rows to the statistic; the solve waits until a result is asked for."""
         fresh = not hasattr(self, "statistic_")
+        self._prototype().check_grows(type(self).__name__)
         X, y, weight = self._checked(X, y, sample_weight, reset=fresh)
         # Rows without a label count, too: a row has the same number, and so the same part in samples, as in `fit`.
         start = 0 if fresh else self.statistic_.rows if self._seen is None else self._seen
@@ -56,8 +57,13 @@ class OnePassLearner(BaseLearner):
         engine = self._memory(X, y, weight, start=start)
         if fresh:
             self._fit_map(engine)
-        elif self.unlabeled is not None and not has_label(y, self.unlabeled).any():
-            return  # the map was fitted on the first rows, so there is nothing to learn from these
+        else:
+            change = self._grow_map(engine)
+            if change is not None:
+                self.statistic_ = self.statistic_.transformed(change)
+                self._solved = False
+            if self.unlabeled is not None and not has_label(y, self.unlabeled).any():
+                return  # what the map could learn from these rows it has
         statistic = self._sum(self._labelled(engine))
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._solved = False
@@ -93,7 +99,9 @@ class OnePassRegressor(Regressor, OnePassLearner):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
+        The first call fits the map, on the rows it is given; the solve waits until a result is asked for. A `Deformed`
+        map takes all rows, labelled or not, into its `FeatureGraph`, and what was learned is told in the features
+        of now, exactly; a graph that cannot grow is refused.
 
         Parameters
         ----------
@@ -118,7 +126,9 @@ class OnePassClassifier(Classifier, OnePassLearner):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
+        The first call fits the map, on the rows it is given; the solve waits until a result is asked for. A `Deformed`
+        map takes all rows, labelled or not, into its `FeatureGraph`, and what was learned is told in the features
+        of now, exactly; a graph that cannot grow is refused.
 
         Parameters
         ----------

@@ -148,7 +148,8 @@ class KernelPCA(Transformer, OnePassLearner):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, on the rows it is given. The solve waits until a result is asked for.
+        The first call fits the map, on the rows it is given; the solve waits until a result is asked for. A `Deformed`
+        map takes the rows into its `FeatureGraph`; a graph that cannot grow is refused.
 
         Parameters
         ----------

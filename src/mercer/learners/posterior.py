@@ -56,22 +56,29 @@ class Posterior:
     spectrum: Spectrum
     scales: Scales
     coef: Array  # (D, t)
-    kernel: Kernel
+    exact: Kernel | None  # where the posterior needs more of the kernel than the features
     leaves_some: bool  # whether the features never exceed the kernel, and the rest is prior uncertainty
     representers: Representers | None
 
     @classmethod
     def of(cls, feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Self:
         """Return the posterior given moments, noise and amplitude; through the rows of a sample, if there is one."""
+        leaves_some = isinstance(feature_map, Nystroem)
         return cls(
             features=feature_map.features_,
             spectrum=spectrum,
             scales=scales,
             coef=spectrum.coef(scales.alpha),
-            kernel=feature_map.kernel_,
-            leaves_some=isinstance(feature_map, Nystroem),
+            exact=feature_map.kernel_ if leaves_some or sample is not None else None,
+            leaves_some=leaves_some,
             representers=None if sample is None else Representers.of(feature_map, sample, scales),
         )
+
+    @property
+    def kernel(self) -> Kernel:
+        """The exact kernel; not asked for where the features are all: that of a deformed map may be too large."""
+        assert self.exact is not None
+        return self.exact
 
     @property
     def _spread(self) -> Array:
@@ -84,8 +91,8 @@ class Posterior:
     def variance_into(self, X: Any, out: Array) -> None:
         """Write the variances of the function (n, t) at some rows."""
         amplitude = np.square(self.scales.amplitude)
-        diagonal = self.kernel.diag(X.astype(np.float64))
         if self.representers is not None:
+            diagonal = self.kernel.diag(X.astype(np.float64))
             cross = self.kernel(self.representers.rows, X.astype(np.float64))
             for t in range(out.shape[1]):
                 explained = np.square(self.representers.explained(t, cross)).sum(axis=0)
@@ -94,6 +101,7 @@ class Posterior:
         Z = self._features(X)
         np.matmul(np.square(Z @ self.spectrum.vectors), self._spread, out=out)
         if self.leaves_some:
+            diagonal = self.kernel.diag(X.astype(np.float64))
             out += np.maximum(diagonal - np.square(Z).sum(axis=1), 0.0)[:, None] * amplitude
 
     def covariance(self, X: Any) -> Array:

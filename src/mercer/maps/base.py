@@ -146,6 +146,16 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         """Return whether `fit` looks at more than the width of the rows."""
         return True
 
+    def check_grows(self, owner: str) -> None:
+        """Raise if rows cannot be added to this map, where `partial_fit` of a learner would have to: see `grow`."""
+
+    def grow(self, engine: Engine) -> np.ndarray | None:  # noqa: ARG002 - the signature of the contract
+        """Add rows to a fitted map, and return what its features before are to be multiplied by, to be those of now.
+
+        None means that they are what they were: most maps are drawn for their first rows.
+        """
+        return None
+
     def variance(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
 

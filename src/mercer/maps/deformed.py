@@ -279,10 +279,33 @@ class Deformed(BaseMap):
                 inner = self._inner().fit_engine(engine)
                 self._check_features(inner)
                 self.feature_map_ = inner
-            features, seed = self.feature_map_.features_, seed_of(self.random_state, "graph")
-            moments = self._graph().moments(features, engine, seed=seed, after=self._moments)
-            self._take(moments.roughness(self._asked()), engine.X.dtype)
+            self._add(engine)
         return self
+
+    def _add(self, engine: Engine) -> None:
+        features, seed = self.feature_map_.features_, seed_of(self.random_state, "graph")
+        moments = self._graph().moments(features, engine, seed=seed, after=self._moments)
+        self._take(moments.roughness(self._asked()), engine.first().X.dtype)
+
+    def check_grows(self, owner: str) -> None:
+        if isinstance(self._below(), Deformed):
+            msg = (
+                f"{owner}: partial_fit does not go with a Deformed map of a Deformed map: rows that are added to the "
+                "outer graph would be missing in the inner one. Use fit on all rows, or one Deformed map."
+            )
+            raise ParameterError(msg)
+        if not self._graph().grows:
+            msg = (
+                f"{owner}: partial_fit needs a map that can take more rows, but the {type(self._graph()).__name__} of "
+                "the Deformed map is made of all rows at once. Use fit on all rows, labelled and not, as arrays or as "
+                "blocks that can be read again; or Deformed(..., FeatureGraph()), which grows."
+            )
+            raise ParameterError(msg)
+
+    def grow(self, engine: Engine) -> Array:
+        before = self.features_.matrix
+        self._add(engine)
+        return np.linalg.solve(before, self.features_.matrix)
 
     @staticmethod
     def _check_features(inner: BaseMap) -> None:

@@ -54,6 +54,11 @@ class WhitenedFeatures:
     whitening: Array  # (D, D), upper triangle
 
     @property
+    def matrix(self) -> Array:
+        """What features are multiplied by, in float64."""
+        return self.whitening.astype(np.float64)
+
+    @property
     def n_components(self) -> int:
         return self.whitening.shape[1]
 
@@ -81,6 +86,12 @@ class LowRankFeatures:
     features: Features
     basis: Array  # (D, rank)
     shrinkage: Array  # (rank,)
+
+    @property
+    def matrix(self) -> Array:
+        """What features are multiplied by, in float64."""
+        basis, shrinkage = self.basis.astype(np.float64), self.shrinkage.astype(np.float64)
+        return np.eye(len(basis)) - (basis * shrinkage) @ basis.T
 
     @property
     def n_components(self) -> int:

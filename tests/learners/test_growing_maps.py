@@ -1,0 +1,202 @@
+"""Blocks added to a learner whose map learns from all of them: what was learned is told in the features of now."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from mercer import (
+    Deformed,
+    FeatureGraph,
+    Gaussian,
+    GaussianProcessRegressor,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeClassifier,
+    NeighborGraph,
+    ParameterError,
+    Polynomial,
+    RandomFourier,
+    RandomMaclaurin,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 3))
+NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1]
+LABELS = np.digitize(NUMBERS, [-0.5, 0.5])
+KNOWN = RNG.random(240) < 0.4
+KNOWN[100:150] = False  # a block without any
+PARTS = [slice(0, 100), slice(100, 150), slice(150, 240)]
+
+# Features that are the columns of rows.
+LINEAR = RandomMaclaurin(Polynomial(1, coef0=0.0), 30)
+
+
+def deformed(rank=None, **options):
+    below = RandomFourier(Gaussian(1.2), 30, random_state=0)
+    return Deformed(below, FeatureGraph(40), alpha=options.pop("alpha", 5.0), power=1.5, rank=rank, **options)
+
+
+def grown(parts=PARTS, rank=None, rows=X):
+    feature_map = deformed(rank)
+    for part in parts:
+        feature_map.partial_fit(rows[part])
+    return feature_map
+
+
+def in_parts(model, y, rows=X, weight=None):
+    for part in PARTS:
+        model.partial_fit(rows[part], y[part], sample_weight=None if weight is None else weight[part])
+    return model
+
+
+@pytest.mark.parametrize("rank", [None, 10])
+@pytest.mark.parametrize("alpha", [0.3, "evidence"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_regressions_are_those_on_the_map_of_all_rows(rank, alpha, fit_intercept):
+    options = dict(alpha=alpha, fit_intercept=fit_intercept)
+    model = in_parts(KernelRidge(deformed(rank), unlabeled=np.nan, **options), np.where(KNOWN, NUMBERS, np.nan))
+    feature_map = grown(rank=rank)
+    np.testing.assert_allclose(model.feature_map_.transform(X), feature_map.transform(X), atol=1e-12)
+    Z = feature_map.transform(X[KNOWN])
+    expected = KernelRidge(LINEAR, **options).fit(Z, NUMBERS[KNOWN])
+    assert model.alpha_ == pytest.approx(expected.alpha_, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X), expected.predict(feature_map.transform(X)), atol=1e-8)
+    # Without what later rows say of the graph it would be another model.
+    stale = KernelRidge(LINEAR, **options)
+    stale.fit(grown(PARTS[:1], rank).transform(X[KNOWN]), NUMBERS[KNOWN])
+    assert np.abs(stale.predict(grown(PARTS[:1], rank).transform(X)) - model.predict(X)).max() > 1e-3
+
+
+def test_classifiers_are_those_on_the_map_of_all_rows():
+    y = np.where(KNOWN, LABELS, -1)
+    model = in_parts(KernelRidgeClassifier(deformed(), unlabeled=-1, alpha=0.1, random_state=0), y)
+    feature_map = grown()
+    one = KernelRidgeClassifier(LINEAR, alpha=0.1, random_state=0)
+    one.fit(feature_map.transform(X[KNOWN]), LABELS[KNOWN])
+    Z = feature_map.transform(X)
+    np.testing.assert_allclose(model.decision_function(X), one.decision_function(Z), atol=1e-8)
+    # The sample that scales them is all rows, in both.
+    np.testing.assert_allclose(model.predict_proba(X), one.predict_proba(Z), atol=1e-6)
+
+
+def test_rows_can_be_added_to_those_of_a_fit_and_weights_count():
+    weight = RNG.integers(0, 3, len(X)).astype(float)
+    fresh = KernelRidge(deformed(), alpha=0.3)
+    first, rest = slice(0, 100), slice(100, 240)
+    model = clone(fresh).fit(X[first], NUMBERS[first], sample_weight=weight[first])
+    model.partial_fit(X[rest], NUMBERS[rest], sample_weight=weight[rest])
+    again = clone(fresh)
+    for part in (first, rest):
+        copies = np.repeat(np.arange(240)[part], weight[part].astype(int))
+        again.partial_fit(X[copies], NUMBERS[copies])
+    assert model.feature_map_.graph_.n_nodes == (weight > 0).sum()
+    np.testing.assert_allclose(model.predict(X), again.predict(X), atol=1e-8)
+
+
+def test_a_whole_first_block_is_a_fit():
+    y = np.where(KNOWN, NUMBERS, np.nan)
+    fresh = KernelRidge(deformed(), unlabeled=np.nan, alpha=0.3)
+    np.testing.assert_allclose(clone(fresh).partial_fit(X, y).predict(X), clone(fresh).fit(X, y).predict(X), atol=1e-10)
+
+
+def test_features_far_from_zero_and_of_single_precision_are_told_anew():
+    rows = X.astype(np.float32)
+    below = RandomMaclaurin(Polynomial(2, coef0=30.0), 10, random_state=0)  # of a large constant
+    fresh = KernelRidge(Deformed(below, FeatureGraph(40), alpha=1e-3), alpha=1.0)
+    model = in_parts(clone(fresh), NUMBERS, rows)
+    assert model.statistic_.shift is not None
+    feature_map = Deformed(below, FeatureGraph(40), alpha=1e-3)
+    for part in PARTS:
+        feature_map.partial_fit(rows[part])
+    Z = feature_map.transform(rows).astype(float)
+    centred = Z - Z.mean(axis=0)
+    coef = np.linalg.solve(centred.T @ centred + np.eye(Z.shape[1]), centred.T @ (NUMBERS - NUMBERS.mean()))
+    expected = centred @ coef + NUMBERS.mean()
+    np.testing.assert_allclose(model.predict(rows), expected, atol=0.02)
+    assert 0 < model.rounding_ < 0.1
+
+
+def test_processes_components_and_clusters_follow_the_map():
+    feature_map = grown()
+    Z = feature_map.transform(X)
+    process = in_parts(GaussianProcessRegressor(deformed(), noise=0.1, amplitude=1.0), NUMBERS)
+    gram = Z @ Z.T
+    inverse = np.linalg.inv(gram + 0.1**2 * np.eye(len(X)))
+    mean, deviation = process.predict(X[:20], return_std=True)
+    offset = NUMBERS.mean() if process.normalize_y else 0.0
+    np.testing.assert_allclose(mean, offset + gram[:20] @ inverse @ (NUMBERS - offset), atol=1e-6)
+    np.testing.assert_allclose(deviation**2, np.diag(gram - gram @ inverse @ gram)[:20], atol=1e-6)
+    scores = in_parts(KernelPCA(deformed(), 3), NUMBERS).transform(X)
+    left, values, _ = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
+    np.testing.assert_allclose(np.abs(scores), np.abs(left[:, :3] * values[:3]), atol=1e-8)
+    clusters = KernelKMeans(deformed(), n_clusters=3, random_state=0).partial_fit(X[:100])
+    centres = clusters.cluster_centers_
+    old, new = clusters.feature_map_.features_.matrix, grown([slice(0, 100), slice(100, 200)]).features_.matrix
+    before = clusters._running
+    clusters.partial_fit(X[100:200])
+    moved = centres @ np.linalg.inv(old) @ new
+    came = grown([slice(0, 100), slice(100, 200)]).transform(X[100:200])
+    nearest = np.square(came[:, None] - moved).sum(axis=2).argmin(axis=1)
+    for label, centre in enumerate(clusters.cluster_centers_):
+        mine = came[nearest == label]
+        total = before.weight[label] + len(mine)
+        np.testing.assert_allclose(centre, (moved[label] * before.weight[label] + mine.sum(axis=0)) / total, atol=1e-8)
+
+
+def test_processes_do_not_ask_for_an_exact_kernel_that_is_not_there():
+    # Of weighted rows, of many and of added ones there is none.
+    model = GaussianProcessRegressor(deformed(), noise=0.1, amplitude=1.0)
+    copies = np.repeat(np.arange(240), 2)
+    weighted = clone(model).fit(X, NUMBERS, sample_weight=np.full(240, 2.0))
+    for found, wanted in zip(
+        weighted.predict(X, return_std=True),
+        clone(model).fit(X[copies], NUMBERS[copies]).predict(X, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, atol=1e-8)
+    assert weighted.sample_y(X[:5], 3, random_state=0).shape == (5, 3)
+    assert weighted.predict(X[:5], return_cov=True)[1].shape == (5, 5)
+
+
+@pytest.mark.parametrize(
+    "graph", [None, NeighborGraph(4), sp.csr_array(np.ones((100, 100)))], ids=["default", "neighbours", "given"]
+)
+@pytest.mark.parametrize("kind", [KernelRidge, KernelPCA, KernelKMeans, GaussianProcessRegressor])
+def test_graphs_of_all_rows_at_once_are_refused(kind, graph):
+    below = RandomFourier(Gaussian(1.2), 30, random_state=0)
+    model = kind(feature_map=Deformed(below, graph))
+    with pytest.raises(ParameterError, match=rf"{kind.__name__}: partial_fit needs a map that can .* all rows at once"):
+        model.partial_fit(X[:100], NUMBERS[:100])
+    model.fit(X[:100], NUMBERS[:100])
+    with pytest.raises(ParameterError, match=r"Use fit on all rows, .*FeatureGraph\(\)\), which grows"):
+        model.partial_fit(X[100:], NUMBERS[100:])
+
+
+def test_a_deformation_of_a_deformation_is_refused():
+    model = KernelRidge(Deformed(deformed(), FeatureGraph(20)))
+    with pytest.raises(ParameterError, match="does not go with a Deformed map of a Deformed map"):
+        model.partial_fit(X, NUMBERS)
+
+
+def test_a_bad_block_leaves_the_map_as_it_was():
+    model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
+    before, feature_map = model.predict(X), model.feature_map_
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X[100:] * np.nan, NUMBERS[100:])
+    model._accumulator = lambda _: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        model.partial_fit(X[100:], NUMBERS[100:])
+    del model._accumulator
+    assert model.feature_map_ is feature_map
+    assert feature_map.graph_.n_nodes == 100
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_a_model_out_of_a_pickle_goes_on():
+    model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
+    other = pickle.loads(pickle.dumps(model)).partial_fit(X[100:], NUMBERS[100:])
+    np.testing.assert_allclose(other.predict(X), model.partial_fit(X[100:], NUMBERS[100:]).predict(X), atol=1e-12)
