@@ -11,12 +11,13 @@ that factor through determinants, which grows like a power of N, is replaced by 
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import numpy as np
 
 from mercer.errors import ParameterError
 from mercer.theory.bounds import FORM_WIDTH
-from mercer.theory.checks import check_positive, probability
+from mercer.theory.checks import check_not_negative, check_positive, probability, square_matrices
 
 __all__ = [
     "deformation_components",
@@ -40,9 +41,9 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
     Parameters
     ----------
     exact, approximate : ndarray of shape (n, n)
-        Kernel matrices K and :math:`\hat K`.
+        Kernel matrices K and :math:`\hat K`, positive semi-definite.
     penalty : ndarray of shape (n, n)
-        The matrix M.
+        The matrix M, positive semi-definite.
 
     Returns
     -------
@@ -55,9 +56,14 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
     >>> round(1.5 / (1 + 2 * 1.5) - 1 / (1 + 2 * 1), 8)
     0.04166667
     """
-    eye = np.eye(len(exact))
-    left = np.linalg.solve(eye + exact @ penalty, approximate - exact)
-    return np.linalg.solve((eye + penalty @ approximate).T, left.T).T
+    K, hat, M = square_matrices("deformation_error", exact=exact, approximate=approximate, penalty=penalty)
+    eye = np.eye(len(K))
+    try:
+        left = np.linalg.solve(eye + K @ M, hat - K)
+        return np.linalg.solve((eye + M @ hat).T, left.T).T
+    except np.linalg.LinAlgError as error:
+        msg = "deformation_error: I + K M is singular, which it never is for positive semi-definite matrices."
+        raise ParameterError(msg) from error
 
 
 def penalty_norm(alpha: float, power: float) -> float:
@@ -68,10 +74,15 @@ def penalty_norm(alpha: float, power: float) -> float:
     >>> penalty_norm(10.0, 2)
     40.0
     """
-    if not (0 <= alpha < math.inf and 0 <= power < math.inf):
-        msg = f"penalty_norm: alpha and power must be finite numbers >= 0, got {alpha!r} and {power!r}."
-        raise ParameterError(msg)
-    return float(alpha * 2.0**power)
+    check_not_negative("penalty_norm", alpha=alpha, power=power)
+    fraction, exponent = math.frexp(alpha)
+    whole = math.floor(power)
+    try:
+        # The power may be far out of range where the product is not.
+        return math.ldexp(fraction * 2.0 ** (float(power) - whole), exponent + whole)
+    except OverflowError as error:
+        msg = f"penalty_norm: alpha 2^power overflows, got alpha={alpha!r} and power={power!r}. Try 1 to 3."
+        raise ParameterError(msg) from error
 
 
 def deformation_factor(kernel_norm: float, approximate_norm: float, penalty_norm: float) -> float:
@@ -87,10 +98,8 @@ def deformation_factor(kernel_norm: float, approximate_norm: float, penalty_norm
     >>> deformation_factor(2.0, 3.0, 0.5)
     5.0
     """
-    for name, value in (("kernel_norm", kernel_norm), ("approximate_norm", approximate_norm), ("norm", penalty_norm)):
-        if not 0 <= value < math.inf:
-            msg = f"deformation_factor: {name} must be a finite number >= 0, got {value!r}."
-            raise ParameterError(msg)
+    norms = {"kernel_norm": kernel_norm, "approximate_norm": approximate_norm, "penalty_norm": penalty_norm}
+    check_not_negative("deformation_factor", **norms)
     return float((1 + kernel_norm * penalty_norm) * (1 + approximate_norm * penalty_norm))
 
 
@@ -106,9 +115,7 @@ def matrix_bernstein(variance: float, bound: float, n: int) -> float:
     3.188
     """
     check_positive("matrix_bernstein", n=n)
-    if not (variance >= 0 and bound >= 0):
-        msg = f"matrix_bernstein: variance and bound must be >= 0, got {variance!r} and {bound!r}."
-        raise ParameterError(msg)
+    check_not_negative("matrix_bernstein", variance=variance, bound=bound)
     log = math.log(2 * n)
     return math.sqrt(2 * variance * log) + bound * log / 3
 
@@ -162,7 +169,7 @@ def kernel_matrix_failure(
     """
     check_positive("kernel_matrix_failure", eps=eps)
     variance, bound = _moments(kernel_norm, n_rows, n_terms, mass, form)
-    return probability(math.log(2 * n_rows) - 0.5 * eps**2 / (variance + bound * eps / 3))
+    return probability(math.log(2 * n_rows) - 0.5 * eps / (variance / eps + bound / 3))
 
 
 def deformation_mean_error(
@@ -211,14 +218,22 @@ def deformation_components(
     79266
     """
     check_positive("deformation_components", eps=eps, kernel_norm=kernel_norm)
-    if not 0 < delta < 1:
+    check_not_negative("deformation_components", penalty_norm=penalty_norm)
+    if not (isinstance(delta, Real) and 0 < delta < 1):
         msg = f"deformation_components: delta must be in (0, 1), got {delta!r}."
         raise ParameterError(msg)
-    T = 1 + kernel_norm * penalty_norm
-    # a e^2 + b e = eps with a = T |M| and b = T^2; written so that |M| = 0 is no division by zero.
-    error = 2 * eps / (T**2 + math.sqrt(T**4 + 4 * T * penalty_norm * eps))
     B = _term_bound(n_rows, mass, form)
-    terms = max(1, math.ceil(2 * B * (kernel_norm + error / 3) / error**2 * math.log(2 * n_rows / delta)))
+    T = 1.0 + kernel_norm * penalty_norm
+    # a e^2 + b e = eps with a = T |M| and b = T^2; written so that |M| = 0 is no division by zero.
+    error = 2 * eps / (T * T + math.sqrt(T * T * T * T + 4 * T * penalty_norm * eps))
+    needed = 2 * B * (kernel_norm / error + 1 / 3) / error * math.log(2 * n_rows / delta) if error > 0 else math.inf
+    if not needed < math.inf:
+        msg = (
+            f"deformation_components: the bound asks for more columns than there are numbers, got eps={eps!r}, "
+            f"kernel_norm={kernel_norm!r} and penalty_norm={penalty_norm!r}. Give a larger eps, or use mercer.audit."
+        )
+        raise ParameterError(msg)
+    terms = max(1, math.ceil(needed))
     return 2 * terms if form == "pairs" else terms
 
 
