@@ -71,7 +71,7 @@ def measure(folder: Path, mode: str, columns: int, power: float) -> dict[str, An
         root = laplacian.root(power)
         rough = sum_roughness(features, X, root, alpha=ALPHA, memory=memory, n_jobs=None)
         parts = {"roughness": time.perf_counter() - start}
-        whitening_of(rough)
+        whitening_of(rough, overwrite=True)
     seconds, spent = time.perf_counter() - start, time.process_time() - spent
     return {"seconds": seconds, "processor": spent, "memory": machine.peak_bytes() - before, **parts}
 

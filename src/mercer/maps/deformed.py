@@ -331,7 +331,8 @@ class Deformed(BaseMap):
             )
             warnings.warn(msg, MercerWarning, stacklevel=2)
         if self.rank is None or self.rank >= features.n_components:
-            self.features_, self.rank_error_ = WhitenedFeatures(features, whitening_of(found.matrix).astype(dtype)), 0.0
+            whitening = whitening_of(found.matrix, overwrite=True).astype(dtype, copy=False)
+            self.features_, self.rank_error_ = WhitenedFeatures(features, whitening), 0.0
         else:
             basis, shrinkage, self.rank_error_ = strongest_of(found.matrix, self.rank)
             self.features_ = LowRankFeatures(features, basis.astype(dtype), shrinkage.astype(dtype))

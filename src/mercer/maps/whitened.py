@@ -19,21 +19,24 @@ Array = np.ndarray
 PANEL = 512
 
 
-def whitening_of(roughness: Array) -> Array:
-    """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U."""
-    A = roughness.copy()
+def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
+    """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U; in its place if `overwrite`."""
+    A = np.array(roughness, np.float64, order="C", copy=None if overwrite else True)
     A[np.diag_indices_from(A)] += 1.0
-    try:
-        # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
-        factor, _ = scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError as error:
+    # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
+    _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
         msg = (
             "Deformed: I + Phi' M Phi is not positive definite, through rounding. Make alpha smaller, or pass float64."
         )
-        raise DataError(msg) from error
+        raise DataError(msg)
     # I + U = C C', so (I + U)^-1 = C^-T C^-1, and what whitens is the transpose of the inverse of C.
-    inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
-    return np.triu(inverse.T)
+    lapack.dtrtri(A.T, lower=1, overwrite_c=1)
+    for start in range(0, len(A), PANEL):  # in place: fresh memory of this size takes its time
+        stop = start + PANEL
+        A[start:stop, :start] = 0.0
+        A[start:stop, start:stop] = np.triu(A[start:stop, start:stop])
+    return A
 
 
 def strongest_of(roughness: Array, rank: int) -> tuple[Array, Array, float]:
