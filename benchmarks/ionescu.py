@@ -1,13 +1,15 @@
 """Semi-supervised learning with deformed features: Table 1 of Ionescu, Popa and Sminchisescu (2017).
 
-    python benchmarks/ionescu.py --data DIR [--only usps,usps-test,g50c,text,mnist] [--columns 4000] [--quick] [--output DIR]
+    python benchmarks/ionescu.py --data DIR [--only usps,usps-test,g50c,text,mnist] [--columns 4000] [--map nystroem]
 
-Errors of ridge classification on the labelled rows with plain and with deformed Fourier features, in the graph
+Errors of ridge classification on the labelled rows with plain and with deformed features (Fourier, unless --map says
+otherwise; on MNIST by landmarks, since there a Fourier map loses most of its gain on new rows), in the graph
 (transductive) and on new rows, beside scikit-learn's LabelSpreading and SelfTrainingClassifier. All parameters of all
 methods are chosen on rows or labels that no reported error is measured on, each method from a grid of its own: the
 lengthscale and the penalty of ridge for both maps, and for the deformed one the neighbours, the power and the weight
-of the roughness. Up to 4000 rows that is done with maps as wide as those reported, beyond with narrower ones. The grid
-of USPS is the widest, since its errors have targets on few labels; the grid of large data is a part of it.
+of the roughness, with maps as wide as the paper's. The grid of USPS is the widest, since its errors have targets on few
+labels; the grid of large data is small. Penalties are in units of the mean of k(x, x), but for large data in absolute
+ones, where the deformed kernel is not needed to choose them.
 """
 
 from __future__ import annotations
@@ -26,16 +28,21 @@ from ionescu_data import TASKS, Task, Trial
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
-from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, RandomFourier
-from mercer.maps.deformed import whitening_of
+from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem, RandomFourier
+from mercer.maps.base import BaseMap
 from mercer.maps.laplacian import GraphLaplacian
 
 COLUMNS = {"usps": 4000, "usps-test": 4000, "g50c": 4000, "text": 4000, "mnist": 10_000}
-# With more rows than this, parameters are chosen with fewer columns than are reported.
-DUAL_ROWS, TUNING_COLUMNS = 4000, 3000
+MAPS = {"mnist": "nystroem"}
+# With more rows than this, parameters are chosen with features, not with kernels of all pairs of rows.
+DUAL_ROWS, TUNING_COLUMNS = 4000, 10_000
 TUNING_SEED = 100
 RIDGES = tuple(np.geomspace(1e-4, 10.0, 6).tolist())  # of the mean of k(x, x)
+LARGE_RIDGES = (1e-3, 1e-2, 1e-1)
+ROOM = 6 * 2**30  # bytes of features that may be kept
+BLOCK_ROWS = 5000
 SPREADING = tuple(itertools.product((5, 7, 10, 20), (0.05, 0.2, 0.5)))
+LARGE_SPREADING = ((7, 0.2),)  # one is what there is time for
 THRESHOLDS = (0.6, 0.75, 0.9)
 # Error of the deformed map over that of the plain one: in the graph, and on new rows.
 TARGETS = {"usps": (0.62, 0.66), "usps-test": (0.62, 0.66), "mnist": (None, 0.80)}
@@ -58,14 +65,16 @@ class Grid:
 
 
 GRID = Grid()
+LARGE_GRID = Grid((0.5, 0.7), (10,), (2,), (10.0, 30.0, 100.0, 300.0))
 WIDE_GRID = Grid((0.35, 0.5, 0.7, 1.0), (4, 6, 8, 10), (1, 2, 3, 4, 5), (1e1, 1e2, 1e3, 1e4, 1e5, 1e6))
 # Two clouds in 50 columns, whose nearest neighbours are hardly nearer than others.
 CLOUDS_GRID = Grid((0.7, 1.5), (6, 20, 50), (1, 2, 3, 5), (1e-2, 1.0, 1e2, 1e4, 1e6))
-GRIDS = {"usps": WIDE_GRID, "usps-test": WIDE_GRID, "g50c": CLOUDS_GRID}
+GRIDS = {"usps": WIDE_GRID, "usps-test": WIDE_GRID, "g50c": CLOUDS_GRID, "mnist": LARGE_GRID}
 
 Errors = tuple[float, float | None]
 Settings = dict[tuple[Any, ...], float]
 Laplacians = dict[int, GraphLaplacian]  # by the number of neighbours
+MakeMap = Callable[[Trial, float, int, int], BaseMap]
 
 
 class Ridge:
@@ -85,17 +94,20 @@ class Ridge:
         for ridge in RIDGES:
             yield ridge, self.labels(K @ (vectors @ (right / (values + ridge * unit)[:, None])))
 
-    def on_features(self, Z: np.ndarray, ridges: Iterable[float]) -> Iterator[tuple[float, np.ndarray]]:
-        """Yield penalties and coefficients of features, from those of the labelled rows."""
+    def on_features(self, Z: np.ndarray, ridge: float, unit: float | None) -> np.ndarray:
+        """Return coefficients of features, from those of the labelled rows."""
         Z = Z.astype(np.float64)
-        unit = np.square(Z).sum() / len(Z)
+        unit = np.square(Z).sum() / len(Z) if unit is None else unit
         dual = len(Z) <= Z.shape[1]
         moments = Z @ Z.T if dual else Z.T @ Z
-        right = self.targets if dual else Z.T @ self.targets
-        for ridge in ridges:
-            penalised = moments + ridge * unit * np.eye(len(moments))
-            solved = cho_solve(cho_factor(penalised, overwrite_a=True), right)
-            yield ridge, Z.T @ solved if dual else solved
+        solved = self.solve(moments, ridge * unit, self.targets if dual else Z.T @ self.targets)
+        return Z.T @ solved if dual else solved
+
+    @staticmethod
+    def solve(A: np.ndarray, ridge: float, right: np.ndarray) -> np.ndarray:
+        """Return (A + ridge)^-1 times a right side; A is overwritten."""
+        A[np.diag_indices_from(A)] += ridge
+        return cho_solve(cho_factor(A, overwrite_a=True, check_finite=False), right)
 
     def labels(self, values: np.ndarray) -> np.ndarray:
         """Return the label of the largest value of each row."""
@@ -108,9 +120,18 @@ def median_of(X: Any) -> float:
     return float(Gaussian("median").resolve(sample).lengthscale)
 
 
-def fourier(trial: Trial, scale: float, columns: int, seed: int = 0) -> RandomFourier:
-    """Return the fitted plain map."""
+def fourier(trial: Trial, scale: float, columns: int, seed: int = 0) -> BaseMap:
+    """Return the fitted plain map of random frequencies."""
     return RandomFourier(Gaussian(scale * median_of(trial.X)), columns, random_state=seed).fit(trial.X[:1])
+
+
+def landmarks(trial: Trial, scale: float, columns: int, seed: int = 0) -> BaseMap:
+    """Return the fitted plain map of rows drawn from the graph."""
+    kernel = Gaussian(scale * median_of(trial.X))
+    return Nystroem(kernel, min(columns, trial.X.shape[0]), landmarks="uniform", random_state=seed).fit(trial.X)
+
+
+KINDS: dict[str, MakeMap] = {"fourier": fourier, "nystroem": landmarks}
 
 
 def best(found: Iterable[Settings]) -> tuple[tuple[Any, ...], float]:
@@ -121,19 +142,21 @@ def best(found: Iterable[Settings]) -> tuple[tuple[Any, ...], float]:
     return setting, means[setting]
 
 
-def tune(trial: Trial, grid: Grid, columns: int, laplacians: Laplacians) -> tuple[Settings, Settings]:
+def tune(trial: Trial, grid: Grid, columns: int, laplacians: Laplacians, make: MakeMap) -> tuple[Settings, Settings]:
     """Return the errors of all settings (scale, ridge), and of all (scale, neighbours, power, alpha, ridge)."""
     if trial.X.shape[0] <= DUAL_ROWS:
-        return tune_dual(trial, grid, columns, laplacians)
-    return tune_wide(trial, grid, TUNING_COLUMNS, laplacians)
+        return tune_dual(trial, grid, columns, laplacians, make)
+    return tune_wide(trial, grid, min(columns, TUNING_COLUMNS), laplacians, make)
 
 
-def tune_dual(trial: Trial, grid: Grid, columns: int, laplacians: Laplacians) -> tuple[Settings, Settings]:
+def tune_dual(
+    trial: Trial, grid: Grid, columns: int, laplacians: Laplacians, make: MakeMap
+) -> tuple[Settings, Settings]:
     """Tune with the kernels of the maps that are reported; on rows of the graph and, if there are any, new ones."""
     plain, deformed = {}, {}
     model, labelled = Ridge(trial.y[trial.labelled]), trial.labelled
     for scale in grid.scales:
-        feature_map = fourier(trial, scale, columns, TUNING_SEED)
+        feature_map = make(trial, scale, columns, TUNING_SEED)
         Phi = feature_map.transform(trial.X.astype(np.float64))
         K = Phi @ Phi.T
         beside = None if trial.X_new is None else feature_map.transform(trial.X_new.astype(np.float64)) @ Phi.T
@@ -162,38 +185,44 @@ def tune_dual(trial: Trial, grid: Grid, columns: int, laplacians: Laplacians) ->
     return plain, deformed
 
 
-def tune_wide(trial: Trial, grid: Grid, columns: int, laplacians: Laplacians) -> tuple[Settings, Settings]:
-    """Tune with Fourier features, of fewer columns than are reported."""
+def tune_wide(
+    trial: Trial, grid: Grid, columns: int, laplacians: Laplacians, make: MakeMap
+) -> tuple[Settings, Settings]:
+    """Tune with features: coefficients w of least |y - Z w|^2 + ridge w' (1 + alpha Phi' L^c Phi) w, on new rows."""
     plain, deformed = {}, {}
-    model, y = Ridge(trial.y[trial.labelled]), trial.y[trial.judged]
-
-    def errors(train: np.ndarray, test: np.ndarray) -> Iterator[tuple[float, float]]:
-        for ridge, coef in model.on_features(train, RIDGES):
-            yield ridge, float(np.mean(model.labels(test @ coef.astype(test.dtype)) != y))
-
+    model = Ridge(trial.y[trial.labelled])
     for scale in grid.scales:
-        Phi = fourier(trial, scale, columns).transform(trial.X)
-        train, test = Phi[trial.labelled], Phi[trial.judged]
-        plain |= {(scale, ridge): error for ridge, error in errors(train, test)}
+        feature_map = make(trial, scale, columns, TUNING_SEED)
+        Phi, new = feature_map.transform(trial.X), feature_map.transform(trial.X_new)
+        Z = Phi[trial.labelled].astype(np.float64)
+        gram, right = Z.T @ Z, Z.T @ model.targets
+
+        def error(A: np.ndarray, ridge: float, new: np.ndarray = new, right: np.ndarray = right) -> float:
+            labels = model.labels(new @ model.solve(A, ridge, right).astype(new.dtype))
+            return float(np.mean(labels != trial.y_new))
+
+        plain |= {(scale, ridge): error(gram.copy(), ridge) for ridge in LARGE_RIDGES}
         for (count, laplacian), power in itertools.product(laplacians.items(), grid.powers):
             root = laplacian.root(power).astype(Phi.dtype)
             image = root(Phi)
             rough = (image.T @ root.middle(image)).astype(np.float64)
-            for alpha in grid.alphas:  # it only scales the matrix
-                whitening = whitening_of(alpha * rough).astype(Phi.dtype)
-                for ridge, error in errors(train @ whitening, test @ whitening):
-                    deformed[scale, count, power, alpha, ridge] = error
+            del image
+            for alpha, ridge in itertools.product(grid.alphas, LARGE_RIDGES):
+                deformed[scale, count, power, alpha, ridge] = error(gram + (ridge * alpha) * rough, ridge)
     return plain, deformed
 
 
-def judge(trial: Trial, transform: Callable[[Any], np.ndarray], ridge: float) -> Errors:
+def judge(trial: Trial, transform: Callable[[Any], np.ndarray], ridge: float, unit: float | None) -> Errors:
     """Return the errors in the graph and on new rows."""
     model = Ridge(trial.y[trial.labelled])
-    ((_, coef),) = model.on_features(transform(trial.X[trial.labelled]), [ridge])
+    coef = model.on_features(transform(trial.X[trial.labelled]), ridge, unit)
 
     def error(X: Any, y: np.ndarray) -> float:
-        Z = transform(X)
-        return float(np.mean(model.labels(Z @ coef.astype(Z.dtype)) != y))
+        wrong = 0
+        for start in range(0, len(y), BLOCK_ROWS):
+            Z = transform(X[start : start + BLOCK_ROWS])
+            wrong += np.sum(model.labels(Z @ coef.astype(Z.dtype)) != y[start : start + BLOCK_ROWS])
+        return float(wrong / len(y))
 
     inside = error(trial.X[trial.judged], trial.y[trial.judged])
     return inside, None if trial.X_new is None else error(trial.X_new, trial.y_new)
@@ -241,7 +270,7 @@ def graphs_of(trial: Trial, counts: Iterable[int]) -> Laplacians:
     return {count: NeighborGraph(count).laplacian(trial.X) for count in counts}
 
 
-def run(key: str, task: Task, columns: int, peers: bool) -> dict[str, Any]:
+def run(key: str, task: Task, columns: int, make: MakeMap, peers: bool) -> dict[str, Any]:
     """Tune all methods, then measure them on all trials."""
     start = time.perf_counter()
     graphs: dict[int, Laplacians] = {}  # folds of one split share their rows, and so their graph
@@ -250,7 +279,7 @@ def run(key: str, task: Task, columns: int, peers: bool) -> dict[str, Any]:
     for trial in task.tuning:
         if id(trial.X) not in graphs:
             graphs[id(trial.X)] = graphs_of(trial, grid.neighbors)
-        found.append(tune(trial, grid, columns, graphs[id(trial.X)]))
+        found.append(tune(trial, grid, columns, graphs[id(trial.X)], make))
     plain, plain_error = best(errors for errors, _ in found)
     deformed, deformed_error = best(errors for _, errors in found)
     settings: dict[str, Any] = {"plain": plain, "deformed": deformed}
@@ -258,19 +287,28 @@ def run(key: str, task: Task, columns: int, peers: bool) -> dict[str, Any]:
     print(f"{chosen}; {time.perf_counter() - start:.0f} s", flush=True)
     methods: dict[str, Callable[[Trial, int], Errors]] = {}
     scale, count, power, alpha, ridge = deformed
-    methods["plain"] = lambda trial, seed: judge(trial, fourier(trial, plain[0], columns, seed).transform, plain[1])
+    large = task.trials[0].X.shape[0] > DUAL_ROWS
+    unit = 1.0 if large else None
+
+    def of_plain(trial: Trial, seed: int) -> Errors:
+        return judge(trial, make(trial, plain[0], columns, seed).transform, plain[1], unit)
+
+    methods["plain"] = of_plain
 
     def of_deformed(trial: Trial, seed: int) -> Errors:
-        graph = NeighborGraph(count)
-        below = fourier(trial, scale, columns, seed)
-        fitted = Deformed(below, graph, alpha=alpha, power=power).fit(trial.X)
-        return judge(trial, fitted.transform, ridge)
+        below = make(trial, scale, columns, seed)
+        fitted = Deformed(below, NeighborGraph(count), alpha=alpha, power=power, memory=ROOM).fit(trial.X)
+        return judge(trial, fitted.transform, ridge, unit)
 
     methods["deformed"] = of_deformed
     if peers:
         few = task.tuning[: 10 if key == "g50c" else 2]
-        spreading, _ = best({setting: spread(trial, setting)[0] for setting in SPREADING} for trial in few)
-        threshold, _ = best({(t,): self_train(trial, plain, t, 1000)[0] for t in THRESHOLDS} for trial in few)
+        tried = LARGE_SPREADING if large else SPREADING
+        where = int(large)  # new rows, where those in the graph are not judged
+        spreading = tried[0]
+        if len(tried) > 1:
+            spreading, _ = best({setting: spread(trial, setting)[where] for setting in tried} for trial in few)
+        threshold, _ = best({(t,): self_train(trial, plain, t, 1000)[where] for t in THRESHOLDS} for trial in few)
         settings |= {"spreading": spreading, "self-training": threshold}
         methods["LabelSpreading"] = lambda trial, _: spread(trial, spreading)
         wide = min(columns, 4000)
@@ -315,11 +353,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="directory of the npz files")
     parser.add_argument("--only", default="usps,g50c,text", help="tasks, with commas between them")
     parser.add_argument("--columns", type=int, help="width of the maps (default as in the paper)")
+    parser.add_argument("--map", choices=tuple(KINDS), help="the map (default: fourier, on MNIST nystroem)")
     parser.add_argument("--splits", type=int, help="report so many splits only")
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     keys = options.only.split(",")
-    report = Report("ionescu", {"tasks": keys, "columns": options.columns or COLUMNS, "quick": options.quick})
+    report = Report("ionescu", {"tasks": keys, "columns": options.columns or COLUMNS, "map": options.map})
     report.judged = not options.quick and options.splits is None
     report.begin()
     rows = []
@@ -329,7 +368,8 @@ def main() -> None:
         tuning = task.tuning[: 2 if options.quick else None]
         task = Task(task.name, tuning, trials, task.how)
         columns = options.columns or (1000 if options.quick else COLUMNS[key])
-        found = run(key, task, columns, not options.no_peers)
+        make = KINDS[options.map or MAPS.get(key, "fourier")]
+        found = run(key, task, columns, make, not options.no_peers)
         rows += add_task(report, key, task, found)
     print("\n" + format_table(("data", "method", "error %, in the graph", "error %, new rows", "splits"), rows))
     stem = report.finish(options.output)

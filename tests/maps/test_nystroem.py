@@ -1,5 +1,7 @@
 """Nystroem features: exact on their landmarks, never above the kernel, for any kernel and any rows."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +20,7 @@ from mercer import (
     Polynomial,
     Transformed,
 )
+from mercer.maps import nystroem
 
 LANDMARKS = ("pivoted", "uniform")
 ANY = [
@@ -137,6 +140,37 @@ def test_features_are_sorted_by_the_size_of_their_eigenvalue():
     m = Nystroem(Gaussian(), 10, random_state=0).fit(rows(0))
     powers = np.square(m.transform(m.features_.landmarks)).sum(axis=0)
     assert (np.diff(powers) <= 1e-12).all()
+
+
+@each_choice
+@pytest.mark.parametrize("kernel", ANY, ids=[type(kernel).__name__ for kernel in ANY])
+def test_many_landmarks_have_a_triangular_root(kernel, landmarks, monkeypatch):
+    few = Nystroem(kernel, 12, landmarks=landmarks, random_state=0).fit(rows(0))
+    monkeypatch.setattr(nystroem, "MANY", 12)
+    many = clone(few).fit(rows(0))
+    assert many.features_.triangular
+    assert not few.features_.triangular
+    np.testing.assert_array_equal(np.tril(many.features_.whitening, -1), 0.0)
+    Y = rows(1)
+    np.testing.assert_allclose(many.gram(Y), few.gram(Y), rtol=0, atol=1e-9 * kernel.diag(Y).max())
+    assert pickle.loads(pickle.dumps(many)).gram(Y).tobytes() == many.gram(Y).tobytes()
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(50.0), Polynomial(1)], ids=["near one", "of rank four"])
+def test_many_landmarks_that_nearly_depend_on_each_other_have_no_triangle(kernel, monkeypatch):
+    monkeypatch.setattr(nystroem, "MANY", 12)
+    m = Nystroem(kernel, 12, random_state=0).fit(rows(0))
+    assert not m.features_.triangular
+    S = m.features_.landmarks
+    np.testing.assert_allclose(m.gram(S), kernel(S), rtol=0, atol=1e-8 * kernel.diag(S).max())
+
+
+def test_a_triangle_needs_as_many_rows_as_columns(monkeypatch):
+    monkeypatch.setattr(nystroem, "MANY", 5)
+    with pytest.warns(MercerWarning, match="the last 3 columns are zero"):
+        m = Nystroem(Gaussian(), 8, random_state=0).fit(rows(0, n=5))
+    assert not m.features_.triangular
+    np.testing.assert_array_equal(m.transform(rows(1))[:, 5:], 0.0)
 
 
 def test_float32_features_lose_no_more_than_their_rounding():

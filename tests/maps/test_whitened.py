@@ -38,6 +38,19 @@ def test_whitened_features_have_the_kernel_of_the_inverse(panel, dtype, monkeypa
     assert Z.dtype == dtype
 
 
+@pytest.mark.parametrize("panel", [512, 7])
+def test_a_whitening_takes_the_place_of_the_roughness_only_if_it_may(panel, monkeypatch):
+    monkeypatch.setattr(whitened, "PANEL", panel)
+    U = roughness()
+    kept = U.copy()
+    found = whitening_of(U)
+    np.testing.assert_array_equal(U, kept)
+    np.testing.assert_array_equal(found, np.triu(found))
+    assert whitening_of(U, overwrite=True) is U
+    np.testing.assert_array_equal(U, found)
+    np.testing.assert_array_equal(whitening_of(np.asfortranarray(kept), overwrite=True), found)
+
+
 def test_a_matrix_that_is_not_positive_is_said():
     with pytest.raises(DataError, match=r"not positive definite.*alpha smaller"):
         whitening_of(-2 * np.eye(3))

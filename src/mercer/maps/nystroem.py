@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg import lapack
 
 from mercer.engines import row_hashes
 from mercer.engines.base import workers
@@ -17,6 +18,7 @@ from mercer.kernels import Kernel
 from mercer.maps.checks import check_choice
 from mercer.maps.drawn import DrawnMap
 from mercer.maps.pivoting import pivoted_rows
+from mercer.maps.whitened import factorise, inverse_root, times_triangle
 
 __all__ = ["LandmarkFeatures", "Nystroem"]
 
@@ -25,6 +27,10 @@ LANDMARKS = ("pivoted", "uniform")
 # Rows, as a multiple of the landmarks, among which randomly pivoted Cholesky chooses.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
+# From so many landmarks on, the root is a triangle: a hundredth of the time of eigenvectors, and any root will do.
+MANY = 4096
+# The smallest eigenvalue beside the largest, as LAPACK estimates it, from which on rounding does not count.
+LEAST_SHARE = 1e-10
 
 
 class Nystroem(DrawnMap):
@@ -120,12 +126,26 @@ class Nystroem(DrawnMap):
             with workers(1):  # many small products: threads of BLAS would only wait for each other
                 chosen = pivoted_rows(kernel, as_float64(X), weight, wanted, rng)
         landmarks = as_float64(X[chosen])
+        whitening = None
+        if MANY <= len(chosen) == self.n_components:
+            whitening = triangular_root(np.ascontiguousarray(kernel(landmarks), np.float64))
+        if whitening is not None:
+            return LandmarkFeatures(kernel, landmarks, whitening, self.n_components, triangular=True)
         values, vectors = scipy.linalg.eigh(kernel(landmarks))
         # Directions that the landmarks share only through rounding would be blown up by the inverse root.
         keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
         whitening = np.zeros((len(chosen), self.n_components))
         whitening[:, : keep.sum()] = (vectors[:, keep] / np.sqrt(values[keep]))[:, ::-1]
         return LandmarkFeatures(kernel, landmarks, whitening, self.n_components)
+
+
+def triangular_root(K: Array) -> Array | None:
+    """Return the upper triangle T with K^-1 = T T', or None where rounding would spoil it; K is overwritten."""
+    size = np.abs(K).sum(axis=0).max()  # the norm that LAPACK relates its estimate to
+    if not factorise(K):
+        return None
+    share, _ = lapack.dpocon(K.T, size, uplo="L")
+    return inverse_root(K) if share > LEAST_SHARE else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +156,7 @@ class LandmarkFeatures:
     landmarks: Any  # (S, d), float64
     whitening: Array  # (S, n_components), float64
     n_components: int
+    triangular: bool = False  # whether the whitening is an upper triangle
 
     def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - the contract
         """Return the draw itself: rounded landmarks would not fit their whitening any more."""
@@ -148,7 +169,12 @@ class LandmarkFeatures:
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
         # In float64 throughout: the whitening magnifies rounding by the condition of the landmarks.
-        values = self.kernel(as_float64(X), self.landmarks) @ self.whitening
+        values = self.kernel(as_float64(X), self.landmarks)
+        if self.triangular:
+            values, columns = np.empty_like(values), values
+            times_triangle(columns, self.whitening, values)
+        else:
+            values = values @ self.whitening
         if out.dtype != values.dtype and np.abs(values).max(initial=0.0) > np.finfo(out.dtype).max:
             msg = f"Nystroem: features of {self.kernel!r} overflow {out.dtype}. Scale the rows down, or pass float64."
             raise DataError(msg)

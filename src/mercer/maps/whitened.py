@@ -12,10 +12,18 @@ from scipy.linalg import lapack
 from mercer.errors import DataError
 from mercer.maps.base import Features
 
-__all__ = ["LowRankFeatures", "WhitenedFeatures", "strongest_of", "whitening_of"]
+__all__ = [
+    "LowRankFeatures",
+    "WhitenedFeatures",
+    "factorise",
+    "inverse_root",
+    "strongest_of",
+    "times_triangle",
+    "whitening_of",
+]
 
 Array = np.ndarray
-# Columns of features that are whitened together, by the columns of the triangle that they need.
+# Columns that are multiplied by a triangle together, by as many of its rows as are not zero there.
 PANEL = 512
 
 
@@ -23,20 +31,37 @@ def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
     """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U; in its place if `overwrite`."""
     A = np.array(roughness, np.float64, order="C", copy=None if overwrite else True)
     A[np.diag_indices_from(A)] += 1.0
-    # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
-    _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
-    if failed:
+    if not factorise(A):
         msg = (
             "Deformed: I + Phi' M Phi is not positive definite, through rounding. Make alpha smaller, or pass float64."
         )
         raise DataError(msg)
-    # I + U = C C', so (I + U)^-1 = C^-T C^-1, and what whitens is the transpose of the inverse of C.
-    lapack.dtrtri(A.T, lower=1, overwrite_c=1)
-    for start in range(0, len(A), PANEL):  # in place: fresh memory of this size takes its time
-        stop = start + PANEL
-        A[start:stop, :start] = 0.0
-        A[start:stop, start:stop] = np.triu(A[start:stop, start:stop])
-    return A
+    return inverse_root(A)
+
+
+def factorise(A: Array) -> bool:
+    """Replace the upper triangle of A by C' with A = C C', and return whether A is positive definite."""
+    # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
+    _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
+    return not failed
+
+
+def inverse_root(factor: Array) -> Array:
+    """Return the upper triangle T with A^-1 = T T', in the place of the factor of A."""
+    # A = C C', so A^-1 = C^-T C^-1, and what whitens is the transpose of the inverse of C.
+    lapack.dtrtri(factor.T, lower=1, overwrite_c=1)
+    for start in range(0, len(factor), PANEL):  # in place: fresh memory of this size takes its time
+        rows = factor[start : start + PANEL]
+        rows[:, :start] = 0.0
+        rows[:, start : start + PANEL] = np.triu(rows[:, start : start + PANEL])
+    return factor
+
+
+def times_triangle(values: Array, triangle: Array, out: Array) -> None:
+    """Write values times an upper triangle into `out`, at little more than half the work of a square."""
+    for start in range(0, triangle.shape[1], PANEL):
+        stop = min(start + PANEL, triangle.shape[1])
+        np.matmul(values[:, :stop], triangle[:stop, start:stop], out=out[:, start:stop])
 
 
 def strongest_of(roughness: Array, rank: int) -> tuple[Array, Array, float]:
@@ -77,9 +102,7 @@ class WhitenedFeatures:
         """Write the features of the rows of `X` into `out`."""
         columns = np.empty((X.shape[0], self.n_components), out.dtype)
         self.features(X, columns)
-        for start in range(0, self.n_components, PANEL):
-            stop = min(start + PANEL, self.n_components)
-            np.matmul(columns[:, :stop], self.whitening[:stop, start:stop], out=out[:, start:stop])
+        times_triangle(columns, self.whitening, out)
 
 
 @dataclass(frozen=True, eq=False)
