@@ -24,14 +24,17 @@ from mercer import (
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
+    MercerWarning,
     NeighborGraph,
     ParameterError,
     RandomFourier,
     tune_deformation,
 )
-from mercer.learners.deformation_search import DeformationTrial, best_of
+from mercer.learners.deformation_trials import DeformationTrial, best_of
 from mercer.learners.label_scores import LabelScorer, folds_of
 
+# Grids are small here; what is said of their ends has tests of its own.
+pytestmark = pytest.mark.filterwarnings("ignore:tune_deformation chose")
 GRID = {"alphas": (0, 1.0, 100.0), "powers": (1, 2), "penalties": (1e-3, 0.1)}
 
 
@@ -60,6 +63,11 @@ def moons(labels, seed, n=300, noise=0.1):
     y = np.full(n, -1)
     y[chosen] = truth[chosen]
     return X, truth, y
+
+
+def moon_learner():
+    below = RandomFourier(Gaussian(0.4), 200, random_state=0)
+    return KernelRidgeClassifier(Deformed(below, NeighborGraph(8)), unlabeled=-1)
 
 
 def held_out(model, X, y, mark, folds):
@@ -230,7 +238,7 @@ def test_folds_are_stratified_and_of_equal_size(seed):
 
 def test_a_label_that_the_other_folds_lack_is_not_predicted():
     codes, folds = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])
-    scorer = LabelScorer(np.eye(3)[codes], codes, folds, "cv")
+    scorer = LabelScorer(np.eye(3)[codes], codes, folds, "cv", np.ones(5))
     # All but the last label are predicted with less than what a label that was never seen gets: -1.
     predicted = np.array([[-1.5, -2.0, -1.0]] * 2 + [[-2.0, -1.5, -1.0]] * 3)
     best = scorer._with_known_labels(predicted).argmax(axis=1)
@@ -379,7 +387,65 @@ def test_blocks_that_can_be_read_once_are_refused():
         tune_deformation(classifier(), iter([(X[:40], y[:40]), (X[40:], y[40:])]))
 
 
-def test_weights_are_refused():
+@pytest.mark.parametrize("by", ["loo", "cv", "evidence"])
+@pytest.mark.parametrize("form", ["arrays", "blocks"])
+def test_weights_are_copies_of_rows(by, form):
     X, truth, _, labelled = problem()
-    with pytest.raises(DataError, match=r"no weights of rows.*\(X, y\)"):
-        tune_deformation(classifier(), [(X, np.where(labelled, truth, -1), np.ones(80))])
+    y, weight = np.where(labelled, truth, -1), np.random.default_rng(1).integers(0, 4, 80).astype(float)
+    copies, folds = np.repeat(np.arange(80), weight.astype(int)), np.arange(80) % 4
+    rows = (X, y, weight) if form == "arrays" else ([(X[:30], y[:30], weight[:30]), (X[30:], y[30:], weight[30:])],)
+    options = {**GRID, "by": by}
+    tuned = tune_deformation(classifier(), *rows, cv=folds, **options)
+    expected = tune_deformation(classifier(), X[copies], y[copies], cv=folds[copies], **options)
+    assert tuned.n_labelled == (labelled & (weight > 0)).sum()
+    for found, wanted in zip(tuned.trials, expected.trials, strict=True):
+        assert found.score == pytest.approx(wanted.score, rel=1e-7)
+        assert found.degrees == pytest.approx(wanted.degrees)
+    assert (tuned.best.alpha, tuned.best.power) == (expected.best.alpha, expected.best.power)
+    np.testing.assert_allclose(tuned.model.decision_function(X), expected.model.decision_function(X), atol=1e-7)
+    with pytest.raises(DataError, match=r"needs more than one of all labelled rows, got 0\.\d+\. Scale the weights"):
+        tune_deformation(classifier(), X, y, weight / 1000, by="evidence")
+    plain = tune_deformation(classifier(), X, y, cv=folds, **options)
+    assert plain.best.score != pytest.approx(tuned.best.score, rel=1e-4)
+
+
+# ---- what is said on the way ------------------------------------------------------------------
+
+
+def test_tuning_says_that_the_grid_is_too_small():
+    X, _, y = moons(5, 0)
+    with pytest.warns(MercerWarning, match="tune_deformation chose the largest alpha, 1, .* Try a wider range"):
+        tune_deformation(moon_learner(), X, y, alphas=(0.01, 0.1, 1.0), powers=2)
+
+
+def test_every_power_is_reported():
+    X, truth, _, labelled = problem()
+    seen = []
+    learner = classifier().set_params(progress=seen.append)
+    tune_deformation(learner, X, np.where(labelled, truth, -1), **GRID)
+    powers = [one for one in seen if one.note]
+    assert [(one.rows, one.total, one.note) for one in powers] == [
+        (80, 160, "tuning, power 1"),
+        (160, 160, "tuning, power 2"),
+    ]
+    assert seen[-1].rows == 80  # the fit itself
+
+
+def test_two_labels_a_class_are_enough_to_choose_by():
+    gains = []
+    for seed in range(6):
+        X, truth, y = moons(2, seed)
+        tuned = tune_deformation(moon_learner(), X, y)
+        plain = KernelRidgeClassifier(tuned.model.feature_map_.feature_map_, alpha=tuned.plain.penalty, unlabeled=-1)
+        gains.append(tuned.model.score(X, truth) - plain.fit(X, y).score(X, truth))
+    assert np.mean(gains) > 0.05
+
+
+def test_targets_that_are_missing_and_rows_of_one_class_are_explained():
+    X, _, values, labelled = problem()
+    with pytest.raises(DataError, match=r"y contains NaN, .* unlabeled=np\.nan"):
+        tune_deformation(KernelRidge(deformed()), X, np.where(labelled, values, np.nan))
+    with pytest.raises(DataError, match="at least two classes, got one class only: 1"):
+        tune_deformation(classifier(), X, np.where(labelled, 1, -1))
+    with pytest.raises(DataError, match="every target is unlabeled=-1"):
+        tune_deformation(classifier(), X, np.full(80, -1))

@@ -18,7 +18,7 @@ PENALTY = 0.7
 
 
 def labelled(y):
-    return LabelledRows(Z, y, np.arange(24, dtype=np.uint64))
+    return LabelledRows(Z, y, np.arange(24, dtype=np.uint64), np.ones(24))
 
 
 def held_out(targets, folds):
@@ -110,12 +110,12 @@ def test_folds_that_cannot_be_are_refused(cv, message):
 
 
 def test_too_few_labels_are_refused():
-    few = LabelledRows(Z[:1], CODES[:1], np.arange(1, dtype=np.uint64))
+    few = LabelledRows(Z[:1], CODES[:1], np.arange(1, dtype=np.uint64), np.ones(1))
     with pytest.raises(DataError, match="at least two labelled rows, got 1"):
         LabelScorer.of(few, classes=True, by="cv", cv=2, random_state=0)
     with pytest.raises(DataError, match="rows of at least two classes, got one class only: 5"):
         LabelScorer.of(labelled(np.full(24, 5)), classes=True, by="cv", cv=2, random_state=0)
-    singles = LabelledRows(Z[[0, 8]], CODES[[0, 8]], np.arange(2, dtype=np.uint64))
+    singles = LabelledRows(Z[[0, 8]], CODES[[0, 8]], np.arange(2, dtype=np.uint64), np.ones(2))
     with pytest.raises(DataError, match=r"by='loo' needs classes with two labels or more: .* use by='evidence'"):
         LabelScorer.of(singles, classes=True, by="loo", cv=None, random_state=0)
     assert LabelScorer.of(singles, classes=True, by="evidence", cv=None, random_state=0).targets.shape == (2, 2)
@@ -129,5 +129,43 @@ def test_features_of_blocks_add_up_to_those_of_all_rows():
     assert both.Z.dtype == np.float64
     assert np.array_equal(both.Z, feature_map.transform(X))
     assert both.y.tolist() == both.index.tolist() == list(range(10))
-    with pytest.raises(DataError, match="takes no weights of rows"):
-        term(Block(0, X, np.arange(10), np.ones(10)))
+    assert both.weight.tolist() == [1.0] * 10
+    weight = np.arange(10) % 3.0
+    some = term(Block(0, X[:1], np.arange(1), np.zeros(1))) + term(Block(5, X, np.arange(10), weight))
+    assert some.weight.tolist() == weight[weight > 0].tolist()
+    assert some.y.tolist() == np.flatnonzero(weight).tolist() == (some.index - 5).tolist()
+    assert np.array_equal(some.Z, feature_map.transform(X)[weight > 0])
+
+
+@pytest.mark.parametrize("by", ["loo", "cv", "evidence"])
+@pytest.mark.parametrize("classes", [True, False])
+@pytest.mark.parametrize("columns", [40, 5])
+def test_weights_are_copies_of_rows(by, classes, columns):
+    weight = np.random.default_rng(1).integers(1, 4, 24).astype(float)
+    copies = np.repeat(np.arange(24), weight.astype(int))
+    y = CODES if classes else NUMBERS
+    folds = np.arange(24) % 5
+    weighted = LabelledRows(Z[:, :columns], y, np.arange(24), weight)
+    repeated = LabelledRows(Z[copies, :columns], y[copies], np.arange(len(copies)), np.ones(len(copies)))
+    for intercept in (True, False):
+        found, expected = (
+            LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=0).score(
+                Smoother.of(rows.Z, fit_intercept=intercept, weight=rows.weight), PENALTY
+            )
+            for rows, cv in ((weighted, folds), (repeated, folds[copies]))
+        )
+        assert found[0] == pytest.approx(expected[0], rel=1e-9)
+        assert found[2] == pytest.approx(expected[2], rel=1e-9, nan_ok=True)
+
+
+def test_the_error_of_a_score_counts_rows_and_not_the_unit_of_weights():
+    rows = LabelledRows(Z, CODES, np.arange(24), np.full(24, 7.0))
+    scorer = LabelScorer.of(rows, classes=True, by="cv", cv=4, random_state=0)
+    right = (
+        scorer._with_known_labels(
+            Smoother.of(Z, fit_intercept=False, weight=rows.weight).left_out(scorer.targets, PENALTY, scorer.folds)
+        ).argmax(axis=1)
+        == CODES
+    )
+    found = scorer.score(Smoother.of(Z, fit_intercept=False, weight=rows.weight), PENALTY)
+    assert found[:2] == pytest.approx((right.mean(), right.std(ddof=1) / np.sqrt(24)))

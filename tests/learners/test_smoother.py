@@ -73,3 +73,37 @@ def test_rows_that_are_all_the_same_are_no_trouble():
     y = np.arange(6.0)[:, None]
     left = smoother.left_out(y, 0.1, np.arange(6))
     assert np.allclose(left[:, 0], [(15 - i) / 5 for i in range(6)])
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("n", "D"), [(9, 40), (20, 6)])
+@pytest.mark.parametrize("penalty", [1e-3, 0.7])
+def test_weights_are_copies_of_rows(n, D, penalty, fit_intercept):
+    Z, y, groups = problem(n, D)
+    groups[:2] = [0, 1]
+    weight = np.random.default_rng(1).integers(1, 4, n).astype(float)
+    copies = np.repeat(np.arange(n), weight.astype(int))
+    weighted = Smoother.of(Z, fit_intercept=fit_intercept, weight=weight)
+    repeated = Smoother.of(Z[copies], fit_intercept=fit_intercept)
+    assert weighted.degrees(penalty) == pytest.approx(repeated.degrees(penalty))
+    assert weighted.log_evidence(y, penalty) == pytest.approx(repeated.log_evidence(y[copies], penalty))
+    left = weighted.left_out(y, penalty, groups)
+    np.testing.assert_allclose(left[copies], repeated.left_out(y[copies], penalty, groups[copies]), atol=1e-7)
+    alone = weighted.left_out(y, penalty, np.arange(n))  # a row with all its copies
+    np.testing.assert_allclose(alone[copies], repeated.left_out(y[copies], penalty, copies), atol=1e-7)
+    one = weighted.one_left_out(y, penalty)
+    np.testing.assert_allclose(one[copies], repeated.one_left_out(y[copies], penalty), atol=1e-7)
+    np.testing.assert_allclose(one[copies], repeated.left_out(y[copies], penalty, np.arange(len(copies))), atol=1e-7)
+
+
+def test_a_row_of_less_than_one_copy_is_left_out_whole():
+    Z, y, _ = problem(9, 20)
+    weight = np.linspace(0.1, 0.9, 9)
+    smoother = Smoother.of(Z, fit_intercept=True, weight=weight)
+    np.testing.assert_allclose(smoother.one_left_out(y, 0.3), smoother.left_out(y, 0.3, np.arange(9)), atol=1e-10)
+    held = np.arange(9) != 4
+    mean = weight[held] @ Z[held] / weight[held].sum()
+    offset = weight[held] @ y[held] / weight[held].sum()
+    A = (Z[held] - mean).T @ (weight[held, None] * (Z[held] - mean)) + 0.3 * np.eye(20)
+    coef = np.linalg.solve(A, (Z[held] - mean).T @ (weight[held, None] * (y[held] - offset)))
+    np.testing.assert_allclose(smoother.one_left_out(y, 0.3)[4], offset + (Z[4] - mean) @ coef, atol=1e-8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
@@ -10,8 +11,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
+from mercer.engines import Progress
 from mercer.errors import DataError, ParameterError
 from mercer.learners.base import BaseLearner, Classifier
+from mercer.learners.deformation_trials import DeformationTrial, best_of, warn_of_edges
 from mercer.learners.label_scores import By, LabelledFeatures, LabelScorer
 from mercer.learners.ridge_learner import RidgeLearner
 from mercer.learners.smoother import Smoother
@@ -26,37 +29,6 @@ Array = np.ndarray
 ALPHAS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4)
 # Ridge penalties relative to the largest eigenvalue of the labelled rows: below, only rounding is fitted.
 PENALTIES = np.geomspace(1e-7, 10.0, 17)
-# Scores that differ by less are equal: they are sums of the same numbers in another order.
-SAME = 1e-10
-
-
-@dataclass(frozen=True)
-class DeformationTrial:
-    """One model that was tried.
-
-    Attributes
-    ----------
-    alpha, power : float
-        Weight of the roughness, and power of the Laplacian.
-    penalty : float
-        Ridge penalty: `alpha` of the learner.
-    score : float
-        The higher the better; see `TunedDeformation.by`.
-    standard_error : float
-        Of the score, over labelled rows as if they were independent; NaN for the evidence.
-    squared_error : float
-        Mean squared error of held-out targets, those of labels being +-1; NaN for the evidence.
-    degrees : float
-        Effective degrees of freedom of the model on the labelled rows: the fewer, the smoother.
-    """
-
-    alpha: float
-    power: float
-    penalty: float
-    score: float
-    standard_error: float
-    squared_error: float
-    degrees: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +106,7 @@ def tune_deformation(
     learner: BaseLearner,
     X: Any,
     y: Any = None,
+    sample_weight: Any = None,
     *,
     alphas: Sequence[float] = ALPHAS,
     powers: Sequence[float] = (1, 2, 3),
@@ -152,9 +125,9 @@ def tune_deformation(
     learner : KernelRidge or KernelRidgeClassifier
         The model, whose `feature_map` is a `Deformed` and whose `unlabeled` marks rows without a target. It is not
         changed; its own alpha, and alpha and power of its map, do not matter.
-    X, y
+    X, y, sample_weight
         All rows, labelled and not, as `fit` of the learner takes them: arrays, blocks that can be read again, or dask
-        collections.
+        collections. Weights are repetitions of rows.
     alphas : sequence of float, default=(0, 0.01, 0.1, 1, 10, 100, 1000, 10000)
         Weights of the roughness; zero is the map without a graph, and tells what that is worth.
     powers : sequence of float, default=(1, 2, 3)
@@ -182,6 +155,10 @@ def tune_deformation(
     beforehand (transductive), and new rows may do worse. The best of many scores is too good by chance, and with few
     labels by much: take accuracy from labels that had no part in it.
 
+    If the best lies at an end of what was tried, and clearly above the rest, a `MercerWarning` says so; ends that
+    nothing lies beyond do not count (alpha 0, power 1), nor do lists of one or two. Print the result for a table of
+    scores; ``pandas.DataFrame(tuned.to_dict()["trials"])`` has all of them. `progress` of the learner reports powers.
+
     Few labels make few different shares of them: many trials are equal then by "cv", and of those the one of the least
     squared error is taken, and then the one of the fewest degrees of freedom, the smoothest. "loo" tells more of the
     same labels, and is the one to prefer. "evidence" takes labels for numbers with Gaussian noise, which they are not,
@@ -207,12 +184,19 @@ def tune_deformation(
     """
     model = checked_learner(learner)
     grid = Grid.of(alphas, powers, penalties, by)
-    engine = model._engine(X, y, None)
+    engine = model._engine(X, y, sample_weight)
     prototype = model._prototype()
     inner, measure = prototype.measure(engine)
     rows = model._labelled(engine).sum(LabelledFeatures(inner.features_))
     classes = isinstance(model, Classifier)
     scorer = LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=random_state, n_rows=engine.n_rows)
+    weight = float(rows.weight.sum())
+    if by == "evidence" and weight <= model.fit_intercept:
+        msg = (
+            "tune_deformation: by='evidence' counts weights as rows, and needs more than one of all labelled rows, "
+            f"got {weight:g}. Scale the weights to a mean of one, or use by='loo'."
+        )
+        raise DataError(msg)
     if by == "evidence" and len(rows.Z) - model.fit_intercept < 2:
         msg = (
             f"tune_deformation: {len(rows.Z)} labelled rows and an intercept have the same evidence whatever is tried. "
@@ -221,18 +205,24 @@ def tune_deformation(
         raise DataError(msg)
     trials: list[DeformationTrial] = []
     best, kept = None, None
-    for power in grid.powers:
+    report, start = model._report(), time.perf_counter()
+    for number, power in enumerate(grid.powers, 1):
         found = finite(measure(Penalty(grid.largest, power)))
         for alpha, Z in grid.deformed(power, rows.Z, found.matrix, prototype.rank):
-            smoother = Smoother.of(Z, fit_intercept=model.fit_intercept)
+            smoother = Smoother.of(Z, fit_intercept=model.fit_intercept, weight=rows.weight)
             for penalty in grid.penalties_for(smoother):
                 scores = scorer.score(smoother, penalty)
                 trials.append(DeformationTrial(alpha, power, penalty, *scores, smoother.degrees(penalty)))
         better = best_of(trials)
         if better is not best:
             best, kept = better, found
+        if report is not None:
+            nodes, note = found.graph.n_nodes, f"tuning, power {power:g}"
+            seconds = time.perf_counter() - start
+            report(Progress(nodes * number, nodes * len(grid.powers), seconds, note))
     assert best is not None
     assert kept is not None
+    warn_of_edges(trials, best, by)
     deformed = fresh_copy(prototype, alpha=best.alpha, power=best.power)
     deformed.fit_roughness(inner, scaled(kept, best.alpha / grid.largest), engine.first().X.dtype)
     model.set_params(feature_map=fresh_copy(deformed), alpha=best.penalty)
@@ -346,15 +336,3 @@ def whitened(Z: Array, roughness: Array, share: float) -> Array:
 def scaled(found: Roughness, share: float) -> Roughness:
     """Return so much of a roughness."""
     return replace(found, matrix=found.matrix * share)
-
-
-def best_of(trials: Sequence[DeformationTrial]) -> DeformationTrial | None:
-    """Return the trial of the highest score; among equals, of the least squared error; then of the fewest degrees."""
-    if not trials:
-        return None
-    top = max(trial.score for trial in trials)
-    equal = [trial for trial in trials if trial.score >= top - SAME * max(1.0, abs(top))]
-    least = min(trial.squared_error for trial in equal)
-    if not np.isnan(least):
-        equal = [trial for trial in equal if trial.squared_error <= least * (1 + SAME)]
-    return min(equal, key=lambda trial: trial.degrees)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from mercer.engines import Block
+from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
 from mercer.io.archive import storable
 from mercer.learners.moments import features_of
@@ -25,32 +25,30 @@ By = Literal["cv", "loo", "evidence"]
 @storable
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Features, targets and places of labelled rows: a statistic like any other."""
+    """Features, targets, places and weights of labelled rows: a statistic like any other."""
 
     Z: Array
     y: Array
     index: Array
+    weight: Array
 
     def __add__(self, other: LabelledRows) -> LabelledRows:
-        both = ((getattr(self, name), getattr(other, name)) for name in ("Z", "y", "index"))
+        both = ((getattr(self, name), getattr(other, name)) for name in ("Z", "y", "index", "weight"))
         return LabelledRows(*map(np.concatenate, both))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledFeatures:
-    """The labelled rows of a block, with their features in float64."""
+    """The labelled rows of a block that have a weight, with their features in float64."""
 
     features: Features
 
     def __call__(self, block: Block) -> LabelledRows:
         """Return them."""
-        if block.weight is not None:
-            msg = (
-                "tune_deformation takes no weights of rows, got blocks of (X, y, weight). Pass (X, y), or repeat rows."
-            )
-            raise DataError(msg)
-        Z = features_of(self.features.astype(block.X.dtype), block.X).astype(np.float64, copy=False)
-        return LabelledRows(Z, np.asarray(block.y), block.index)
+        some = block if block.weight is None else some_rows(block, block.weight > 0)
+        Z = features_of(self.features.astype(some.X.dtype), some.X).astype(np.float64, copy=False)
+        weight = np.ones(len(some)) if some.weight is None else some.weight
+        return LabelledRows(Z, np.asarray(some.y), some.index, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +59,7 @@ class LabelScorer:
     codes: Array | None  # (n,), of labels
     folds: Array  # (n,)
     by: By
+    weight: Array  # (n,), > 0
 
     @classmethod
     def of(
@@ -89,26 +88,31 @@ class LabelScorer:
         folds = np.arange(n)
         if by == "cv":
             folds = folds_of(cv, rows.index, np.zeros(n, int) if codes is None else codes, random_state, n_rows)
-        return cls(targets, codes, folds, by)
+        return cls(targets, codes, folds, by, rows.weight)
 
     def score(self, smoother: Smoother, penalty: float) -> tuple[float, float, float]:
         """Return the score of a penalty, its standard error, and the mean squared error of what was held out."""
-        n = len(self.targets)
+        total = float(self.weight.sum())
         if self.by == "evidence":
             # Of two labels one column says all.
             columns = slice(1, None) if self.codes is not None and self.targets.shape[1] == 2 else slice(None)
-            return smoother.log_evidence(self.targets[:, columns], penalty) / n, np.nan, np.nan
-        predicted = smoother.left_out(self.targets, penalty, self.folds)
+            return smoother.log_evidence(self.targets[:, columns], penalty) / total, np.nan, np.nan
+        if self.by == "loo":
+            predicted = smoother.one_left_out(self.targets, penalty)
+        else:
+            predicted = smoother.left_out(self.targets, penalty, self.folds)
         squares = np.square(self.targets - predicted)
         if self.by == "loo":
             values = -squares.sum(axis=1)
         elif self.codes is not None:
             values = (self._with_known_labels(predicted).argmax(axis=1) == self.codes).astype(float)
         else:
-            scatter = self.targets.var(axis=0)
+            mean = self.weight @ self.targets / total
+            scatter = self.weight @ np.square(self.targets - mean) / total
             values = 1 - (squares / np.where(scatter > 0, scatter, 1.0)).mean(axis=1)
-        error = float(values.std(ddof=1) / np.sqrt(n))
-        return float(values.mean()), error, float(squares.sum(axis=1).mean())
+        n, score = len(values), float(self.weight @ values / total)
+        error = np.sqrt(n / (n - 1) * np.square(self.weight * (values - score)).sum()) / total
+        return score, float(error), float(self.weight @ squares.sum(axis=1) / total)
 
     def _with_known_labels(self, predicted: Array) -> Array:
         """Return predictions in which labels that a fold has never seen cannot win."""
