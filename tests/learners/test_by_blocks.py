@@ -1,6 +1,8 @@
 """Predictions and scores of rows in files are those of the arrays."""
 
+import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -22,6 +24,7 @@ from mercer import (
     on_dask,
     open_rows,
 )
+from mercer.learners.by_blocks import in_memory
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(300, 3)), columns=list("abc"))
@@ -171,3 +174,48 @@ def test_on_dask_results_are_lazy(kind, tmp_path):
     mean, deviation = process.predict(on_dask(opened(kind, tmp_path)), return_std=True)
     assert np.allclose(mean.compute(), process.predict(rows))
     assert np.allclose(deviation.compute(), process.predict(rows, return_std=True)[1])
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@pytest.mark.parametrize(("kind", "y"), [(KernelRidge, NUMBERS), (KernelRidgeClassifier, LABELS)])
+def test_scores_on_dask_are_those_of_the_arrays(kind, y, weight, tmp_path):
+    model = kind(MAP).fit(FRAME, y)
+    expected = model.score(FRAME, y, weight)
+    frame = FRAME.assign(y=y, w=1.0 if weight is None else weight)
+    parts = dd.from_pandas(frame, npartitions=4)
+    options = {} if weight is None else {"sample_weight": "w"}
+    rows = parts if weight is not None else parts.drop(columns="w")
+    assert model.score(rows, "y", **options) == pytest.approx(expected, rel=1e-12)
+    files = on_dask(opened("parquet", tmp_path, y=y, weight=weight))
+    assert model.score(files) == pytest.approx(expected, rel=1e-12)
+    blocks = [dask.delayed((X[a:b], y[a:b], None if weight is None else weight[a:b])) for a, b in ((0, 99), (99, 300))]
+    nameless = kind(MAP).fit(X, y)
+    assert nameless.score(blocks) == pytest.approx(expected, rel=1e-12)
+    chunks = [da.from_array(values, chunks=77) for values in ((y,) if weight is None else (y, weight))]
+    assert nameless.score(da.from_array(X, (110, 3)), *chunks) == pytest.approx(expected, rel=1e-12)
+
+
+def test_scores_on_dask_pass_over_rows_without_a_label(tmp_path):
+    known = np.where(np.arange(300) % 3, NUMBERS, np.nan)
+    model = KernelRidge(MAP, unlabeled=np.nan).fit(FRAME, known)
+    files = on_dask(opened("parquet", tmp_path, y=known))
+    assert model.score(files) == pytest.approx(model.score(FRAME, known), rel=1e-12)
+
+
+def test_scores_on_dask_need_targets_and_the_columns_of_the_fit(tmp_path):
+    model = KernelRidge(MAP).fit(FRAME, NUMBERS)
+    with pytest.raises(DataError, match="KernelRidge requires y to be passed"):
+        model.score(on_dask(opened("parquet", tmp_path)))
+    with pytest.raises(DataError, match="Files carry their own targets"):
+        model.score(on_dask(opened("parquet", tmp_path, y=NUMBERS)), NUMBERS)
+    other = dd.from_pandas(FRAME[["b", "a", "c"]].assign(y=NUMBERS), npartitions=2)
+    with pytest.raises(DataError, match="in another order"):
+        model.score(other, "y")
+    with pytest.raises(NotFittedError):
+        KernelRidge(MAP).score(other, "y")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_files_can_be_read_into_memory(tmp_path):
+    assert np.array_equal(in_memory(opened("csv", tmp_path, y=NUMBERS)), X)
+    np.testing.assert_allclose(in_memory(opened("svm", tmp_path, y=NUMBERS)).toarray(), X, rtol=1e-12)

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ from mercer import (
     RandomFourier,
     RandomMaclaurin,
     mmd_test,
+    open_rows,
 )
 from mercer.learners import two_sample
 from mercer.learners.two_sample import DividedSums, unbiased_mmd
@@ -185,3 +187,15 @@ def test_parameters_out_of_their_domain():
         mmd_test(X, Y, "rbf")
     with pytest.raises(ParameterError, match="needs real features"):
         mmd_test(X, Y, RandomFourier(Gaussian(), form="complex"))
+
+
+def test_samples_in_files_are_those_of_arrays(tmp_path):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(60, 3)), rng.normal(size=(40, 3)) + 0.3
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", np.column_stack([Y, np.zeros(40)]))
+    in_files = mmd_test(open_rows(tmp_path / "x.npy"), open_rows(tmp_path / "y.npy", target=-1), random_state=0)
+    expected = mmd_test(X, Y, random_state=0)
+    assert (in_files.statistic, in_files.p_value) == (expected.statistic, expected.p_value)
+    with pytest.raises(DataError, match=r"mmd_test: Y must be rows in memory, or files .*got Array\. Try compute"):
+        mmd_test(X, da.from_array(Y))

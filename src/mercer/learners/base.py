@@ -39,7 +39,7 @@ from sklearn.utils.validation import (
 from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.by_blocks import is_source, predicted_and_targets
+from mercer.learners.by_blocks import is_source, predicted_and_targets, predicted_on_dask
 from mercer.learners.labels import (
     HasLabel,
     as_targets,
@@ -235,6 +235,8 @@ class BaseLearner(RowReader):
                 msg = f"{type(self).__name__}: files carry their own targets and weights: name them in open_rows."
                 raise DataError(msg)
             predicted, y, weight = predicted_and_targets(self, X)
+        elif is_dask(X):
+            predicted, y, weight = predicted_on_dask(self, X, y, weight)
         elif y is None:
             msg = f"{type(self).__name__}: score needs targets, y, or files opened with open_rows(..., target=...)."
             raise DataError(msg)
@@ -319,7 +321,8 @@ class Regressor(RegressorMixin, BaseLearner):
         Parameters
         ----------
         X, y, sample_weight
-            As arrays in `fit`; or files as `open_rows` opens them, with their targets, read block by block.
+            As arrays or dask collections in `fit`; or files as `open_rows` opens them, with their targets, read block
+            by block, or by the workers of dask.
 
         Returns
         -------
@@ -376,7 +379,8 @@ class Classifier(ClassifierMixin, BaseLearner):
         Parameters
         ----------
         X, y, sample_weight
-            As arrays in `fit`; or files as `open_rows` opens them, with their targets, read block by block.
+            As arrays or dask collections in `fit`; or files as `open_rows` opens them, with their targets, read block
+            by block, or by the workers of dask.
 
         Returns
         -------

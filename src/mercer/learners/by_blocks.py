@@ -1,19 +1,23 @@
-"""Results row by row of rows in files: block by block, so that all that is ever whole is the result."""
+"""Results row by row of rows in files and on dask: block by block, so that all that is ever whole is the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
+from mercer.engines import Block
 from mercer.engines.partitions import same_for_one_row
 from mercer.errors import DataError
 from mercer.io.arrow import BatchStream
 from mercer.io.source import RowSource
 from mercer.learners.reading import check_names, nameless
 
-__all__ = ["is_source", "on_blocks", "predicted_and_targets", "results_of"]
+__all__ = ["in_memory", "is_source", "on_blocks", "predicted_and_targets", "predicted_on_dask", "results_of"]
 
 T = TypeVar("T")
 
@@ -86,3 +90,48 @@ def predicted_and_targets(learner: Any, source: Any) -> tuple[np.ndarray, np.nda
 
     predicted, y, weights = zip(*on_blocks(learner, source, of_block), strict=True)
     return np.concatenate(predicted), np.concatenate(y), None if weights[0] is None else np.concatenate(weights)
+
+
+def predicted_on_dask(learner: Any, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return predictions, targets and weights of all rows of a dask collection, as `fit` would take it."""
+    from mercer.learners.base import check_fitted
+
+    check_fitted(learner)
+    reader = copy(learner)  # what its first block settles is no matter of the model
+    engine = reader._dask(X, y, weight)
+    check_names(learner, getattr(reader, "feature_names_in_", None))
+    model = nameless(learner)
+    vars(model).update(progress=False, n_jobs=1)  # workers have a thread each, and nobody to report to
+    parts = sorted(engine.sum(PredictedRows(model)).parts, key=lambda part: part[0])
+    _, predicted, truth, weights = zip(*parts, strict=True)
+    return np.concatenate(predicted), np.concatenate(truth), None if weights[0] is None else np.concatenate(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """First row, predictions, targets and weights of some blocks: a statistic like any other."""
+
+    parts: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray | None], ...]
+
+    def __add__(self, other: Predicted) -> Predicted:
+        return Predicted(self.parts + other.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedRows:
+    """The term of one block."""
+
+    model: Any
+
+    def __call__(self, block: Block) -> Predicted:
+        """Return its predictions, beside its targets and weights."""
+        return Predicted(((block.start, np.asarray(self.model.predict(block.X)), block.y, block.weight),))
+
+
+def in_memory(source: Any) -> Any:
+    """Return the rows of all files, in one array or CSR matrix, without targets and weights."""
+    blocks = [X for X, *_ in source]
+    if not blocks:
+        msg = "There are no rows in these files."
+        raise DataError(msg)
+    return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import Engine
+from mercer.engines import Engine, is_dask
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
+from mercer.learners.by_blocks import in_memory, is_source
 from mercer.learners.kmeans_start import UniformRows
 from mercer.learners.map_choice import check_features
 from mercer.maps import BaseMap, DrawnMap
@@ -115,8 +116,11 @@ class Sample:
 
 
 def checked_rows(name: str, X: Any, least: int) -> Any:
-    """Return rows as an array or CSR matrix; otherwise explain."""
-    X = as_rows(Sample(name), X)
+    """Return rows as an array or CSR matrix, also those of files; otherwise explain."""
+    if is_dask(X):
+        msg = f"{name} must be rows in memory, or files as open_rows opens them, got {type(X).__name__}. Try compute()."
+        raise DataError(msg)
+    X = as_rows(Sample(name), in_memory(X) if is_source(X) else X)
     if X.shape[0] < least or X.shape[1] < 1:
         msg = f"{name} must have at least {least} rows and one column, got shape {X.shape}."
         raise DataError(msg)

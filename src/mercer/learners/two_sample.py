@@ -51,9 +51,9 @@ def mmd_test(
 
     Parameters
     ----------
-    X : array-like or CSR of shape (m, d)
-        One sample; at least two rows.
-    Y : array-like or CSR of shape (n, d)
+    X : array-like or CSR of shape (m, d), or what `open_rows` returns
+        One sample; at least two rows. Files are read into memory, without their targets.
+    Y : array-like or CSR of shape (n, d), or what `open_rows` returns
         The other; at least two rows.
     feature_map : BaseMap, Kernel or None, default=None
         A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel whose lengthscale is
