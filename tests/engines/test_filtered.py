@@ -104,3 +104,10 @@ def test_streams_that_can_be_read_once_stay_so():
     some = FilteredEngine(StreamEngine(source, lambda X, y=None, w=None: (X, y, w)), Known(), "")
     assert not some.replayable
     assert np.array_equal(some.sum(column_sum), X[Y != -1].sum(axis=0))
+
+
+def test_sums_report_after_each_block_of_all_rows():
+    told = []
+    assert np.array_equal(engine(8).sum(column_sum, told.append), X[Y != -1].sum(axis=0))
+    assert [(one.rows, one.total) for one in told] == [(8, 20), (16, 20), (20, 20)]
+    assert [one.seconds for one in told] == sorted(one.seconds for one in told)

@@ -180,6 +180,10 @@ def test_progress_tells_passes_and_the_loss(kind):
     losses = [float(progress.note.split()[-1]) for progress in told]
     assert 0 < losses[-1] <= losses[0]
     assert (told[-1].rows, told[-1].total) == (300, 300)
+    in_parts = []
+    fresh(kind, progress=in_parts.append, block_size=100).fit(X, y)
+    assert [one.rows for one in in_parts] == [100, 200, 300] * (len(in_parts) // 3)
+    assert len(in_parts) >= 3 * 3
 
 
 # ---- bad input --------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Passes: rows add up over passes and runs, and the last report says that it is the last."""
 
+from mercer.engines import Progress
 from mercer.learners.passes import Passes
 
 
@@ -20,3 +21,23 @@ def test_nobody_needs_to_listen():
     passes = Passes(None)
     passes.tell(10, 1)
     passes.end()
+    assert passes.within is None
+    passes.done(10)
+    assert passes.count == 2
+
+
+def test_long_passes_are_told_by_their_number_and_what_is_known():
+    told = []
+    passes = Passes(told.append)
+    for note in ("", "loss 3", ""):
+        for rows in (4, 8, 10):
+            passes.within(Progress(rows, 10, 0.5 * rows))
+        passes.done(10, note)
+    assert [(one.rows, one.note) for one in told] == [
+        *((rows, "pass 1") for rows in (4, 8, 10)),
+        *((rows, "pass 2") for rows in (4, 8)),
+        (10, "pass 2, loss 3"),
+        *((rows, "pass 3, loss 3") for rows in (4, 8, 10)),
+    ]
+    assert all(one.total == 10 for one in told)
+    assert [one.seconds for one in told if one.rows < 10] == [2.0, 4.0] * 3

@@ -6,6 +6,7 @@ import pytest
 from mercer.engines import MemoryEngine
 from mercer.learners.loss_learner import AsGiven
 from mercer.learners.losses import Logistic, Problem, SquaredHinge
+from mercer.learners.passes import Passes
 from mercer.learners.penalised import Penalised
 
 RNG = np.random.default_rng(0)
@@ -18,7 +19,7 @@ W, V = RNG.normal(size=(2, 5, 3))
 def objective(loss, told=None, *, C=3.0, fit_intercept=True):
     engine = MemoryEngine(Z, Y, WEIGHT, block_rows=17, n_jobs=1)
     problem = Problem(AsGiven(4), loss, np.arange(3), np.array([1.0, 2.0, 0.5]))
-    return Penalised(engine, problem, C, fit_intercept, (lambda _: None) if told is None else told.append)
+    return Penalised(engine, problem, C, fit_intercept, Passes(None if told is None else told.append), 60, 2.0)
 
 
 def values_by_hand(loss, W, C):
@@ -65,4 +66,10 @@ def test_every_pass_is_told_with_the_value_if_it_has_one():
     found = objective(Logistic(), told)
     [value] = found.values_and_gradient(W)[0]
     found.curvature(W, V)
-    assert told == [value, None]
+    loss = f"loss {value / (3.0 * 2.0):.6g}"  # of C and the weight of all rows
+    assert [(one.rows, one.total, one.note) for one in told] == [
+        *((rows, 60, "pass 1") for rows in (17, 34, 51)),
+        (60, 60, f"pass 1, {loss}"),
+        *((rows, 60, f"pass 2, {loss}") for rows in (17, 34, 51, 60)),
+    ]
+    assert found.passes.count == 2

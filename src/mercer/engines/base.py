@@ -193,9 +193,9 @@ class Engine(ABC):
                     return block
         raise DataError(NO_ROWS)
 
-    def sum(self, term: Callable[[Block], S]) -> S:
-        """Return the sum of ``term(block)`` over all blocks."""
-        return self.sum_anew(term) if self.journal is None else self.journal.sum(self, term)
+    def sum(self, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
+        """Return the sum of ``term(block)`` over all blocks; report after each block."""
+        return self.sum_anew(term, progress) if self.journal is None else self.journal.sum(self, term, progress)
 
     def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
         """Add all blocks to an accumulator and return its result; report after each block."""
@@ -205,16 +205,26 @@ class Engine(ABC):
 
     # ---- how an engine adds: one that adds elsewhere does these in its own way --------------------
 
-    def sum_anew(self, term: Callable[[Block], S]) -> S:
+    def sum_anew(self, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
         """Add over all blocks, whatever a journal says."""
-        return deque(self.sums(term), maxlen=1).pop()[1]
+        return deque(self.sums(term, progress=progress), maxlen=1).pop()[1]
 
-    def sums(self, term: Callable[[Block], S], since: Place = BEGIN, total: S | None = None) -> Iterator[tuple[int, S]]:
-        """Yield after each block how many rows are done and the sum so far; go on from a place and a sum."""
+    def sums(
+        self,
+        term: Callable[[Block], S],
+        since: Place = BEGIN,
+        total: S | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        seconds: float = 0.0,
+    ) -> Iterator[tuple[int, S]]:
+        """Yield after each block how many rows are done and the sum so far; go on from a place, a sum and a time."""
+        start = time.perf_counter() - seconds
         with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
             with_rows = (block for block in blocks if len(block))
             for row, part in team.in_order(partial(_with_end, term), with_rows):
                 total = part if total is None else operator.add(total, part)
+                if progress is not None:
+                    progress(Progress(row, self.n_rows, time.perf_counter() - start))
                 yield row, total
         if total is None:
             raise DataError(NO_ROWS)

@@ -139,8 +139,8 @@ class DaskEngine(Engine):
         """Return the first few rows."""
         return Block(0, *self.check(*self.partitions.head))
 
-    def sum_anew(self, term: Callable[[Block], S]) -> S:
-        return self.accumulate_anew(TermSum(term))
+    def sum_anew(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
+        return self.accumulate_anew(TermSum(term), progress)
 
     def accumulate_anew(self, into: Accumulator[S], progress: Report | None = None) -> S:
         if not self.n_rows:

@@ -52,8 +52,8 @@ class FilteredEngine(Engine):
             if len(some):
                 yield some
 
-    def sum(self, term: Callable[[Block], S]) -> S:
-        return self._found(self.engine.sum(KeptTerm(term, self.rule)))
+    def sum(self, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
+        return self._found(self.engine.sum(KeptTerm(term, self.rule), progress))
 
     def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
         return self._found(self.engine.accumulate(KeptSum(into, self.rule), progress))

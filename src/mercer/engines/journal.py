@@ -121,15 +121,15 @@ class Journal:
 
     # ---- what an engine calls ---------------------------------------------------------------------
 
-    def sum(self, engine: Engine, term: Callable[[Block], S]) -> S:
+    def sum(self, engine: Engine, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
         """Return ``engine.sum(term)``, from the journal as far as it goes."""
         if self._is_replayed():
             return self._replayed()
         if not engine.resumable:
-            return self._finished(engine.sum_anew(term))
+            return self._finished(engine.sum_anew(term, progress))
         since, total, seconds = self._taken_up()
         start = time.perf_counter() - seconds
-        for row, total in engine.sums(term, since, total):  # noqa: B020 - goes on from the total
+        for row, total in engine.sums(term, since, total, progress, seconds):  # noqa: B020 - goes on from the total
             self._save_if_due(engine, row, start, total)
         return self._finished(total)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -19,6 +18,7 @@ from mercer.learners.linear_classifier import LinearClassifier
 from mercer.learners.losses import Loss, Problem
 from mercer.learners.moments import features_of
 from mercer.learners.newton import minimise
+from mercer.learners.passes import Passes
 from mercer.learners.penalised import Penalised
 from mercer.learners.resuming import facts_of
 from mercer.learners.survey import SurveyTerm
@@ -117,8 +117,11 @@ class LossLearner(LinearClassifier):
             raise DataError(msg)
         problem = Problem(features, self._loss, survey.labels, self._label_weight(survey.labels, survey.weight))
 
-        def penalised(engine: Engine, problem: Problem, tell: Callable[[float | None], None]) -> Penalised:
-            return Penalised(engine, problem, float(self.C), bool(self.fit_intercept), tell)
+        def penalised(engine: Engine, problem: Problem, passes: Passes) -> Penalised:
+            weight = float(problem.label_weight @ survey.weight)
+            return Penalised(
+                engine, problem, float(self.C), bool(self.fit_intercept), passes, survey.sample.seen, weight
+            )
 
         sample, weight = survey.sample, survey.sample_weight()
         Z = features_of(features.astype(sample.X.dtype), sample.X).astype(np.float64, copy=False)
@@ -134,12 +137,14 @@ class LossLearner(LinearClassifier):
         start = self._warm_start(survey.labels)
         if start is None:
             few = MemoryEngine(Z, sample.y, weight, block_rows=block_rows_for(D), n_jobs=self.n_jobs)
-            on_sample = penalised(few, Problem(AsGiven(D), self._loss, problem.labels, problem.label_weight), ignore)
+            on_sample = penalised(
+                few, Problem(AsGiven(D), self._loss, problem.labels, problem.label_weight), Passes(None)
+            )
             zero = np.zeros((D + 1, problem.columns))
             start = minimise(
                 on_sample, zero, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, many_products=SAMPLE_PRODUCTS
             ).coef
-        passes = Passes(self._report(), float(problem.label_weight @ survey.weight), survey.sample.seen, float(self.C))
+        passes = Passes(self._report())
         found = minimise(
             penalised(engine, problem, passes), start, curvature, tol=float(self.tol), max_iter=int(self.max_iter)
         )
@@ -227,27 +232,3 @@ def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
     """Return whether two fitted maps give the same features of some rows."""
     a, b = (features_of(each.features_.astype(X.dtype), X) for each in (one, other))
     return a.shape == b.shape and bool(np.array_equal(a, b))
-
-
-def ignore(value: float | None) -> None:
-    """Do nothing with a value."""
-
-
-class Passes:
-    """Counts passes over the rows and reports each: its number, and the mean loss of the last value."""
-
-    def __init__(self, report: Callable[[Progress], None] | None, weight: float, rows: int, C: float) -> None:
-        self.count = 0
-        self._report = report
-        self._scale = C * weight
-        self._rows = rows
-        self._loss = float("nan")
-        self._start = time.perf_counter()
-
-    def __call__(self, value: float | None) -> None:
-        self.count += 1
-        if value is not None:
-            self._loss = value / self._scale
-        if self._report is not None:
-            note = f"pass {self.count}, loss {self._loss:.6g}"
-            self._report(Progress(self._rows, self._rows, time.perf_counter() - self._start, note))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from mercer.engines import Engine
 from mercer.learners.losses import CurvatureTerm, LossTerm, Problem
+from mercer.learners.passes import Passes
 
 __all__ = ["Penalised"]
 
@@ -23,22 +23,24 @@ class Penalised:
     problem: Problem
     C: float
     fit_intercept: bool
-    tell: Callable[[float | None], None]  # called after each pass, with the value if it was one
+    passes: Passes
+    rows: int = 0  # of a pass
+    weight: float = 1.0  # of all rows, for the mean loss that is told
 
     @property
     def separable(self) -> bool:
         return self.problem.loss.separable
 
     def values_and_gradient(self, W: Array) -> tuple[Array, Array]:
-        total = self.engine.sum(LossTerm(self.problem, W))
+        total = self.engine.sum(LossTerm(self.problem, W), self.passes.within)
         squares = np.square(W[:-1]).sum(axis=0)
         values = self.C * total.values + 0.5 * (squares if self.separable else squares.sum())
-        self.tell(float(values.sum()))
+        self.passes.done(self.rows, f"loss {float(values.sum()) / (self.C * self.weight):.6g}")
         return values, self._with_penalty(total.gradient, W)
 
     def curvature(self, W: Array, V: Array) -> Array:
-        total = self.engine.sum(CurvatureTerm(self.problem, W, V))
-        self.tell(None)
+        total = self.engine.sum(CurvatureTerm(self.problem, W, V), self.passes.within)
+        self.passes.done(self.rows)
         return self._with_penalty(total.product, V)
 
     def _with_penalty(self, total: Array, W: Array) -> Array:
