@@ -9,7 +9,9 @@ import scipy.linalg
 
 from mercer.engines import GramSum
 from mercer.engines.base import workers
+from mercer.errors import DataError
 from mercer.learners.losses import Loss
+from mercer.linalg.cholesky import factorise
 
 __all__ = ["Factors", "SampleCurvature"]
 
@@ -81,8 +83,10 @@ class SampleCurvature:
             A = total.result()
             # The penalty is one; also for the intercept, where no row may be left that is curved.
             A[np.diag_indices_from(A)] += 1.0
-            # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
-            return scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
+            if not factorise(A):
+                msg = "The curvature of the loss overflows or is lost in rounding: scale the features down."
+                raise DataError(msg)
+            return A.T  # of which only the lower triangle is read
 
 
 def those_that_count(curvature: Array, most: int) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from mercer.errors import MercerWarning, ParameterError
 from mercer.learners.moments import Moments
 from mercer.learners.ridge_paths import Criterion, RidgePath, evidence_path, gcv_path
 from mercer.learners.spectrum import Spectrum, about, centred_moments, check_moments
+from mercer.linalg.cholesky import factorise
 
 __all__ = ["Leverages", "RidgePath", "RidgeSolution", "solve_ridge"]
 
@@ -83,15 +84,13 @@ def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> tupl
     offset = targets.target_mean if fit_intercept else np.zeros_like(targets.target_mean)
     right, _ = about(targets, offset)
     A[np.diag_indices_from(A)] += alpha
-    try:
-        # What LAPACK leaves on the other side of the diagonal is never read.
-        factor, _ = scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError as error:
+    if not factorise(A):
         msg = (
             f"alpha={alpha:g} is too small for the rounding of these features: A + alpha I is not positive definite. "
             f"{advice(moments)}"
         )
-        raise ParameterError(msg) from error
+        raise ParameterError(msg)
+    factor = A.T  # of which only the lower triangle is read
     warn_of_rounding(moments, alpha, factor)
     coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False)
     # Moments from products in float32 hold no more digits, and half of them are half the work.

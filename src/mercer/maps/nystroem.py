@@ -15,10 +15,11 @@ from mercer.engines import row_hashes
 from mercer.engines.base import workers
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
+from mercer.linalg.cholesky import factorise, inverse_root
 from mercer.maps.checks import check_choice
 from mercer.maps.drawn import DrawnMap
 from mercer.maps.pivoting import pivoted_rows
-from mercer.maps.whitened import factorise, inverse_root, times_triangle
+from mercer.maps.whitened import times_triangle
 
 __all__ = ["LandmarkFeatures", "Nystroem"]
 

@@ -7,16 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
 
 from mercer.errors import DataError
+from mercer.linalg.cholesky import factorise, inverse_root
 from mercer.maps.base import Features
 
 __all__ = [
     "LowRankFeatures",
     "WhitenedFeatures",
-    "factorise",
-    "inverse_root",
     "strongest_of",
     "times_triangle",
     "whitening_of",
@@ -37,24 +35,6 @@ def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
         )
         raise DataError(msg)
     return inverse_root(A)
-
-
-def factorise(A: Array) -> bool:
-    """Replace the upper triangle of A by C' with A = C C', and return whether A is positive definite."""
-    # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
-    _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
-    return not failed
-
-
-def inverse_root(factor: Array) -> Array:
-    """Return the upper triangle T with A^-1 = T T', in the place of the factor of A."""
-    # A = C C', so A^-1 = C^-T C^-1, and what whitens is the transpose of the inverse of C.
-    lapack.dtrtri(factor.T, lower=1, overwrite_c=1)
-    for start in range(0, len(factor), PANEL):  # in place: fresh memory of this size takes its time
-        rows = factor[start : start + PANEL]
-        rows[:, :start] = 0.0
-        rows[:, start : start + PANEL] = np.triu(rows[:, start : start + PANEL])
-    return factor
 
 
 def times_triangle(values: Array, triangle: Array, out: Array) -> None:
