@@ -66,6 +66,54 @@ def test_a_bandwidth_that_leaves_no_edges_is_said():
         Deformed(RandomFourier(Gaussian(), 4), NeighborGraph(3, bandwidth=1e-4)).fit(X)
 
 
+def near_copies(copies, share=1.0):
+    """Return 60 rows about 1 apart, a share of which have copies about 1e-12 away."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    some = X[: int(share * 60)]
+    return X, np.concatenate([X, *(some + 1e-12 * rng.normal(size=some.shape) for _ in range(copies))])
+
+
+@pytest.mark.parametrize("share", [0.8, 1.0])
+def test_near_copies_do_not_decide_on_the_bandwidth(share):
+    X, with_copies = near_copies(7, share)
+    # Of nine neighbours seven are copies, so that most edges are of length 1e-12.
+    graph, binary = NeighborGraph(9).laplacian(with_copies), NeighborGraph(9, "binary").laplacian(with_copies)
+    assert 0.3 < graph.bandwidth / NeighborGraph(2).laplacian(X).bandwidth < 3
+    assert (graph.n_parts, graph.n_isolated) == (binary.n_parts, 0)
+    assert graph.n_edges > 0.95 * binary.n_edges  # no weight of zero, but of rows that are far from all
+
+
+def test_short_edges_count_where_they_are_the_usual_ones():
+    X = np.concatenate([1e-9 * np.random.default_rng(0).normal(size=(50, 2)), [[1.0, 1.0]]])
+    links, gaps = adjacency(X[:50], 5)
+    graph = NeighborGraph(5).laplacian(X)
+    assert graph.bandwidth == pytest.approx(np.median(gaps[np.triu(links)]), rel=0.1)
+    assert graph.n_isolated == 1
+
+
+def test_a_row_far_from_all_does_not_make_the_others_copies():
+    X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)), [[1e9, 0.0]]])
+    plain, graph = NeighborGraph(5).laplacian(X[:50]), NeighborGraph(5).laplacian(X)
+    assert graph.bandwidth == pytest.approx(plain.bandwidth, rel=0.1)
+
+
+def test_copies_that_take_all_places_are_said():
+    _, X = near_copies(3)
+    with pytest.warns(MercerWarning, match=r"240 rows fall into 60 parts.*its 3 neighbours.*Try more neighbours"):
+        graph = NeighborGraph(3).laplacian(X)
+    assert graph.n_parts == 60
+    NeighborGraph(9).laplacian(X)  # no warning, or the test fails
+
+
+def test_rows_cut_off_by_the_bandwidth_of_others_are_said():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([1e-4 * rng.normal(size=(80, 2)), 10 + rng.normal(size=(20, 2))])
+    with pytest.warns(MercerWarning, match=r"of 100 rows 20 have no edge.*Try a larger bandwidth, or weight='binary'"):
+        NeighborGraph(4).laplacian(X)
+    NeighborGraph(4, "binary").laplacian(X)
+
+
 def test_rows_may_be_lists_and_are_checked():
     assert NeighborGraph(1).laplacian([[0], [1], [3]]).n_edges == 2
     with pytest.raises(DataError, match=r"NeighborGraph\(\): rows must be finite"):

@@ -1,13 +1,14 @@
 """Neighbours against all distances; equal rows are found, dense or sparse."""
 
 import importlib.util
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
-from mercer import DataError, Deformed, MissingPackageError, NeighborGraph, RandomFourier
+from mercer import DataError, Deformed, MercerWarning, MissingPackageError, NeighborGraph, RandomFourier
 from mercer.maps import neighbors
 from mercer.maps.neighbors import distances, distinct_rows, nearest_neighbors, row_keys
 
@@ -33,6 +34,52 @@ def test_nearest_are_nearest_far_from_zero(d, dtype):
     # Rows of float32 may be equally far: then any of them will do.
     lengths = np.sort(np.take_along_axis(gaps, found, axis=1), axis=1)
     np.testing.assert_allclose(lengths, np.sort(gaps, axis=1)[:, :4], rtol=1e-6)
+
+
+def two_groups(d, gap, n=60):
+    """Return rows of two groups far apart, with small entries within each, and the nearest of each from differences."""
+    X = np.random.default_rng(0).normal(size=(2 * n, d))
+    X[n:] += gap
+    gaps = np.square(X[:, None] - X[None]).sum(axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    return X, np.sort(gaps.argsort(axis=1)[:, :5], axis=1)
+
+
+@pytest.mark.parametrize("d", [3, 16, 40])
+@pytest.mark.parametrize("gap", [1e6, 1e8, 1e10])
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_groups_far_apart_keep_their_neighbours(d, gap, wrap, monkeypatch):
+    monkeypatch.setattr(neighbors, "CHUNK_ENTRIES", 1000)
+    X, expected = two_groups(d, gap)
+    found, _ = nearest_neighbors(wrap(X), 5, search="exact", seed=0)
+    np.testing.assert_array_equal(np.sort(found, axis=1), expected)
+    graph = NeighborGraph(5).laplacian(wrap(X))
+    near = NeighborGraph(5).laplacian(two_groups(d, 1e4)[0])
+    assert graph.n_parts == near.n_parts
+    assert graph.bandwidth == pytest.approx(near.bandwidth, rel=1e-4)
+
+
+@pytest.mark.parametrize("d", [3, 40])
+def test_usual_rows_are_searched_once(d, monkeypatch):
+    searched, original = [], neighbors.nearest_by_differences
+
+    def spy(X, rows, count):
+        searched.extend(rows)
+        return original(X, rows, count)
+
+    monkeypatch.setattr(neighbors, "nearest_by_differences", spy)
+    X = np.random.default_rng(0).normal(size=(80, d))
+    nearest_neighbors(X, 4, search="exact", seed=0)
+    nearest_neighbors(np.repeat(X[:20], 4, axis=0), 3, search="exact", seed=0)  # equal rows are no rounding
+    assert not searched
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_lengths_over_distances(wrap):
+    X = np.array([[3.0, 4.0], [3.0, 4.5], [3.0, 4.0], [0.0, 0.0]])
+    found = np.array([[1, -1], [0, 3], [0, -1], [-1, -1]])
+    ratio = neighbors.lengths_over_distances(wrap(X), found)
+    np.testing.assert_allclose(ratio, [5 / 0.5, 1.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -144,3 +191,39 @@ def test_neighbours_that_a_search_missed_are_no_edges(monkeypatch):
     monkeypatch.setattr("mercer.maps.graphs.nearest_neighbors", lambda *args, **options: (found, "approximate"))
     graph = NeighborGraph(2, "binary").laplacian(X)
     assert (graph.n_edges, graph.n_parts, graph.n_isolated) == (4, 2, 0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 6, 30])
+def test_few_rows_are_searched_exactly_and_without_a_word(n):
+    pytest.importorskip("pynndescent")
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    count = min(4, n - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, search = nearest_neighbors(X, count, search="approximate", seed=0)
+        assert NeighborGraph(4, search="approximate").laplacian(X).n_nodes == n
+    assert search == "exact"
+    np.testing.assert_array_equal(found, nearest_neighbors(X, count, search="exact", seed=0)[0])
+
+
+def test_no_word_of_another_library_about_neighbours_that_it_missed():
+    pytest.importorskip("pynndescent")
+    X = np.repeat(np.random.default_rng(0).normal(size=(5, 3)), 20, axis=0)  # equal rows, of which it misses many
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, search = nearest_neighbors(X, 4, search="approximate", seed=0)
+    assert search == "approximate"
+
+
+@pytest.mark.parametrize(("gap", "told"), [(1e3, False), (1e8, True)])
+def test_rows_that_float32_cannot_tell_apart_are_said(gap, told):
+    pytest.importorskip("pynndescent")
+    X, expected = two_groups(3, gap)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found, _ = nearest_neighbors(X, 5, search="approximate", seed=0)
+    right = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found, expected, strict=True)])
+    assert (right < 0.9) == told
+    texts = [str(w.message) for w in caught if issubclass(w.category, MercerWarning)]
+    assert len(texts) == told
+    assert all("60 of 120 rows are so close" in text and "search='exact'" in text for text in texts)

@@ -31,6 +31,11 @@ Array = np.ndarray
 MOST_POWER = 100
 # Up to so many rows are kept, so that the exact deformed kernel, cubic in them, can be had to compare with.
 EXACT_ROWS = 4000
+# An edge so much shorter than the longest of both its ends is one between near copies of a row.
+NEGLIGIBLE = 1e-6
+# A share of rows without an edge from which on it is said; with fewer neighbours than these, small parts are usual.
+MOST_ISOLATED = 0.1
+FEW_NEIGHBORS = 3
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,8 @@ class NeighborGraph(Graph):
     weight : {"gaussian", "binary"}, default="gaussian"
         Weights of edges.
     bandwidth : "median" or float, default="median"
-        The scale s; "median" is the median length of the edges. Binary weights have none.
+        The scale s; "median" is the median length of the edges, but for those between near copies of a row: edges of
+        less than a millionth of the longest of both their ends. Binary weights have none.
     search : {"auto", "exact", "approximate"}, default="auto"
         Exact by scikit-learn, at a cost quadratic in the rows; approximate by nearest-neighbour descent [1]_, which
         needs ``mercer[graph]``. "auto" takes it from 20,000 rows on, where it is installed; `graph_` of the map tells.
@@ -209,26 +215,35 @@ class NeighborGraph(Graph):
         row, place = np.nonzero(found >= 0)  # an approximate search may miss some
         links = sp.csr_array((np.ones(len(row)), (row, found[row, place])), shape=(n, n))
         i, j = sp.triu(links.maximum(links.T), 1).tocoo().coords
-        values, bandwidth = self._weights(distances(X, i, j))
+        lengths = distances(X, i, j)
+        bandwidth = None if self.weight == "binary" else self._scale(lengths, i, j, n)
+        values = np.ones(len(lengths)) if bandwidth is None else np.exp(-0.5 * np.square(lengths / bandwidth))
         upper = sp.csr_array((values, (i, j)), shape=(n, n))
         graph = GraphLaplacian.of(upper + upper.T, search=search, bandwidth=bandwidth)
-        if graph.n_isolated > n / 2:
+        if bandwidth is not None and graph.n_isolated > MOST_ISOLATED * n:
             msg = (
                 f"NeighborGraph: of {n} rows {graph.n_isolated} have no edge, since their weights at bandwidth "
                 f"{bandwidth:.3g} are zero: the graph says nothing of them. Try a larger bandwidth, or weight='binary'."
             )
             warnings.warn(msg, MercerWarning, stacklevel=2)
+        elif count >= FEW_NEIGHBORS and graph.n_parts > max(10, n / (2 * (count + 1))):
+            msg = (
+                f"NeighborGraph: {n} rows fall into {graph.n_parts} parts, hardly larger than a row and its {count} "
+                "neighbours: near copies of a row take the places of all others. Try more neighbours than a row has "
+                "near copies, or round the rows: equal ones are one node."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
         return graph
 
-    def _weights(self, lengths: Array) -> tuple[Array, float | None]:
-        if self.weight == "binary":
-            return np.ones(len(lengths)), None
+    def _scale(self, lengths: Array, i: Array, j: Array, n: int) -> float:
         if self.bandwidth != "median":
-            bandwidth = float(self.bandwidth)
-        else:
-            apart = lengths[lengths > 0]
-            bandwidth = float(np.median(apart)) if apart.size else 1.0
-        return np.exp(-0.5 * np.square(lengths / bandwidth)), bandwidth
+            return float(self.bandwidth)
+        longest = np.zeros(n)
+        for ends in (i, j):
+            np.maximum.at(longest, ends, lengths)
+        # Between near copies weights are one at any scale; as many as there are, they must not decide on it.
+        apart = lengths[lengths > NEGLIGIBLE * np.minimum(longest[i], longest[j])]
+        return float(np.median(apart)) if apart.size else 1.0
 
     def measure(self, features: Features, engine: Engine, *, memory: int, seed: int) -> Measure:
         self.check()
