@@ -83,3 +83,13 @@ def test_distances_have_an_exact_diagonal_and_survive_an_offset():
     far = X + 1e3
     np.testing.assert_allclose(distances(far), cdist(far, far), rtol=1e-6, atol=1e-6)
     assert not np.diagonal(distances(far)).any()
+
+
+def test_distances_are_those_of_rows_however_far_from_zero_they_lie():
+    far = X + np.array([1e6, -3e6])
+    np.testing.assert_allclose(distances(far), cdist(far, far), rtol=1e-6, atol=1e-9)
+    for rows in (X, far, 1e8 * X + 1.0):
+        assert not np.diagonal(distances(rows)).any()  # exactly: a rough kernel has no slope at zero
+    # Otherwise rounding makes a distance of a row from itself, if only of one among many.
+    uneven = np.random.default_rng(1).normal(size=(200, 7)) * np.pi
+    assert not np.diagonal(distances(uneven)).any()

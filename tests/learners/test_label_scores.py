@@ -169,3 +169,22 @@ def test_the_error_of_a_score_counts_rows_and_not_the_unit_of_weights():
     )
     found = scorer.score(Smoother.of(Z, fit_intercept=False, weight=rows.weight), PENALTY)
     assert found[:2] == pytest.approx((right.mean(), right.std(ddof=1) / np.sqrt(24)))
+
+
+def test_accuracy_is_that_of_labels_that_a_fold_has_seen():
+    class Given:
+        def left_out(self, targets, penalty, folds):
+            return np.where(np.arange(3) == 2, 5.0, targets)  # label 2 would always win
+
+    codes = np.array([0, 1, 0, 1, 2])
+    rows = LabelledRows(Z[:5], codes, np.arange(5), np.ones(5))
+    scorer = LabelScorer.of(rows, classes=True, by="cv", cv=np.array([0, 0, 1, 1, 0]), random_state=0)
+    # In fold 0, whose row alone has label 2, it cannot; its own row is then wrong, and so are those of fold 1.
+    assert scorer.score(Given(), PENALTY)[0] == pytest.approx(2 / 5)
+
+
+def test_given_folds_are_of_all_rows():
+    for rows in (24, 31):
+        with pytest.raises(ParameterError, match=rf"of each of the 30 rows, labelled or not, got {rows}\."):
+            folds_of(np.arange(rows) % 3, np.arange(24), CODES, 0, n_rows=30)
+    assert folds_of(np.arange(30) % 3, np.arange(24), CODES, 0, n_rows=30).tolist() == (np.arange(24) % 3).tolist()

@@ -118,3 +118,19 @@ def test_representers_keep_weights_of_a_whole_sample_and_drop_rows_without():
     some = Representers.of(feature_map, RowSample.of(Block(0, X, Y, weight), size=10, seed=0, by_weight=True), SCALES)
     assert (some.weight == 1).all()  # drawn in proportion to their weights they stand for themselves
     assert len(some.rows) == 10
+
+
+def test_equal_rows_beside_hardly_any_noise_have_variances():
+    rows = np.vstack([X, X, X + 1e-9])
+    scales = Scales(np.full(2, 1e-12), np.full(2, 1.0))
+    feature_map = RandomFourier(KERNEL, 12, random_state=0).fit(rows)
+    Z = feature_map.transform(rows)
+    spectrum = Spectrum.of(Moments(Z.T @ Z, TargetMoments.of(Z, np.vstack([Y] * 3))), centred=False)
+    sample = RowSample.of(Block(0, rows, np.vstack([Y] * 3)), size=90, seed=0, by_weight=True)
+    posterior = Posterior.of(feature_map, spectrum, scales, sample)
+    out = np.empty((90, 2))
+    posterior.variance_into(rows, out)
+    assert np.isfinite(out).all()
+    assert (out >= 0).all()
+    assert out.max() < 1e-6
+    assert np.isfinite(posterior.deviations(rows, Z, 3, np.random.default_rng(0))).all()

@@ -71,3 +71,42 @@ def test_other_criteria_need_one_pass_and_can_go_on(kind, targets, alpha):
 @pytest.mark.parametrize(("alpha", "double"), [(0, True), (1.0, False), ("gcv", True), ("loo", True)])
 def test_small_eigenvalues_count_where_penalties_are_small(alpha, double):
     assert fresh(KernelRidge, alpha=alpha)._needs_double() is double
+
+
+def read_by(model, rows):
+    """Return how often the rows are summed in a fit."""
+    told = []
+    model.set_params(progress=told.append).fit(rows, y)
+    return sum(one.rows == one.total for one in told)
+
+
+def test_penalties_below_the_rounding_of_float32_are_solved_in_float64():
+    rows = X.astype(np.float32)
+    coarse, fine = (fresh(KernelRidge, alpha=alpha) for alpha in (1.0, 1e-6))
+    assert (read_by(coarse, rows), read_by(fine, rows)) == (1, 2)
+    assert coarse.statistic_.roundoff == np.finfo(np.float32).eps
+    assert fine.statistic_.roundoff == np.finfo(np.float64).eps
+    Z = fine.feature_map_.transform(rows).astype(float)
+    centred = Z - Z.mean(axis=0)
+    gram = centred.T @ centred + 1e-6 * np.eye(20)
+    np.testing.assert_allclose(fine.coef_, np.linalg.solve(gram, centred.T @ (y - y.mean())), rtol=1e-4, atol=1e-4)
+    assert read_by(fresh(KernelRidge, alpha=1e-6), X) == 1
+
+
+def test_rounding_is_told_beside_the_penalty():
+    model = fresh(KernelRidge, alpha=0.5).fit(X, y)
+    assert model.rounding_ == pytest.approx(model.statistic_.rounding / 0.5)
+    # Without a penalty, directions within so many times the rounding are left out.
+    assert fresh(KernelRidge, alpha=0).fit(X, y).rounding_ == pytest.approx(1 / 20)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_left_out_scores_are_those_of_refitted_models(fit_intercept):
+    path = fresh(KernelRidge, alpha="loo", fit_intercept=fit_intercept).fit(X[:25], y[:25]).path_
+    place = len(path.alphas) * 3 // 4
+    errors = []
+    for i in range(25):
+        rest = np.arange(25) != i
+        model = fresh(KernelRidge, alpha=float(path.alphas[place]), fit_intercept=fit_intercept)
+        errors.append(float(model.fit(X[:25][rest], y[:25][rest]).predict(X[i : i + 1])[0] - y[i]) ** 2)
+    assert path.scores[place] == pytest.approx(np.mean(errors), rel=1e-6)
