@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer import Gaussian, RandomFourier
+from mercer import Gaussian, Polynomial, RandomFourier, RandomMaclaurin
 from mercer.engines import Block, MemoryEngine, RowSample
 from mercer.learners import label_moments
 from mercer.learners.label_moments import Labelled, LabelSum
@@ -79,3 +79,61 @@ def test_the_sample_is_uniform_and_seeded(size, monkeypatch):
     assert np.array_equal(sample.index, whole.index)
     assert np.array_equal(sample.y, LABELS[sample.index.astype(int)])
     assert len(sample.index) == min(size, 80)
+
+
+def test_labels_of_no_weight_are_not_there():
+    weight = np.where(LABELS == "bee", 0.0, 1.0)
+    engine = MemoryEngine(X, LABELS, weight, block_rows=80, n_jobs=1)
+    found = engine.accumulate(LabelSum(MAP.features_, seed=3, double=True))
+    assert found.labels.tolist() == ["ant", "cat", "dog"]
+    assert found.labelled.targets.weight == weight.sum()
+
+
+def test_the_coarser_rounding_is_that_of_the_sum():
+    fine, coarse = (
+        MemoryEngine(X.astype(kind), LABELS, block_rows=80, n_jobs=1).accumulate(
+            LabelSum(MAP.features_, seed=3, double=False)
+        )
+        for kind in (np.float64, np.float32)
+    )
+    assert fine.roundoff < coarse.roundoff
+    assert (fine + coarse).roundoff == (coarse + fine).roundoff == coarse.roundoff
+
+
+def far_moments(rows, start=0, into=None):
+    """Moments of features far from zero, which are taken less a point near them."""
+    far = RandomMaclaurin(Polynomial(2, coef0=30.0), 10, random_state=0).fit(X)
+    engine = MemoryEngine(X[rows], LABELS[rows], block_rows=13, n_jobs=1, start=start)
+    return engine.accumulate(LabelSum(far.features_, seed=3, double=True) if into is None else into(far)), far
+
+
+def test_far_from_zero_a_sum_goes_on_about_the_same_point():
+    first, _ = far_moments(slice(0, 30))
+    assert first.shift is not None
+
+    def restored(far):
+        into = LabelSum(far.features_, seed=3, double=True)
+        into.restore(first)
+        return into
+
+    found, far = far_moments(slice(30, None), 30, restored)
+    assert np.array_equal(found.shift, first.shift)
+    F = far.transform(X)
+    upper = np.triu_indices(10)
+    np.testing.assert_allclose(found.signed().about(None)[upper], (F.T @ F)[upper], rtol=1e-10)
+
+
+def test_features_times_a_matrix_have_moments_of_their_own():
+    found, far = far_moments(slice(None))
+    matrix = np.random.default_rng(1).normal(size=(10, 10)) / 4
+    other = found.transformed(matrix)
+    F = far.transform(X) @ matrix
+    upper = np.triu_indices(10)
+    np.testing.assert_allclose(other.signed().about(None)[upper], (F.T @ F)[upper], rtol=1e-8, atol=1e-8)
+    expected = TargetMoments.of(F, signs(("ant", "bee", "cat", "dog")))
+    for name in ("weight", "feature_sum", "target_mean", "cross", "target_scatter"):
+        np.testing.assert_allclose(getattr(other.signed().targets, name), getattr(expected, name), atol=1e-8)
+    assert other.sample is found.sample
+    # What was rounded is a larger part of features that have shrunk.
+    assert found.transformed(1e-3 * np.eye(10)).roundoff == pytest.approx(found.roundoff)
+    assert found.transformed(np.diag([1.0, *[1e-6] * 9])).roundoff >= found.roundoff

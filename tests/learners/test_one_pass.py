@@ -83,3 +83,8 @@ def test_announced_labels_are_known_and_others_refused():
     assert model.partial_fit(X[30:], LABELS[30:]).classes_.tolist() == [0, 1, 2, 3]
     # A fit knows nothing of it any more.
     assert model.fit(X, LABELS + 7).partial_fit(X, LABELS + 9).classes_.tolist() == [7, 8, 9, 10, 11]
+
+
+def test_rows_are_counted_anew_after_a_fit():
+    model = classifier().partial_fit(X, LABELS).fit(X[:30], LABELS[:30]).partial_fit(X[30:50], LABELS[30:50])
+    assert sorted(model.statistic_.sample.index.tolist()) == list(range(50))

@@ -1,5 +1,7 @@
 """The posterior of a Gaussian process, against the algebra of normal laws written out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,14 @@ def test_equal_rows_beside_hardly_any_noise_have_variances():
     assert (out >= 0).all()
     assert out.max() < 1e-6
     assert np.isfinite(posterior.deviations(rows, Z, 3, np.random.default_rng(0))).all()
+
+
+def test_rounding_makes_no_variance_negative():
+    class TooMuch:
+        rows = X
+
+        def explained(self, t, cross):
+            return np.full((1, 9), 1.0 + 1e-9)  # the variance of the prior is one
+
+    posterior = replace(posterior_of(RandomFourier(KERNEL, 12, random_state=0)), representers=TooMuch(), exact=KERNEL)
+    assert (variances(posterior) == 0).all()
