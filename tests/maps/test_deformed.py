@@ -338,6 +338,16 @@ def test_the_exact_kernel_is_made_once_and_not_pickled():
     assert model.fit(X).kernel_ != exact
 
 
+def test_rows_are_in_pickles_where_it_is_said_alone():
+    X = rows()
+    row = X[5].tobytes()
+    assert row in pickle.dumps(fitted(X))
+    assert row not in pickle.dumps(fitted(X).features_)
+    grown = Deformed(RandomFourier(Gaussian(1.0), 20, random_state=0), FeatureGraph(20)).partial_fit(X)
+    assert row not in pickle.dumps(grown)
+    assert "whoever gets the pickle gets the rows" in " ".join(Deformed.__doc__.split())
+
+
 def test_compare_gives_the_kernel_to_the_map_below():
     X = rows()
     deformed = Deformed(RandomFourier(n_components=400, random_state=0), GRAPH, alpha=3.0)
