@@ -200,3 +200,16 @@ def test_a_model_out_of_a_pickle_goes_on():
     model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
     other = pickle.loads(pickle.dumps(model)).partial_fit(X[100:], NUMBERS[100:])
     np.testing.assert_allclose(other.predict(X), model.partial_fit(X[100:], NUMBERS[100:]).predict(X), atol=1e-12)
+
+
+def test_rows_without_a_label_change_a_model_that_was_solved():
+    y = np.where(KNOWN, NUMBERS, np.nan)
+    model = KernelRidge(deformed(), unlabeled=np.nan, alpha=0.3).partial_fit(X[:100], y[:100])
+    before = model.predict(X)
+    after = model.partial_fit(X[100:150], y[100:150]).predict(X)
+    assert np.isnan(y[100:150]).all()
+    assert np.abs(after - before).max() > 1e-4
+    feature_map = grown(PARTS[:2])
+    known = np.flatnonzero(KNOWN[:100])
+    expected = KernelRidge(LINEAR, alpha=0.3).fit(feature_map.transform(X[known]), NUMBERS[known])
+    np.testing.assert_allclose(after, expected.predict(feature_map.transform(X)), atol=1e-8)

@@ -88,3 +88,10 @@ def test_announced_labels_are_known_and_others_refused():
 def test_rows_are_counted_anew_after_a_fit():
     model = classifier().partial_fit(X, LABELS).fit(X[:30], LABELS[:30]).partial_fit(X[30:50], LABELS[30:50])
     assert sorted(model.statistic_.sample.index.tolist()) == list(range(50))
+
+
+def test_models_that_read_rows_twice_cannot_add():
+    with pytest.raises(AttributeError) as caught:
+        _ = ridge(alpha="loo").partial_fit
+    assert "rows are read twice, and partial_fit keeps none" in str(caught.value.__cause__ or caught.value)
+    assert hasattr(ridge(alpha="gcv"), "partial_fit")
