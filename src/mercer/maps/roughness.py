@@ -24,8 +24,8 @@ __all__ = ["sum_roughness"]
 Array = np.ndarray
 # Rows whose features one thread computes at a time.
 SLICE_ROWS = 256
-# Columns that go through sparse products together: few enough that all rows of them, and their images, are in cache.
-NARROW_BYTES = 16 * 2**20
+# Columns that go through sparse products together: of 60,000 rows they stay in cache with their images; of more, rows of
+# a few cache lines are read faster than shorter ones, and take little memory beside the panel.
 NARROW_COLUMNS = 64
 # Rows of such columns that are the work of one thread.
 TASK_ROWS = 2048
@@ -92,7 +92,7 @@ class _Sum:
         self.dtype = dtype
         self.team = team
         self.block_rows = block_rows_for(max(self.width, X.shape[1]), dtype.itemsize)
-        self.narrow = int(np.clip(NARROW_BYTES // max(1, self.n * dtype.itemsize), 16, NARROW_COLUMNS))
+        self.narrow = NARROW_COLUMNS
 
     def result(self, memory: int, limit: float = np.inf) -> Any:
         """Return the sum, or None as soon as an entry of its diagonal is seen to be above `limit`."""
