@@ -24,8 +24,8 @@ __all__ = ["sum_roughness"]
 Array = np.ndarray
 # Rows whose features one thread computes at a time.
 SLICE_ROWS = 256
-# Columns that go through sparse products together: of 60,000 rows they stay in cache with their images; of more, rows of
-# a few cache lines are read faster than shorter ones, and take little memory beside the panel.
+# Columns that go through sparse products together: of 60,000 rows they stay in cache with their images; of more rows,
+# pieces of a few cache lines are read faster than shorter ones, and take little memory beside the panel.
 NARROW_COLUMNS = 64
 # Rows of such columns that are the work of one thread.
 TASK_ROWS = 2048
