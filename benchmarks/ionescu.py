@@ -65,7 +65,7 @@ class Grid:
 
 
 GRID = Grid()
-LARGE_GRID = Grid((0.5, 0.7), (10,), (2,), (10.0, 30.0, 100.0, 300.0))
+LARGE_GRID = Grid((0.5, 0.7), (10,), (2,), (1.0, 10.0, 30.0, 100.0, 300.0))
 WIDE_GRID = Grid((0.35, 0.5, 0.7, 1.0), (4, 6, 8, 10), (1, 2, 3, 4, 5), (1e1, 1e2, 1e3, 1e4, 1e5, 1e6))
 # Two clouds in 50 columns, whose nearest neighbours are hardly nearer than others.
 CLOUDS_GRID = Grid((0.7, 1.5), (6, 20, 50), (1, 2, 3, 5), (1e-2, 1.0, 1e2, 1e4, 1e6))

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, NullFormatter, StrMethodFormatter
 
 OURS, OTHERS, LIMIT = "#1b6ca8", "#b0b7bf", "#5b636b"
 Points = Sequence[tuple[float, float]]
@@ -125,7 +125,7 @@ def against_rows(
     bottom.set_ylabel("peak memory, GB")
     bottom.set_xlabel("rows")
     bottom.xaxis.set_major_locator(FixedLocator(rows))
-    bottom.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    bottom.xaxis.set_major_formatter(EngFormatter(sep=""))
     bottom.xaxis.set_minor_formatter(NullFormatter())
     top.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     top.yaxis.set_minor_formatter(NullFormatter())

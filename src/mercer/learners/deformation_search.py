@@ -18,6 +18,7 @@ from mercer.learners.deformation_trials import DeformationTrial, best_of, warn_o
 from mercer.learners.label_scores import By, LabelledFeatures, LabelScorer
 from mercer.learners.ridge_learner import RidgeLearner
 from mercer.learners.smoother import Smoother
+from mercer.linalg.cholesky import factorise
 from mercer.maps import Deformed
 from mercer.maps.base import fresh_copy
 from mercer.maps.graphs import MOST_POWER, GraphFacts, Penalty, Roughness
@@ -322,15 +323,13 @@ def whitened(Z: Array, roughness: Array, share: float) -> Array:
     """Return features whose inner products are those of Z (I + share U)^-1 Z', from the upper triangle of U."""
     A = roughness * share
     A[np.diag_indices_from(A)] += 1.0
-    try:
-        factor = scipy.linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError as error:
+    if not factorise(A):
         msg = (
             "tune_deformation: I + Phi' M Phi is not positive definite, through rounding. Leave out the largest of "
             "alphas, or pass float64."
         )
-        raise DataError(msg) from error
-    return scipy.linalg.solve_triangular(factor, Z.T, lower=True, check_finite=False).T
+        raise DataError(msg)
+    return scipy.linalg.solve_triangular(A.T, Z.T, lower=True, check_finite=False).T
 
 
 def scaled(found: Roughness, share: float) -> Roughness:
