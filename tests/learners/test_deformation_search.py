@@ -244,7 +244,9 @@ def test_a_label_that_the_other_folds_lack_is_not_predicted():
     best = scorer._with_known_labels(predicted).argmax(axis=1)
     assert best.tolist() == [0, 2, 1, 2, 1]  # fold 0 has the only row of label 2
     X = np.array([[0.0], [0.1], [5.0], [5.1], [20.0]])
-    learner = KernelRidgeClassifier(Deformed(RandomFourier(Gaussian(1.0), 60, random_state=0), NeighborGraph(1)))
+    learner = KernelRidgeClassifier(
+        Deformed(RandomFourier(Gaussian(1.0), 60, random_state=0), NeighborGraph(1, weight="binary"))
+    )
     tuned = tune_deformation(learner, X, codes, alphas=(0,), powers=1, penalties=(1e-3, 10.0, 1e6), by="cv", cv=folds)
     assert [t.score for t in tuned.trials] == [0.8, 0.8, 0.8]
 
