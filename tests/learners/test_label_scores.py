@@ -101,6 +101,7 @@ def test_folds_are_stratified_seeded_and_of_equal_size():
         (True, "cv must be an integer >= 2, or an array"),
         (np.zeros(10, int), "cv must be an integer >= 2, or an array"),  # too few
         (np.zeros(24), "cv must be an integer >= 2, or an array"),  # no whole numbers
+        ([([0, 1], [2])], "cv must be an integer >= 2, or an array"),  # rows to learn from and to test on
         (np.full(24, 7), "cv puts all labelled rows into one fold, 7"),
     ],
 )

@@ -140,12 +140,24 @@ def test_marks_that_could_mark_nothing_are_refused():
     with pytest.raises(DataError, match=r"In an array of texts NaN is the text 'nan': make y an array of dtype object"):
         check_mark("Learner", np.array(["a", np.nan]), np.nan)
     check_mark("Learner", np.array(["a"]), np.nan)  # nothing is missing
+    with pytest.raises(DataError, match=r"In an array of texts -1 is the text '-1': make y an array of dtype object"):
+        check_mark("Learner", np.array(["a", -1]), -1)
     with pytest.raises(DataError, match=r"among the numbers of y\. Give a number, such as np\.nan"):
         check_mark("Learner", np.array([1.0]), "?")
     for mark in (0, 1.0):
         with pytest.raises(DataError, match="would be one of the truth values"):
             check_mark("Learner", np.array([True, False]), mark)
     check_mark("Learner", np.array([True, False]), -1)
+
+
+def test_labels_of_the_kind_that_was_learned_need_hold_no_mark():
+    check_mark("Learner", np.array(["a"]), -1, "texts")
+    check_mark("Learner", np.array([1, 2]), "?", "numbers")
+    with pytest.raises(DataError, match=r"In an array of texts -1 is the text '-1'"):
+        check_mark("Learner", np.array(["a", "-1"]), -1, "texts")
+    for y, mark, learned in ((np.array(["a"]), -1, "numbers"), (np.array([1]), "?", "texts"), (np.zeros(0), "?", None)):
+        with pytest.raises(DataError, match="cannot stand among"):
+            check_mark("Learner", y, mark, learned)
 
 
 def test_what_is_missing_needs_a_mark():

@@ -41,3 +41,13 @@ def test_long_passes_are_told_by_their_number_and_what_is_known():
     ]
     assert all(one.total == 10 for one in told)
     assert [one.seconds for one in told if one.rows < 10] == [2.0, 4.0] * 3
+
+
+def test_a_pass_is_over_at_the_rows_it_read_though_fewer_count():
+    told = []
+    passes = Passes(told.append)
+    for rows in (4, 10):
+        passes.within(Progress(rows, 10, 0.5))
+    passes.done(3)
+    passes.done(3)  # of which nothing was told before
+    assert [(one.rows, one.total) for one in told] == [(4, 10), (10, 10), (3, 3)]

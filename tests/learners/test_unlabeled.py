@@ -10,12 +10,14 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from mercer import (
     DataError,
     Deformed,
+    FeatureGraph,
     Gaussian,
     GaussianProcessRegressor,
     KernelLogisticRegression,
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
+    NeighborGraph,
     Nystroem,
     ParameterError,
     RandomFourier,
@@ -288,6 +290,18 @@ def test_labels_and_marks_of_several_kinds_can_stand_in_one_array_of_objects(kin
         assert model.score(X, marked) == expected.score(X[known], labels[known].astype(dtype))
 
 
+@pytest.mark.parametrize(("mark", "names"), [(-1, ["a", "b", "c"]), ("?", [0, 1, 2])])
+def test_labels_that_are_all_known_may_be_an_array_of_their_own_kind(mark, names):
+    X, y, known = problem()
+    truth = np.array(names)[y]
+    marked = np.where(known, truth.astype(object), mark)
+    model = KernelRidgeClassifier(drawn(), alpha=0.1, unlabeled=mark).fit(X, marked)
+    assert model.score(X, truth) == np.mean(model.predict(X) == truth)
+    parts = [(X[:120], marked[:120]), (X[120:], truth[120:])]
+    expected = clone(model).fit(X, np.r_[marked[:120], truth[120:].astype(object)])
+    assert np.allclose(clone(model).fit(parts).coef_, expected.coef_)
+
+
 @pytest.mark.parametrize("mark", ["?", np.nan])
 def test_truth_values_with_marks_are_labels(mark):
     X, y, known = problem()
@@ -359,6 +373,23 @@ def test_blocks_without_numbers_are_blocks_of_unlabelled_rows(columns, first, ma
     assert np.allclose(added.coef_, KernelRidge(drawn(), alpha=0.1, unlabeled=mark).fit(*parts[1]).coef_)
     with pytest.raises(DataError, match="or there is no y: there is nothing to learn from"):
         KernelRidge(drawn(), unlabeled=mark).fit([(X, None)])
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        RandomFourier(Gaussian("median"), 40, random_state=0),
+        Deformed(drawn(), FeatureGraph(50)),
+        Deformed(drawn(), NeighborGraph(8, max_rows=200), random_state=0),
+    ],
+)
+def test_maps_that_look_at_rows_take_first_those_whose_number_of_targets_is_not_known(feature_map):
+    X, _, _ = problem()
+    Y = np.sin(X[:, :2])
+    Y[:60] = np.nan
+    parts = [(X[:60], None), *blocks(X[60:], Y[60:], 60)]
+    model, expected = (KernelRidge(feature_map, alpha=0.1, unlabeled=np.nan).fit(*rows) for rows in ((parts,), (X, Y)))
+    assert np.allclose(model.predict(X), expected.predict(X), rtol=1e-6, atol=1e-8)
 
 
 def test_on_dask_the_first_partition_must_show_the_shape_of_targets():

@@ -41,6 +41,18 @@ def test_says_where_there_is_none(whole, block, place, monkeypatch):
 
 
 @blocks
+@pytest.mark.parametrize("place", [(0, 0), (20, 20), (39, 39), (3, 30), (38, 39)])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_has_none(whole, block, place, value, monkeypatch):
+    monkeypatch.setattr(cholesky, "WHOLE", whole)
+    monkeypatch.setattr(cholesky, "BLOCK", block)
+    A = positive()
+    A[place] = value
+    with np.errstate(invalid="ignore"):
+        assert factorise(A) is False
+
+
+@blocks
 @pytest.mark.parametrize("n", [1, 2, 40])
 def test_inverse_roots_are_triangles(whole, block, n, monkeypatch):
     monkeypatch.setattr(cholesky, "WHOLE", whole)

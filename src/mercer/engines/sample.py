@@ -33,8 +33,11 @@ class RowSample:
     weight: np.ndarray | None
 
     @classmethod
-    def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False) -> Self:
-        """Return the sample of one block: uniform, or in proportion to the weights; weights of zero never count."""
+    def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False, targets: bool = True) -> Self:
+        """Return the sample of one block: uniform, or in proportion to the weights; weights of zero never count.
+
+        Without `targets` none are kept: those of blocks that have none may not go with those of others.
+        """
         index = block.index.astype(np.uint64)
         key = exponentials(index, seed)
         if block.weight is not None:
@@ -43,7 +46,7 @@ class RowSample:
         keep = smallest(key, size)
         # Copies: a view would keep the whole block alive.
         X = block.X[keep].copy()
-        y = None if block.y is None else block.y[keep].copy()
+        y = block.y[keep].copy() if targets and block.y is not None else None
         weight = None if block.weight is None else block.weight[keep].copy()
         return cls(size, int(np.isfinite(key).sum()), index[keep], key[keep], X, y, weight)
 

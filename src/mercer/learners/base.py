@@ -248,7 +248,7 @@ class BaseLearner(RowReader):
             return y, predicted, weight
         y = as_targets(y)
         y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
-        check_mark(type(self).__name__, y, self.unlabeled)
+        check_mark(type(self).__name__, y, self.unlabeled, getattr(self, "_label_kind", None))
         known = has_label(y, self.unlabeled)
         if not known.any():
             msg = f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to score."
@@ -361,7 +361,7 @@ class Classifier(ClassifierMixin, BaseLearner):
             X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
             y = column_or_1d(as_targets(y), warn=True)
             check_consistent_length(X, y)
-            check_mark(type(self).__name__, y, self.unlabeled)
+            check_mark(type(self).__name__, y, self.unlabeled, None if reset else self._label_kind)
             known = known_labels(self, y)
             if len(known):
                 check_classification_targets(known)

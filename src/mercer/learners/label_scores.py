@@ -139,7 +139,10 @@ def folds_of(cv: Any, index: Array, codes: Array, random_state: Any, n_rows: int
         folds = np.empty(len(codes), dtype=int)
         folds[order] = np.arange(len(codes)) % min(int(cv), len(codes))
         return folds
-    given = np.asarray(cv)
+    try:
+        given = np.asarray(cv)
+    except ValueError:  # such as pairs of lists of rows
+        given = np.zeros(())
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) <= int(index.max()):
         msg = (
             "tune_deformation: cv must be an integer >= 2, or an array with the number of the fold of each row, got "

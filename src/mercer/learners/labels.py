@@ -77,26 +77,19 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType"
 
 
-def check_mark(owner: str, y: np.ndarray, unlabeled: Any) -> None:
-    """Raise if a mark cannot stand among such targets, and so would mark none, or if it stands in a part of a row."""
+def check_mark(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None = None) -> None:
+    """Raise if a mark cannot stand among such targets, and so would mark none, or if it stands in a part of a row.
+
+    Labels of the kind that was `learned` before, as `label_kind` tells it, may hold no mark: all of them are known.
+    """
     if isinstance(unlabeled, bool | np.bool_) or np.ndim(unlabeled) or isinstance(unlabeled, dict | set):
         msg = (
             f"{owner}: unlabeled must be what y holds for rows without a target, such as -1 or np.nan, or None if all "
             f"rows have one, got {unlabeled!r}."
         )
         raise ParameterError(msg)
-    is_text, wants_text = isinstance(unlabeled, str | bytes), y.dtype.kind in "US"
-    # A block of a file, all of whose labels are known, holds texts alone: NaN would be among them as a text.
-    wrong = np.intersect1d(y.astype(str), MISSING_TEXTS) if wants_text and is_missing(unlabeled) else None
-    if y.dtype.kind not in "OV" and is_text != wants_text and (wrong is None or len(wrong)):
-        hint = "Give a mark of their kind, or make y an array of dtype object, which can hold both."
-        if y.dtype.kind == "f":
-            hint = "Give a number, such as np.nan."
-        elif wrong is not None:
-            hint = f"In an array of texts NaN is the text {str(wrong[0])!r}: make y an array of dtype object."
-        kind = "texts" if wants_text else "numbers"
-        msg = f"{owner}: unlabeled={unlabeled!r} cannot stand among the {kind} of y. {hint}"
-        raise DataError(msg)
+    if y.dtype.kind not in "OV" and isinstance(unlabeled, str | bytes) != (y.dtype.kind in "US"):
+        check_lacks_mark(owner, y, unlabeled, learned)
     if y.dtype.kind == "b" and isinstance(unlabeled, Real) and unlabeled in (0, 1):
         msg = f"{owner}: unlabeled={unlabeled!r} would be one of the truth values of y. Try another mark, such as -1."
         raise DataError(msg)
@@ -110,6 +103,25 @@ def check_mark(owner: str, y: np.ndarray, unlabeled: Any) -> None:
                 "mark the whole row, or fit one model for each column."
             )
             raise DataError(msg)
+
+
+def check_lacks_mark(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None) -> None:
+    """Raise if a mark is meant to stand among labels of another kind, where it cannot."""
+    of_texts, missing = y.dtype.kind in "US", is_missing(unlabeled)
+    # A block of a file, all of whose labels are known, holds texts alone: the mark would be among them as a text.
+    wrong = np.intersect1d(y.astype(str), MISSING_TEXTS if missing else [str(unlabeled)]) if of_texts else np.zeros(0)
+    all_known = (of_texts and missing) or (learned is not None and label_kind(y, None) == learned)
+    if all_known and not len(wrong):
+        return
+    hint = "Give a mark of their kind, or make y an array of dtype object, which can hold both."
+    if y.dtype.kind == "f":
+        hint = "Give a number, such as np.nan."
+    elif len(wrong):
+        name = "NaN" if missing else repr(unlabeled)
+        hint = f"In an array of texts {name} is the text {str(wrong[0])!r}: make y an array of dtype object."
+    kind = "texts" if of_texts else "numbers"
+    msg = f"{owner}: unlabeled={unlabeled!r} cannot stand among the {kind} of y. {hint}"
+    raise DataError(msg)
 
 
 def no_targets(learner: Any, shape: int | tuple[int, ...]) -> np.ndarray:

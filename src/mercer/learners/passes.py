@@ -24,6 +24,7 @@ class Passes:
         self._start = time.perf_counter()
         self._rows = 0
         self._before = 0  # rows of runs that came before this one
+        self._read = 0  # rows of the pass that is under way, labelled or not, as far as was told
         self._note = ""
 
     # ---- rows of all passes together ----------------------------------------------------------
@@ -47,6 +48,7 @@ class Passes:
         return None if self._report is None else self._part
 
     def _part(self, progress: Progress) -> None:
+        self._read = progress.rows
         if progress.rows != progress.total:  # that a pass is over is told by `done`, which knows more
             self._send(replace(progress, note=self._words(self.count + 1)))
 
@@ -54,6 +56,7 @@ class Passes:
         """Report a pass over so many rows, and what there is to say of it and of those to come."""
         self.count += 1
         self._note = note or self._note
+        rows, self._read = self._read or rows, 0  # of which some may count for nothing
         self._send(Progress(rows, rows, self._seconds(), self._words(self.count)))
 
     def _words(self, number: int) -> str:

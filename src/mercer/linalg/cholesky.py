@@ -25,7 +25,7 @@ def factorise(A: Matrix) -> bool:
     Returns
     -------
     bool
-        Whether A is positive definite; if not, it is spoilt.
+        Whether A is positive definite, and finite; if not, it is spoilt.
     """
     if len(A) <= WHOLE:
         return _by_lapack(A)
@@ -45,7 +45,7 @@ def factorise(A: Matrix) -> bool:
 def _by_lapack(A: Matrix) -> bool:
     # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
     _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
-    return not failed
+    return not failed and bool(np.isfinite(np.diagonal(A)).all())  # OpenBLAS lets NaN through
 
 
 def inverse_root(R: Matrix) -> Matrix:

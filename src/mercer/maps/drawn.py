@@ -69,7 +69,7 @@ class DrawnMap(BaseMap):
         check_replayable(self, engine)
         if isinstance(engine, MemoryEngine) and engine.X.shape[0] <= wanted:
             return engine.X, engine.weight
-        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True))
+        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
         # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
         return sample.X, sample.weight if sample.is_whole else None
 

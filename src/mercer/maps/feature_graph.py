@@ -119,7 +119,7 @@ class FeatureGraph(Graph):
         moments = self.moments(features, engine, seed=seed)
         exact = None
         if moments.rows <= EXACT_ROWS:
-            rows = engine.sum(partial(RowSample.of, size=EXACT_ROWS, seed=seed))
+            rows = engine.sum(partial(RowSample.of, size=EXACT_ROWS, seed=seed, targets=False))
             weight = np.ones(len(rows.index)) if rows.weight is None else rows.weight
             laplacian = FeatureLaplacian.of(moments.positive, moments.mean, moments.weight, rows.X, weight)
             # The kernel counts nodes, not their weights: of weighted rows it is not had.
@@ -136,7 +136,7 @@ class FeatureGraph(Graph):
         self.check()
         if after is not None:
             return after + engine.accumulate(MomentsOfBoth(features, after.positive, after.mean))
-        sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True))
+        sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True, targets=False))
         positive = self.draw(sample.X, sample.weight if sample.is_whole else None)
         total = engine.sum(partial(PositiveSum.of, positive=positive))
         moments = engine.accumulate(MomentsOfBoth(features, positive, total.mean))

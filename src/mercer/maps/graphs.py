@@ -229,8 +229,9 @@ class NeighborGraph(Graph):
         elif count >= FEW_NEIGHBORS and graph.n_parts > max(10, n / (2 * (count + 1))):
             msg = (
                 f"NeighborGraph: {n} rows fall into {graph.n_parts} parts, hardly larger than a row and its {count} "
-                "neighbours: near copies of a row take the places of all others. Try more neighbours than a row has "
-                "near copies, or round the rows: equal ones are one node."
+                "neighbours, and no label gets beyond its part. Try more neighbours. If rows have near copies, these "
+                "take the places of all others: have more neighbours than copies, or round the rows, for equal ones "
+                "are one node."
             )
             warnings.warn(msg, MercerWarning, stacklevel=2)
         return graph
@@ -322,7 +323,7 @@ def gathered_rows(engine: Engine, most: int | None, seed: int) -> Any:
         return engine.X
     if most is None:
         return engine.sum(AllRows.of).joined()
-    return engine.sum(partial(RowSample.of, size=most, seed=seed)).X
+    return engine.sum(partial(RowSample.of, size=most, seed=seed, targets=False)).X
 
 
 def check_bandwidth(owner: Any) -> None:
