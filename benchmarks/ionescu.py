@@ -1,6 +1,6 @@
 """Semi-supervised learning with deformed features: Table 1 of Ionescu, Popa and Sminchisescu (2017).
 
-    python benchmarks/ionescu.py --data DIR [--only usps,usps-test,g50c,text,mnist] [--columns 4000] [--map nystroem]
+    python benchmarks/ionescu.py --data DIR [--only usps,usps-test,g50c,text,mnist,mnist-small] [--map nystroem]
 
 Errors of ridge classification on the labelled rows with plain and with deformed features (Fourier, unless --map says
 otherwise; on MNIST by landmarks, since there a Fourier map loses most of its gain on new rows), in the graph
@@ -32,7 +32,7 @@ from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, Nys
 from mercer.maps.base import BaseMap
 from mercer.maps.laplacian import GraphLaplacian
 
-COLUMNS = {"usps": 4000, "usps-test": 4000, "g50c": 4000, "text": 4000, "mnist": 10_000}
+COLUMNS = {"usps": 4000, "usps-test": 4000, "g50c": 4000, "text": 4000, "mnist-small": 4000, "mnist": 10_000}
 MAPS = {"mnist": "nystroem"}
 # With more rows than this, parameters are chosen with features, not with kernels of all pairs of rows.
 DUAL_ROWS, TUNING_COLUMNS = 4000, 10_000

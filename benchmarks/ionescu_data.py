@@ -16,6 +16,7 @@ LABELS = 50
 SPLITS = 10
 DEVELOPMENT_SPLITS = 5
 USPS_SPLITS, USPS_DEVELOPMENT_SPLITS = 20, 10
+SMALL_SPLITS, SMALL_DEVELOPMENT_SPLITS = 5, 3
 USPS_DRAWN, USPS_GRAPH = 2007, 1607
 TEXT_PAIR = ("comp.os.ms-windows.misc", "comp.sys.mac.hardware")
 TEXT_OTHER_PAIR = ("comp.sys.ibm.pc.hardware", "comp.windows.x")
@@ -149,6 +150,19 @@ def text(data: Path) -> Task:
     )
 
 
+def mnist_small(data: Path) -> Task:
+    """Draw 4000 rows of the training file for a graph, 600 labelled, and 2000 new ones; tuned on other draws of it."""
+    with np.load(data / "mnist.npz") as file:
+        X, y = file["X_train"], file["y_train"]
+    order = np.random.default_rng(8).permutation(len(y))
+    draws = []
+    for i in range(SMALL_SPLITS + SMALL_DEVELOPMENT_SPLITS):
+        rows = order[6000 * i : 6000 * (i + 1)]
+        draws.append(split(X[rows] / np.float32(255), y[rows], np.random.default_rng([9, i]), 4000, 600))
+    how = f"{SMALL_DEVELOPMENT_SPLITS} other draws, which have no row in common"
+    return Task("MNIST, 4000 rows", draws[SMALL_SPLITS:], draws[:SMALL_SPLITS], how)
+
+
 def mnist(data: Path, splits: int = 1) -> Task:
     """10,000 labelled and 50,000 unlabelled rows of the training file, 10,000 new ones; tuned within the labelled."""
     with np.load(data / "mnist.npz") as file:
@@ -167,4 +181,4 @@ def mnist(data: Path, splits: int = 1) -> Task:
     return Task("MNIST", tuning, trials, how)
 
 
-TASKS = {"usps": usps, "usps-test": usps_test, "g50c": g50c, "text": text, "mnist": mnist}
+TASKS = {"usps": usps, "usps-test": usps_test, "g50c": g50c, "text": text, "mnist": mnist, "mnist-small": mnist_small}
