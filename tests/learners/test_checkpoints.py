@@ -432,8 +432,8 @@ def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
     wanted = clone(learner).fit(X, y)
     done = []
 
-    def count(sums, engine, term):
-        done.append(sums(engine, term))
+    def count(sums, engine, *given):
+        done.append(sums(engine, *given))
         if len(done) == 5:
             raise KeyboardInterrupt
         return done[-1]
@@ -441,7 +441,7 @@ def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
     plain = DaskEngine.sum_anew
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DaskEngine, "sum_anew", lambda engine, term: count(plain, engine, term))
+        patch.setattr(DaskEngine, "sum_anew", lambda engine, *given: count(plain, engine, *given))
         with pytest.raises(KeyboardInterrupt):
             clone(learner).fit(X, y, checkpoint=checkpoint)
         before = len(done)
@@ -450,6 +450,6 @@ def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
     assert np.array_equal(got.coef_, wanted.coef_)
     done.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DaskEngine, "sum_anew", lambda engine, term: done.append(1) or plain(engine, term))
+        patch.setattr(DaskEngine, "sum_anew", lambda engine, *given: done.append(1) or plain(engine, *given))
         clone(learner).fit(X, y)
     assert again == len(done) - 4  # the four that were finished were not made again

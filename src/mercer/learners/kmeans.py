@@ -18,6 +18,7 @@ from mercer.learners.exact_kmeans import ExactClusters, exact_lloyd
 from mercer.learners.kept_features import is_memory, keeping_features
 from mercer.learners.kmeans_start import STARTS, Start
 from mercer.learners.lloyd import Assign, Draw, FeatureClusters, best_of, first_of_least, lloyd
+from mercer.learners.map_choice import check_grows
 from mercer.learners.mini_batch import RunningMeans, by_batches
 from mercer.learners.passes import Passes
 from mercer.maps import BaseMap
@@ -35,7 +36,7 @@ def _on_features(model: KernelKMeans) -> bool:
     if model.exact:
         msg = f"{type(model).__name__}: exact=True needs all rows at once. Use exact=False for partial_fit."
         raise AttributeError(msg)
-    return True
+    return check_grows(model)
 
 
 class KernelKMeans(Clusterer):
@@ -269,7 +270,6 @@ class KernelKMeans(Clusterer):
         with self._unchanged_if_it_fails():
             self._check_parameters()
             fresh = not hasattr(self, "feature_map_")
-            self._prototype().check_grows(type(self).__name__)
             X, _, weight = self._checked(X, y, sample_weight, reset=fresh)
             engine = self._memory(X, None, weight)
             if fresh:

@@ -23,7 +23,7 @@ SCIKIT_LEARN_KERNELS = {
     "chi2": "Chi2()",
 }
 
-__all__ = ["check_features", "rows_to_features", "unfitted_map"]
+__all__ = ["check_features", "check_grows", "rows_to_features", "unfitted_map"]
 
 
 def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> BaseMap:
@@ -63,3 +63,10 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
 def rows_to_features(features: Any, X: Any) -> np.ndarray:
     """Return the features of rows of any dtype."""
     return features_of(features.astype(X.dtype), X)
+
+
+def check_grows(model: Any) -> bool:
+    """Raise if rows cannot be added to the map of a learner, which then has no `partial_fit`."""
+    if isinstance(model.feature_map, BaseMap):
+        model.feature_map.check_grows(type(model).__name__)
+    return True

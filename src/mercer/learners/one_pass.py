@@ -11,9 +11,10 @@ from mercer.engines import Accumulator, Engine
 from mercer.errors import DataError
 from mercer.learners.base import BaseLearner, Classifier, Regressor, available_if, check_fitted
 from mercer.learners.labels import has_label
+from mercer.learners.map_choice import check_grows
 from mercer.maps.base import Features
 
-__all__ = ["OnePassClassifier", "OnePassLearner", "OnePassRegressor"]
+__all__ = ["OnePassClassifier", "OnePassLearner", "OnePassRegressor", "can_add"]
 
 
 class OnePassLearner(BaseLearner):
@@ -49,7 +50,6 @@ class OnePassLearner(BaseLearner):
     def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Add a block of rows to the statistic; the solve waits until a result is asked for."""
         fresh = not hasattr(self, "statistic_")
-        self._prototype().check_grows(type(self).__name__)
         X, y, weight = self._checked(X, y, sample_weight, reset=fresh)
         # Rows without a label count, too: a row has the same number, and so the same part in samples, as in `fit`.
         start = 0 if fresh else self.statistic_.rows if self._seen is None else self._seen
@@ -82,20 +82,21 @@ class OnePassLearner(BaseLearner):
         return engine.accumulate(self._accumulator(self.feature_map_.features_), self._report())
 
 
-def _can_add(model: OnePassLearner) -> bool:
+def can_add(model: OnePassLearner) -> bool:
+    """Return that rows can be added to a learner with the parameters as they are, or raise."""
     if not model.single_pass:
         msg = (
             f"{type(model).__name__}: with these parameters rows are read twice, and partial_fit keeps none. Use "
             "alpha='evidence' or alpha='gcv', which need one pass, or fit on all rows at once."
         )
         raise AttributeError(msg)
-    return True
+    return check_grows(model)
 
 
 class OnePassRegressor(Regressor, OnePassLearner):
     """A one-pass learner of numbers."""
 
-    @available_if(_can_add)
+    @available_if(can_add)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
@@ -122,7 +123,7 @@ class OnePassClassifier(Classifier, OnePassLearner):
 
     _announced: np.ndarray | None = None  # labels that `partial_fit` was told of
 
-    @available_if(_can_add)
+    @available_if(can_add)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 

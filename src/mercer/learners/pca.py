@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from mercer.engines import Accumulator, Block, Progress, Workers
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import Transformer
+from mercer.learners.base import Transformer, available_if
 from mercer.learners.moments import Moments, MomentSum, TargetMoments
-from mercer.learners.one_pass import OnePassLearner
+from mercer.learners.one_pass import OnePassLearner, can_add
 from mercer.learners.spectrum import Spectrum
 from mercer.maps import BaseMap
 from mercer.maps.base import Features
@@ -145,6 +145,7 @@ class KernelPCA(Transformer, OnePassLearner):
 
     # ---- fitting ------------------------------------------------------------------------------
 
+    @available_if(can_add)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
