@@ -71,6 +71,22 @@ def test_regressions_are_those_on_the_map_of_all_rows(rank, alpha, fit_intercept
     assert np.abs(stale.predict(grown(PARTS[:1], rank).transform(X)) - model.predict(X)).max() > 1e-3
 
 
+@pytest.mark.parametrize("alpha", [0.3, "evidence"])
+@pytest.mark.parametrize("kind", [KernelRidge, KernelRidgeClassifier])
+def test_what_the_features_of_one_block_magnify_and_those_of_the_next_shrink_is_not_taken_for_rounding(kind, alpha):
+    y = NUMBERS if kind is KernelRidge else LABELS
+    model, feature_map = kind(deformed(rank=8, alpha=1000.0), alpha=alpha), deformed(rank=8, alpha=1000.0)
+    for start in range(0, 240, 10):
+        model.partial_fit(X[start : start + 10], y[start : start + 10])
+        feature_map.partial_fit(X[start : start + 10])
+    Z = feature_map.transform(X)
+    expected = kind(LINEAR, alpha=alpha).fit(Z, y)
+    assert model.score(X, y) == pytest.approx(expected.score(Z, y), abs=1e-3)
+    assert model.statistic_.roundoff < 1e-5
+    copy = pickle.loads(pickle.dumps(model)).partial_fit(X[:10], y[:10])
+    assert copy.statistic_.roundoff < 1e-5
+
+
 def test_classifiers_are_those_on_the_map_of_all_rows():
     y = np.where(KNOWN, LABELS, -1)
     model = in_parts(KernelRidgeClassifier(deformed(), unlabeled=-1, alpha=0.1, random_state=0), y)

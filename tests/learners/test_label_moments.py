@@ -135,5 +135,6 @@ def test_features_times_a_matrix_have_moments_of_their_own():
         np.testing.assert_allclose(getattr(other.signed().targets, name), getattr(expected, name), atol=1e-8)
     assert other.sample is found.sample
     # What was rounded is a larger part of features that have shrunk.
-    assert found.transformed(1e-3 * np.eye(10)).roundoff == pytest.approx(found.roundoff)
+    same = found.transformed(1e-3 * np.eye(10)).roundoff  # but for the rounding of this product itself
+    assert found.roundoff <= same < 2.1 * found.roundoff
     assert found.transformed(np.diag([1.0, *[1e-6] * 9])).roundoff >= found.roundoff

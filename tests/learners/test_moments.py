@@ -19,6 +19,7 @@ from mercer.learners.moments import (
     Moments,
     MomentSum,
     TargetMoments,
+    largest_eigenvalue,
     pack_upper,
     symmetric,
     unpack_upper,
@@ -209,3 +210,26 @@ def test_the_norm_of_a_triangle_is_that_of_the_whole_matrix(unit):
     np.testing.assert_allclose(upper_norm(littered), unit * np.linalg.norm(A), rtol=1e-12)
     assert upper_norm(np.zeros((3, 3))) == 0.0
     assert upper_norm(np.full((2, 2), np.inf)) == np.inf
+
+
+def test_rounding_that_is_magnified_and_shrunk_again_is_what_it_was():
+    Z, y, _ = features()
+    moments = Moments(Z.T @ Z, TargetMoments.of(Z, y), roundoff=1e-7)
+    up = np.diag([1e3, *[1.0] * 5])
+    there = moments.transformed(up)
+    assert there.roundoff == pytest.approx(1e-7 * 1e6 * upper_norm(moments.gram) / upper_norm(there.gram), rel=1e-6)
+    back = there
+    for _ in range(10):
+        back = back.transformed(np.linalg.inv(up)).transformed(up)
+    assert back.roundoff < 1.01 * there.roundoff
+    both = back.transformed(np.linalg.inv(up)) + moments
+    np.testing.assert_allclose(both.gram, 2 * moments.gram)
+    assert 1e-7 <= both.roundoff < 1.1e-7
+    assert pickle.loads(pickle.dumps(both)).roundoff == both.roundoff
+
+
+def test_powers_tell_the_largest_eigenvalue():
+    A = np.random.default_rng(0).normal(size=(40, 30))
+    assert largest_eigenvalue(A.T @ A) == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=0.05)
+    assert largest_eigenvalue(np.zeros((3, 3))) == 0.0
+    assert largest_eigenvalue(np.diag([0.0, 7.0, 0.0])) == 7.0

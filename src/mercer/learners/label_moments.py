@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.engines import Accumulator, Block, RowSample, Workers
 from mercer.io import storable
-from mercer.learners.moments import Moments, MomentSum, TargetMoments, Triangular
+from mercer.learners.moments import Moments, MomentSum, TargetMoments, Triangular, joint_rounding
 from mercer.maps.base import Features
 
 __all__ = ["LabelSum", "Labelled", "LabelledMoments"]
@@ -70,6 +70,7 @@ class LabelledMoments(Triangular):
     labelled: Labelled
     sample: RowSample  # rows on which probabilities are scaled
     shift: Array | None = None  # (D,), what the second moments are about; None means zero
+    blur: Array | None = None  # (D, D), as in `Moments`
 
     @property
     def rows(self) -> int:
@@ -86,18 +87,18 @@ class LabelledMoments(Triangular):
     def __add__(self, other: LabelledMoments) -> LabelledMoments:
         labelled = self.labelled + other.labelled
         gram = self.gram + other.signed().about(self.shift)
-        roundoff = max(self.roundoff, other.roundoff)
-        return LabelledMoments(gram, roundoff, labelled, self.sample + other.sample, self.shift)
+        roundoff, blur = joint_rounding(gram, self, other)
+        return LabelledMoments(gram, roundoff, labelled, self.sample + other.sample, self.shift, blur)
 
     def transformed(self, matrix: Array) -> LabelledMoments:
         """Return the moments of features times a matrix."""
-        plain = Moments(self.gram, self.labelled.targets, self.roundoff, self.shift).transformed(matrix)
+        plain = Moments(self.gram, self.labelled.targets, self.roundoff, self.shift, self.blur).transformed(matrix)
         labelled = replace(self.labelled, targets=plain.targets)
-        return LabelledMoments(plain.gram, plain.roundoff, labelled, self.sample, plain.shift)
+        return LabelledMoments(plain.gram, plain.roundoff, labelled, self.sample, plain.shift, plain.blur)
 
     def signed(self) -> Moments:
         """Return the moments of targets +1 for the label and -1 for the others."""
-        return Moments(self.gram, self.labelled.signed(), self.roundoff, self.shift)
+        return Moments(self.gram, self.labelled.signed(), self.roundoff, self.shift, self.blur)
 
 
 class LabelSum(Accumulator[LabelledMoments]):

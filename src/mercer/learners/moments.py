@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import isqrt
 from operator import add
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "TargetMoments",
     "Triangular",
     "features_of",
+    "joint_rounding",
     "pack_upper",
     "symmetric",
     "unpack_upper",
@@ -29,6 +30,9 @@ __all__ = [
 Array = np.ndarray
 # Rows whose features one thread computes and sums while they are in its cache.
 SLICE_ROWS = 256
+EPS = float(np.finfo(np.float64).eps)
+# Products with a vector that tell the largest eigenvalue of a matrix well enough for a bound.
+ITERATIONS = 20
 
 
 @storable
@@ -103,8 +107,9 @@ class Moments(Triangular):
 
     gram: Array  # (D, D), sum of w (z - shift) (z - shift)', upper triangle
     targets: TargetMoments
-    roundoff: float = float(np.finfo(np.float64).eps)  # of the products behind it
+    roundoff: float = EPS  # of the products behind it
     shift: Array | None = None  # (D,), None means zero
+    blur: Array | None = None  # (D, D), the rounding of features that were transformed; None: alike in all directions
 
     @property
     def rows(self) -> int:
@@ -112,15 +117,22 @@ class Moments(Triangular):
 
     def __add__(self, other: Moments) -> Moments:
         gram = self.gram + other.about(self.shift)
-        return Moments(gram, self.targets + other.targets, max(self.roundoff, other.roundoff), self.shift)
+        roundoff, blur = joint_rounding(gram, self, other)
+        return Moments(gram, self.targets + other.targets, roundoff, self.shift, blur)
 
     def transformed(self, matrix: Array) -> Moments:
-        """Return the moments of features times a matrix, of which the old rounding is a larger part if they shrink."""
+        """Return the moments of features times a matrix, of which the old rounding is a larger part if they shrink.
+
+        Rounding is transformed with them: what one matrix magnifies the next may shrink, where bounds would pile up.
+        """
         gram = matrix.T @ symmetric(self.gram) @ matrix
-        before, after = upper_norm(self.gram) * float(np.linalg.norm(matrix, 2)) ** 2, upper_norm(gram)
-        roundoff = self.roundoff * max(1.0, before / after) if after > 0 else self.roundoff
+        size, after = upper_norm(self.gram), upper_norm(gram)
+        square = matrix.T @ matrix
+        blur = self.roundoff * size * square if self.blur is None else matrix.T @ self.blur @ matrix
+        blur[np.diag_indices_from(blur)] += EPS * size * largest_eigenvalue(square)  # of the products above
+        roundoff = max(EPS, largest_eigenvalue(blur) / after) if after > 0 else self.roundoff
         shift = None if self.shift is None else matrix.T @ self.shift
-        return Moments(gram, self.targets.transformed(matrix), roundoff, shift)
+        return Moments(gram, self.targets.transformed(matrix), roundoff, shift, blur)
 
     @property
     def rounding(self) -> float:
@@ -137,6 +149,45 @@ class Moments(Triangular):
             return self.gram
         to = np.zeros(len(self.gram)) if point is None else point
         return moved_gram(self.gram, self.targets.feature_sum, self.targets.weight, self.shift, to)
+
+
+class Rounded(Protocol):
+    """Second moments that know their rounding."""
+
+    @property
+    def gram(self) -> Array: ...
+    @property
+    def roundoff(self) -> float: ...
+    @property
+    def blur(self) -> Array | None: ...
+
+
+def joint_rounding(gram: Array, one: Rounded, other: Rounded) -> tuple[float, Array | None]:
+    """Return the rounding of the sum of two moments, relative to it, and by directions if it is known so of one."""
+    if one.blur is None and other.blur is None:
+        return max(one.roundoff, other.roundoff), None
+    blur = np.zeros_like(gram)
+    for part in (one, other):
+        if part.blur is not None:
+            blur += part.blur
+        else:
+            blur[np.diag_indices_from(blur)] += part.roundoff * upper_norm(part.gram)
+    size = upper_norm(gram)
+    return max(EPS, largest_eigenvalue(blur) / size) if size > 0 else max(one.roundoff, other.roundoff), blur
+
+
+def largest_eigenvalue(matrix: Array) -> float:
+    """Return about the largest eigenvalue of a positive semi-definite matrix, by powers of it."""
+    vector = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    vector = vector + vector.max(initial=0.0) * np.random.default_rng(0).random(len(vector))
+    value = 0.0
+    for _ in range(ITERATIONS):
+        length = float(np.linalg.norm(vector))
+        if length == 0 or not np.isfinite(length):
+            return length
+        vector = matrix @ (vector / length)
+        value = float(np.linalg.norm(vector))
+    return value
 
 
 def same_point(a: Array | None, b: Array | None) -> bool:
