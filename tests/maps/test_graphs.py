@@ -96,6 +96,8 @@ def test_a_row_far_from_all_does_not_make_the_others_copies():
     X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)), [[1e9, 0.0]]])
     plain, graph = NeighborGraph(5).laplacian(X[:50]), NeighborGraph(5).laplacian(X)
     assert graph.bandwidth == pytest.approx(plain.bandwidth, rel=0.1)
+    # Nor where it is a neighbour of eight of twelve.
+    assert NeighborGraph(8).laplacian(X[-13:]).bandwidth < 10
 
 
 def test_copies_that_take_all_places_are_said():
