@@ -28,7 +28,7 @@ LANDMARKS = ("pivoted", "uniform")
 # Rows, as a multiple of the landmarks, among which randomly pivoted Cholesky chooses.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
-# From so many landmarks on, the root is a triangle: a hundredth of the time of eigenvectors, and any root will do.
+# From so many landmarks on, the root is a triangle: any root will do, and eigenvectors would take many times as long.
 MANY = 4096
 # The smallest eigenvalue beside the largest, as LAPACK estimates it, from which on rounding does not count.
 LEAST_SHARE = 1e-10
