@@ -71,7 +71,7 @@ WIDE_GRID = Grid((0.35, 0.5, 0.7, 1.0), (4, 6, 8, 10), (1, 2, 3, 4, 5), (1e1, 1e
 CLOUDS_GRID = Grid((0.7, 1.5), (6, 20, 50), (1, 2, 3, 5), (1e-2, 1.0, 1e2, 1e4, 1e6))
 GRIDS = {"usps": WIDE_GRID, "usps-test": WIDE_GRID, "g50c": CLOUDS_GRID, "mnist": LARGE_GRID}
 
-Errors = tuple[float, float | None]
+Errors = tuple[float | None, float | None]
 Settings = dict[tuple[Any, ...], float]
 Laplacians = dict[int, GraphLaplacian]  # by the number of neighbours
 MakeMap = Callable[[Trial, float, int, int], BaseMap]
@@ -247,7 +247,8 @@ def spread(trial: Trial, setting: tuple[int, float]) -> Errors:
     model = LabelSpreading(kernel="knn", n_neighbors=count, alpha=alpha, max_iter=200, n_jobs=-1)
     X = trial.X.toarray() if hasattr(trial.X, "toarray") else trial.X
     model.fit(X, with_unknown(trial))
-    inside = float(np.mean(model.transduction_[trial.judged] != codes_of(trial, trial.y[trial.judged])))
+    guessed = model.transduction_[trial.judged]
+    inside = float(np.mean(guessed != codes_of(trial, trial.y[trial.judged]))) if len(guessed) else None
     if trial.X_new is None:
         return inside, None
     return inside, float(np.mean(model.predict(trial.X_new) != codes_of(trial, trial.y_new)))
@@ -259,7 +260,8 @@ def self_train(trial: Trial, plain: tuple[float, float], threshold: float, colum
     feature_map = RandomFourier(Gaussian(scale * median_of(trial.X)), columns, random_state=0)
     base = KernelRidgeClassifier(feature_map, alpha=float(ridge))
     model = SelfTrainingClassifier(base, threshold=threshold).fit(trial.X, with_unknown(trial))
-    inside = float(np.mean(model.predict(trial.X[trial.judged]) != codes_of(trial, trial.y[trial.judged])))
+    guessed = model.predict(trial.X)[trial.judged]  # there may be none
+    inside = float(np.mean(guessed != codes_of(trial, trial.y[trial.judged]))) if len(guessed) else None
     if trial.X_new is None:
         return inside, None
     return inside, float(np.mean(model.predict(trial.X_new) != codes_of(trial, trial.y_new)))

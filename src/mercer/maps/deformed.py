@@ -91,6 +91,10 @@ class Deformed(BaseMap):
     `memory`. A neighbour graph needs all rows at once, so learners collect them from blocks that can be read again, or
     a sample (`NeighborGraph.max_rows`). A `FeatureGraph` needs sums over rows alone, and knows `partial_fit`.
 
+    The columns below should be many beside the rows of the graph: smooth functions have to be within their span, and
+    random frequencies err by chance at each row, which a large alpha takes for structure. So rows of the graph gain
+    more than new rows. Landmarks (`Nystroem`) do not err so: try them below where new rows count.
+
     Of a graph of at most 4000 rows the rows are kept, for `kernel_`: pickles of the map, and of learners with it, hold
     them, so that whoever gets the pickle gets the rows. `features_` is the map without them, if the map below keeps
     none (the landmarks of `Nystroem` are rows); so is a map that was fitted by `partial_fit`.
