@@ -111,7 +111,7 @@ def show_accuracy(seeds: int = 10) -> None:
 def show_tuning() -> None:
     """Print what the labels say of the graph."""
     X, _, y = problem(5)
-    tuned = tune_deformation(learner(deformed), X, y, alphas=(0, 1, 10, 100, 1000), powers=(1, 2))
+    tuned = tune_deformation(learner(deformed), X, y, alphas=(0, 1, 10, 100, 1000, 10_000, 100_000), powers=(1, 2))
     print(f"\n{tuned}")
     X_new, y_new = make_moons(2000, noise=0.08, random_state=1000)
     print(f"accuracy of the best on new rows: {tuned.model.score(X_new, y_new):.3f}")
