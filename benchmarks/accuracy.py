@@ -2,7 +2,7 @@
 
 Relative Frobenius error of the approximate kernel matrix, the mean of several seeds, for
 
-- the Gaussian kernel on standardised rows at the median lengthscale,
+- the Gaussian kernel on standardized rows at the median lengthscale,
 - the Gaussian kernel on the LETTER protocol of Munkhoeva et al. 2018: rows / 15, gamma = 1/16, 340 columns,
 - the polynomial kernel (1 + x.y)^7 on rows of unit norm: as they are, and with columns scaled to [0, 1] before.
 
@@ -57,7 +57,7 @@ def sample(path: Path, n: int) -> Rows:
     return X[:, X.std(axis=0) > 0]
 
 
-def standardised(X: Rows) -> Rows:
+def standardized(X: Rows) -> Rows:
     """Return rows of columns with mean zero and variance one."""
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
@@ -104,7 +104,7 @@ def cases(data: Path, n: int) -> list[Case]:
     """Return all cases."""
     found = []
     for name, at_most in (("letter", 1 / 12), ("adult", 1 / 4), ("covtype", 1 / 4)):
-        X = standardised(sample(data / f"{name}.npz", n))
+        X = standardized(sample(data / f"{name}.npz", n))
         title = f"{name}: Gaussian, median lengthscale, {X.shape[1]} columns to 512"
         found.append(gaussian_case(title, X, Gaussian("median").resolve(X), 512, "RBFSampler", at_most))
     letter = sample(data / "letter.npz", n) / 15

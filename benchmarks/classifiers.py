@@ -3,7 +3,7 @@
     python benchmarks/classifiers.py --data DIR [--quick] [--rounds 3] [--sets mnist adult] [--output DIR]
 
 DIR holds mnist.npz and adult.npz with arrays X_train, y_train, X_test, y_test. Rows are float32: pixels in [0, 1],
-columns of adult standardised. Peers are scikit-learn's RBFSampler with its LogisticRegression and LinearSVC of the same
+columns of adult standardized. Peers are scikit-learn's RBFSampler with its LogisticRegression and LinearSVC of the same
 C, at their default tolerances; the features of all have the same kernel and width. Fits take turns.
 
 A second table fits scikit-learn's solvers to our own features of a part of the rows, where coefficients can be compared

@@ -27,11 +27,11 @@ from distributed import wait
 from harness import Check, Report, format_table, interleave, parser_for, pick
 
 from mercer import Gaussian, KernelRidge, RandomFourier
-from mercer.engines.dask import DaskEngine
-from mercer.engines.dask_collections import partitions_of
-from mercer.engines.partitions import FAN_IN, Packed, Work, add_up, pack
-from mercer.learners.moments import Moments, TargetMoments
+from mercer.engines.dask.collections import partitions_of
+from mercer.engines.dask.engine import DaskEngine
+from mercer.engines.dask.partitions import FAN_IN, Packed, Work, add_up, pack
 from mercer.learners.ridge import NumberSum
+from mercer.statistics.moments import Moments, TargetMoments
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engines"))
 import faults

@@ -26,11 +26,12 @@ import scipy.sparse as sp
 from harness import Check, Report, Timing, format_table, parser_for, pick
 
 from mercer import Gaussian, NeighborGraph, RandomFourier
-from mercer.engines import GramSum, block_rows_for
+from mercer.engines import block_rows_for
 from mercer.engines.base import workers
-from mercer.maps.deformed import whitening_of
-from mercer.maps.laplacian import GraphLaplacian
-from mercer.maps.roughness import SLICE_ROWS, slices, sum_roughness
+from mercer.graphs.deformed import whitening_of
+from mercer.graphs.laplacian import GraphLaplacian
+from mercer.graphs.roughness import SLICE_ROWS, slices, sum_roughness
+from mercer.statistics import GramSum
 
 ROWS, COLUMNS = 60_000, 4096
 SCALING_ROWS, SCALING_COLUMNS = (10_000, 30_000, 100_000, 300_000, 500_000), 512
@@ -133,7 +134,7 @@ def as_rows_grow(report: Report, X: np.ndarray, sizes: tuple[int, ...], power: f
 
 
 def covtype(data: Path) -> np.ndarray:
-    """Return standardised rows, every one of them once."""
+    """Return standardized rows, every one of them once."""
     with np.load(data / "covtype.npz") as file:
         X = file["X"].astype(np.float32)
     spread = X.std(axis=0)
@@ -157,7 +158,7 @@ def main() -> None:
     rows, columns = (10_000, 1024) if options.quick else (ROWS, COLUMNS)
     sizes = SCALING_ROWS[:3] if options.quick else SCALING_ROWS
     rounds = pick(options.quick, options.rounds, 3, 1)
-    settings = {"rows": rows, "columns": columns, "power": options.power, "neighbours": NEIGHBORS, "rounds": rounds}
+    settings = {"rows": rows, "columns": columns, "power": options.power, "neighbors": NEIGHBORS, "rounds": rounds}
     report = Report("deformation_cost", settings, judged=not options.quick)
     report.begin()
     if options.only != "covtype":

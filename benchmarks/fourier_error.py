@@ -1,6 +1,6 @@
 """How far from the kernel are Fourier features of equal width? Ours beside scikit-learn's RBFSampler.
 
-Relative Frobenius error of the approximate Gaussian kernel on standardised rows at the median lengthscale, the mean of
+Relative Frobenius error of the approximate Gaussian kernel on standardized rows at the median lengthscale, the mean of
 several seeds, for every design of directions and radii.
 
     python benchmarks/fourier_error.py --data DIR [--names letter adult] [--n-components 512] [--json FILE]
@@ -26,7 +26,7 @@ DESIGNS = {
 } | {"sobol": {"directions": "sobol"}}
 
 
-def standardised_rows(path: Path, n: int) -> np.ndarray:
+def standardized_rows(path: Path, n: int) -> np.ndarray:
     """Return a seeded sample of rows; columns that do not vary are left out."""
     with np.load(path) as data:
         X = data["X_train" if "X_train" in data else "X"].astype(float)
@@ -66,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     results = {}
     for name in options.names:
-        X = standardised_rows(options.data / f"{name}.npz", options.rows)
+        X = standardized_rows(options.data / f"{name}.npz", options.rows)
         results[name] = errors(X, options.n_components, options.seeds)
         peer = results[name]["RBFSampler"]
         print(f"\n{name}: {X.shape[1]} columns, {options.n_components} features, mean of {options.seeds} seeds")

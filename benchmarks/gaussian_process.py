@@ -1,7 +1,7 @@
 """Compare Gaussian processes: ours on all rows, scikit-learn's exact one on a sample, and xGPR.
 
 Test RMSE, mean log density of the test targets, and processor seconds of tuning and fitting, on 90/10 splits; means and
-standard errors over seeds. Columns are standardised on the training rows. Everything is chosen on training rows:
+standard errors over seeds. Columns are standardized on the training rows. Everything is chosen on training rows:
 
 - mercer: `GaussianProcessRegressor` with a lengthscale for every column, tuned on `--tune-rows` rows, on `--few`
   `Nystroem` features of the Gaussian and of the Matern-3/2 kernel; the kernel of the higher evidence is fitted with
@@ -44,7 +44,7 @@ Prediction = tuple[np.ndarray, np.ndarray, str]  # mean and standard deviation o
 
 
 def split(path: Path, seed: int) -> Split:
-    """Return standardised rows and targets, nine tenths to train on and one to test."""
+    """Return standardized rows and targets, nine tenths to train on and one to test."""
     with np.load(path, allow_pickle=False) as data:
         X, y = data["X"].astype(float), data["y"].astype(float)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -93,7 +93,7 @@ def exact_process(data: Split, seed: int, arguments: argparse.Namespace, ard: bo
 
 
 def ten_steps(function: Callable, start: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, float]:
-    """Minimise as scikit-learn does by default, in few steps."""
+    """Minimize as scikit-learn does by default, in few steps."""
     found = minimize(function, start, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": 10})
     return found.x, found.fun
 

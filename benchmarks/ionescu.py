@@ -2,11 +2,11 @@
 
     python benchmarks/ionescu.py --data DIR [--only usps,usps-test,g50c,text,mnist,mnist-small] [--map nystroem]
 
-Errors of ridge classification on the labelled rows with plain and with deformed features (Fourier, unless --map says
+Errors of ridge classification on the labeled rows with plain and with deformed features (Fourier, unless --map says
 otherwise; on MNIST by landmarks, since there a Fourier map loses most of its gain on new rows), in the graph
 (transductive) and on new rows, beside scikit-learn's LabelSpreading and SelfTrainingClassifier. All parameters of all
 methods are chosen on rows or labels that no reported error is measured on, each method from a grid of its own: the
-lengthscale and the penalty of ridge for both maps, and for the deformed one the neighbours, the power and the weight
+lengthscale and the penalty of ridge for both maps, and for the deformed one the neighbors, the power and the weight
 of the roughness, with maps as wide as the paper's. The grid of USPS is the widest, since its errors have targets on few
 labels; the grid of large data is small. Penalties are in units of the mean of k(x, x), but for large data in absolute
 ones, where the deformed kernel is not needed to choose them.
@@ -29,8 +29,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem, RandomFourier
+from mercer.graphs.laplacian import GraphLaplacian
 from mercer.maps.base import BaseMap
-from mercer.maps.laplacian import GraphLaplacian
 
 COLUMNS = {"usps": 4000, "usps-test": 4000, "g50c": 4000, "text": 4000, "mnist-small": 4000, "mnist": 10_000}
 MAPS = {"mnist": "nystroem"}
@@ -56,7 +56,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class Grid:
-    """What is tried: scales in units of the median distance, neighbours, powers of the Laplacian and weights."""
+    """What is tried: scales in units of the median distance, neighbors, powers of the Laplacian and weights."""
 
     scales: tuple[float, ...] = (0.5, 0.7)
     neighbors: tuple[int, ...] = (4, 6)
@@ -67,13 +67,13 @@ class Grid:
 GRID = Grid()
 LARGE_GRID = Grid((0.5, 0.7), (10,), (2,), (1.0, 10.0, 30.0, 100.0, 300.0))
 WIDE_GRID = Grid((0.35, 0.5, 0.7, 1.0), (4, 6, 8, 10), (1, 2, 3, 4, 5), (1e1, 1e2, 1e3, 1e4, 1e5, 1e6))
-# Two clouds in 50 columns, whose nearest neighbours are hardly nearer than others.
+# Two clouds in 50 columns, whose nearest neighbors are hardly nearer than others.
 CLOUDS_GRID = Grid((0.7, 1.5), (6, 20, 50), (1, 2, 3, 5), (1e-2, 1.0, 1e2, 1e4, 1e6))
 GRIDS = {"usps": WIDE_GRID, "usps-test": WIDE_GRID, "g50c": CLOUDS_GRID, "mnist": LARGE_GRID}
 
 Errors = tuple[float | None, float | None]
 Settings = dict[tuple[Any, ...], float]
-Laplacians = dict[int, GraphLaplacian]  # by the number of neighbours
+Laplacians = dict[int, GraphLaplacian]  # by the number of neighbors
 MakeMap = Callable[[Trial, float, int, int], BaseMap]
 
 
@@ -86,16 +86,16 @@ class Ridge:
         self.mean = targets.mean(axis=0)
         self.targets = targets - self.mean
 
-    def on_kernel(self, K: np.ndarray, labelled: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-        """Yield penalties and labels of all rows, from their kernel values with the labelled ones."""
-        values, vectors = np.linalg.eigh(K[labelled])
-        values, unit = np.maximum(values, 0.0), np.trace(K[labelled]) / len(labelled)
+    def on_kernel(self, K: np.ndarray, labeled: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield penalties and labels of all rows, from their kernel values with the labeled ones."""
+        values, vectors = np.linalg.eigh(K[labeled])
+        values, unit = np.maximum(values, 0.0), np.trace(K[labeled]) / len(labeled)
         right = vectors.T @ self.targets
         for ridge in RIDGES:
             yield ridge, self.labels(K @ (vectors @ (right / (values + ridge * unit)[:, None])))
 
     def on_features(self, Z: np.ndarray, ridge: float, unit: float | None) -> np.ndarray:
-        """Return coefficients of features, from those of the labelled rows."""
+        """Return coefficients of features, from those of the labeled rows."""
         Z = Z.astype(np.float64)
         unit = np.square(Z).sum() / len(Z) if unit is None else unit
         dual = len(Z) <= Z.shape[1]
@@ -143,7 +143,7 @@ def best(found: Iterable[Settings]) -> tuple[tuple[Any, ...], float]:
 
 
 def tune(trial: Trial, grid: Grid, columns: int, laplacians: Laplacians, make: MakeMap) -> tuple[Settings, Settings]:
-    """Return the errors of all settings (scale, ridge), and of all (scale, neighbours, power, alpha, ridge)."""
+    """Return the errors of all settings (scale, ridge), and of all (scale, neighbors, power, alpha, ridge)."""
     if trial.X.shape[0] <= DUAL_ROWS:
         return tune_dual(trial, grid, columns, laplacians, make)
     return tune_wide(trial, grid, min(columns, TUNING_COLUMNS), laplacians, make)
@@ -154,7 +154,7 @@ def tune_dual(
 ) -> tuple[Settings, Settings]:
     """Tune with the kernels of the maps that are reported; on rows of the graph and, if there are any, new ones."""
     plain, deformed = {}, {}
-    model, labelled = Ridge(trial.y[trial.labelled]), trial.labelled
+    model, labeled = Ridge(trial.y[trial.labeled]), trial.labeled
     for scale in grid.scales:
         feature_map = make(trial, scale, columns, TUNING_SEED)
         Phi = feature_map.transform(trial.X.astype(np.float64))
@@ -163,20 +163,20 @@ def tune_dual(
 
         def errors(values: np.ndarray, smooth: np.ndarray, beside: Any = beside) -> Iterator[tuple[float, float]]:
             """Yield penalties and errors; new rows have k~(x, z) = k(x, z) - k_x' M k~(X, z)."""
-            new = values[:0] if beside is None else beside[:, labelled] - beside @ smooth
-            for ridge, labels in model.on_kernel(np.concatenate([values, new]), labelled):
+            new = values[:0] if beside is None else beside[:, labeled] - beside @ smooth
+            for ridge, labels in model.on_kernel(np.concatenate([values, new]), labeled):
                 wrong = [labels[trial.judged] != trial.y[trial.judged]]
                 wrong += [] if beside is None else [labels[len(values) :] != trial.y_new]
                 yield ridge, float(np.mean([part.mean() for part in wrong]))
 
-        for ridge, error in errors(K[:, labelled], np.zeros((len(K), len(labelled)))):
+        for ridge, error in errors(K[:, labeled], np.zeros((len(K), len(labeled)))):
             plain[scale, ridge] = error
         for count, laplacian in laplacians.items():
             L, KM = laplacian.matrix, K
             for power in range(1, max(grid.powers) + 1):
                 KM = (L @ KM.T).T
                 for alpha in grid.alphas if power in grid.powers else ():
-                    values = np.linalg.solve(np.eye(len(K)) + alpha * KM, K[:, labelled])
+                    values = np.linalg.solve(np.eye(len(K)) + alpha * KM, K[:, labeled])
                     smooth = alpha * values
                     for _ in range(power):
                         smooth = L @ smooth
@@ -190,11 +190,11 @@ def tune_wide(
 ) -> tuple[Settings, Settings]:
     """Tune with features: coefficients w of least |y - Z w|^2 + ridge w' (1 + alpha Phi' L^c Phi) w, on new rows."""
     plain, deformed = {}, {}
-    model = Ridge(trial.y[trial.labelled])
+    model = Ridge(trial.y[trial.labeled])
     for scale in grid.scales:
         feature_map = make(trial, scale, columns, TUNING_SEED)
         Phi, new = feature_map.transform(trial.X), feature_map.transform(trial.X_new)
-        Z = Phi[trial.labelled].astype(np.float64)
+        Z = Phi[trial.labeled].astype(np.float64)
         gram, right = Z.T @ Z, Z.T @ model.targets
 
         def error(A: np.ndarray, ridge: float, new: np.ndarray = new, right: np.ndarray = right) -> float:
@@ -214,8 +214,8 @@ def tune_wide(
 
 def judge(trial: Trial, transform: Callable[[Any], np.ndarray], ridge: float, unit: float | None) -> Errors:
     """Return the errors in the graph and on new rows."""
-    model = Ridge(trial.y[trial.labelled])
-    coef = model.on_features(transform(trial.X[trial.labelled]), ridge, unit)
+    model = Ridge(trial.y[trial.labeled])
+    coef = model.on_features(transform(trial.X[trial.labeled]), ridge, unit)
 
     def error(X: Any, y: np.ndarray) -> float:
         wrong = 0
@@ -232,7 +232,7 @@ def with_unknown(trial: Trial) -> np.ndarray:
     """Return labels as scikit-learn's semi-supervised methods take them: -1 where they are not known."""
     _, codes = np.unique(trial.y, return_inverse=True)
     known = np.full(len(codes), -1)
-    known[trial.labelled] = codes[trial.labelled]
+    known[trial.labeled] = codes[trial.labeled]
     return known
 
 
@@ -242,7 +242,7 @@ def codes_of(trial: Trial, y: np.ndarray) -> np.ndarray:
 
 
 def spread(trial: Trial, setting: tuple[int, float]) -> Errors:
-    """Return the errors of label spreading on nearest neighbours."""
+    """Return the errors of label spreading on nearest neighbors."""
     count, alpha = setting
     model = LabelSpreading(kernel="knn", n_neighbors=count, alpha=alpha, max_iter=200, n_jobs=-1)
     X = trial.X.toarray() if hasattr(trial.X, "toarray") else trial.X
@@ -268,7 +268,7 @@ def self_train(trial: Trial, plain: tuple[float, float], threshold: float, colum
 
 
 def graphs_of(trial: Trial, counts: Iterable[int]) -> Laplacians:
-    """Return the Laplacian for each number of neighbours."""
+    """Return the Laplacian for each number of neighbors."""
     return {count: NeighborGraph(count).laplacian(trial.X) for count in counts}
 
 

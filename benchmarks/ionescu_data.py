@@ -1,4 +1,4 @@
-"""Trials of semi-supervised learning: rows of a graph, few of them labelled, and new rows."""
+"""Trials of semi-supervised learning: rows of a graph, few of them labeled, and new rows."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Trial:
 
     X: Any
     y: np.ndarray
-    labelled: np.ndarray  # rows whose labels may be used
+    labeled: np.ndarray  # rows whose labels may be used
     judged: np.ndarray  # rows of the graph whose labels the error is measured on
     X_new: Any = None
     y_new: np.ndarray | None = None
 
     def fold(self, folds: int = 5) -> Iterator[Trial]:
-        """Yield trials that judge by some of the labelled rows, left out of training: no other label is looked at."""
-        y = self.y[self.labelled]
+        """Yield trials that judge by some of the labeled rows, left out of training: no other label is looked at."""
+        y = self.y[self.labeled]
         for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y):
-            yield replace(self, labelled=self.labelled[train], judged=self.labelled[test], X_new=None, y_new=None)
+            yield replace(self, labeled=self.labeled[train], judged=self.labeled[test], X_new=None, y_new=None)
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ def some_of_each(y: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
 
 
 def split(X: Any, y: np.ndarray, rng: np.random.Generator, graph_rows: int, labels: int) -> Trial:
-    """Cut rows at random into a graph and new rows, and choose labelled ones."""
+    """Cut rows at random into a graph and new rows, and choose labeled ones."""
     order = rng.permutation(len(y))
     inside, outside = order[:graph_rows], order[graph_rows:]
-    labelled = some_of_each(y[inside], labels, rng)
-    judged = np.setdiff1d(np.arange(graph_rows), labelled)
+    labeled = some_of_each(y[inside], labels, rng)
+    judged = np.setdiff1d(np.arange(graph_rows), labeled)
     new = (X[outside], y[outside]) if len(outside) else (None, None)
-    return Trial(X[inside], y[inside], labelled, judged, *new)
+    return Trial(X[inside], y[inside], labeled, judged, *new)
 
 
 def usps_rows(data: Path) -> tuple[np.ndarray, ...]:
@@ -109,13 +109,13 @@ def usps_test(data: Path) -> Task:
 
 
 def g50c(data: Path) -> Task:
-    """Take the published splits; tuned by cross-validation on their labelled rows alone."""
+    """Take the published splits; tuned by cross-validation on their labeled rows alone."""
     with np.load(data / "g50c.npz") as file:
         X, y = file["X"], file["y"]
-        splits = list(zip(file["idx_labelled"].astype(int), file["idx_unlabelled"].astype(int), strict=True))
-    trials = [Trial(X, y, labelled, unlabelled) for labelled, unlabelled in splits]
+        splits = list(zip(file["idx_labeled"].astype(int), file["idx_unlabeled"].astype(int), strict=True))
+    trials = [Trial(X, y, labeled, unlabeled) for labeled, unlabeled in splits]
     tuning = [fold for trial in trials for fold in trial.fold()]
-    return Task("g50c", tuning, trials, "5 folds of the labelled rows of every split, one choice for all splits")
+    return Task("g50c", tuning, trials, "5 folds of the labeled rows of every split, one choice for all splits")
 
 
 def text(data: Path) -> Task:
@@ -151,7 +151,7 @@ def text(data: Path) -> Task:
 
 
 def mnist_small(data: Path) -> Task:
-    """Draw 4000 rows of the training file for a graph, 600 labelled, and 2000 new ones; tuned on other draws of it."""
+    """Draw 4000 rows of the training file for a graph, 600 labeled, and 2000 new ones; tuned on other draws of it."""
     with np.load(data / "mnist.npz") as file:
         X, y = file["X_train"], file["y_train"]
     order = np.random.default_rng(8).permutation(len(y))
@@ -164,20 +164,20 @@ def mnist_small(data: Path) -> Task:
 
 
 def mnist(data: Path, splits: int = 1) -> Task:
-    """10,000 labelled and 50,000 unlabelled rows of the training file, 10,000 new ones; tuned within the labelled."""
+    """10,000 labeled and 50,000 unlabeled rows of the training file, 10,000 new ones; tuned within the labeled."""
     with np.load(data / "mnist.npz") as file:
         X, y, X_new, y_new = (file[name] for name in ("X_train", "y_train", "X_test", "y_test"))
     X, X_new = ((part / np.float32(255)).astype(np.float32) for part in (X, X_new))
     trials = []
     for i in range(splits):
-        labelled = np.sort(np.random.default_rng([5, i]).choice(len(y), 10_000, replace=False))
-        trials.append(Trial(X, y, labelled, np.setdiff1d(np.arange(len(y)), labelled), X_new, y_new))
+        labeled = np.sort(np.random.default_rng([5, i]).choice(len(y), 10_000, replace=False))
+        trials.append(Trial(X, y, labeled, np.setdiff1d(np.arange(len(y)), labeled), X_new, y_new))
     # New rows are to be judged, so those to tune on are outside the graph as well.
-    inside, outside = next(StratifiedKFold(4, shuffle=True, random_state=0).split(labelled, y[labelled]))
-    kept = np.setdiff1d(np.arange(len(y)), labelled[outside])
-    places = np.searchsorted(kept, labelled[inside])
-    tuning = [Trial(X[kept], y[kept], places, np.array([], dtype=int), X[labelled[outside]], y[labelled[outside]])]
-    how = "7500 of the labelled rows of the last split, judged by its other 2500, which are not in the graph"
+    inside, outside = next(StratifiedKFold(4, shuffle=True, random_state=0).split(labeled, y[labeled]))
+    kept = np.setdiff1d(np.arange(len(y)), labeled[outside])
+    places = np.searchsorted(kept, labeled[inside])
+    tuning = [Trial(X[kept], y[kept], places, np.array([], dtype=int), X[labeled[outside]], y[labeled[outside]])]
+    how = "7500 of the labeled rows of the last split, judged by its other 2500, which are not in the graph"
     return Task("MNIST", tuning, trials, how)
 
 

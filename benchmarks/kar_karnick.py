@@ -68,8 +68,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from mercer import DotProduct, Exponential, Kernel, Polynomial, RandomMaclaurin
-from mercer.maps.plans import Plan
+from mercer import DotProduct, ExponentialDotProduct, Kernel, Polynomial, RandomMaclaurin
+from mercer.maps.series.plans import Plan
 
 METHODS = {
     "exact": "exact machine",
@@ -137,7 +137,7 @@ def fit_exact(X: np.ndarray, y: np.ndarray, kernel: Kernel, C: float) -> Machine
 def values(kernel: Kernel, X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Write the kernel between rows, in place: the exact machine shall not wait for temporary arrays and checks."""
     np.matmul(X, Y.T, out=out)
-    if isinstance(kernel, Exponential):
+    if isinstance(kernel, ExponentialDotProduct):
         out *= kernel.scale
         return np.exp(out, out=out)
     out += kernel.coef0
@@ -215,7 +215,7 @@ class Row:
         """Return the kernel for training rows."""
         if self.kind == "poly":
             return Polynomial(degree=DEGREE, coef0=1.0)
-        return Exponential(scale=mean_distance(X) ** -2)
+        return ExponentialDotProduct(scale=mean_distance(X) ** -2)
 
     def maps(self, method: str, kernel: Kernel, d: int, seed: int) -> dict[str, RandomMaclaurin | LeadingComponents]:
         """Return the candidates of a method, by name."""

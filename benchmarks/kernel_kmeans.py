@@ -9,7 +9,7 @@ Time: whole fits, in turn, of ours on all rows and of the exact machine on few (
 14 GB). The exponent of the exact times in the rows is fitted by least squares, and the time for all rows extrapolated
 from the largest by it. Each round has a seed of its own, as passes until convergence differ from start to start.
 
-Quality: normalised mutual information with the digits, and purity, on one sample of rows for all three machines. Each
+Quality: normalized mutual information with the digits, and purity, on one sample of rows for all three machines. Each
 seed is one start for every machine: differences between ours and the exact machine are of the same starts.
 """
 

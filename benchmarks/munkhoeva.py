@@ -11,7 +11,7 @@ method, n and mean_rel_frob_err. Every run draws new rows and new features. Cell
 that a long run can be done one data set at a time; `--datasets` without a name only prints and draws.
 
 Rows are prepared as in the authors' code: the first rows of the file, as many as there, divided by their largest entry;
-Powerplant standardised before, LEUKEMIA normalised as the LIBSVM site says of its file, first rows, then columns. USPS
+Powerplant standardized before, LEUKEMIA normalized as the LIBSVM site says of its file, first rows, then columns. USPS
 is smoothed by a Gaussian of 0.75 pixels. That is a guess, made by trying widths until their rule had the published
 errors: without it no scale serves all kernels, with it plain features and their rule are within a tenth at scale one.
 "G again" and "B again" are their plain features and their rule, drawn anew on our rows: they tell whether the data are
@@ -40,7 +40,7 @@ from scipy import ndimage
 from mercer import ArcCosine, Gaussian, Kernel, RandomFourier, RandomMaclaurin, RandomNeurons, SphericalRadial
 from mercer.errors import ParameterError
 from mercer.maps.base import BaseMap
-from mercer.maps.directions import haar, simplex_products
+from mercer.maps.fourier.directions import haar, simplex_products
 
 Rows = np.ndarray
 Trial = Callable[[Kernel, Rows, Rows, int, int], Rows]  # kernel, two samples, columns, seed -> approximate kernel
@@ -88,14 +88,14 @@ class Source:
         return X / X.max()
 
 
-def standardised(X: Rows) -> Rows:
+def standardized(X: Rows) -> Rows:
     """Return rows of columns with mean zero and variance one."""
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def normalised(X: Rows) -> Rows:
+def normalized(X: Rows) -> Rows:
     """Return rows, and then columns, with mean zero and variance one, as the LIBSVM site says of leukemia."""
-    return standardised((X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True))
+    return standardized((X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True))
 
 
 def smoothed(X: Rows) -> Rows:
@@ -105,11 +105,11 @@ def smoothed(X: Rows) -> Rows:
 
 
 SOURCES = {
-    "Powerplant": Source("ccpp", 8500, 550, 100, standardised),
+    "Powerplant": Source("ccpp", 8500, 550, 100, standardized),
     "LETTER": Source("letter", 10000, 550, 50),
     "USPS": Source("usps", 4500, 550, 16, smoothed),
     "MNIST": Source("mnist", 60000, 550, 6),
-    "LEUKEMIA": Source("leukemia", 38, 10, 40, normalised),
+    "LEUKEMIA": Source("leukemia", 38, 10, 40, normalized),
 }
 
 

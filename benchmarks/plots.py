@@ -24,8 +24,8 @@ class Panel:
     best: Points
 
 
-def colour(name: str, limits: Sequence[str]) -> str:
-    """Return the colour of a bar: ours, a limit, or somebody else's."""
+def color(name: str, limits: Sequence[str]) -> str:
+    """Return the color of a bar: ours, a limit, or somebody else's."""
     if name.startswith("mercer"):
         return OURS
     return LIMIT if name in limits else OTHERS
@@ -45,7 +45,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], limits: Sequence[str], label
     panels : dict of str to dict of str to float
         Title to the bars: name to time relative to the limit.
     limits : sequence of str
-        Names drawn in the colour of limits.
+        Names drawn in the color of limits.
     label : str
         What one unit of the axis means.
     path : Path
@@ -61,7 +61,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], limits: Sequence[str], label
     for axes, (title, panel) in zip(grid.flat, panels.items(), strict=False):
         ordered = sorted(panel.items(), key=lambda item: item[1], reverse=True)
         drawn = axes.barh(
-            [n for n, _ in ordered], [v for _, v in ordered], color=[colour(n, limits) for n, _ in ordered]
+            [n for n, _ in ordered], [v for _, v in ordered], color=[color(n, limits) for n, _ in ordered]
         )
         axes.bar_label(drawn, fmt="%.2g", padding=3, fontsize=7)
         axes.set_xscale("log")
@@ -207,8 +207,8 @@ def errors_by_method(panels: Mapping[str, Mapping[str, tuple[float, float]]], la
     for axes, (title, methods) in zip(grid.flat, panels.items(), strict=True):
         names = list(methods)
         means, deviations = zip(*methods.values(), strict=True)
-        colours = [OURS if name == "deformed" else LIMIT if name == "plain" else OTHERS for name in names]
-        axes.bar(range(len(names)), means, yerr=deviations, color=colours, capsize=3, width=0.7)
+        colors = [OURS if name == "deformed" else LIMIT if name == "plain" else OTHERS for name in names]
+        axes.bar(range(len(names)), means, yerr=deviations, color=colors, capsize=3, width=0.7)
         for i, (mean, deviation) in enumerate(zip(means, deviations, strict=True)):
             axes.annotate(f"{mean:.1f}", (i, mean + deviation), (0, 3), textcoords="offset points", ha="center", size=8)
         axes.set_xticks(range(len(names)), names, rotation=30, ha="right", size=8)

@@ -23,7 +23,7 @@ from harness import format_table, parser_for, pick
 from mercer import Gaussian, RandomFourier
 from mercer.engines import empty_rows, fill_rows
 from mercer.engines.base import count_threads
-from mercer.maps.projections import check_range
+from mercer.maps.fourier.projections import check_range
 
 ROWS, COLUMNS = 4000, 4096
 WIDTHS = (32, 128, 1024)

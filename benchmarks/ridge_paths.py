@@ -1,7 +1,7 @@
 """Choose a ridge penalty by each criterion, and see how well it does on rows never seen.
 
 `KernelRidge` with ``alpha`` "loo", "evidence" and "gcv" beside alpha = 1, the best penalty of the path in hindsight,
-and scikit-learn's `RidgeCV` (exact leave-one-out) on the same features. Rows are shuffled, columns standardised on the
+and scikit-learn's `RidgeCV` (exact leave-one-out) on the same features. Rows are shuffled, columns standardized on the
 training rows, features those of a Gaussian kernel of median lengthscale; heavy-tailed columns stay as they are.
 
     python benchmarks/ridge_paths.py --data DIR [--features 512] [--seeds 5] [--json FILE]
@@ -29,7 +29,7 @@ SLACK = 0.01
 
 
 def split(path: Path, seed: int) -> tuple[np.ndarray, ...]:
-    """Return standardised rows and targets, nine tenths to train on and one to test."""
+    """Return standardized rows and targets, nine tenths to train on and one to test."""
     with np.load(path, allow_pickle=False) as data:
         X, y = data["X"].astype(float), data["y"].astype(float)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -51,10 +51,10 @@ def measure(path: Path, seed: int, width: int) -> dict[str, Any]:
     peer = RidgeCV(alphas=alphas).fit(Z, y)
     scores["RidgeCV"] = r2_score(y_test, peer.predict(Z_test))
     # In hindsight: all coefficients of the path from one decomposition of the features.
-    centre = Z.mean(axis=0)
-    U, s, V = np.linalg.svd(Z - centre, full_matrices=False)
+    center = Z.mean(axis=0)
+    U, s, V = np.linalg.svd(Z - center, full_matrices=False)
     rotated = (U.T @ (y - y.mean()))[:, None]
-    paths = (Z_test - centre) @ (V.T @ (rotated * s[:, None] / (s[:, None] ** 2 + alphas))) + y.mean()
+    paths = (Z_test - center) @ (V.T @ (rotated * s[:, None] / (s[:, None] ** 2 + alphas))) + y.mean()
     scores["best in hindsight"] = max(r2_score(y_test, column) for column in paths.T)
     penalties = {name: model.alpha_ for name, model in models.items()} | {"RidgeCV": float(peer.alpha_)}
     return {"scores": scores, "alphas": penalties}

@@ -1,8 +1,8 @@
 """A linear support vector machine for dense features of moderate width: squared hinge loss, Newton steps by BLAS.
 
-Minimises |w|^2 / 2 + C sum max(0, 1 - y z.w)^2 over w, with a constant column among z for the intercept: the problem
+Minimizes |w|^2 / 2 + C sum max(0, 1 - y z.w)^2 over w, with a constant column among z for the intercept: the problem
 that LIBLINEAR solves by conjugate gradients on sparse rows. The second derivative, I + 2 C Z'Z over the rows inside
-the margin, is added up by SYRK and factorised. Rows that join or leave them are added or taken off, so that late steps
+the margin, is added up by SYRK and factorized. Rows that join or leave them are added or taken off, so that late steps
 cost little; ill-conditioned features cost no more than others.
 """
 
@@ -49,11 +49,11 @@ def fit(Z: np.ndarray, y: np.ndarray, C: float) -> LinearMachine:
     start = np.zeros(Z.shape[1])
     if len(Z) >= COARSE * ROWS_A_COLUMN * Z.shape[1]:
         # The machine of some of the rows tells which of the others are outside the margin, and need no SYRK.
-        start = minimise(Z[::COARSE], y[::COARSE], COARSE * C, start, COARSE_STEPS).weights
-    return minimise(Z, y, C, start, MOST_STEPS)
+        start = minimize(Z[::COARSE], y[::COARSE], COARSE * C, start, COARSE_STEPS).weights
+    return minimize(Z, y, C, start, MOST_STEPS)
 
 
-def minimise(Z: np.ndarray, y: np.ndarray, C: float, start: np.ndarray, most_steps: int) -> LinearMachine:
+def minimize(Z: np.ndarray, y: np.ndarray, C: float, start: np.ndarray, most_steps: int) -> LinearMachine:
     """Make Newton steps from given weights, as long as the objective decreases by a part that matters."""
     w, margins = start, y * (Z @ start)
     inside = margins < 1

@@ -25,8 +25,8 @@ from harness import Check, Report, Timing, format_table, interleave, parser_for,
 from mercer import Gaussian, RandomFourier
 from mercer.engines import fill_rows
 from mercer.engines.base import count_threads
-from mercer.maps.directions import DIRECTIONS
-from mercer.maps.projections import DenseProjection
+from mercer.maps.fourier.directions import DIRECTIONS
+from mercer.maps.fourier.projections import DenseProjection
 
 ROWS, COLUMNS = 4000, 4096
 WIDTHS = (32, 128, 1024)

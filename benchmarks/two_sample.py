@@ -58,7 +58,7 @@ def mmd_on_gram(X: np.ndarray, Y: np.ndarray, kernel: Gaussian, rng: np.random.G
 
 
 def hsic_on_gram(X: np.ndarray, Y: np.ndarray, kernels: tuple[Gaussian, Gaussian], rng: np.random.Generator) -> float:
-    """Return the p-value of the trace of centred Gram matrices, by random pairings."""
+    """Return the p-value of the trace of centered Gram matrices, by random pairings."""
     K, L = (kernel(rows) for kernel, rows in zip(kernels, (X, Y), strict=True))
     K = K - K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]

@@ -33,7 +33,7 @@ def check_two_moons(printed):
         assert plain < 0.95
         assert deformed > 0.99
         assert worst > 0.95
-    scores = [float(score) for score in re.findall(r"neighbours: accuracy ([\d.]+)", printed)]
+    scores = [float(score) for score in re.findall(r"neighbors: accuracy ([\d.]+)", printed)]
     assert len(scores) == 4
     assert scores.index(max(scores)) == 2  # neither too few nor too many
     assert re.search(r"best: alpha=(?!0,)", printed)

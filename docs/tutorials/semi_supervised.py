@@ -8,7 +8,7 @@ Run it with the path of the picture that it is to write::
 of one, then rows without a label say where a label holds: up to where the cluster ends. A kernel alone cannot know
 that. It says that near rows are alike, in all directions the same.
 
-So we tell it. Join every row to its nearest neighbours, labelled or not. With the Laplacian L of that graph and values
+So we tell it. Join every row to its nearest neighbors, labeled or not. With the Laplacian L of that graph and values
 f of a function at all rows, :math:`f^\top L f` is how much f changes along edges: its roughness. `Deformed` adds
 :math:`\alpha f^\top L^c f` to the norm that the kernel gives to functions, and makes features of the kernel of the new
 norm [1]_ [2]_. Every learner on top of them then prefers functions that change where there are no rows.
@@ -53,12 +53,12 @@ def problem(labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndar
 # The knobs:
 #
 # `n_neighbors` is the one that matters most. A moon must hang together well, and the two moons badly. Too few
-#     neighbours, and the graph is a chain with weak links at which labels stop; too many, and edges cross the gap. The
+#     neighbors, and the graph is a chain with weak links at which labels stop; too many, and edges cross the gap. The
 #     30 here were found by trying, as were the rows and the noise of these moons, on which one label is enough. Below
-#     is what other numbers of neighbours give.
+#     is what other numbers of neighbors give.
 # `alpha` is the price of roughness. At zero there is no graph; from some value on nothing changes any more, because
 #     only the smoothest functions that the features can make are left.
-# `power` punishes functions that change from neighbour to neighbour even more, and slow changes even less. Long thin
+# `power` punishes functions that change from neighbor to neighbor even more, and slow changes even less. Long thin
 #     shapes such as moons need slow changes punished: 1. Round clusters in many columns often do better with 2 or 3.
 
 plain = Nystroem(Gaussian(0.3), n_components=200, random_state=0)
@@ -101,7 +101,7 @@ def show_accuracy(seeds: int = 10) -> None:
 # Let the labels choose
 # ---------------------
 # `tune_deformation` tries many strengths, powers and penalties. It is cheap: the graph is made once, the roughness of
-# the features once a power, and the rest needs the labelled rows alone. Rows that are held out stay in the graph, and
+# the features once a power, and the rest needs the labeled rows alone. Rows that are held out stay in the graph, and
 # only their labels are hidden. Alpha = 0 is among what it tries: so it tells whether the graph is worth anything.
 #
 # With ten labels it can say little more than that. Its scores are also optimistic, being the best of many; keep labels
@@ -137,21 +137,21 @@ def show_pitfalls() -> None:
         found = [fitted(Deformed(plain, NeighborGraph(neighbors), alpha=100.0), 1, seed) for seed in range(5)]
         mean = np.mean([score for _, score in found])
         parts = [model.feature_map_.graph_.n_parts for model, _ in found]
-        print(f"{neighbors:>4} neighbours: accuracy {mean:.3f}, parts of the graph {parts}")
+        print(f"{neighbors:>4} neighbors: accuracy {mean:.3f}, parts of the graph {parts}")
 
 
 # %%
 # What it costs
 # -------------
 # `fit` sums :math:`\Phi^\top L^c \Phi`, at the cost of the second moments of the features that ridge regression needs
-# anyway: O(n D^2), and one Cholesky factorisation. Never a matrix of all pairs of rows. New rows cost O(D^2) each
-# instead of O(D), or O(D rank) with `rank=`. The search for neighbours is the rest: exact it is quadratic in the rows,
+# anyway: O(n D^2), and one Cholesky factorization. Never a matrix of all pairs of rows. New rows cost O(D^2) each
+# instead of O(D), or O(D rank) with `rank=`. The search for neighbors is the rest: exact it is quadratic in the rows,
 # approximate nearly linear (`pip install '.[graph]'`). `FeatureGraph` needs no search at all, and takes rows in blocks.
 
 # %%
 # The picture
 # -----------
-# Colour is what is predicted, and the line is where the prediction changes. Grey rows have no label.
+# Color is what is predicted, and the line is where the prediction changes. Grey rows have no label.
 
 
 def draw(path: str, seed: int = 0) -> None:
@@ -163,7 +163,7 @@ def draw(path: str, seed: int = 0) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     first, second = "#0b6e99", "#d1662f"
-    colours = LinearSegmentedColormap.from_list("sides", ["#9cc9de", "#e4f0f6", "#ffffff", "#fbe9df", "#efb899"])
+    colors = LinearSegmentedColormap.from_list("sides", ["#9cc9de", "#e4f0f6", "#ffffff", "#fbe9df", "#efb899"])
     figure, axes = plt.subplots(2, 3, figsize=(10.5, 6.0), sharex=True, sharey=True, layout="constrained")
     x, y_axis = np.meshgrid(np.linspace(-1.6, 2.6, 240), np.linspace(-1.15, 1.65, 160))
     grid = np.column_stack([x.ravel(), y_axis.ravel()])
@@ -176,7 +176,7 @@ def draw(path: str, seed: int = 0) -> None:
                 np.tanh(2 * values),
                 extent=(-1.6, 2.6, -1.15, 1.65),
                 origin="lower",
-                cmap=colours,
+                cmap=colors,
                 vmin=-1,
                 vmax=1,
                 aspect="auto",
@@ -184,8 +184,8 @@ def draw(path: str, seed: int = 0) -> None:
             )
             ax.contour(x, y_axis, values, levels=[0.0], colors="#333333", linewidths=1.2)
             ax.scatter(*X[y < 0].T, s=7, color="#7a7a7a", alpha=0.55, linewidths=0)
-            for label, colour, marker in ((0, first, "o"), (1, second, "s")):
-                style = {"s": 85, "color": colour, "marker": marker, "edgecolors": "white", "linewidths": 1.4}
+            for label, color, marker in ((0, first, "o"), (1, second, "s")):
+                style = {"s": 85, "color": color, "marker": marker, "edgecolors": "white", "linewidths": 1.4}
                 ax.scatter(*X[y == label].T, zorder=3, label=f"label {label}", **style)
             count = f"{labels} label{'s' if labels > 1 else ''} a class"
             ax.set_title(f"{count}, {name}: {score:.1%}", fontsize=10, loc="left")

@@ -43,7 +43,7 @@ def expect(condition: Any, sentence: str) -> None:
 
 
 def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = False) -> np.ndarray:
-    """Rows that are neither centred nor of unit norm, some of them equal; if `positive`, >= 0 and with zeros."""
+    """Rows that are neither centered nor of unit norm, some of them equal; if `positive`, >= 0 and with zeros."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
     X[-1] = X[0]

@@ -34,7 +34,7 @@ MERCER_INLINE void rotate(Pack<T> (&a)[count], const T* multipliers) {
     }
 }
 
-// Gathers packs `order[0:columns]` of `in` and rotates neighbours.
+// Gathers packs `order[0:columns]` of `in` and rotates neighbors.
 template <class T, int radix>
 MERCER_NOINLINE void gathering_pass(const T* in, const std::int32_t* order, const T* multipliers, T* out,
                                     std::ptrdiff_t columns) {
@@ -49,7 +49,7 @@ MERCER_NOINLINE void gathering_pass(const T* in, const std::int32_t* order, cons
     }
 }
 
-// Rotates packs that are `pitch` elements apart, for `run` neighbours of each.
+// Rotates packs that are `pitch` elements apart, for `run` neighbors of each.
 template <class T, int radix>
 MERCER_NOINLINE void rotating_pass(T* packs, std::ptrdiff_t pitch, std::ptrdiff_t run, const T* multipliers) {
     for (std::ptrdiff_t j = 0; j < run; ++j) {
@@ -118,7 +118,7 @@ class Rotations {
                         visit(bits_of(pass.stride) + level, column + i * pass.stride);
     }
 
-    // This and `neighbours` return where the next multipliers are.
+    // This and `neighbors` return where the next multipliers are.
     const T* part(int which, std::ptrdiff_t first, const T* in, const std::int32_t* order, const T* multipliers,
                   T* tile) const {
         const Passes::Strided pass = passes_.strided[which];
@@ -133,7 +133,7 @@ class Rotations {
         const std::ptrdiff_t run = smaller(pass.stride, layout().block());
         for (std::ptrdiff_t base = first; base < end; base += pass.radix * pass.stride)
             for (std::ptrdiff_t column = base; column < base + pass.stride; column += run)
-                multipliers = neighbours(pass, tile + layout().position(column) * lanes<T>, run, multipliers);
+                multipliers = neighbors(pass, tile + layout().position(column) * lanes<T>, run, multipliers);
         return multipliers;
     }
 
@@ -149,7 +149,7 @@ class Rotations {
         return multipliers + columns * bits_of(passes_.fine_radix);
     }
 
-    const T* neighbours(Passes::Strided pass, T* packs, std::ptrdiff_t run, const T* multipliers) const {
+    const T* neighbors(Passes::Strided pass, T* packs, std::ptrdiff_t run, const T* multipliers) const {
         const std::ptrdiff_t pitch = layout().position(pass.stride) * lanes<T>;
         switch (pass.radix) {
             case 2: rotating_pass<T, 2>(packs, pitch, run, multipliers); break;

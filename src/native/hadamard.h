@@ -112,7 +112,7 @@ MERCER_INLINE void strided_pass(const T* in, const T* signs, T* out, std::ptrdif
     }
 }
 
-// Butterflies on neighbouring columns.
+// Butterflies on neighboring columns.
 template <class T, Signs place, int radix>
 MERCER_NOINLINE void fine_pass(const T* in, const T* signs, T* out, std::ptrdiff_t columns) {
     for (std::ptrdiff_t first = 0; first < columns; first += fine_columns) {
@@ -158,7 +158,7 @@ MERCER_INLINE void finishing_pass(const T* in, T* rows, const Finish& finish) {
     }
 }
 
-// A butterfly of a given width as passes: neighbouring columns first, then one or more strided passes.
+// A butterfly of a given width as passes: neighboring columns first, then one or more strided passes.
 // With more than one of those, the finest two run block by block; the first then has radix 8, so that a
 // block of 8 * fine_columns packs stays in the first-level cache.
 struct Passes {
@@ -191,7 +191,7 @@ struct Passes {
 
 // Consecutive transforms run in opposite directions, so that the last butterfly of one, the signs and
 // the first butterfly of the next act on the same columns and are one pass over memory. The last
-// transform ends with neighbouring columns, which lets the caller use them while they are in cache.
+// transform ends with neighboring columns, which lets the caller use them while they are in cache.
 template <class T>
 class Transform {
   public:

@@ -7,7 +7,7 @@
 namespace mercer {
 namespace {
 
-// Packs of neighbouring columns that are summed together, and the columns in them.
+// Packs of neighboring columns that are summed together, and the columns in them.
 constexpr int summed_packs = 4;
 template <class T>
 constexpr std::ptrdiff_t summed_columns = summed_packs * lanes<T>;

@@ -14,7 +14,7 @@ from mercer import (
     Deformed,
     DeformedKernel,
     DotProduct,
-    Exponential,
+    ExponentialDotProduct,
     FeatureGraph,
     Gaussian,
     GaussianProcessRegressor,
@@ -65,7 +65,7 @@ KERNELS = [
     Constant(0.4),
     Polynomial(degree=3, coef0=0.5),
     Polynomial(degree=2, coef0=0.0),
-    Exponential(0.4),
+    ExponentialDotProduct(0.4),
     Geometric(terms=4, scale=0.5),
     DotProduct([0.5, 0.0, 1.0]),
     *(ArcCosine(order) for order in (0, 1, 2)),
@@ -80,8 +80,8 @@ KERNELS = [
     Gaussian(0.7) + Matern(),
     Gaussian(0.7) * Laplacian(2.0),
     2.5 * Gaussian(0.7),
-    Exponential() @ Gaussian(0.7),
-    Transformed(Gaussian(), columns=(2, 0), centre=(0.1, -1.0), lengthscales=(0.5, 2.0)),
+    ExponentialDotProduct() @ Gaussian(0.7),
+    Transformed(Gaussian(), columns=(2, 0), center=(0.1, -1.0), lengthscales=(0.5, 2.0)),
 ]
 
 KERNELS += [
@@ -153,20 +153,20 @@ MAPS = [
     Nystroem(Gaussian(0.7), 10),
     Nystroem(Chi2() + Min(), 10),
     Nystroem(Polynomial(), 10, landmarks="uniform"),
-    Nystroem(Exponential() @ Gaussian(), 5),
+    Nystroem(ExponentialDotProduct() @ Gaussian(), 5),
     *(RandomMaclaurin(Gaussian(3.0), 60, plan=plan) for plan in PLANS),
     *(RandomMaclaurin(Polynomial(6, 0.5, scale=0.3), 40, projection=projection) for projection in PROJECTIONS),
-    *(RandomMaclaurin(Exponential(0.1), width) for width in (1, 2, 7)),
+    *(RandomMaclaurin(ExponentialDotProduct(0.1), width) for width in (1, 2, 7)),
     RandomMaclaurin(Gaussian("median") + Polynomial(2), 9, projection="complex"),
     RandomMaclaurin(Geometric(terms=4, scale=0.1), 40, plan="geometric", p=1.5),
-    RandomMaclaurin(Transformed(DotProduct([0.5, 0.0, 1.0]), columns=(2, 0), centre=(0.1, -1.0)), 9, plan="h01"),
+    RandomMaclaurin(Transformed(DotProduct([0.5, 0.0, 1.0]), columns=(2, 0), center=(0.1, -1.0)), 9, plan="h01"),
     *(PolynomialSketch(2 * Polynomial(3, 0.5), 9, projection=projection) for projection in PROJECTIONS),
     SumMap(Gaussian() + Polynomial(2), 40),
     ProductMap(Gaussian() * Polynomial(2), 40),
-    CompositionMap(Exponential() @ Gaussian(), 40),
+    CompositionMap(ExponentialDotProduct() @ Gaussian(), 40),
     *(TensorSketch(Polynomial(degree), width) for degree, width in ((1, 1), (1, 9), (2, 8), (3, 7), (4, 1))),
     TensorSketch(2.5 * Polynomial(2, coef0=0.0), 6),
-    TensorSketch(Polynomial(1) * Transformed(Polynomial(2), columns=(2, 0), centre=(0.5, -1.0)), 10),
+    TensorSketch(Polynomial(1) * Transformed(Polynomial(2), columns=(2, 0), center=(0.5, -1.0)), 10),
 ]
 
 DEFORMED = [
@@ -213,6 +213,6 @@ LEARNERS = [
 
 
 def rows(n=30, d=4, seed=0):
-    """Rows that are neither centred nor of unit norm."""
+    """Rows that are neither centered nor of unit norm."""
     rng = np.random.default_rng(seed)
     return rng.normal(0.4, 1.0, size=(n, d)) * rng.uniform(0.3, 2.0, size=(n, 1))

@@ -9,8 +9,8 @@ import mercer
 from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
 from mercer.engines.base import BEGIN
-from mercer.engines.dask import DaskEngine
-from mercer.engines.dask_collections import partitions_of
+from mercer.engines.dask.collections import partitions_of
+from mercer.engines.dask.engine import DaskEngine
 from mercer.learners.base import BaseLearner
 from mercer.maps import BaseMap
 from mercer.testing import check_engine, check_engines, check_kernel, check_learner, check_map
@@ -82,13 +82,13 @@ def test_check_kernel_sees_an_indefinite_kernel():
 
 
 def test_check_map_sees_a_map_that_depends_on_the_batch():
-    class Centred(mercer.Nystroem):
+    class Centered(mercer.Nystroem):
         def transform(self, X):
             Z = super().transform(X)
             return Z - Z.mean(axis=0)
 
     with pytest.raises(AssertionError, match="must not depend on the batch"):
-        check_map(Centred(mercer.Gaussian(), 5))
+        check_map(Centered(mercer.Gaussian(), 5))
 
 
 def test_check_learner_sees_a_learner_that_ignores_weights():

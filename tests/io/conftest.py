@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import mercer.io.lines
+import mercer.io.formats.lines
 import mercer.io.source
 
 
@@ -12,8 +12,8 @@ def small_pieces(monkeypatch):
     """Cut files into many parts and parts into many blocks, as large files are."""
     monkeypatch.setattr(mercer.io.source, "BLOCK_BYTES", 2048)
     monkeypatch.setattr(mercer.io.source, "LEAST_ROWS", 16)
-    monkeypatch.setattr(mercer.io.lines, "CHUNK_BYTES", 9000)
-    monkeypatch.setattr(mercer.io.lines, "RANGE_BYTES", 20_000)
+    monkeypatch.setattr(mercer.io.formats.lines, "CHUNK_BYTES", 9000)
+    monkeypatch.setattr(mercer.io.formats.lines, "RANGE_BYTES", 20_000)
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.engines import RowSample
 from mercer.io.archive import ArchiveError, check_archive, read_archive, storable, store, write_archive
-from mercer.learners.moments import Moments, TargetMoments
+from mercer.statistics import RowSample
+from mercer.statistics.moments import Moments, TargetMoments
 
 
 @storable

@@ -8,7 +8,7 @@ from mercer import (
     Chi2,
     Constant,
     DotProduct,
-    Exponential,
+    ExponentialDotProduct,
     Gaussian,
     Geometric,
     Hellinger,
@@ -43,7 +43,7 @@ DOT_PRODUCT = [
     Polynomial(2, 0.0),
     Polynomial(1, 0.5),
     Polynomial(3, 0.5, scale=0.3),
-    Exponential(1.5),
+    ExponentialDotProduct(1.5),
     Geometric(terms=4, scale=0.5),
     DotProduct([0.5, 0.0, 1.0, 0.25]),
 ]
@@ -55,20 +55,20 @@ COMPOSITE = [
     Gaussian() + Laplacian(),
     2.5 * Matern() * Cauchy(),
     1 + 0.5 * RationalQuadratic() + Polynomial(2),
-    Exponential() @ Gaussian(),
+    ExponentialDotProduct() @ Gaussian(),
     neural_tangent_kernel(),
     1 + 2.0 * Min() + Chi2() * Gaussian(),
     Polynomial(2) @ (Laplacian() + 0.5),
     Transformed(Gaussian(), lengthscales=(0.5, 1.0, 4.0)),
     Transformed(Laplacian(), columns=(2, 0), lengthscales=(0.5, 2.0)),
-    Transformed(Polynomial(), columns=(1,), centre=(0.3,)),
-    Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), centre=(1.0, 0.0)),
+    Transformed(Polynomial(), columns=(1,), center=(0.3,)),
+    Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), center=(1.0, 0.0)),
 ]
 KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + ARC_COSINE + HISTOGRAM + COMPOSITE
 
 
 def rows_for(kernel, seed, n=40, d=3):
-    """Return rows that are not centred, >= 0 and with zeros where the kernel needs that."""
+    """Return rows that are not centered, >= 0 and with zeros where the kernel needs that."""
     X = np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
     return np.maximum(X, 0.0) if kernel.positive_only else X
 

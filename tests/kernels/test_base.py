@@ -15,7 +15,7 @@ import mercer
 from mercer import (
     DataError,
     DeformedKernel,
-    Exponential,
+    ExponentialDotProduct,
     Gaussian,
     KernelRidge,
     Laplacian,
@@ -57,7 +57,7 @@ def test_tiles_do_not_matter(kernel, monkeypatch):
     whole, cross, diagonal = kernel(X), kernel(X, Y), kernel.diag(X)
     for tile in (1, 7, 40):
         monkeypatch.setattr(base, "TILE", tile)
-        # Formulas of distances shift rows to the centre of their tile: equal to rounding, not to the bit.
+        # Formulas of distances shift rows to the center of their tile: equal to rounding, not to the bit.
         tiled = kernel(X)
         np.testing.assert_allclose(tiled, whole, rtol=1e-12, atol=1e-13)
         np.testing.assert_array_equal(tiled, tiled.T)
@@ -155,7 +155,7 @@ def test_rows_of_unequal_width_are_refused(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [Gaussian("median"), 1 + 2 * Laplacian("median"), Exponential() @ Matern(1.5, "median")]
+    "kernel", [Gaussian("median"), 1 + 2 * Laplacian("median"), ExponentialDotProduct() @ Matern(1.5, "median")]
 )
 def test_a_kernel_that_waits_for_rows_has_no_values(kernel):
     assert kernel.needs_rows
@@ -247,9 +247,9 @@ def test_only_shift_invariant_kernels_have_a_spectrum(kernel):
         Gaussian(2.0),
         Matern(1.5),
         Polynomial(2),
-        Exponential(3.0),
+        ExponentialDotProduct(3.0),
         1 + 2 * Gaussian() * Polynomial(2),
-        Exponential() @ Gaussian(),
+        ExponentialDotProduct() @ Gaussian(),
         Laplacian(3.0) + Gaussian(),
     ],
     ids=repr,
@@ -272,6 +272,6 @@ def test_sparse_rows_are_not_filled_up(monkeypatch):
 
     monkeypatch.setattr("mercer.kernels.base.dense64", refuse)
     X = sp.random_array((50, 100_000), density=1e-4, rng=np.random.default_rng(0), format="csr")
-    assert (Exponential() @ Polynomial(2) + Polynomial(3))(X).shape == (50, 50)
+    assert (ExponentialDotProduct() @ Polynomial(2) + Polynomial(3))(X).shape == (50, 50)
     with pytest.raises(AssertionError, match="made dense"):
         Laplacian()(X)

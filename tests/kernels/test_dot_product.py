@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 from sklearn.metrics.pairwise import polynomial_kernel
 
-from mercer import DataError, DotProduct, Exponential, Geometric, ParameterError, Polynomial
+from mercer import DataError, DotProduct, ExponentialDotProduct, Geometric, ParameterError, Polynomial
 
 from .instances import DOT_PRODUCT
 
@@ -29,7 +29,7 @@ def test_polynomial_equals_scikit_learn(degree, coef0, scale):
 
 def test_exponential_is_the_exponential_of_the_inner_product():
     X, Y = rows(0), rows(1)
-    np.testing.assert_allclose(Exponential(1.7)(X, Y), np.exp(1.7 * X @ Y.T), rtol=1e-12)
+    np.testing.assert_allclose(ExponentialDotProduct(1.7)(X, Y), np.exp(1.7 * X @ Y.T), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", DOT_PRODUCT, ids=repr)
@@ -55,10 +55,10 @@ def test_degree_and_constant_decide_the_last_coefficient_and_the_first():
     np.testing.assert_array_equal(Polynomial(2, 0.0).series.coefficients(4), [0, 0, 1, 0])
     np.testing.assert_array_equal(Polynomial(3, 2.0, 0.5).series.coefficients(5), [8, 6, 1.5, 0.125, 0])
     assert Polynomial(3).series.degree == 3
-    assert Exponential().series.degree is None
+    assert ExponentialDotProduct().series.degree is None
 
 
-@pytest.mark.parametrize(("kernel", "size"), [(Exponential(), 30.0), (Polynomial(3), 1e60)], ids=repr)
+@pytest.mark.parametrize(("kernel", "size"), [(ExponentialDotProduct(), 30.0), (Polynomial(3), 1e60)], ids=repr)
 def test_overflow_is_refused_instead_of_returned(kernel, size):
     X = np.full((2, 1), size)
     for call in (kernel, kernel.diag):
@@ -66,7 +66,7 @@ def test_overflow_is_refused_instead_of_returned(kernel, size):
             call(X)
 
 
-@pytest.mark.parametrize(("kernel", "size"), [(Exponential(), 10.0), (Polynomial(3), 1e7)], ids=repr)
+@pytest.mark.parametrize(("kernel", "size"), [(ExponentialDotProduct(), 10.0), (Polynomial(3), 1e7)], ids=repr)
 def test_overflow_of_float32_is_refused_too(kernel, size):
     X = np.full((2, 1), size, dtype=np.float32)
     assert np.isfinite(kernel(X.astype(float))).all()
@@ -105,7 +105,7 @@ def test_a_wrong_number_of_terms_is_refused(terms):
         Geometric(terms)
 
 
-@pytest.mark.parametrize("kind", [Polynomial, Exponential, Geometric])
+@pytest.mark.parametrize("kind", [Polynomial, ExponentialDotProduct, Geometric])
 @pytest.mark.parametrize("scale", [0, -1.0, math.inf, math.nan, True, "1"])
 def test_a_wrong_scale_is_refused(kind, scale):
     with pytest.raises(ParameterError, match=rf"{kind.__name__}: scale must be a finite number > 0, got"):
@@ -135,7 +135,9 @@ def test_lists_rules_and_functions_are_one_kernel():
     function = DotProduct.from_function(np.exp)
     for kernel in (listed, rule, function):
         np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-12)
-        np.testing.assert_allclose(kernel.series.coefficients(20), Exponential().series.coefficients(20), rtol=1e-10)
+        np.testing.assert_allclose(
+            kernel.series.coefficients(20), ExponentialDotProduct().series.coefficients(20), rtol=1e-10
+        )
     assert (listed.series.degree, rule.series.degree, function.series.degree) == (39, None, None)
 
 

@@ -74,7 +74,7 @@ def test_profiles_fall_from_one_to_zero_and_never_exceed_one(kernel):
     assert values[0] == 1.0
     assert (values <= 1.0 + 2**-52).all()
     assert (values >= 0.0).all()
-    # Monotone up to the rounding of neighbours.
+    # Monotone up to the rounding of neighbors.
     assert (np.diff(values) <= 1e-12).all()
     assert values[-1] < 1e-30
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import chebyshev, legendre
 
-from mercer import Exponential, ParameterError, Polynomial
+from mercer import ExponentialDotProduct, ParameterError, Polynomial
 from mercer.kernels import gegenbauer_coefficients, positive_definite_on_sphere
 
 
@@ -37,7 +37,7 @@ def test_the_answer_is_that_of_the_least_eigenvalue(d):
     assert positive_definite_on_sphere(p2, d) == (least > -1e-9) == (d <= 3)
 
 
-@pytest.mark.parametrize("kernel", [Exponential(2.0), Polynomial(5, 0.3)], ids=repr)
+@pytest.mark.parametrize("kernel", [ExponentialDotProduct(2.0), Polynomial(5, 0.3)], ids=repr)
 @pytest.mark.parametrize("d", [2, 5, 40])
 def test_kernels_of_the_ball_are_positive_definite_on_every_sphere(kernel, d):
     assert positive_definite_on_sphere(kernel.function, d)

@@ -34,9 +34,9 @@ from mercer import (
     on_dask,
     open_rows,
 )
-from mercer.engines import journal as journal_module
-from mercer.engines.dask import DaskEngine
-from mercer.learners.resuming import facts_of
+from mercer.engines import checkpoint as journal_module
+from mercer.engines.dask.engine import DaskEngine
+from mercer.learners.checkpointing import facts_of
 
 # One process that makes others, each a fit that kills itself when it reads a certain block: to fork one is cheaper than
 # to start one. The parent has run no thread.
@@ -372,7 +372,7 @@ def start_rows(kind, shift):
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "csc", "frame"])
-def test_where_centres_begin_is_compared_by_its_values(kind):
+def test_where_centers_begin_is_compared_by_its_values(kind):
     feature_map = RandomFourier(Gaussian(), 20, random_state=0)
     facts = [facts_of(KernelKMeans(feature_map, 3, init=start_rows(kind, shift)))["init"] for shift in (0, 0, 1e-9)]
     assert facts[0] == facts[1] != facts[2]

@@ -17,7 +17,7 @@ from mercer import (
     RandomFourier,
 )
 
-from .labelled_rows import BOTH, data, fresh
+from .labeled_rows import BOTH, data, fresh
 
 # ---- against scikit-learn and against the exact kernel machines -------------------------------
 

@@ -203,9 +203,9 @@ def moments_misfit(draws, mean, cov):
     S = draws.shape[1]
     variance = np.diagonal(cov)
     gap = np.abs(draws.mean(axis=1) - mean) / np.sqrt(variance / S)
-    centred = draws - mean[:, None]
+    centered = draws - mean[:, None]
     spread = np.sqrt((np.outer(variance, variance) + cov**2) / S)
-    return max(gap.max(), (np.abs(centred @ centred.T / S - cov) / spread).max()) / 7
+    return max(gap.max(), (np.abs(centered @ centered.T / S - cov) / spread).max()) / 7
 
 
 @pytest.mark.parametrize("variance", ["weight-space", "landmarks", "pathwise"])

@@ -129,9 +129,9 @@ def test_features_far_from_zero_and_of_single_precision_are_told_anew():
     for part in PARTS:
         feature_map.partial_fit(rows[part])
     Z = feature_map.transform(rows).astype(float)
-    centred = Z - Z.mean(axis=0)
-    coef = np.linalg.solve(centred.T @ centred + np.eye(Z.shape[1]), centred.T @ (NUMBERS - NUMBERS.mean()))
-    expected = centred @ coef + NUMBERS.mean()
+    centered = Z - Z.mean(axis=0)
+    coef = np.linalg.solve(centered.T @ centered + np.eye(Z.shape[1]), centered.T @ (NUMBERS - NUMBERS.mean()))
+    expected = centered @ coef + NUMBERS.mean()
     np.testing.assert_allclose(model.predict(rows), expected, atol=0.02)
     assert 0 < model.rounding_ < 0.1
 
@@ -150,17 +150,17 @@ def test_processes_components_and_clusters_follow_the_map():
     left, values, _ = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
     np.testing.assert_allclose(np.abs(scores), np.abs(left[:, :3] * values[:3]), atol=1e-8)
     clusters = KernelKMeans(deformed(), n_clusters=3, random_state=0).partial_fit(X[:100])
-    centres = clusters.cluster_centers_
+    centers = clusters.cluster_centers_
     old, new = clusters.feature_map_.features_.matrix, grown([slice(0, 100), slice(100, 200)]).features_.matrix
     before = clusters._running
     clusters.partial_fit(X[100:200])
-    moved = centres @ np.linalg.inv(old) @ new
+    moved = centers @ np.linalg.inv(old) @ new
     came = grown([slice(0, 100), slice(100, 200)]).transform(X[100:200])
     nearest = np.square(came[:, None] - moved).sum(axis=2).argmin(axis=1)
-    for label, centre in enumerate(clusters.cluster_centers_):
+    for label, center in enumerate(clusters.cluster_centers_):
         mine = came[nearest == label]
         total = before.weight[label] + len(mine)
-        np.testing.assert_allclose(centre, (moved[label] * before.weight[label] + mine.sum(axis=0)) / total, atol=1e-8)
+        np.testing.assert_allclose(center, (moved[label] * before.weight[label] + mine.sum(axis=0)) / total, atol=1e-8)
 
 
 def test_processes_do_not_ask_for_an_exact_kernel_that_is_not_there():
@@ -179,7 +179,7 @@ def test_processes_do_not_ask_for_an_exact_kernel_that_is_not_there():
 
 
 @pytest.mark.parametrize(
-    "graph", [None, NeighborGraph(4), sp.csr_array(np.ones((100, 100)))], ids=["default", "neighbours", "given"]
+    "graph", [None, NeighborGraph(4), sp.csr_array(np.ones((100, 100)))], ids=["default", "neighbors", "given"]
 )
 @pytest.mark.parametrize("kind", [KernelRidge, KernelPCA, KernelKMeans, GaussianProcessRegressor])
 def test_graphs_of_all_rows_at_once_are_refused(kind, graph):

@@ -25,8 +25,8 @@ from mercer import (
     RandomMaclaurin,
 )
 from mercer.engines import Checkpoint, MemoryEngine
-from mercer.learners import kept_features
-from mercer.learners.lloyd import Assign
+from mercer.solvers.clusters.lloyd import Assign
+from mercer.statistics import feature_cache as kept_features
 
 assign = Assign.__call__
 
@@ -269,7 +269,7 @@ def test_progress_is_told_after_each_pass():
 
 
 def test_a_fit_in_memory_that_was_stopped_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.engines.journal.SHARE", 0.0)  # save after every block
+    monkeypatch.setattr("mercer.engines.checkpoint.SHARE", 0.0)  # save after every block
     expected = model(12, tol=0.0).fit(data())
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
 

@@ -20,7 +20,7 @@ from mercer import (
 )
 from mercer.learners import loss_learner
 
-from .labelled_rows import BOTH, data, fresh, relative_gap
+from .labeled_rows import BOTH, data, fresh, relative_gap
 
 # ---- the same model by any road ---------------------------------------------------------------
 

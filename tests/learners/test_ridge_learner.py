@@ -87,9 +87,9 @@ def test_penalties_below_the_rounding_of_float32_are_solved_in_float64():
     assert coarse.statistic_.roundoff == np.finfo(np.float32).eps
     assert fine.statistic_.roundoff == np.finfo(np.float64).eps
     Z = fine.feature_map_.transform(rows).astype(float)
-    centred = Z - Z.mean(axis=0)
-    gram = centred.T @ centred + 1e-6 * np.eye(20)
-    np.testing.assert_allclose(fine.coef_, np.linalg.solve(gram, centred.T @ (y - y.mean())), rtol=1e-4, atol=1e-4)
+    centered = Z - Z.mean(axis=0)
+    gram = centered.T @ centered + 1e-6 * np.eye(20)
+    np.testing.assert_allclose(fine.coef_, np.linalg.solve(gram, centered.T @ (y - y.mean())), rtol=1e-4, atol=1e-4)
     assert read_by(fresh(KernelRidge, alpha=1e-6), X) == 1
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 
 from mercer import (
     DataError,
-    Exponential,
+    ExponentialDotProduct,
     Gaussian,
     KernelRidge,
     KernelRidgeClassifier,
@@ -214,4 +214,4 @@ def test_weights_equal_repetition_in_probabilities_of_many_rows():
 def test_overflow_says_so():
     X, y = data(50)
     with pytest.raises(DataError, match="overflow"):
-        KernelRidge(Nystroem(Exponential(100.0), 20, random_state=0)).fit(X.astype(np.float32) * 4, y)
+        KernelRidge(Nystroem(ExponentialDotProduct(100.0), 20, random_state=0)).fit(X.astype(np.float32) * 4, y)

@@ -43,7 +43,7 @@ def blocks(X, y, size):
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("mark", [-1, 7])
-def test_with_a_map_that_needs_no_rows_the_model_is_that_of_the_labelled_ones(kind, mark):
+def test_with_a_map_that_needs_no_rows_the_model_is_that_of_the_labeled_ones(kind, mark):
     X, y, known = problem()
     marked = np.where(known, y, mark)
     model = kind(drawn(), unlabeled=mark, random_state=0).fit(X, marked)
@@ -68,7 +68,7 @@ def test_numbers_that_are_not_known_are_nan(columns):
 
 
 @pytest.mark.parametrize("options", [{}, {"lengthscale": "keep"}, {"variance": "pathwise"}])
-def test_gaussian_processes_are_tuned_on_labelled_rows(options):
+def test_gaussian_processes_are_tuned_on_labeled_rows(options):
     X, _, known = problem()
     y = np.sin(X[:, 0])
     model = GaussianProcessRegressor(drawn(), unlabeled=np.nan, random_state=0, **options)
@@ -137,7 +137,7 @@ def test_texts_and_objects_can_be_marks():
     assert KernelRidgeClassifier(drawn(), unlabeled=np.nan).fit(X, floats).classes_.tolist() == [0, 1, 2]
 
 
-def test_weights_count_for_labelled_rows_only():
+def test_weights_count_for_labeled_rows_only():
     X, y, known = problem()
     weight = np.random.default_rng(1).integers(1, 4, len(X)).astype(float)
     model = KernelRidge(drawn(), alpha=0.1, unlabeled=np.nan)
@@ -147,7 +147,7 @@ def test_weights_count_for_labelled_rows_only():
 
 
 @pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence"])
-def test_penalties_are_chosen_on_labelled_rows(alpha):
+def test_penalties_are_chosen_on_labeled_rows(alpha):
     X, y, known = problem()
     model = KernelRidgeClassifier(drawn(), alpha=alpha, unlabeled=-1, block_size=50).fit(X, np.where(known, y, -1))
     expected = KernelRidgeClassifier(drawn(), alpha=alpha).fit(X[known], y[known])
@@ -189,7 +189,7 @@ def test_blocks_of_partial_fit_may_lack_labels():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_scores_are_those_of_labelled_rows(weighted):
+def test_scores_are_those_of_labeled_rows(weighted):
     X, y, known = problem()
     weight = np.random.default_rng(2).random(len(X)) if weighted else None
     some = weight[known] if weighted else None
@@ -209,7 +209,7 @@ def test_scores_are_those_of_labelled_rows(weighted):
         model.score(X, marked)
 
 
-def test_grid_search_looks_at_labelled_rows():
+def test_grid_search_looks_at_labeled_rows():
     X, y, known = problem()
     marked = np.where(known, y, -1)
     folds = PredefinedSplit(np.arange(len(X)) % 3)
@@ -338,7 +338,7 @@ def test_numbers_that_are_objects_need_no_mark():
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("mark", ["?", np.nan])
 @pytest.mark.parametrize("first", [0, 60, 180])
-def test_blocks_without_targets_are_blocks_of_unlabelled_rows(kind, mark, first):
+def test_blocks_without_targets_are_blocks_of_unlabeled_rows(kind, mark, first):
     X, y, known = problem()
     known[first : first + 60] = False
     marked = np.where(known, np.array(["a", "b", "c"], dtype=object)[y], mark)
@@ -358,7 +358,7 @@ def test_blocks_without_targets_are_blocks_of_unlabelled_rows(kind, mark, first)
 @pytest.mark.parametrize("columns", [None, 1, 2])
 @pytest.mark.parametrize("first", [0, 120])
 @pytest.mark.parametrize("mark", [np.nan, -9])
-def test_blocks_without_numbers_are_blocks_of_unlabelled_rows(columns, first, mark):
+def test_blocks_without_numbers_are_blocks_of_unlabeled_rows(columns, first, mark):
     X, _, known = problem()
     known[first : first + 60] = False
     y = np.sin(X[:, 0]) if columns is None else np.sin(X[:, :columns])

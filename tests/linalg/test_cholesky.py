@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.linalg import cholesky
-from mercer.linalg.cholesky import factorise, inverse_root
+from mercer.linalg.cholesky import factorize, inverse_root
 
 blocks = pytest.mark.parametrize(("whole", "block"), [(100, 100), (0, 1), (0, 7), (0, 8), (0, 40), (0, 64)])
 
@@ -25,7 +25,7 @@ def test_is_the_factor_of_the_upper_triangle(whole, block, monkeypatch):
     monkeypatch.setattr(cholesky, "BLOCK", block)
     A = positive()
     found = upper_only(A)
-    assert factorise(found) is True
+    assert factorize(found) is True
     np.testing.assert_allclose(np.triu(found), np.linalg.cholesky(A).T, rtol=0, atol=1e-13 * np.abs(A).max())
 
 
@@ -37,7 +37,7 @@ def test_says_where_there_is_none(whole, block, place, monkeypatch):
     A = positive()
     R = np.linalg.cholesky(A)
     A[place, place] -= 1.01 * R[place, place] ** 2  # as much as the pivot there, and a little more
-    assert factorise(A) is False
+    assert factorize(A) is False
 
 
 @blocks
@@ -49,7 +49,7 @@ def test_what_is_not_finite_has_none(whole, block, place, value, monkeypatch):
     A = positive()
     A[place] = value
     with np.errstate(invalid="ignore"):
-        assert factorise(A) is False
+        assert factorize(A) is False
 
 
 @blocks
@@ -59,7 +59,7 @@ def test_inverse_roots_are_triangles(whole, block, n, monkeypatch):
     monkeypatch.setattr(cholesky, "BLOCK", block)
     A = positive(n)
     R = upper_only(A)
-    assert factorise(R)
+    assert factorize(R)
     T = inverse_root(R)
     assert T is R
     np.testing.assert_array_equal(T, np.triu(T))

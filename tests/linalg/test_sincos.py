@@ -26,7 +26,7 @@ def random_angles(seed, n, m, magnitude, dtype):
     return np.where(rng.random((n, m)) < 0.05, odd_ones_out, angles).astype(dtype)
 
 
-def neighbours(values, dtype, steps=3):
+def neighbors(values, dtype, steps=3):
     below = above = values = np.asarray(values, dtype)
     found = [values]
     for _ in range(steps):
@@ -46,9 +46,9 @@ def hard_angles(dtype):
         large += [1e300, 6381956970095103 * 2.0**797]  # the second is closest to a multiple of pi/2
     positive = np.concatenate(
         [
-            neighbours(inside * (np.pi / 2), dtype),
-            neighbours(inside * (np.pi / 2) + np.pi / 4, dtype),
-            neighbours(limits + large, dtype),
+            neighbors(inside * (np.pi / 2), dtype),
+            neighbors(inside * (np.pi / 2) + np.pi / 4, dtype),
+            neighbors(limits + large, dtype),
             np.array([0.0, info.smallest_subnormal, info.tiny / 8, info.tiny, info.eps, info.max], dtype),
             *[rng.uniform(0, limit, 500).astype(dtype) for limit in [1, 10, 1000, *limits]],
         ]

@@ -11,7 +11,7 @@ from mercer import (
     Chi2,
     CompositionMap,
     DotProduct,
-    Exponential,
+    ExponentialDotProduct,
     Gaussian,
     HomogeneousFeatures,
     Intersection,
@@ -55,7 +55,7 @@ FOURIER = [
 ]
 NYSTROEM = [
     Nystroem(KERNEL, 10),
-    Nystroem(Exponential() @ Laplacian(), 8, landmarks="uniform"),
+    Nystroem(ExponentialDotProduct() @ Laplacian(), 8, landmarks="uniform"),
     Nystroem(Polynomial(2), 20),
 ]
 PLANS = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
@@ -63,10 +63,10 @@ PROJECTIONS = ("rademacher", "gaussian", "sphere", "complex", "srht")
 MACLAURIN = [
     *(RandomMaclaurin(Gaussian(3.0), 40, plan=plan) for plan in PLANS),
     *(RandomMaclaurin(Polynomial(4, 0.5, scale=0.3), 30, projection=projection) for projection in PROJECTIONS),
-    *(RandomMaclaurin(Exponential(0.1), n) for n in (1, 2, 7)),
+    *(RandomMaclaurin(ExponentialDotProduct(0.1), n) for n in (1, 2, 7)),
     RandomMaclaurin(Gaussian("median") + Polynomial(2), 9, projection="complex"),
     RandomMaclaurin(Polynomial(3), 9, plan="degrees", projection="srht"),
-    RandomMaclaurin(Transformed(Polynomial(3), columns=(2, 0), centre=(0.5, 1.0)), 9, plan="random"),
+    RandomMaclaurin(Transformed(Polynomial(3), columns=(2, 0), center=(0.5, 1.0)), 9, plan="random"),
     RandomMaclaurin(DotProduct([0.5, 0.0, 1.0, 0.5]), 9),
 ]
 RULES = ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly")
@@ -87,7 +87,7 @@ QUADRATURE = [
 COMPOSED = [
     SumMap(KERNEL + Laplacian(), 20),
     ProductMap(KERNEL * Polynomial(2), 20),
-    CompositionMap(Exponential() @ KERNEL, 20),
+    CompositionMap(ExponentialDotProduct() @ KERNEL, 20),
 ]
 # Those that are drawn: mid-points and grids are the same for every seed.
 HISTOGRAM = [
@@ -102,7 +102,7 @@ SKETCHES = [
     PolynomialSketch(Polynomial(2, 0.0), 9, projection="srht"),
     TensorSketch(Polynomial(2), 12),
     TensorSketch(3 * Polynomial(3, coef0=0.0), 7),
-    TensorSketch(Transformed(Polynomial(1), columns=(2, 0), centre=(0.5, 1.0)), 5),
+    TensorSketch(Transformed(Polynomial(1), columns=(2, 0), center=(0.5, 1.0)), 5),
 ]
 NEURONS = [
     *(RandomNeurons(ArcCosine(order), n) for order in (0, 1, 2) for n in (1, 4, 6, 20)),
@@ -116,7 +116,7 @@ MAPS = FOURIER + QUADRATURE + NYSTROEM + NEURONS + MACLAURIN + COMPOSED + HISTOG
 
 
 def rows_for(feature_map, seed, n=40, d=3):
-    """Return rows that are not centred, >= 0 and with zeros where the map needs that."""
+    """Return rows that are not centered, >= 0 and with zeros where the map needs that."""
     X = np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
     return np.maximum(X, 0.0) if get_tags(feature_map).input_tags.positive_only else X
 

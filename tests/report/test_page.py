@@ -67,7 +67,7 @@ def test_nothing_comes_from_elsewhere(page, parsed):
 def test_every_reference_inside_the_page_has_one_target(page, parsed):
     counts = Counter(attributes["id"] for _, attributes in parsed.elements if "id" in attributes)
     assert max(counts.values()) == 1
-    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)|aria-labelledby="([^"]+)"', page)
+    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)|aria-labeledby="([^"]+)"', page)
     assert {name for names in wanted for name in names if name} <= set(counts)
 
 
@@ -94,7 +94,7 @@ def test_every_picture_has_a_text_and_every_table_cell_a_heading(parsed):
     assert all(attributes["scope"] in ("col", "row") for tag, attributes in parsed.elements if tag == "th")
 
 
-def test_the_colours_are_the_page_s_so_that_dark_mode_reaches_the_pictures(page):
+def test_the_colors_are_the_page_s_so_that_dark_mode_reaches_the_pictures(page):
     assert "prefers-color-scheme: dark" in page
     for placeholder in ("#010101", "#020202", "#030303", "#040404", "#0a0a0"):
         assert placeholder not in page

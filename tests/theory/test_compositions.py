@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mercer import Exponential, Gaussian, ParameterError, Polynomial
+from mercer import ExponentialDotProduct, Gaussian, ParameterError, Polynomial
 from mercer.theory import (
     InnerConstants,
     composed_bound,
@@ -16,7 +16,7 @@ from mercer.theory import (
     gaussian_phase_constants,
 )
 
-from ..statistics.calibrated import misfit
+from ..calibrated.calibrated import misfit
 from .instances import BASES, LINEAR
 
 every_base = pytest.mark.parametrize("base", BASES)
@@ -37,7 +37,7 @@ def test_constants_of_the_gaussian_kernel_with_phases(dimension):
 
 
 @every_base
-@pytest.mark.parametrize("kernel", [LINEAR, Polynomial(3, coef0=0.5), Exponential()], ids=repr)
+@pytest.mark.parametrize("kernel", [LINEAR, Polynomial(3, coef0=0.5), ExponentialDotProduct()], ids=repr)
 def test_features_of_compositions_stay_within_their_bounds(kernel, base, seed):
     d, n = 3, 20_000
     rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def test_features_of_compositions_stay_within_their_bounds(kernel, base, seed):
 
 
 @every_base
-@pytest.mark.parametrize("kernel", [LINEAR, Polynomial(3, coef0=0.5), Exponential()], ids=repr)
+@pytest.mark.parametrize("kernel", [LINEAR, Polynomial(3, coef0=0.5), ExponentialDotProduct()], ids=repr)
 def test_the_mean_largest_gradient_does_not_depend_on_the_base(kernel, base):
     d, n = 3, np.arange(60)
     inner = gaussian_phase_constants(1.0, d)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import Gaussian, NeighborGraph, ParameterError, RandomFourier
-from mercer.maps.laplacian import GraphLaplacian
+from mercer.graphs.laplacian import GraphLaplacian
 from mercer.theory import (
     deformation_components,
     deformation_error,
@@ -19,7 +19,7 @@ from mercer.theory import (
     penalty_norm,
 )
 
-from ..statistics.calibrated import bernstein_radius
+from ..calibrated.calibrated import bernstein_radius
 
 N = 30
 DRAWS = 2000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mercer import Exponential, Gaussian, ParameterError, UnsupportedKernelError
+from mercer import ExponentialDotProduct, Gaussian, ParameterError, UnsupportedKernelError
 from mercer.theory import (
     dot_product_gradient,
     maclaurin_bound,
@@ -19,7 +19,7 @@ from mercer.theory import (
     maclaurin_uniform_failure,
 )
 
-from ..statistics.calibrated import misfit
+from ..calibrated.calibrated import misfit
 from .instances import BASES, KERNELS, LINEAR, RADIUS
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -71,8 +71,8 @@ def test_the_printed_bound_is_broken_below_base_two():
 
 
 @every_base
-def test_the_normalised_law_is_unbiased_and_the_printed_scale_only_at_base_two(base, seed):
-    kernel, x = Exponential(), np.array([RADIUS, 0.0])
+def test_the_normalized_law_is_unbiased_and_the_printed_scale_only_at_base_two(base, seed):
+    kernel, x = ExponentialDotProduct(), np.array([RADIUS, 0.0])
     rng = np.random.default_rng(seed)
     degrees = rng.geometric((base - 1) / base, size=40_000) - 1  # (p - 1) / p^(n + 1)
     values = np.array([feature_products(kernel, base, x, x, np.ones((n, 2))) for n in range(degrees.max() + 1)])

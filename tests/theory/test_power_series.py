@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from mercer import DotProduct, Exponential, Geometric, ParameterError, Polynomial
+from mercer import DotProduct, ExponentialDotProduct, Geometric, ParameterError, Polynomial
 from mercer.theory import (
     dot_product_gradient,
     maclaurin_bound,
@@ -41,8 +41,12 @@ def test_a_polynomial_is_whole_at_its_degree_and_equality_counts():
 
 def test_degrees_grow_with_the_radius_and_fall_with_the_error():
     for eps, wider in itertools.pairwise((0.3, 0.6, 1.0, 2.0, 4.0)):
-        assert truncation_degree(Exponential(), 0.01, eps) <= truncation_degree(Exponential(), 0.01, wider)
-        assert truncation_degree(Exponential(), eps, 2.0) >= truncation_degree(Exponential(), wider, 2.0)
+        assert truncation_degree(ExponentialDotProduct(), 0.01, eps) <= truncation_degree(
+            ExponentialDotProduct(), 0.01, wider
+        )
+        assert truncation_degree(ExponentialDotProduct(), eps, 2.0) >= truncation_degree(
+            ExponentialDotProduct(), wider, 2.0
+        )
 
 
 def test_series_are_summed_only_where_they_converge():
@@ -54,9 +58,9 @@ def test_series_are_summed_only_where_they_converge():
     near = dot_product_gradient(Geometric(), math.sqrt(0.999))
     assert near == pytest.approx(math.sqrt(0.999) / (1 - 0.999) ** 2, rel=1e-6)
     with pytest.raises(ParameterError, match=r"f overflows at t = 800"):
-        maclaurin_bound(Exponential(), 20.0)
+        maclaurin_bound(ExponentialDotProduct(), 20.0)
     with pytest.raises(ParameterError, match="Maclaurin coefficients do not add up to f at t = 400"):
-        truncation_degree(Exponential(), 0.1, 20.0)
+        truncation_degree(ExponentialDotProduct(), 0.1, 20.0)
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -79,11 +83,11 @@ def test_negative_coefficients_are_refused():
 @pytest.mark.parametrize("eps", [0, -1.0, math.nan, math.inf])
 def test_an_error_that_is_not_positive_is_refused(eps):
     with pytest.raises(ParameterError, match="truncation_degree: eps must be a finite number > 0, got"):
-        truncation_degree(Exponential(), eps, 1.0)
+        truncation_degree(ExponentialDotProduct(), eps, 1.0)
 
 
 def test_errors_below_rounding_and_negative_degrees_are_refused():
     with pytest.raises(ParameterError, match=r"truncation_degree: eps must be at least 1e-15 of f\(R\^2\) = 2.72"):
-        truncation_degree(Exponential(), 1e-17, 1.0)
+        truncation_degree(ExponentialDotProduct(), 1e-17, 1.0)
     with pytest.raises(ParameterError, match="truncation_error: degree must be >= 0, got -1"):
-        truncation_error(Exponential(), -1, 1.0)
+        truncation_error(ExponentialDotProduct(), -1, 1.0)

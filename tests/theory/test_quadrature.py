@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from mercer import Gaussian, ParameterError, RandomFourier
-from mercer.maps.directions import simplex_products
+from mercer.maps.fourier.directions import simplex_products
 from mercer.theory import (
     cosine_variance,
     fourier_uniform_failure,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer import (
-    Exponential,
+    ExponentialDotProduct,
     Gaussian,
     Laplacian,
     Matern,
@@ -72,7 +72,9 @@ def test_an_unknown_form_is_refused():
         required_components(Gaussian(), 0.1, form="cosine")
 
 
-@pytest.mark.parametrize("kernel", [Polynomial(2), Gaussian() + Exponential(), Exponential() @ Polynomial(2)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [Polynomial(2), Gaussian() + ExponentialDotProduct(), ExponentialDotProduct() @ Polynomial(2)], ids=repr
+)
 def test_a_kernel_without_fourier_features_is_refused(kernel):
     with pytest.raises(UnsupportedKernelError, match="has no Fourier features") as error:
         required_components(kernel, 0.1)

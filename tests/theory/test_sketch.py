@@ -6,7 +6,7 @@ import pytest
 from mercer import ParameterError
 from mercer.theory import tensor_sketch_variance
 
-from ..statistics.calibrated import bernstein_radius, misfit, pairs_of_rows
+from ..calibrated.calibrated import bernstein_radius, misfit, pairs_of_rows
 
 DRAWS = 5000
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import MemoryEngine, RowSample, block_rows_for
+from mercer.engines import MemoryEngine, block_rows_for
 from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
 from mercer.maps.seeds import seed_of
+from mercer.statistics import RowSample
 
 __all__ = ["Audit", "audit", "audit_matrix"]
 

@@ -23,9 +23,6 @@ EXTRAS = {
     "io": ("pyarrow",),
     "dask": ("dask", "distributed"),
     "report": ("matplotlib", "jinja2"),
-    "onnx": ("skl2onnx", "onnxruntime"),
-    "torch": ("torch",),
-    "tune": ("optuna",),
     "graph": ("pynndescent",),
 }
 

@@ -33,7 +33,7 @@ from threadpoolctl import ThreadpoolController
 from mercer.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from mercer.engines.journal import Journal
+    from mercer.engines.checkpoint import Journal
 
 __all__ = [
     "BEGIN",
@@ -159,7 +159,7 @@ class Engine(ABC):
     - A term is pure, and an accumulator depends on nothing but the blocks it was given: a block may be worked on again
       elsewhere, and must then give the same bits.
     - Statistics survive pickle too. One with a symmetric matrix pickles a triangle of it
-      (`mercer.learners.moments.Triangular`).
+      (`mercer.statistics.moments.Triangular`).
     """
 
     #: Whether the rows can be read more than once.

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import BEGIN, Block, Engine, Place, count_threads, row_blocks, workers
-from mercer.engines.recycled import recycled_bytes
+from mercer.engines.buffers import recycled_bytes
 from mercer.errors import ParameterError
 from mercer.io.digests import digest_of
 

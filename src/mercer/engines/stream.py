@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from mercer.engines.ahead import read_ahead
 from mercer.engines.base import BEGIN, NO_ROWS, Block, Engine, Place, closing_all, row_blocks
+from mercer.engines.prefetch import read_ahead
 from mercer.errors import DataError
 from mercer.io.digests import digest_of
 

@@ -1,14 +1,14 @@
 """The only place that reads or writes files."""
 
 from mercer.io.archive import storable
-from mercer.io.arrow import open_arrow, open_ipc
 from mercer.io.files import write_text
-from mercer.io.npy import open_npy
-from mercer.io.parquet import open_parquet
+from mercer.io.formats.arrow import open_arrow, open_ipc
+from mercer.io.formats.csv import open_csv
+from mercer.io.formats.npy import open_npy
+from mercer.io.formats.parquet import open_parquet
+from mercer.io.formats.svmlight import open_svmlight
 from mercer.io.rows import open_rows
 from mercer.io.source import Part, RowSource
-from mercer.io.svmlight import open_svmlight
-from mercer.io.text import open_csv
 
 __all__ = [
     "Part",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mercer.errors import ParameterError
-from mercer.io import arrow, npy, parquet, svmlight, text
-from mercer.io.arrow import BatchStream, is_arrow, open_arrow
-from mercer.io.columns import Column
+from mercer.io.formats import arrow, csv, npy, parquet, svmlight
+from mercer.io.formats.arrow import BatchStream, is_arrow, open_arrow
+from mercer.io.formats.columns import Column
 from mercer.io.paths import find_files
 from mercer.io.source import RowSource
 
@@ -19,7 +19,7 @@ __all__ = ["open_rows"]
 # Each format, the ends of names that tell it, and who opens it.
 FORMATS: dict[str, tuple[tuple[str, ...], Callable[..., RowSource]]] = {
     "arrow": (arrow.ENDS, arrow.open_ipc),
-    "csv": (text.ENDS, text.open_csv),
+    "csv": (csv.ENDS, csv.open_csv),
     "npy": (npy.ENDS, npy.open_npy),
     "parquet": (parquet.ENDS, parquet.open_parquet),
     "svmlight": (svmlight.ENDS, svmlight.open_svmlight),

@@ -1,13 +1,13 @@
 """What is approximated: kernels as frozen values with exact formulas."""
 
+from mercer.kernels.algebra import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.arc_cosine import ArcCosine, neural_tangent_kernel
 from mercer.kernels.base import Kernel
-from mercer.kernels.compose import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.deformed import DeformedKernel
-from mercer.kernels.dot_product import DotProduct, Exponential, Geometric, Polynomial
+from mercer.kernels.dot_product import DotProduct, ExponentialDotProduct, Geometric, Polynomial
 from mercer.kernels.histogram import Chi2, Hellinger, Intersection, JensenShannon, Min
 from mercer.kernels.isotropic import Gaussian, Matern, RationalQuadratic
-from mercer.kernels.product import Cauchy, Laplacian
+from mercer.kernels.separable import Cauchy, Laplacian
 from mercer.kernels.sphere import gegenbauer_coefficients, positive_definite_on_sphere
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "Constant",
     "DeformedKernel",
     "DotProduct",
-    "Exponential",
+    "ExponentialDotProduct",
     "Gaussian",
     "Geometric",
     "Hellinger",

@@ -19,9 +19,9 @@ import scipy.sparse as sp
 from mercer.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from mercer.kernels.compose import Composed
-    from mercer.kernels.series import SeriesPart
-    from mercer.kernels.spectrum import SpectralPart
+    from mercer.kernels.algebra import Composed
+    from mercer.kernels.power_series import SeriesPart
+    from mercer.kernels.spectral import SpectralPart
 
 __all__ = ["Kernel", "as_rows", "check_positive"]
 
@@ -172,19 +172,19 @@ class Kernel(ABC):
     # The combinations live in compose.py, which needs this class first: hence the local imports.
 
     def __add__(self, other: object) -> Kernel:
-        from mercer.kernels.compose import Constant, Sum
+        from mercer.kernels.algebra import Constant, Sum
 
         if isinstance(other, Real):
             return Sum(self, Constant(float(other)))
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: object) -> Kernel:
-        from mercer.kernels.compose import Constant, Sum
+        from mercer.kernels.algebra import Constant, Sum
 
         return Sum(Constant(float(other)), self) if isinstance(other, Real) else NotImplemented
 
     def __mul__(self, other: object) -> Kernel:
-        from mercer.kernels.compose import Product, Scaled
+        from mercer.kernels.algebra import Product, Scaled
 
         if isinstance(other, Real):
             return Scaled(self, float(other))
@@ -198,7 +198,7 @@ class Kernel(ABC):
         msg = (
             f"{self!r} @ {inner!r}: the left side of @ must be a dot-product kernel, k(x, y) = f(x . y), "
             f"whose f is applied to the right side; got {self.structure}. "
-            "Try Exponential() or Polynomial(degree) on the left, or * for a product."
+            "Try ExponentialDotProduct() or Polynomial(degree) on the left, or * for a product."
         )
         raise ParameterError(msg)
 

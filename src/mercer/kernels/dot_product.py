@@ -15,11 +15,11 @@ import numpy as np
 from scipy import special
 
 from mercer.errors import DataError, ParameterError
+from mercer.kernels.algebra import Composed
 from mercer.kernels.base import Kernel, Rows, check_positive, inner_products, squared_norms
-from mercer.kernels.compose import Composed
-from mercer.kernels.series import PowerSeries, SeriesPart, exponential_series
+from mercer.kernels.power_series import PowerSeries, SeriesPart, exponential_series
 
-__all__ = ["DotProduct", "DotProductKernel", "Exponential", "Geometric", "Polynomial"]
+__all__ = ["DotProduct", "DotProductKernel", "ExponentialDotProduct", "Geometric", "Polynomial"]
 
 Array = np.ndarray
 # Coefficients of a rule that are looked at when the kernel is made.
@@ -143,8 +143,8 @@ class Polynomial(DotProductKernel):
 
 
 @dataclass(frozen=True)
-class Exponential(DotProductKernel):
-    r"""Exponential dot-product kernel.
+class ExponentialDotProduct(DotProductKernel):
+    r"""ExponentialDotProduct dot-product kernel.
 
     .. math:: k(x, y) = \exp(s\, x^\top y)
 
@@ -155,8 +155,8 @@ class Exponential(DotProductKernel):
 
     Examples
     --------
-    >>> from mercer import Exponential
-    >>> Exponential()([[1.0, 0.0]], [[0.5, 3.0]]).round(4)
+    >>> from mercer import ExponentialDotProduct
+    >>> ExponentialDotProduct()([[1.0, 0.0]], [[0.5, 3.0]]).round(4)
     array([[1.6487]])
     """
 

@@ -19,8 +19,8 @@ from scipy import special
 
 from mercer.errors import ParameterError
 from mercer.kernels.base import Rows, check_positive, dense64, inner_products, squared_norms
-from mercer.kernels.series import SeriesPart, exponential_series
-from mercer.kernels.spectrum import ShiftInvariantKernel
+from mercer.kernels.power_series import SeriesPart, exponential_series
+from mercer.kernels.spectral import ShiftInvariantKernel
 
 __all__ = ["Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic"]
 
@@ -276,8 +276,8 @@ def distances(X: Rows, Y: Rows) -> np.ndarray:
     X, Y = X / unit, Y / unit
     if not sparse and Y.shape[0]:
         # Distances do not change under a shift; norms shrink, and with them the rounding below.
-        centre = Y.mean(axis=0)
-        X, Y = X - centre, Y - centre
+        center = Y.mean(axis=0)
+        X, Y = X - center, Y - center
     norms = squared_norms(X)[:, None] + squared_norms(Y)
     squared = norms - 2 * inner_products(X, Y)
     rows, columns = np.nonzero(squared <= CANCELLATION * norms)

@@ -36,11 +36,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
-from mercer.errors import DataError, ParameterError
-from mercer.kernels import Kernel
-from mercer.learners.by_blocks import is_source, predicted_and_targets, predicted_on_dask
-from mercer.learners.labels import (
+from mercer.data.row_methods import ROW_METHODS, lazy_on_dask
+from mercer.data.row_results import is_source, predicted_and_targets, predicted_on_dask
+from mercer.data.sources import RowReader, check_rows_are_numbers
+from mercer.data.targets import (
     HasLabel,
     as_targets,
     check_mark,
@@ -52,13 +51,14 @@ from mercer.learners.labels import (
     no_targets,
     plain,
 )
-from mercer.learners.lazy import ROW_METHODS, lazy_on_dask
-from mercer.learners.map_choice import check_features, rows_to_features, unfitted_map
-from mercer.learners.moments import features_of
-from mercer.learners.reading import RowReader, check_rows_are_numbers
-from mercer.learners.resuming import journalled, seeded
+from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
+from mercer.errors import DataError, ParameterError
+from mercer.features import features_of
+from mercer.kernels import Kernel
+from mercer.learners.checkpointing import journalled, seeded
 from mercer.maps import BaseMap
 from mercer.maps.base import FLOATS
+from mercer.maps.choice import check_features, rows_to_features, unfitted_map
 
 __all__ = [
     "BaseLearner",
@@ -143,10 +143,10 @@ class BaseLearner(RowReader):
             engine = self._engine(X, y, sample_weight)
             with journalled(self, engine, checkpoint):
                 self._fit_map(engine)
-                self._learn(self._labelled(engine))
+                self._learn(self._labeled(engine))
         return self
 
-    def _labelled(self, engine: Engine) -> Engine:
+    def _labeled(self, engine: Engine) -> Engine:
         """Return an engine over the rows whose targets are known: the map has seen the others, too."""
         if self.unlabeled is None:
             return engine

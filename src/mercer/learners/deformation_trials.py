@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.errors import MercerWarning
-from mercer.learners.label_scores import By
+from mercer.solvers.ridge.label_scores import By
 
 __all__ = ["DeformationTrial", "best_of", "warn_of_edges"]
 
@@ -32,11 +32,11 @@ class DeformationTrial:
     score : float
         The higher the better; see `TunedDeformation.by`.
     standard_error : float
-        Of the score, over labelled rows as if they were independent; NaN for the evidence.
+        Of the score, over labeled rows as if they were independent; NaN for the evidence.
     squared_error : float
         Mean squared error of held-out targets, those of labels being +-1; NaN for the evidence.
     degrees : float
-        Effective degrees of freedom of the model on the labelled rows: the fewer, the smoother.
+        Effective degrees of freedom of the model on the labeled rows: the fewer, the smoother.
     """
 
     alpha: float

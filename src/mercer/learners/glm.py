@@ -1,4 +1,4 @@
-"""Classifiers that minimise a penalised loss on features: logistic regression and support vector machines."""
+"""Classifiers that minimize a penalized loss on features: logistic regression and support vector machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from mercer.learners.loss_learner import LossLearner
-from mercer.learners.losses import Logistic, SquaredHinge
+from mercer.solvers.losses.losses import Logistic, SquaredHinge
 
 __all__ = ["KernelLogisticRegression", "KernelSVC"]
 
@@ -34,7 +34,7 @@ class KernelLogisticRegression(LossLearner):
     C : float, default=1.0
         Weight of the losses beside half the squared coefficients, as in scikit-learn: less of it is more penalty.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
+        Whether to fit an intercept, which is not penalized.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows by label; "balanced" gives all labels the same total weight. Labels that a dict
         does not name have the factor one.
@@ -130,7 +130,7 @@ class KernelSVC(LossLearner):
     r"""Kernel support vector machine at linear cost, with the squared hinge loss, one label against the rest.
 
     The model of scikit-learn's `LinearSVC` on the features of a map, at its exact minimum, but for an intercept that is
-    not penalised,
+    not penalized,
 
     .. math:: \min_{w, b} \; C \sum_i w_i \max(0, 1 - s_i (w^\top z(x_i) + b))^2 + \tfrac{1}{2} \|w\|^2,
         \qquad s_i = \pm 1,
@@ -145,7 +145,7 @@ class KernelSVC(LossLearner):
     C : float, default=1.0
         Weight of the losses beside half the squared coefficients, as in scikit-learn: less of it is more penalty.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
+        Whether to fit an intercept, which is not penalized.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows by label; "balanced" gives all labels the same total weight. Labels that a dict
         does not name have the factor one.

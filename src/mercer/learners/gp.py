@@ -9,21 +9,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mercer.engines import Engine, Progress, RowSample, fill_rows
+from mercer.engines import Engine, Progress, fill_rows
 from mercer.errors import DataError, ParameterError
+from mercer.features import Features, features_of
 from mercer.kernels import Kernel
-from mercer.learners.evidence import Evidence, Scales
-from mercer.learners.gp_moments import ProcessMoments, ProcessSum
-from mercer.learners.lengthscales import LengthscaleGradient
-from mercer.learners.moments import features_of
 from mercer.learners.one_pass import OnePassRegressor
-from mercer.learners.posterior import Posterior
-from mercer.learners.spectrum import Spectrum
-from mercer.learners.tuning import Trial, tune_lengthscales
 from mercer.maps import BaseMap, Nystroem
-from mercer.maps.base import Features, for_kernel
-from mercer.maps.checks import check_choice, check_count
+from mercer.maps.base import for_kernel
+from mercer.maps.parameters import check_choice, check_count
 from mercer.maps.seeds import as_generator, seed_of
+from mercer.solvers.processes.evidence import Evidence, Scales
+from mercer.solvers.processes.lengthscales import LengthscaleGradient
+from mercer.solvers.processes.posterior import Posterior
+from mercer.solvers.processes.tuning import Trial, tune_lengthscales
+from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.statistics import RowSample
+from mercer.statistics.process_moments import ProcessMoments, ProcessSum
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -226,7 +227,7 @@ class GaussianProcessRegressor(OnePassRegressor):
             )
             raise DataError(msg)
         seed = seed_of(self.random_state, "tune")
-        sample = self._labelled(engine).sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
+        sample = self._labeled(engine).sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -237,7 +238,7 @@ class GaussianProcessRegressor(OnePassRegressor):
             ard=self.lengthscale == "ard",
             noise=self._given("noise"),
             amplitude=self._given("amplitude"),
-            centred=self.normalize_y,
+            centered=self.normalize_y,
             seed=seed,
         )
         self._tuned = tuning.kernel, tuning.trials
@@ -250,7 +251,7 @@ class GaussianProcessRegressor(OnePassRegressor):
         self._check_parameters()
         moments = self.statistic_.moments
         offset = moments.targets.target_mean if self.normalize_y else None
-        spectrum = Spectrum.of(moments, centred=False, offset=offset)
+        spectrum = Spectrum.of(moments, centered=False, offset=offset)
         scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
         representers = self.statistic_.sample if self.variance == "pathwise" else None
         self._posterior = Posterior.of(self.feature_map_, spectrum, scales, representers)
@@ -347,7 +348,7 @@ class GaussianProcessRegressor(OnePassRegressor):
         posterior = self._fitted()
         term = LengthscaleGradient(self.feature_map_.features_, posterior.spectrum, posterior.scales)
         engine = self._engine_again(X, y, sample_weight)
-        return term.whole(self._labelled(engine).sum(term))
+        return term.whole(self._labeled(engine).sum(term))
 
     def _engine_again(self, X: Any, y: Any, sample_weight: Any) -> Engine:
         if y is None:

@@ -9,21 +9,21 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mercer.data.row_results import is_source, on_blocks
 from mercer.engines import Engine, Progress, fill_rows
+from mercer.engines.passes import Passes
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, available_if, check_fitted
-from mercer.learners.by_blocks import is_source, on_blocks
-from mercer.learners.exact_kmeans import ExactClusters, exact_lloyd
-from mercer.learners.kept_features import is_memory, keeping_features
-from mercer.learners.kmeans_start import STARTS, Start
-from mercer.learners.lloyd import Assign, Draw, FeatureClusters, best_of, first_of_least, lloyd
-from mercer.learners.map_choice import check_grows
-from mercer.learners.mini_batch import RunningMeans, by_batches
-from mercer.learners.passes import Passes
 from mercer.maps import BaseMap
-from mercer.maps.checks import check_count
+from mercer.maps.choice import check_grows
+from mercer.maps.parameters import check_count
 from mercer.maps.seeds import seed_of
+from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd
+from mercer.solvers.clusters.lloyd import Assign, Draw, FeatureClusters, best_of, first_of_least, lloyd
+from mercer.solvers.clusters.mini_batch import RunningMeans, by_batches
+from mercer.solvers.clusters.starts import STARTS, Start
+from mercer.statistics.feature_cache import is_memory, keeping_features
 
 __all__ = ["KernelKMeans"]
 
@@ -42,7 +42,7 @@ def _on_features(model: KernelKMeans) -> bool:
 class KernelKMeans(Clusterer):
     r"""Kernel k-means at linear cost.
 
-    Groups rows so that the sum of squared distances to the centre of their group, in the space of the kernel, is small:
+    Groups rows so that the sum of squared distances to the center of their group, in the space of the kernel, is small:
 
     .. math:: J = \sum_i w_i \min_r \| \varphi(x_i) - c_r \|^2 .
 
@@ -68,10 +68,10 @@ class KernelKMeans(Clusterer):
     max_iter : int, default=300
         Most passes over the rows.
     tol : float, default=1e-5
-        The iteration ends when moving the centres lowers the inertia by no more than this share; with 0, when no row
+        The iteration ends when moving the centers lowers the inertia by no more than this share; with 0, when no row
         changes its cluster.
     batch_size : int or None, default=None
-        Rows after which the centres move. None means all of them (Lloyd); with a number, centres are running means of
+        Rows after which the centers move. None means all of them (Lloyd); with a number, centers are running means of
         the rows that came to them, in the order of the data, which should be random. Then `n_init` starts are compared
         before the first step.
     block_size : int or None, default=None
@@ -86,16 +86,16 @@ class KernelKMeans(Clusterer):
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (k, D)
-        Centres in the space of the features; not with ``exact=True``, where centres are sums over rows.
+        Centers in the space of the features; not with ``exact=True``, where centers are sums over rows.
     labels_ : ndarray of shape (n,)
         Clusters of the rows of `fit`, if they were in memory. Of a stream or of dask they are not kept, since they
         would grow with the rows: call `predict` on the blocks. After `partial_fit`, those of the last block.
     inertia_ : float
-        J of these centres, on the rows of `fit` or of the last `partial_fit`.
+        J of these centers, on the rows of `fit` or of the last `partial_fit`.
     inertia_path_ : ndarray
         J at each pass, which never increases; with batches, at the end only.
     n_iter_ : int
-        Passes in which centres moved.
+        Passes in which centers moved.
     feature_map_ : BaseMap
         The fitted map.
 
@@ -103,11 +103,11 @@ class KernelKMeans(Clusterer):
     -----
     The start depends on the seed and on the contents of rows alone, by hashes of their entries: not on blocks, not on
     their order, and a row repeated counts as a row with a weight. So equal rows give equal clusters to rounding in
-    memory, from a stream and on dask. Candidates for centres are drawn among distinct rows; weights and
+    memory, from a stream and on dask. Candidates for centers are drawn among distinct rows; weights and
     repetitions come in where these are reduced to k.
 
     Distances that differ by rounding only count as equal, and the cluster of the smaller number gets the row. A cluster
-    that has lost all its rows starts anew at the row farthest from its centre. Features of rows in memory are kept from
+    that has lost all its rows starts anew at the row farthest from its center. Features of rows in memory are kept from
     pass to pass if they take at most 512 MiB, and computed anew in each pass otherwise.
 
     See Also
@@ -203,7 +203,7 @@ class KernelKMeans(Clusterer):
         starts = self._start().on_features(source, draw)
         if self.batch_size is None:
             found = lloyd(source, draw, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
-            self._running = RunningMeans(found.centres, found.weight)
+            self._running = RunningMeans(found.centers, found.weight)
             self.inertia_, self.inertia_path_, self.n_iter_ = found.inertia, np.array(found.path), found.n_iter
         else:
             self._learn_by_batches(source, draw, starts, passes)
@@ -222,7 +222,7 @@ class KernelKMeans(Clusterer):
             tol=self.tol,
             report=passes.tell,
         )
-        found = engine.sum(Assign(draw, self._running.centres[None]))
+        found = engine.sum(Assign(draw, self._running.centers[None]))
         self.inertia_ = float(found.inertia[0])
         self.inertia_path_ = np.array([self.inertia_])
 
@@ -240,7 +240,7 @@ class KernelKMeans(Clusterer):
             for start in self._start().on_gram(engine, K, kernel)
         ]
         best = runs[first_of_least(np.array([run.inertia for run in runs]))]
-        counts = best.coefficients.any(axis=1)  # rows of weight zero are part of no centre
+        counts = best.coefficients.any(axis=1)  # rows of weight zero are part of no center
         self._clusters = ExactClusters(kernel, X[counts], best.coefficients[counts], best.norms)
         self.inertia_, self.inertia_path_, self.n_iter_ = best.inertia, np.array(best.path), best.n_iter
         self._labels = best.labels
@@ -248,7 +248,7 @@ class KernelKMeans(Clusterer):
 
     @available_if(_on_features)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Let the rows of a block come to the centres, which move as running means of all that came.
+        """Let the rows of a block come to the centers, which move as running means of all that came.
 
         The first call fits the map and finds the start, on the rows it is given: at least as many as there are
         clusters. After `fit`, it goes on from there. A `Deformed` map takes the rows into its `FeatureGraph`; a graph
@@ -280,9 +280,9 @@ class KernelKMeans(Clusterer):
             draw = Draw(self.feature_map_.features_)
             if fresh:
                 self._running = RunningMeans.starting_at(best_of(engine, draw, self._start().on_features(engine, draw)))
-            self._running = self._running.after(engine.sum(Assign(draw, self._running.centres[None])))
+            self._running = self._running.after(engine.sum(Assign(draw, self._running.centers[None])))
             self._conclude(draw)
-            found = engine.sum(Assign(draw, self._running.centres[None]))
+            found = engine.sum(Assign(draw, self._running.centers[None]))
             self.inertia_ = float(found.inertia[0])
             self.inertia_path_ = np.array([self.inertia_])
             self.n_iter_ = getattr(self, "n_iter_", 0) + 1
@@ -293,7 +293,7 @@ class KernelKMeans(Clusterer):
         if not self._running.weight.any():
             msg = f"{type(self).__name__}: no row has a weight above zero."
             raise DataError(msg)
-        self.cluster_centers_ = self._running.centres
+        self.cluster_centers_ = self._running.centers
         self._clusters = FeatureClusters(draw, self.cluster_centers_)
         self._n_features_out = self.n_clusters
 
@@ -326,7 +326,7 @@ class KernelKMeans(Clusterer):
             raise ParameterError(msg)
 
     def _start(self) -> Start:
-        """Return the rule by which first centres are found."""
+        """Return the rule by which first centers are found."""
         init = self.init
         if not isinstance(init, str):
             init = self._check_rows(init)
@@ -353,7 +353,7 @@ class KernelKMeans(Clusterer):
         return self._labels
 
     def predict(self, X: Any) -> Array:
-        """Return the cluster of each row: the number of its nearest centre.
+        """Return the cluster of each row: the number of its nearest center.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class KernelKMeans(Clusterer):
         return self._of_rows(X, np.empty(X.shape[0], np.int32))
 
     def transform(self, X: Any) -> Array:
-        """Return the distances of each row to all centres, in the space of the kernel.
+        """Return the distances of each row to all centers, in the space of the kernel.
 
         Parameters
         ----------
@@ -383,7 +383,7 @@ class KernelKMeans(Clusterer):
         return self._of_rows(X, np.empty((X.shape[0], self.n_clusters), X.dtype))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002, pipelines pass targets
-        """Return minus the sum of squared distances of the rows to their nearest centres.
+        """Return minus the sum of squared distances of the rows to their nearest centers.
 
         Parameters
         ----------

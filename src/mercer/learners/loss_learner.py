@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.engines import Engine, MemoryEngine, Progress, block_rows_for
+from mercer.engines.passes import Passes
 from mercer.errors import DataError, ParameterError
+from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import warn_not_converged
-from mercer.learners.curvature import SampleCurvature
+from mercer.learners.checkpointing import facts_of
 from mercer.learners.linear_classifier import LinearClassifier
-from mercer.learners.losses import Loss, Problem
-from mercer.learners.moments import features_of
-from mercer.learners.newton import minimise
-from mercer.learners.passes import Passes
-from mercer.learners.penalised import Penalised
-from mercer.learners.resuming import facts_of
-from mercer.learners.survey import SurveyTerm
 from mercer.maps import BaseMap
+from mercer.solvers.losses.curvature import SampleCurvature
+from mercer.solvers.losses.losses import Loss, Problem
+from mercer.solvers.losses.newton import minimize
+from mercer.solvers.losses.objective import Penalized
+from mercer.statistics.survey import SurveyTerm
 
 __all__ = ["AsGiven", "LossLearner"]
 
@@ -117,9 +117,9 @@ class LossLearner(LinearClassifier):
             raise DataError(msg)
         problem = Problem(features, self._loss, survey.labels, self._label_weight(survey.labels, survey.weight))
 
-        def penalised(engine: Engine, problem: Problem, passes: Passes) -> Penalised:
+        def penalized(engine: Engine, problem: Problem, passes: Passes) -> Penalized:
             weight = float(problem.label_weight @ survey.weight)
-            return Penalised(
+            return Penalized(
                 engine, problem, float(self.C), bool(self.fit_intercept), passes, survey.sample.seen, weight
             )
 
@@ -137,16 +137,16 @@ class LossLearner(LinearClassifier):
         start = self._warm_start(survey.labels)
         if start is None:
             few = MemoryEngine(Z, sample.y, weight, block_rows=block_rows_for(D), n_jobs=self.n_jobs)
-            on_sample = penalised(
+            on_sample = penalized(
                 few, Problem(AsGiven(D), self._loss, problem.labels, problem.label_weight), Passes(None)
             )
             zero = np.zeros((D + 1, problem.columns))
-            start = minimise(
+            start = minimize(
                 on_sample, zero, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, many_products=SAMPLE_PRODUCTS
             ).coef
         passes = Passes(self._report())
-        found = minimise(
-            penalised(engine, problem, passes), start, curvature, tol=float(self.tol), max_iter=int(self.max_iter)
+        found = minimize(
+            penalized(engine, problem, passes), start, curvature, tol=float(self.tol), max_iter=int(self.max_iter)
         )
         self.classes_ = survey.labels
         self.coef_ = found.coef[:-1].T.copy()

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer.data.targets import has_label
 from mercer.engines import Accumulator, Engine
 from mercer.errors import DataError
+from mercer.features import Features
 from mercer.learners.base import BaseLearner, Classifier, Regressor, available_if, check_fitted
-from mercer.learners.labels import has_label
-from mercer.learners.map_choice import check_grows
-from mercer.maps.base import Features
+from mercer.maps.choice import check_grows
 
 __all__ = ["OnePassClassifier", "OnePassLearner", "OnePassRegressor", "can_add"]
 
@@ -64,7 +64,7 @@ class OnePassLearner(BaseLearner):
                 self._solved = False
             if self.unlabeled is not None and not has_label(y, self.unlabeled).any():
                 return  # what the map could learn from these rows it has
-        statistic = self._sum(self._labelled(engine))
+        statistic = self._sum(self._labeled(engine))
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._solved = False
 
@@ -101,7 +101,7 @@ class OnePassRegressor(Regressor, OnePassLearner):
         """Add a block of rows to the model.
 
         The first call fits the map, on the rows it is given; the solve waits until a result is asked for. A `Deformed`
-        map takes all rows, labelled or not, into its `FeatureGraph`, and what was learned is told in the features
+        map takes all rows, labeled or not, into its `FeatureGraph`, and what was learned is told in the features
         of now, exactly; a graph that cannot grow is refused.
 
         Parameters
@@ -128,7 +128,7 @@ class OnePassClassifier(Classifier, OnePassLearner):
         """Add a block of rows to the model.
 
         The first call fits the map, on the rows it is given; the solve waits until a result is asked for. A `Deformed`
-        map takes all rows, labelled or not, into its `FeatureGraph`, and what was learned is told in the features
+        map takes all rows, labeled or not, into its `FeatureGraph`, and what was learned is told in the features
         of now, exactly; a graph that cannot grow is refused.
 
         Parameters

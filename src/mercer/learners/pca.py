@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from mercer.engines import Accumulator, Block, Progress, Workers
 from mercer.errors import DataError, ParameterError
+from mercer.features import Features
 from mercer.kernels import Kernel
 from mercer.learners.base import Transformer, available_if
-from mercer.learners.moments import Moments, MomentSum, TargetMoments
 from mercer.learners.one_pass import OnePassLearner, can_add
-from mercer.learners.spectrum import Spectrum
 from mercer.maps import BaseMap
-from mercer.maps.base import Features
+from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.statistics.moments import Moments, MomentSum, TargetMoments
 
 __all__ = ["KernelPCA"]
 
@@ -32,7 +32,7 @@ class RowSum(Accumulator[Moments]):
     """Moments of features, and with the rows themselves as targets if they are to be found again."""
 
     def __init__(self, features: Features, *, rows_too: bool) -> None:
-        self._sum = MomentSum(features, double=True, centred=True)  # small eigenvalues count, too
+        self._sum = MomentSum(features, double=True, centered=True)  # small eigenvalues count, too
         self._rows_too = rows_too
         self._targets: TargetMoments | None = None
 
@@ -87,7 +87,7 @@ class KernelPCA(Transformer, OnePassLearner):
     mean_ : ndarray of shape (D,)
         Mean of the features.
     eigenvalues_ : ndarray of shape (k,)
-        Eigenvalues of the centred kernel matrix, descending, as in scikit-learn's KernelPCA.
+        Eigenvalues of the centered kernel matrix, descending, as in scikit-learn's KernelPCA.
     explained_variance_ : ndarray of shape (k,)
         Variance of each score: the eigenvalue over the total weight of the rows.
     explained_variance_ratio_ : ndarray of shape (k,)
@@ -103,8 +103,8 @@ class KernelPCA(Transformer, OnePassLearner):
     make them, every basis of their space is a right answer; one that depends on the space alone is chosen.
 
     `inverse_transform` is a linear ridge regression from scores to rows, about the mean of the rows. That of
-    scikit-learn is a regression in the kernel of the scores, not about a mean; for a linear kernel and centred rows the
-    two are the same.
+    scikit-learn is a regression in the kernel of the scores, not about a mean; for a linear kernel and centered rows
+    the two are the same.
 
     Examples
     --------
@@ -175,19 +175,19 @@ class KernelPCA(Transformer, OnePassLearner):
     def _solve(self) -> None:
         self._check_alpha()
         spectrum = Spectrum.of(self.statistic_)
-        values, centre = spectrum.values[::-1], spectrum.centre
+        values, center = spectrum.values[::-1], spectrum.center
         rounding = len(values) * spectrum.rounding
         kept = values > rounding
         wanted = self._count(len(values))
         count = max(1, int(kept.sum())) if wanted is None else wanted
-        vectors = canonical(values[kept], spectrum.vectors[:, ::-1][:, kept], centre, rounding)[:, :count]
+        vectors = canonical(values[kept], spectrum.vectors[:, ::-1][:, kept], center, rounding)[:, :count]
         total = float(values.sum())
         self._values = np.where(kept, values, 0.0)[:count]
         self._share = self._values / total if total > 0 else np.zeros(count)
         self._weight = spectrum.weight
         self._components = np.zeros((count, len(values)))
         self._components[: vectors.shape[1]] = vectors.T
-        self._mean = centre
+        self._mean = center
         self._back: tuple[Array, Array] | None = None
         if self.fit_inverse_transform and spectrum.rotated.shape[1]:
             # Scores have the second moments diag(values): their ridge regression needs no further solve.

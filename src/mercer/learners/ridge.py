@@ -9,16 +9,16 @@ from scipy import special
 
 from mercer.engines import Accumulator, Block, Engine, Workers
 from mercer.errors import DataError
+from mercer.features import Features, features_of
 from mercer.learners.base import check_fitted
-from mercer.learners.calibration import best_scale
-from mercer.learners.label_moments import LabelSum
-from mercer.learners.least_squares import Leverages, solve_ridge
 from mercer.learners.linear_classifier import LinearClassifier
-from mercer.learners.moments import Moments, MomentSum, TargetMoments, features_of
 from mercer.learners.one_pass import OnePassClassifier, OnePassRegressor
 from mercer.learners.ridge_learner import RidgeLearner
-from mercer.maps.base import Features
 from mercer.maps.seeds import seed_of
+from mercer.solvers.ridge.calibration import best_scale
+from mercer.solvers.ridge.least_squares import Leverages, solve_ridge
+from mercer.statistics.label_moments import LabelSum
+from mercer.statistics.moments import Moments, MomentSum, TargetMoments
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 
@@ -28,8 +28,8 @@ Array = np.ndarray
 class NumberSum(Accumulator[Moments]):
     """Moments of numeric targets."""
 
-    def __init__(self, features: Features, *, double: bool, centred: bool = True) -> None:
-        self._sum = MomentSum(features, double=double, centred=centred)
+    def __init__(self, features: Features, *, double: bool, centered: bool = True) -> None:
+        self._sum = MomentSum(features, double=double, centered=centered)
         self._targets: TargetMoments | None = None
 
     def add(self, block: Block, workers: Workers) -> None:
@@ -58,10 +58,10 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     alpha : float, "loo", "evidence" or "gcv", default=1.0
         Penalty, as in scikit-learn's KernelRidge; or how to choose it on a path of penalties, all from one
         eigendecomposition. "loo" is exact leave-one-out and the one to prefer; it
-        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalised cross-validation) need one
+        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalized cross-validation) need one
         pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
+        Whether to fit an intercept, which is not penalized.
     unlabeled : float or None, default=None
         What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
         model only from the others, and `score` passes over them. None means that every row has one.
@@ -123,7 +123,7 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     def _accumulator(self, features: Features, *, double: bool | None = None) -> NumberSum:
         self._check_alpha()
         double = self._needs_double() if double is None else double
-        return NumberSum(features, double=double, centred=bool(self.fit_intercept))
+        return NumberSum(features, double=double, centered=bool(self.fit_intercept))
 
     def _moments(self) -> Moments:
         return self.statistic_
@@ -176,10 +176,10 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
     alpha : float, "loo", "evidence" or "gcv", default=1.0
         Penalty, as in scikit-learn's RidgeClassifier; or how to choose it on a path of penalties, all from one
         eigendecomposition. "loo" is exact leave-one-out, by the squared error of targets +-1, and the one to prefer; it
-        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalised cross-validation) need one
+        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalized cross-validation) need one
         pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
+        Whether to fit an intercept, which is not penalized.
     unlabeled : label or None, default=None
         What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
         model only from the others, and `score` passes over them. None means that every row has one.
@@ -215,7 +215,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
     Notes
     -----
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
-    labels. The one number a > 0 minimises the logarithmic loss of the leave-one-out decision values of a seeded sample
+    labels. The one number a > 0 minimizes the logarithmic loss of the leave-one-out decision values of a seeded sample
     of 1000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones. One more row,
     whose label could be any, keeps it finite. It never changes which label is the most probable.
 
@@ -235,7 +235,7 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
         self._check_alpha()
         double = self._needs_double() if double is None else double
         seed = seed_of(self.random_state, "calibration")
-        return LabelSum(features, seed, double=double, centred=bool(self.fit_intercept))
+        return LabelSum(features, seed, double=double, centered=bool(self.fit_intercept))
 
     def _moments(self) -> Moments:
         return self.statistic_.signed()

@@ -12,14 +12,14 @@ import numpy as np
 
 from mercer.engines import Accumulator, Engine, Progress
 from mercer.errors import DataError, ParameterError
+from mercer.features import Features
 from mercer.kernels import Kernel
-from mercer.learners.least_squares import RidgeSolution
-from mercer.learners.moments import Moments
 from mercer.learners.one_pass import OnePassLearner
-from mercer.learners.ridge_paths import CRITERIA, Criterion, RidgePath, left_out_path
-from mercer.learners.spectrum import Spectrum
 from mercer.maps import BaseMap
-from mercer.maps.base import Features
+from mercer.solvers.ridge.least_squares import RidgeSolution
+from mercer.solvers.ridge.paths import CRITERIA, Criterion, RidgePath, left_out_path
+from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.statistics.moments import Moments
 
 __all__ = ["RidgeLearner"]
 

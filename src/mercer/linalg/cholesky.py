@@ -5,7 +5,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-__all__ = ["factorise", "inverse_root"]
+__all__ = ["factorize", "inverse_root"]
 
 Matrix = NDArray[np.float64]
 # Above this order LAPACK works on blocks only: the threads of OpenBLAS (0.3.30 and 0.3.31, AVX-512) overrun their
@@ -14,7 +14,7 @@ WHOLE = 8192
 BLOCK = 2048
 
 
-def factorise(A: Matrix) -> bool:
+def factorize(A: Matrix) -> bool:
     """Replace the upper triangle of a symmetric matrix A by R with A = R'R.
 
     Parameters

@@ -1,6 +1,6 @@
 """Projections on a dense matrix, with a function on top, written in one go."""
 
-from mercer.linalg import checks
+from mercer.linalg import arguments
 from mercer.linalg.dispatch import kernels
 from mercer.linalg.twins import FloatArray, FunctionName
 
@@ -48,13 +48,13 @@ def dense(
     array([[3., 0.]])
     """
     name = "dense"
-    checks.check_array(name, "X", X, 2)
-    checks.check_weights(name, weights, X)
-    checks.check_out(name, out, X)
-    checks.check_columns(name, "out", out.shape[1], weights.shape[1])
-    checks.check_function(name, function)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_weights(name, weights, X)
+    arguments.check_out(name, out, X)
+    arguments.check_columns(name, "out", out.shape[1], weights.shape[1])
+    arguments.check_function(name, function)
     for what, array in (("X", X), ("weights", weights)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     kernels().dense(X, weights, out, function, float(scale), bool(product))
     return out
 
@@ -87,12 +87,12 @@ def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArra
     array([[-1.,  0.,  0.,  1.]])
     """
     name = "dense_pairs"
-    checks.check_array(name, "X", X, 2)
-    checks.check_weights(name, weights, X)
-    checks.check_out(name, out, X)
-    checks.check_pair_width(name, weights.shape[1], out)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_weights(name, weights, X)
+    arguments.check_out(name, out, X)
+    arguments.check_pair_width(name, weights.shape[1], out)
     for what, array in (("X", X), ("weights", weights)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     kernels().dense_pairs(X, weights, float(scale), out)
     return out
 
@@ -126,13 +126,13 @@ def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale:
     array([[-2.,  2.]])
     """
     name = "dense_cosines"
-    checks.check_array(name, "X", X, 2)
-    checks.check_weights(name, weights, X)
-    checks.check_array(name, "phases", phases, 1, X.dtype)
-    checks.check_out(name, out, X)
-    checks.check_columns(name, "phases", len(phases), weights.shape[1])
-    checks.check_columns(name, "out", out.shape[1], weights.shape[1])
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_weights(name, weights, X)
+    arguments.check_array(name, "phases", phases, 1, X.dtype)
+    arguments.check_out(name, out, X)
+    arguments.check_columns(name, "phases", len(phases), weights.shape[1])
+    arguments.check_columns(name, "out", out.shape[1], weights.shape[1])
     for what, array in (("X", X), ("weights", weights), ("phases", phases)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     kernels().dense_cosines(X, weights, phases, float(scale), out)
     return out

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.linalg import checks
+from mercer.linalg import arguments
 from mercer.linalg.dispatch import kernels
 from mercer.linalg.twins import FloatArray
 
@@ -43,15 +43,15 @@ def sparse_product(
            [0., 0., 3.]])
     """
     name = "sparse_product"
-    checks.check_array(name, "X", X, 2)
-    checks.check_array(name, "values", values, 1, X.dtype)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_array(name, "values", values, 1, X.dtype)
     for what, array in (("starts", starts), ("indices", indices)):
-        checks.check_array(name, what, array, 1, np.dtype(np.int32))
-    checks.check_sparse_rows(name, starts, indices, values, X)
-    checks.check_writeable(name, out, X)
+        arguments.check_array(name, what, array, 1, np.dtype(np.int32))
+    arguments.check_sparse_rows(name, starts, indices, values, X)
+    arguments.check_writeable(name, out, X)
     if out.shape != (len(starts) - 1, X.shape[1]):
         msg = f"{name}: out must have shape {(len(starts) - 1, X.shape[1])}, got {out.shape}"
         raise ValueError(msg)
-    checks.check_separate(name, "X", X, out)
+    arguments.check_separate(name, "X", X, out)
     kernels().sparse_product(starts, indices, values, X, out)
     return out

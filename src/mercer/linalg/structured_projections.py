@@ -4,7 +4,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mercer.linalg import checks
+from mercer.linalg import arguments
 from mercer.linalg.butterfly import ButterflyPlan
 from mercer.linalg.dispatch import kernels
 from mercer.linalg.twins import FloatArray, FunctionName
@@ -60,15 +60,15 @@ def sign_hadamard(
     array([[2., 1., 2., 1.]])
     """
     name = "sign_hadamard"
-    checks.check_array(name, "X", X, 2)
-    checks.check_signs(name, signs, X)
-    checks.check_out(name, out, X)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_signs(name, signs, X)
+    arguments.check_out(name, out, X)
     blocks, _, width = signs.shape
-    checks.check_projection(name, "the columns of out", out.shape[1], blocks, width)
-    checks.check_function(name, function)
+    arguments.check_projection(name, "the columns of out", out.shape[1], blocks, width)
+    arguments.check_function(name, function)
     _check_radii(name, radii, out)
     for what, array in (("X", X), ("signs", signs)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     kernels().sign_hadamard(X, signs, out, radii, function, float(scale), bool(product))
     return out
 
@@ -107,15 +107,15 @@ def sign_hadamard_pairs(
     array([[0., 1., 1., 0.]])
     """
     name = "sign_hadamard_pairs"
-    checks.check_array(name, "X", X, 2)
-    checks.check_signs(name, signs, X)
-    checks.check_array(name, "radii", radii, 1, X.dtype)
-    checks.check_out(name, out, X)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_signs(name, signs, X)
+    arguments.check_array(name, "radii", radii, 1, X.dtype)
+    arguments.check_out(name, out, X)
     blocks, _, width = signs.shape
-    checks.check_projection(name, "radii", len(radii), blocks, width)
-    checks.check_pair_width(name, len(radii), out)
+    arguments.check_projection(name, "radii", len(radii), blocks, width)
+    arguments.check_pair_width(name, len(radii), out)
     for what, array in (("X", X), ("signs", signs), ("radii", radii)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     kernels().sign_hadamard_pairs(X, signs, radii, float(scale), out)
     return out
 
@@ -174,15 +174,15 @@ def butterfly(
     array([[1.28, 0.72]])
     """
     name = "butterfly"
-    checks.check_array(name, "X", X, 2)
-    checks.check_plan(name, plan, X)
-    checks.check_mixing_signs(name, signs, plan, X)
-    checks.check_out(name, out, X)
-    checks.check_projection(name, "the columns of out", out.shape[1], *plan.shape)
-    checks.check_function(name, function)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_plan(name, plan, X)
+    arguments.check_mixing_signs(name, signs, plan, X)
+    arguments.check_out(name, out, X)
+    arguments.check_projection(name, "the columns of out", out.shape[1], *plan.shape)
+    arguments.check_function(name, function)
     _check_radii(name, radii, out)
     for what, array in (("X", X), ("signs", signs), *_arrays(plan)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     arrays = plan.order, plan.multipliers, plan.factors
     kernels().butterfly(X, signs, *arrays, out, radii, function, float(scale), bool(product))
     return out
@@ -226,15 +226,15 @@ def butterfly_pairs(
     True
     """
     name = "butterfly_pairs"
-    checks.check_array(name, "X", X, 2)
-    checks.check_plan(name, plan, X)
-    checks.check_mixing_signs(name, signs, plan, X)
-    checks.check_array(name, "radii", radii, 1, X.dtype)
-    checks.check_out(name, out, X)
-    checks.check_projection(name, "radii", len(radii), *plan.shape)
-    checks.check_pair_width(name, len(radii), out)
+    arguments.check_array(name, "X", X, 2)
+    arguments.check_plan(name, plan, X)
+    arguments.check_mixing_signs(name, signs, plan, X)
+    arguments.check_array(name, "radii", radii, 1, X.dtype)
+    arguments.check_out(name, out, X)
+    arguments.check_projection(name, "radii", len(radii), *plan.shape)
+    arguments.check_pair_width(name, len(radii), out)
     for what, array in (("X", X), ("signs", signs), ("radii", radii), *_arrays(plan)):
-        checks.check_separate(name, what, array, out)
+        arguments.check_separate(name, what, array, out)
     kernels().butterfly_pairs(X, signs, plan.order, plan.multipliers, plan.factors, radii, float(scale), out)
     return out
 
@@ -242,9 +242,9 @@ def butterfly_pairs(
 def _check_radii(name: str, radii: FloatArray | None, out: FloatArray) -> None:
     if radii is None:
         return
-    checks.check_array(name, "radii", radii, 1, out.dtype)
-    checks.check_columns(name, "radii", len(radii), out.shape[1])
-    checks.check_separate(name, "radii", radii, out)
+    arguments.check_array(name, "radii", radii, 1, out.dtype)
+    arguments.check_columns(name, "radii", len(radii), out.shape[1])
+    arguments.check_separate(name, "radii", radii, out)
 
 
 def _arrays(plan: ButterflyPlan) -> list[tuple[str, NDArray[Any]]]:

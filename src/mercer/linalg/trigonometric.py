@@ -1,6 +1,6 @@
 """Cosines and sines of angles, written where they are wanted."""
 
-from mercer.linalg import checks
+from mercer.linalg import arguments
 from mercer.linalg.dispatch import kernels
 from mercer.linalg.twins import FloatArray
 
@@ -33,10 +33,10 @@ def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> FloatArra
     array([[2., 0., 0.]])
     """
     name = "sincos_pairs"
-    checks.check_array(name, "angles", angles, 2)
-    checks.check_out(name, out, angles)
-    checks.check_pair_width(name, angles.shape[1], out)
-    checks.check_separate(name, "angles", angles, out)
+    arguments.check_array(name, "angles", angles, 2)
+    arguments.check_out(name, out, angles)
+    arguments.check_pair_width(name, angles.shape[1], out)
+    arguments.check_separate(name, "angles", angles, out)
     kernels().sincos_pairs(angles, float(scale), out)
     return out
 
@@ -69,15 +69,15 @@ def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArra
     array([[ 3., -3.]])
     """
     name = "cosines"
-    checks.check_array(name, "angles", angles, 2)
-    checks.check_array(name, "phases", phases, 1, angles.dtype)
-    checks.check_out(name, out, angles)
+    arguments.check_array(name, "angles", angles, 2)
+    arguments.check_array(name, "phases", phases, 1, angles.dtype)
+    arguments.check_out(name, out, angles)
     m = angles.shape[1]
-    checks.check_columns(name, "phases", len(phases), m)
-    checks.check_columns(name, "out", out.shape[1], m)
+    arguments.check_columns(name, "phases", len(phases), m)
+    arguments.check_columns(name, "out", out.shape[1], m)
     in_place = angles.ctypes.data == out.ctypes.data and angles.strides == out.strides
     if not in_place:
-        checks.check_separate(name, "angles", angles, out)
-    checks.check_separate(name, "phases", phases, out)
+        arguments.check_separate(name, "angles", angles, out)
+    arguments.check_separate(name, "phases", phases, out)
     kernels().cosines(angles, phases, float(scale), out)
     return out

@@ -1,32 +1,26 @@
 """How: maps from rows to features. Fit draws, transform applies."""
 
 from mercer.kernels import Kernel
+from mercer.maps.algebra.composition import CompositionMap
+from mercer.maps.algebra.product_map import ProductMap
+from mercer.maps.algebra.sum_map import SumMap
 from mercer.maps.base import BaseMap
-from mercer.maps.composition import CompositionMap
-from mercer.maps.deformed import Deformed
 from mercer.maps.drawn import DrawnMap, maps_for
-from mercer.maps.feature_graph import FeatureGraph
-from mercer.maps.fourier import RandomFourier
-from mercer.maps.graphs import NeighborGraph
-from mercer.maps.homogeneous import HomogeneousFeatures
-from mercer.maps.maclaurin import RandomMaclaurin
-from mercer.maps.neurons import RandomNeurons
-from mercer.maps.nystroem import Nystroem
-from mercer.maps.polynomial_sketch import PolynomialSketch
-from mercer.maps.product_map import ProductMap
-from mercer.maps.quadrature import SphericalRadial
-from mercer.maps.sketch import TensorSketch
-from mercer.maps.sum_map import SumMap
-from mercer.maps.thresholds import ThresholdFeatures
+from mercer.maps.fourier.random_fourier import RandomFourier
+from mercer.maps.fourier.spherical_radial import SphericalRadial
+from mercer.maps.histogram.homogeneous import HomogeneousFeatures
+from mercer.maps.histogram.thresholds import ThresholdFeatures
+from mercer.maps.landmarks.nystroem import Nystroem
+from mercer.maps.neurons.random_neurons import RandomNeurons
+from mercer.maps.series.polynomial_sketch import PolynomialSketch
+from mercer.maps.series.random_maclaurin import RandomMaclaurin
+from mercer.maps.series.tensor_sketch import TensorSketch
 
 __all__ = [
     "BaseMap",
     "CompositionMap",
-    "Deformed",
     "DrawnMap",
-    "FeatureGraph",
     "HomogeneousFeatures",
-    "NeighborGraph",
     "Nystroem",
     "PolynomialSketch",
     "ProductMap",

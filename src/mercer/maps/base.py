@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -14,15 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows, is_dask
 from mercer.errors import DataError, NoClosedFormError, ParameterError
-from mercer.io.arrow import BatchStream
+from mercer.features import Features
+from mercer.io.formats.arrow import BatchStream
 from mercer.io.source import RowSource
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
-from mercer.maps.checks import check_count
+from mercer.maps.parameters import check_count
 
 __all__ = [
     "BaseMap",
-    "Features",
     "FrozenParams",
     "available_if",
     "for_kernel",
@@ -30,23 +30,6 @@ __all__ = [
 ]
 
 FLOATS = (np.float64, np.float32)
-
-
-class Features(Protocol):
-    """A drawn map: a pure function of rows, free of scikit-learn."""
-
-    @property
-    def n_components(self) -> int:
-        """Return the number of columns."""
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of features of rows of this dtype."""
-
-    def __call__(self, X: Any, out: np.ndarray) -> None:
-        """Write the features of the rows of `X` into `out`."""
 
 
 class FrozenParams(BaseEstimator):
@@ -193,7 +176,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows, labelled or not. Of most maps only their width matters, unless a parameter is learned from a sample.
+            Rows, labeled or not. Of most maps only their width matters, unless a parameter is learned from a sample.
         y : ignored
             For pipelines.
 
@@ -239,7 +222,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
             ``transform(X) @ transform(Y).conj().T`` approximates ``kernel_(X, Y)``.
         """
         if is_dask(X):
-            from mercer.engines.dask_collections import lazy_rows
+            from mercer.engines.dask.collections import lazy_rows
 
             check_is_fitted(self, "features_")
             return lazy_rows(self.transform, X)

@@ -10,12 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.engines import Engine, MemoryEngine, RowSample
+from mercer.engines import Engine, MemoryEngine
 from mercer.errors import DataError, UnsupportedKernelError
+from mercer.features import Features
 from mercer.kernels import Kernel
-from mercer.kernels.spectrum import MEDIAN_ROWS
-from mercer.maps.base import BaseMap, Features
+from mercer.kernels.spectral import MEDIAN_ROWS
+from mercer.maps.base import BaseMap
 from mercer.maps.seeds import as_generator, seed_of
+from mercer.statistics import RowSample
 
 __all__ = ["DrawnMap", "check_replayable", "drawn_for", "explicit_map", "maps_for"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 
 from mercer.errors import DataError
-from mercer.linalg.cholesky import factorise, inverse_root
-from mercer.maps.base import Features
+from mercer.features import Features
+from mercer.linalg.cholesky import factorize, inverse_root
 
 __all__ = [
     "LowRankFeatures",
@@ -29,7 +29,7 @@ def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
     """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U; in its place if `overwrite`."""
     A = np.array(roughness, np.float64, order="C", copy=None if overwrite else True)
     A[np.diag_indices_from(A)] += 1.0
-    if not factorise(A):
+    if not factorize(A):
         msg = (
             "Deformed: I + Phi' M Phi is not positive definite, through rounding. Make alpha smaller, or pass float64."
         )

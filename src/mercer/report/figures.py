@@ -55,15 +55,15 @@ def error_by_width(demo: Demo, name: str = "width") -> str:
 
 
 def penalties(demo: Demo, name: str = "penalty") -> str:
-    """Draw the score of generalised cross-validation against the penalty."""
-    path, colour = demo.path, _colour_of_chosen(demo)
+    """Draw the score of generalized cross-validation against the penalty."""
+    path, color = demo.path, _color_of_chosen(demo)
     points = {a: score for a, score in zip(path.alphas, path.scores, strict=True) if score is not None}
     low, high = min(points.values()), max(points.values())
     with figure_style(name):
         figure, axes = panels()
         panel = axes[0, 0]
-        panel.loglog(list(points), list(points.values()), "-", color=colour, linewidth=2)
-        panel.plot([path.alpha], [low], "o", color=colour, markersize=10, markeredgecolor=PAPER)
+        panel.loglog(list(points), list(points.values()), "-", color=color, linewidth=2)
+        panel.plot([path.alpha], [low], "o", color=color, markersize=10, markeredgecolor=PAPER)
         text = f"chosen: alpha = {significant(path.alpha, 2)}"
         place = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
         panel.annotate(text, (path.alpha, low), **place)
@@ -78,14 +78,14 @@ def penalties(demo: Demo, name: str = "penalty") -> str:
 
 def reliability(demo: Demo, name: str = "reliability") -> str:
     """Draw how often predicted probabilities came true."""
-    colour = _colour_of_chosen(demo)
+    color = _color_of_chosen(demo)
     with figure_style(name):
         figure, axes = panels()
         panel = axes[0, 0]
         panel.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1)
         for one in demo.reliability:
-            panel.plot([one.predicted] * 2, one.interval, "-", color=colour, linewidth=2, alpha=0.55)
-            panel.plot([one.predicted], [one.observed], "o", color=colour, markersize=8)
+            panel.plot([one.predicted] * 2, one.interval, "-", color=color, linewidth=2, alpha=0.55)
+            panel.plot([one.predicted], [one.observed], "o", color=color, markersize=8)
             # Off the diagonal, and on the side where the frame leaves room.
             side = 1 if one.predicted < 0.7 else -1
             place = {"xytext": (8 * side, -6 * side), "textcoords": "offset points", "va": "center"}
@@ -97,7 +97,7 @@ def reliability(demo: Demo, name: str = "reliability") -> str:
         return to_svg(figure, name)
 
 
-def _colour_of_chosen(demo: Demo) -> str:
+def _color_of_chosen(demo: Demo) -> str:
     return SERIES[[one.name for one in demo.contenders].index(demo.chosen)]
 
 

@@ -1,6 +1,6 @@
-"""Pictures as SVG that takes its colours and letters from the page around it.
+"""Pictures as SVG that takes its colors and letters from the page around it.
 
-They are drawn with placeholder colours, which are then replaced by CSS variables: one picture serves light
+They are drawn with placeholder colors, which are then replaced by CSS variables: one picture serves light
 and dark pages. Text stays text, so that it can be found.
 """
 
@@ -21,10 +21,10 @@ __all__ = ["MARKERS", "MUTED", "PAPER", "SERIES", "figure_style", "panels", "pla
 
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04")
-# Shapes differ as well as colours: neither has to be told apart alone.
+# Shapes differ as well as colors: neither has to be told apart alone.
 MARKERS = ("o", "s", "^", "D")
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
-    colour: f"--series-{i}" for i, colour in enumerate(SERIES)
+    color: f"--series-{i}" for i, color in enumerate(SERIES)
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 STYLE: dict[Any, Any] = {
@@ -50,7 +50,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def figure_style(name: str) -> Iterator[None]:
-    """Draw inside this: placeholder colours, and names that depend on `name` alone."""
+    """Draw inside this: placeholder colors, and names that depend on `name` alone."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
@@ -84,7 +84,7 @@ def _tick(value: float) -> str:
 
 
 def to_svg(figure: Figure, name: str) -> str:
-    """Return a figure as an SVG element to stand inside a page, with the page's colours and font."""
+    """Return a figure as an SVG element to stand inside a page, with the page's colors and font."""
     file = io.StringIO()
     # No date and no creator: equal results give equal pictures, and a page without addresses.
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -94,7 +94,7 @@ def to_svg(figure: Figure, name: str) -> str:
     # Several pictures share a page: names that are numbered from one would clash.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     body = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", body)
-    for colour, variable in VARIABLES.items():
-        body = body.replace(colour, f"var({variable})")
+    for color, variable in VARIABLES.items():
+        body = body.replace(color, f"var({variable})")
     (box,) = re.findall(r'viewBox="[^"]*"', head)
     return f'<svg {box} aria-hidden="true" focusable="false">{body.strip()}'

@@ -121,5 +121,5 @@ def _console(file: IO[str]) -> Console:
     from rich.console import Console
 
     terminal = file.isatty()
-    # No highlighting: colours of every number would hide the one row that stands out.
+    # No highlighting: colors of every number would hide the one row that stands out.
     return Console(file=file, width=None if terminal else FILE_WIDTH, highlight=False, emoji=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mercer.errors import ParameterError
 from mercer.kernels.dot_product import DotProductKernel
-from mercer.theory.checks import check_base, check_positive, probability
+from mercer.theory.domains import check_base, check_positive, probability
 from mercer.theory.power_series import derivative_of, value_of
 
 __all__ = ["InnerConstants", "composed_bound", "composed_failure", "composed_gradient", "gaussian_phase_constants"]
@@ -63,7 +63,7 @@ def gaussian_phase_constants(lengthscale: float, dimension: int) -> InnerConstan
 def composed_bound(kernel: DotProductKernel, inner: InnerConstants, *, base: float = 2.0) -> float:
     r"""Bound :math:`C_1` of :math:`|Z(x) Z(y)|` for features of f(K): :math:`\frac{p}{p - 1} f(p C_W)`.
 
-    Lemma 12 with the law of degrees normalised. Z multiplies N independent features W of K in place of projections.
+    Lemma 12 with the law of degrees normalized. Z multiplies N independent features W of K in place of projections.
     """
     check_base("composed_bound", base)
     return base / (base - 1) * value_of(kernel, base * inner.feature_bound)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.errors import ParameterError
 from mercer.theory.bounds import FORM_WIDTH
-from mercer.theory.checks import check_not_negative, check_positive, probability, square_matrices
+from mercer.theory.domains import check_not_negative, check_positive, probability, square_matrices
 
 __all__ = [
     "deformation_components",
@@ -67,7 +67,7 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
 
 
 def penalty_norm(alpha: float, power: float) -> float:
-    """Bound on the spectral norm of alpha L^power: a normalised Laplacian has eigenvalues of at most two.
+    """Bound on the spectral norm of alpha L^power: a normalized Laplacian has eigenvalues of at most two.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from mercer.kernels.dot_product import DotProductKernel
-from mercer.theory.checks import check_base, check_positive, probability, square
+from mercer.theory.domains import check_base, check_positive, probability, square
 from mercer.theory.power_series import derivative_of, series_terms, value_of
 
 __all__ = [
@@ -64,8 +64,9 @@ def maclaurin_sharp_bound(kernel: DotProductKernel, radius: float, *, base: floa
 
     Examples
     --------
-    >>> from mercer import Exponential
-    >>> round(maclaurin_sharp_bound(Exponential(), 1.0), 3), round(maclaurin_bound(Exponential(), 1.0), 3)
+    >>> from mercer import ExponentialDotProduct
+    >>> kernel = ExponentialDotProduct()
+    >>> round(maclaurin_sharp_bound(kernel, 1.0), 3), round(maclaurin_bound(kernel, 1.0), 3)
     (4.0, 14.778)
     """
     check_base("maclaurin_sharp_bound", base)
@@ -106,7 +107,7 @@ def dot_product_gradient(kernel: DotProductKernel, radius: float) -> float:
 def maclaurin_gradient(kernel: DotProductKernel, radius: float, dimension: int, *, base: float = 2.0) -> float:
     r"""Bound of :math:`\|\nabla_x Z(x) Z(y)\|` on the l1 ball: :math:`\frac{p^2}{p - 1} R \sqrt{d} f'(p R^2)`.
 
-    Lemma 11 with the law of degrees normalised; :math:`\sqrt{d}` is the length of a vector of signs. Parameters as for
+    Lemma 11 with the law of degrees normalized; :math:`\sqrt{d}` is the length of a vector of signs. Parameters as for
     `maclaurin_bound`, and the `dimension` d of the rows.
 
     Examples

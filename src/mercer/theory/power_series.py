@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.errors import ParameterError
 from mercer.kernels.dot_product import DotProductKernel
-from mercer.theory.checks import check_positive, square
+from mercer.theory.domains import check_positive, square
 
 __all__ = ["derivative_of", "series_terms", "truncation_degree", "truncation_error", "value_of"]
 
@@ -46,8 +46,8 @@ def truncation_degree(kernel: DotProductKernel, eps: float, radius: float) -> in
 
     Examples
     --------
-    >>> from mercer import Exponential
-    >>> truncation_degree(Exponential(), 1e-3, 1.0)  # 1/7! + 1/8! + ... is 2.3e-4, 1/6! + ... is 1.6e-3
+    >>> from mercer import ExponentialDotProduct
+    >>> truncation_degree(ExponentialDotProduct(), 1e-3, 1.0)  # 1/7! + 1/8! + ... is 2.3e-4, 1/6! + ... is 1.6e-3
     6
     """
     check_positive("truncation_degree", eps=eps)

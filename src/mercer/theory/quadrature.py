@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from mercer.errors import ParameterError
-from mercer.theory.checks import check_positive, probability
+from mercer.theory.domains import check_positive, probability
 
 __all__ = [
     "fourier_uniform_failure",

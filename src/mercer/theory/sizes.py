@@ -105,11 +105,11 @@ def maclaurin_components(
 
     Examples
     --------
-    >>> from mercer import Exponential
+    >>> from mercer import ExponentialDotProduct
     >>> from mercer.theory import maclaurin_components
-    >>> maclaurin_components(Exponential(), eps=0.5, delta=0.01, radius=1.0)
+    >>> maclaurin_components(ExponentialDotProduct(), eps=0.5, delta=0.01, radius=1.0)
     679
-    >>> maclaurin_components(Exponential(), eps=0.5, delta=0.01, radius=1.0, dimension=3)
+    >>> maclaurin_components(ExponentialDotProduct(), eps=0.5, delta=0.01, radius=1.0, dimension=3)
     25609
     """
     if not isinstance(kernel, DotProductKernel):

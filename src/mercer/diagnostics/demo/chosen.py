@@ -44,9 +44,9 @@ def wilson(share: float, count: int) -> tuple[float, float]:
         # Rounding would leave the upper end just below one.
         return 1 - wilson(0.0, count)[1], 1.0
     z2 = Z_95**2 / count
-    centre = (share + z2 / 2) / (1 + z2)
+    center = (share + z2 / 2) / (1 + z2)
     radius = Z_95 * np.sqrt(share * (1 - share) / count + z2 / (4 * count)) / (1 + z2)
-    return max(0.0, float(centre - radius)), float(centre + radius)
+    return max(0.0, float(center - radius)), float(center + radius)
 
 
 def mistakes(probabilities: Array, rows: Rows) -> tuple[Mistake, ...]:

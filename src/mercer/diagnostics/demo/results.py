@@ -90,7 +90,7 @@ class ErrorCurve:
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """Generalised cross-validation over penalties; where a score is infinite, it is None."""
+    """Generalized cross-validation over penalties; where a score is infinite, it is None."""
 
     alphas: tuple[float, ...]
     scores: tuple[float | None, ...]
@@ -135,7 +135,7 @@ class Demo:
     contenders : tuple of Contender
         In the order of the table.
     chosen : str
-        The contender of mercer with the lowest score of generalised cross-validation: test rows have no say.
+        The contender of mercer with the lowest score of generalized cross-validation: test rows have no say.
     curves : tuple of ErrorCurve
         Error against width.
     path : PenaltyPath

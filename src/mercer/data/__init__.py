@@ -1,0 +1,1 @@
+"""What `X` and `y` may be, and how they are validated and read."""

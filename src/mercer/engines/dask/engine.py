@@ -1,0 +1,384 @@
+"""Rows on a dask cluster, or on dask's own threads: the only module that imports dask.
+
+One task a partition, one tree of additions, one result. What the tasks need to know travels inside the graph, in a task
+that gives it out: whichever worker dies, all it held can be computed again. Nothing is scattered: what is scattered is
+lost with the worker that holds it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import cloudpickle
+import dask
+import numpy as np
+from dask._task_spec import Task, TaskRef
+from dask.base import get_scheduler
+from dask.callbacks import Callback
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import parse_bytes
+
+from mercer.engines.base import BEGIN, NO_ROWS, Accumulator, Block, Engine, Place, Progress, row_blocks
+from mercer.engines.dask.partitions import Packed, TermSum, Work, add_up, first_rows, join, memory_advice
+from mercer.errors import DataError, MercerError
+from mercer.io.digests import digest_of
+
+__all__ = ["DaskEngine", "Partitions", "active_client", "count_rows"]
+
+S = TypeVar("S")
+Report = Callable[[Progress], None]
+Pieces = Sequence[tuple[Any, ...]]  # of each partition, delayed values or None
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Rows in pieces that are not computed yet.
+
+    Parameters
+    ----------
+    pieces : list of tuples
+        Of each partition: delayed ``X``, ``y`` and ``weight``, None where there is none; or one delayed tuple of them;
+        or one delayed iterable of such tuples.
+    rows : list of int
+        Of each partition.
+    row_bytes : float or None, default=None
+        Of one row, as far as that is known before one is seen.
+    holds : object, default=None
+        What must not be forgotten while partitions are used: the futures of persisted collections.
+    source : RowSource or None, default=None
+        The files that are read, if any.
+    """
+
+    pieces: Pieces
+    rows: list[int]
+    row_bytes: float | None = None
+    holds: Any = None
+    source: Any = None
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
+        """Yield number, first row, number of rows and pieces of the partitions that have rows."""
+        starts = [0, *accumulate(self.rows)]
+        for number, (rows, pieces) in enumerate(zip(self.rows, self.pieces, strict=True)):
+            if rows:
+                yield number, starts[number], rows, pieces
+
+    @cached_property
+    def head(self) -> tuple[Any, ...]:
+        """A few rows with their targets and weights, as they are."""
+        for _, _, rows, pieces in self:
+            with explained(rows=rows, row_bytes=self.row_bytes):
+                return compute_one(_head, pieces)
+        raise DataError(NO_ROWS)
+
+
+class DaskEngine(Engine):
+    """An engine over partitions: each is the work of one task of one thread, so `n_jobs` does not count.
+
+    Tasks run where the active scheduler puts them: on the workers of an existing ``distributed.Client``, or on the
+    threads of this process.
+
+    Parameters
+    ----------
+    partitions : Partitions
+        Rows.
+    check : callable
+        Turns ``X, y, weight`` of a partition into validated ones; it travels to the workers.
+    block_rows : int
+        Rows to work on at a time.
+    row_bytes, feature_bytes : float
+        Bytes of one row, and of its features: to say what would fit when a worker runs out of memory.
+    """
+
+    replayable = True
+    n_jobs = 1
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        check: Callable[..., tuple[Any, Any, Any]],
+        *,
+        block_rows: int,
+        row_bytes: float = 8.0,
+        feature_bytes: float = 8.0,
+    ) -> None:
+        self.partitions = partitions
+        self.n_rows = sum(partitions.rows)
+        self.check = check
+        self.block_rows = block_rows
+        self.row_bytes = row_bytes
+        self.feature_bytes = feature_bytes
+
+    def facts(self) -> dict[str, str]:
+        source = self.partitions.source
+        return {
+            **super().facts(),
+            "rows of the partitions": digest_of([np.array(self.partitions.rows)]),
+            **({} if source is None else source.facts()),
+        }
+
+    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+        """Bring the partitions here, one after another, and yield their blocks."""
+        for _, start, rows, pieces in self.partitions:
+            for values in compute_one(_list, pieces) if since.row < start + rows else []:
+                block = Block(start, *self.check(*values))
+                yield from row_blocks(block, self.block_rows, since.row - start)
+                start += len(block)
+
+    def first(self) -> Block:
+        """Return the first few rows."""
+        return Block(0, *self.check(*self.partitions.head))
+
+    def sum_anew(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
+        return self.accumulate_anew(TermSum(term), progress)
+
+    def accumulate_anew(self, into: Accumulator[S], progress: Report | None = None) -> S:
+        if not self.n_rows:
+            raise DataError(NO_ROWS)
+        client = active_client()
+        token = uuid.uuid4().hex
+        work = cloudpickle.dumps(Work(into, self.check, self.block_rows))
+        topic = None if client is None or progress is None else f"mercer-{token}"
+        total = self._graph(work, token, topic)
+        watch = _Watch(self.n_rows, progress)
+        with explained(
+            rows=max(self.partitions.rows),
+            row_bytes=self.row_bytes,
+            block_rows=self.block_rows,
+            feature_bytes=self.feature_bytes,
+        ):
+            if client is None:
+                with watch.tasks(_part(token)):
+                    packed = total.compute()
+            else:
+                packed = compute_on_cluster(client, total, len(work), topic, watch)
+        watch.finish()
+        return packed.unpack_copy()
+
+    def _graph(self, work: bytes, token: str, topic: str | None) -> Delayed:
+        """Return the total of all partitions, not computed yet: one layer, whatever the number of partitions."""
+        given = f"mercer-work-{token}"
+        tasks: dict[Any, Task] = {given: Task(given, _give, work)}
+
+        def add(key: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+            tasks[key] = Task(key, function, *arguments)
+            return key
+
+        parts = [
+            add((_part(token), number), _run, TaskRef(given), number, start, rows, topic, *map(ref, pieces))
+            for number, start, rows, pieces in self.partitions
+        ]
+        total = join(parts, lambda keys: add((f"mercer-sum-{token}", len(tasks)), _add, *map(TaskRef, keys)))
+        return as_delayed(total, tasks, self.partitions.pieces)
+
+
+# ---- tasks ------------------------------------------------------------------------------------
+
+
+def _part(token: str) -> str:
+    return f"mercer-part-{token}"
+
+
+def ref(piece: Delayed | None) -> TaskRef | None:
+    """Return what stands for a delayed value among the arguments of a task.
+
+    A key alone would not do: that of a persisted collection is not in the graph, where dask looks for keys.
+    """
+    return None if piece is None else TaskRef(piece.key)
+
+
+def _give(work: bytes) -> bytes:
+    # Bytes, so that each partition unpacks an empty sum of its own, and dask knows their size.
+    return work
+
+
+def _run(work: bytes, number: int, start: int, rows: int, topic: str | None, *values: Any) -> Packed | None:
+    packed = pickle.loads(work).on(_blocks(*values), number=number, start=start, rows=rows)
+    if topic is not None:
+        from distributed import get_worker
+
+        get_worker().log_event(topic, (number, rows))
+    return packed
+
+
+def _add(*parts: Packed | None) -> Packed | None:
+    return add_up(parts)
+
+
+def _blocks(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield blocks X, y, weight of a partition, given as these three, as one tuple, or as an iterable of tuples."""
+    if len(values) > 1 or isinstance(values[0], tuple | list) or hasattr(values[0], "shape"):
+        yield _block(values if len(values) > 1 or hasattr(values[0], "shape") else values[0])
+        return
+    if not isinstance(values[0], Iterable):
+        yield _block(values)  # which says what it should have been
+    for block in values[0]:
+        yield _block(block)
+
+
+def _block(values: Any) -> tuple[Any, Any, Any]:
+    if not 1 <= len(values) <= 3 or len(getattr(values[0], "shape", ())) != 2:
+        kinds = ", ".join(type(value).__name__ for value in values)
+        msg = f"A delayed block is X, (X, y) or (X, y, weight) with an array X of two axes, got ({kinds})."
+        raise DataError(msg)
+    X, y, weight = (*values, None, None)[:3]
+    return X, y, weight
+
+
+def _list(*values: Any) -> list[tuple[Any, Any, Any]]:
+    return [block for block in _blocks(*values) if block[0].shape[0]]
+
+
+def _head(*values: Any) -> tuple[Any, ...]:
+    return first_rows(*next(block for block in _blocks(*values) if block[0].shape[0]))
+
+
+def _count(*values: Any) -> int:
+    return sum(int(block[0].shape[0]) for block in _blocks(*values))
+
+
+# ---- graphs and schedulers --------------------------------------------------------------------
+
+
+def layer_of(name: str, tasks: dict[Any, Task], pieces: Pieces) -> HighLevelGraph:
+    """Return the graph of tasks that use delayed pieces: theirs, and one layer more."""
+    # Pieces of one collection share its graph: it is merged once, not once a partition.
+    given = (piece for some in pieces for piece in some if piece is not None)
+    sources: dict[Any, Any] = {(id(piece.dask), *piece.__dask_layers__()): piece for piece in given}
+    return HighLevelGraph.from_collections(name, tasks, list(sources.values()))
+
+
+def as_delayed(key: Any, tasks: dict[Any, Task], pieces: Pieces) -> Delayed:
+    """Return the result of one of the tasks, which use delayed pieces."""
+    name = f"mercer-{uuid.uuid4().hex}"
+    return Delayed(key, layer_of(name, tasks, pieces), layer=name)
+
+
+def compute_one(function: Callable[..., Any], pieces: tuple[Any, ...]) -> Any:
+    """Return ``function(*pieces)``, computed by the active scheduler."""
+    key = f"mercer-one-{uuid.uuid4().hex}"
+    return as_delayed(key, {key: Task(key, function, *map(ref, pieces))}, [pieces]).compute()
+
+
+def count_rows(pieces: Pieces) -> list[int]:
+    """Return the numbers of rows of all partitions, by computing them."""
+    token = uuid.uuid4().hex
+    keys = [(f"mercer-count-{token}", i) for i in range(len(pieces))]
+    tasks: dict[Any, Task] = {key: Task(key, _count, *map(ref, some)) for key, some in zip(keys, pieces, strict=True)}
+    whole = f"mercer-counts-{token}"
+    tasks[whole] = Task(whole, _as_list, *map(TaskRef, keys))
+    return as_delayed(whole, tasks, pieces).compute()
+
+
+def _as_list(*values: int) -> list[int]:
+    return list(values)
+
+
+def active_client() -> Any:
+    """Return the ``distributed.Client`` that dask would use now, or None where it would use this process."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import Client
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if isinstance(owner, Client) else None
+
+
+def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str | None, watch: _Watch) -> Packed:
+    """Return the total, computed by a cluster; reports come here by events, and an interrupt cancels what is left."""
+    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    if topic is not None:
+        client.subscribe_topic(topic, lambda event: events.put(event[1]))
+    # The map and the coefficients are meant to be in the graph: no warning that they are.
+    threshold = "distributed.admin.large-graph-warning-threshold"
+    with dask.config.set({threshold: parse_bytes(dask.config.get(threshold)) + work_bytes}):
+        future = client.compute(total)
+    try:
+        if topic is not None:
+            future.add_done_callback(lambda _: events.put(None))
+            while (event := events.get()) is not None:
+                watch.done(*event)
+        return future.result()
+    except BaseException:
+        client.cancel([future])
+        raise
+    finally:
+        if topic is not None:
+            client.unsubscribe_topic(topic)
+
+
+@contextmanager
+def explained(**sizes: Any) -> Iterator[None]:
+    """Say what would fit, given the sizes that `memory_advice` takes, if a task has too little memory."""
+    try:
+        yield
+    except Exception as error:
+        if not is_loss_of_memory(error):
+            raise
+        limit, threads = room_of(error)
+        msg = (
+            f"A worker ran out of memory, or died, over a partition ({type(error).__name__}). "
+            f"{memory_advice(limit=limit, threads=threads, **sizes)} "
+            "Partitions are changed by X.rechunk({0: rows}) or frame.repartition(partition_size=...)."
+        )
+        raise MercerError(msg) from error
+
+
+def room_of(error: Exception) -> tuple[int | None, int]:
+    """Return memory and threads of the worker that died; memory is None if that is not known or has no limit."""
+    if isinstance(error, MemoryError):  # it lives, but nobody said which it is
+        return None, 1
+    worker = error.last_worker  # type: ignore[attr-defined]
+    return worker.memory_limit or None, worker.nthreads
+
+
+def is_loss_of_memory(error: Exception) -> bool:
+    """Return whether an error says that a task had too little memory, or that it took its workers with it."""
+    if isinstance(error, MemoryError):
+        return True
+    if "distributed" not in sys.modules:
+        return False
+    from distributed.scheduler import KilledWorker
+
+    return isinstance(error, KilledWorker)
+
+
+class _Watch:
+    """Counts the rows of partitions that are done, each once however often it was worked on, and reports."""
+
+    def __init__(self, total: int, report: Report | None) -> None:
+        self._total = total
+        self._report = report
+        self._rows: dict[int, int] = {}
+        self._start = time.perf_counter()
+
+    def done(self, number: int, rows: int) -> None:
+        if self._report is not None and number not in self._rows:
+            self._rows[number] = rows
+            self._report(Progress(sum(self._rows.values()), self._total, time.perf_counter() - self._start))
+
+    def finish(self) -> None:
+        """Report the whole, if the last event has not."""
+        if self._report is not None and sum(self._rows.values()) < self._total:
+            self._report(Progress(self._total, self._total, time.perf_counter() - self._start))
+
+    def tasks(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context in which tasks of that name in this process are counted."""
+        if self._report is None:
+            return nullcontext()
+
+        def after(key: Any, value: Any, *_: Any) -> None:
+            if isinstance(key, tuple) and key[0] == name:
+                self.done(key[1], value.rows)
+
+        return Callback(posttask=after)

@@ -1,0 +1,7 @@
+"""Two-sample and independence tests on features, exact by permutation."""
+
+from mercer.hypothesis_tests.hsic import hsic_test
+from mercer.hypothesis_tests.mmd import mmd_test
+from mercer.hypothesis_tests.permutation import PermutationTest
+
+__all__ = ["PermutationTest", "hsic_test", "mmd_test"]

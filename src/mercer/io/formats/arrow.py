@@ -1,0 +1,166 @@
+"""Arrow data as rows: tables, record batches and streams of them in memory, and files in Arrow's own format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from mercer.errors import DataError
+from mercer.io.digests import digest_of
+from mercer.io.formats.columns import Column
+from mercer.io.formats.pieces import Pieces
+from mercer.io.formats.table import TablePlan, read_errors
+from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_part
+
+__all__ = ["BatchStream", "is_arrow", "open_arrow", "open_ipc"]
+
+# The ends of names that tell the format.
+ENDS = (".arrow", ".feather", ".ipc")
+
+
+@dataclass(frozen=True)
+class TablePart(Part):
+    """A slice of a table in memory."""
+
+    table: Any
+    start: int
+    plan: TablePlan
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self.plan.blocks(self.table, str(self), self.start)
+
+    def facts(self) -> str:
+        return f"Arrow data, {digest_of(values for block in self for values in block)}"
+
+    def __str__(self) -> str:
+        return "The Arrow table"
+
+
+class BatchStream:
+    """Blocks of a stream of record batches, which can be read once."""
+
+    n_rows = None
+
+    def __init__(self, batches: Iterator[Any], plan: TablePlan) -> None:
+        self._batches = batches
+        self._plan = plan
+        self._rows = 0
+        self._ready: Iterator[tuple[Any, ...]] = iter(())
+        self.n_features = len(plan.columns.features)
+        self.feature_names = plan.feature_names
+
+    def __iter__(self) -> BatchStream:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        block = next(self._ready, None)
+        while block is None:
+            with read_errors("The Arrow stream", "record batches"):
+                batch = next(self._batches)
+            self._ready = self._plan.blocks(batch, "The Arrow stream", self._rows)
+            self._rows += batch.num_rows
+            block = next(self._ready, None)
+        return block
+
+
+def is_arrow(source: Any) -> bool:
+    """Return whether an object is Arrow data, or a table that can be had as such."""
+    return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+
+
+def open_arrow(
+    source: Any,
+    *,
+    target: Column | Sequence[Column] | None = None,
+    weight: Column | None = None,
+    columns: Sequence[Column] | None = None,
+    dtype: Any = None,
+) -> RowSource | BatchStream:
+    """Open Arrow data in memory: a table, record batches, or a stream of them.
+
+    Parameters
+    ----------
+    source : pyarrow.Table, RecordBatch or RecordBatchReader, a list of batches, or a pandas or polars frame
+        A reader can be read only once; everything else as often as needed.
+    target, weight, columns, dtype
+        As in `mercer.open_rows`.
+
+    Returns
+    -------
+    RowSource or BatchStream
+    """
+    pa = load_pyarrow("pyarrow", "Arrow data")
+    chosen = {"target": target, "weight": weight, "columns": columns}
+    if isinstance(source, pa.RecordBatchReader):
+        plan = TablePlan.of([("The Arrow stream", source.schema)], dtype, **chosen)
+        return BatchStream(iter(source), plan)
+    if isinstance(source, Sequence):
+        source = pa.Table.from_batches(source)
+    table = source if isinstance(source, pa.Table) else pa.table(source)
+    plan = TablePlan.of([("The Arrow table", table.schema)], dtype, **chosen)
+    if not table.num_rows:
+        msg = "The Arrow table has no rows."
+        raise DataError(msg)
+    step = rows_per_part(plan.block_rows)
+    return plan.source([TablePart(table.slice(i, step), i, plan) for i in range(0, table.num_rows, step)])
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+class Batches(Pieces):
+    """A run of record batches of a file in Arrow's format."""
+
+    ends = ENDS
+    what = "an Arrow file"
+    names = ("record batch", "record batches")
+
+    @staticmethod
+    def look(path: str) -> tuple[Any, list[int]]:
+        with _ipc(path) as reader:
+            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        row = self.start
+        with read_errors(self.path, self.what), _ipc(self.path) as reader:
+            for number in range(self.first, self.stop):
+                batch = reader.get_batch(number)
+                yield from self.plan.blocks(batch, self.path, row)
+                row += batch.num_rows
+
+
+def open_ipc(
+    source: Any,
+    *,
+    target: Column | Sequence[Column] | None = None,
+    weight: Column | None = None,
+    columns: Sequence[Column] | None = None,
+    dtype: Any = None,
+) -> RowSource:
+    """Open files in Arrow's own format (also called Feather 2), by runs of record batches.
+
+    Parameters
+    ----------
+    source : path, pattern, folder, or a list of these
+        The files, in order.
+    target, weight, columns, dtype
+        As in `mercer.open_rows`.
+
+    Returns
+    -------
+    RowSource
+    """
+    return Batches.open(source, dtype, target=target, weight=weight, columns=columns)
+
+
+@contextmanager
+def _ipc(path: str) -> Iterator[Any]:
+    pa = load_pyarrow("pyarrow", "An Arrow file")
+    with pa.memory_map(path) as memory:
+        yield pa.ipc.open_file(memory)

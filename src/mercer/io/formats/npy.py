@@ -1,0 +1,175 @@
+"""Rows from npy files, mapped into memory and read by ranges of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import DataError, ParameterError
+from mercer.io.formats.columns import Column, Columns, choose_columns
+from mercer.io.paths import check_file, find_files
+from mercer.io.source import Part, RowSource, rows_per_block, rows_per_part
+
+__all__ = ["open_npy"]
+
+# The ends of names that tell the format.
+ENDS = (".npy",)
+
+
+@dataclass(frozen=True)
+class RowRange(Part):
+    """Some rows of a matrix in a file; targets and weights are columns of it, or files beside it."""
+
+    path: str
+    start: int
+    stop: int
+    block_rows: int
+    dtype: str
+    features: tuple[int, ...] | None  # None means all columns
+    target: tuple[int, ...] | str | None
+    matrix_target: bool
+    weight: int | str | None
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        return self.stop - self.start
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        X = load_array(Path(self.path))
+        beside = {name: load_array(Path(name)) for name in (self.target, self.weight) if isinstance(name, str)}
+        for i in range(self.start, self.stop, self.block_rows):
+            rows = slice(i, min(i + self.block_rows, self.stop))
+            matrix = np.asarray(X[rows])
+            features = matrix if self.features is None else matrix[:, list(self.features)]
+            y: Any = None
+            if isinstance(self.target, str):
+                y = np.array(beside[self.target][rows])
+            elif self.target is not None:
+                y = matrix[:, list(self.target)] if self.matrix_target else matrix[:, self.target[0]].copy()
+            # A copy in any case: what is handed out must not be read from the disk again and again.
+            block: tuple[Any, ...] = (np.array(features, dtype=self.dtype, order="C"),)
+            if self.weight is not None:
+                weight = beside[self.weight][rows] if isinstance(self.weight, str) else matrix[:, self.weight]
+                yield *block, y, np.array(weight)
+            else:
+                yield block if y is None else (*block, y)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.path, *(name for name in (self.target, self.weight) if isinstance(name, str)))
+
+    def __str__(self) -> str:
+        return f"{self.path}, rows {self.start} to {self.stop - 1}"
+
+
+#: A column of the matrix, or a file beside it; of several matrices, one file each.
+Beside = Column | str | PathLike[str] | Sequence[Any]
+
+
+def open_npy(
+    source: Any,
+    *,
+    target: Beside | None = None,
+    weight: Beside | None = None,
+    columns: Sequence[Column] | None = None,
+    dtype: Any = None,
+) -> RowSource:
+    """Open matrices in npy files, which are mapped into memory, not read.
+
+    Parameters
+    ----------
+    source : path, pattern, folder, or a list of these
+        The files, in order; each one matrix of numbers of the same width.
+    target, weight : int, path, sequence or None, default=None
+        A column by its place; or an npy file of as many rows, a list of them for several matrices.
+    columns, dtype
+        As in `mercer.open_rows`.
+
+    Returns
+    -------
+    RowSource
+    """
+    paths = find_files(source, ENDS)
+    arrays = [load_array(path) for path in paths]
+    for path, X in zip(paths, arrays, strict=True):
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            msg = f"{path} must hold a matrix of numbers, got {X.ndim} dimensions of {X.dtype}."
+            raise DataError(msg)
+        if X.shape[1] != arrays[0].shape[1]:
+            msg = f"{path} has {X.shape[1]} columns, but {paths[0]} has {arrays[0].shape[1]}."
+            raise DataError(msg)
+    width = arrays[0].shape[1]
+    beside = {
+        role: _files(given, paths, arrays, role) if _is_files(given) else None
+        for role, given in (("target", target), ("weight", weight))
+    }
+    names = [str(i) for i in range(width)]
+    chosen: Columns = choose_columns(
+        names,
+        str(paths[0]),
+        target=None if beside["target"] else target,  # type: ignore[arg-type]
+        weight=None if beside["weight"] else weight,  # type: ignore[arg-type]
+        columns=columns,
+    )
+    kind = np.dtype(np.float32 if all(X.dtype in (np.float32, np.float16) for X in arrays) else np.float64)
+    kind = kind if dtype is None else np.dtype(dtype)
+    features = tuple(map(int, chosen.features))
+    rows = rows_per_block(width, kind.itemsize)
+    parts = [
+        RowRange(
+            path=str(path),
+            start=i,
+            stop=min(i + rows_per_part(rows), len(X)),
+            block_rows=rows,
+            dtype=kind.str,
+            features=None if features == tuple(range(width)) else features,
+            target=beside["target"][k] if beside["target"] else tuple(map(int, chosen.targets)) or None,
+            matrix_target=chosen.matrix_target,
+            weight=beside["weight"][k] if beside["weight"] else None if chosen.weight is None else int(chosen.weight),
+        )
+        for k, (path, X) in enumerate(zip(paths, arrays, strict=True))
+        for i in range(0, len(X), rows_per_part(rows))
+    ]
+    return RowSource(parts, n_features=len(features))
+
+
+def _is_files(given: Any) -> bool:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return len(given) > 0 and all(_is_files(one) for one in given)
+    return isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".npy"))
+
+
+def _files(given: Any, paths: Sequence[Path], arrays: Sequence[np.ndarray], role: str) -> list[str]:
+    files = [Path(one) for one in ([given] if isinstance(given, str | PathLike) else given)]
+    if len(files) != len(paths):
+        msg = f"{role} must be one npy file for each of the {len(paths)} matrices, got {len(files)}."
+        raise ParameterError(msg)
+    for path, file, X in zip(paths, files, arrays, strict=True):
+        values = load_array(file)
+        if values.shape[:1] != X.shape[:1]:
+            msg = f"{file} has shape {values.shape}, but {path} has {len(X)} rows: they do not fit together."
+            raise DataError(msg)
+        if values.dtype.kind not in ("fiub" if role == "weight" else "fiubUS"):
+            msg = f"{file} holds {values.dtype}, not {'numbers' if role == 'weight' else 'numbers or text'}."
+            raise DataError(msg)
+    return list(map(str, files))
+
+
+def load_array(path: Path) -> np.ndarray:
+    """Map an npy file into memory; never unpickle."""
+    check_file(path)
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        msg = f"{path} cannot be read as an npy file of numbers: {error}"
+        raise DataError(msg) from error
+    if not isinstance(values, np.ndarray):
+        values.close()
+        msg = f"{path} holds several arrays: npz, which cannot be mapped into memory. Save each as npy."
+        raise DataError(msg)
+    return values

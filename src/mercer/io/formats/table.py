@@ -1,0 +1,187 @@
+"""How a table becomes blocks: what all readers of tables share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import DataError
+from mercer.io.formats.columns import Columns, choose_columns
+from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
+
+__all__ = ["TablePlan", "read_errors"]
+
+# Bytes of a matrix that are filled column by column at a time: they stay in cache.
+TILE_BYTES = 2**17
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How the batches of a table become blocks."""
+
+    columns: Columns
+    dtype: str  # of the features
+    block_rows: int
+    named: bool = True  # whether the names of the columns are more than their places
+
+    @classmethod
+    def of(cls, schemas: Iterable[tuple[str, Any]], dtype: Any = None, **chosen: Any) -> TablePlan:
+        """Return the plan for tables, each given as its name and Arrow schema; the first one has the say.
+
+        Parameters
+        ----------
+        schemas : iterable of (str, pyarrow.Schema)
+            All tables, which must have the columns that are chosen.
+        dtype : dtype, default=None
+            Of the features; None means float32 if all of them are narrow floats, else float64.
+        **chosen
+            `target`, `weight` and `columns` of `choose_columns`.
+        """
+        pa = load_pyarrow("pyarrow", "Arrow data")
+        columns: Columns | None = None
+        narrow = named = True
+        for where, schema in schemas:
+            if columns is None:
+                index = index_columns(schema)
+                columns = choose_columns(schema.names, where, index=index, **chosen)
+                values = [name for name in schema.names if name not in index]
+                named = values != [str(i) for i in range(len(values))]
+            else:
+                choose_columns(
+                    schema.names,
+                    where,
+                    target=list(columns.targets),
+                    weight=columns.weight,
+                    columns=columns.features,
+                )
+            for name in [*columns.features, *([] if columns.weight is None else [columns.weight])]:
+                kind = schema.field(name).type
+                if not _is_number(pa, kind):
+                    msg = (
+                        f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with columns=, or encode it."
+                    )
+                    raise DataError(msg)
+            for name in columns.targets:
+                kind = schema.field(name).type
+                text = _is_text(pa, kind)
+                if not (_is_number(pa, kind) or pa.types.is_null(kind) or (text and not columns.matrix_target)):
+                    numbers = "numbers" if columns.matrix_target else "numbers or text"
+                    msg = f"{where}: the target {name!r} holds {kind}, not {numbers}."
+                    raise DataError(msg)
+            floats = (pa.float32(), pa.float16())
+            narrow = narrow and all(schema.field(name).type in floats for name in columns.features)
+        assert columns is not None
+        chosen_dtype = np.dtype((np.float32 if narrow else np.float64) if dtype is None else dtype)
+        return cls(columns, chosen_dtype.str, rows_per_block(len(columns.features), chosen_dtype.itemsize), named)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, where they have some."""
+        return self.columns.features if self.named else None
+
+    def source(self, parts: Sequence[Part]) -> RowSource:
+        """Return the source of some parts that follow this plan."""
+        return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
+
+    def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
+        """Return the block of a record batch whose first row is number `start` of what `where` names."""
+        dtype = np.dtype(self.dtype)
+        features = [self._numbers(batch, name, where, start) for name in self.columns.features]
+        X = np.empty((batch.num_rows, len(features)), dtype)
+        step = max(64, TILE_BYTES // max(1, len(features) * dtype.itemsize))
+        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused like any other
+            for i in range(0, len(X), step):
+                for j, values in enumerate(features):
+                    X[i : i + step, j] = values[i : i + step]
+        y = None
+        if self.columns.targets:
+            targets = [self._target(batch.column(name)) for name in self.columns.targets]
+            y = np.column_stack(targets) if self.columns.matrix_target else targets[0]
+        if self.columns.weight is not None:
+            return X, y, self._numbers(batch, self.columns.weight, where, start)
+        return (X,) if y is None else (X, y)
+
+    def blocks(self, table: Any, where: str, start: int) -> Iterator[tuple[Any, ...]]:
+        """Cut a table or batch in memory into blocks."""
+        for i in range(0, table.num_rows, self.block_rows):
+            yield self.block(table.slice(i, self.block_rows), where, start + i)
+
+    def _column(self, batch: Any, name: str, where: str, start: int) -> Any:
+        values = batch.column(name)
+        if values.null_count:
+            mask = values.is_null().to_numpy(zero_copy_only=False)
+            msg = (
+                f"{where}: column {name!r} has no value in row {start + int(mask.argmax())} (counted from 0). "
+                "Fill missing values, or drop such rows."
+            )
+            raise DataError(msg)
+        return values
+
+    def _numbers(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
+        return _array(self._column(batch, name, where, start))
+
+    @staticmethod
+    def _target(values: Any) -> np.ndarray:
+        """Return targets; those that are missing as NaN among numbers, as None among texts and truth values.
+
+        What that means is for the learner to say.
+        """
+        pa = load_pyarrow("pyarrow", "Arrow data")
+        if not _is_text(pa, values.type):
+            return _array(values)
+        if hasattr(values, "combine_chunks"):
+            values = values.combine_chunks()
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        # Labels are few: text is made of each one once, not of each row.
+        labels, codes = values.dictionary.to_pylist(), values.indices
+        if not codes.null_count and None not in labels:
+            return np.array(labels, dtype=str)[codes.to_numpy(zero_copy_only=False)]
+        codes = codes.cast("int64").fill_null(len(labels)).to_numpy(zero_copy_only=False)
+        return np.array([*labels, None], dtype=object)[codes]
+
+
+def _array(values: Any) -> np.ndarray:
+    """Return the values of a column of numbers, NaN where there is none."""
+    if "decimal" in str(values.type):
+        values = values.cast("float64")
+    return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
+
+
+def index_columns(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema that were the index of a pandas frame."""
+    try:
+        index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError):  # not from pandas
+        return []
+    return [name for name in index if isinstance(name, str)]  # a range has no column
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    t = pa.types
+    return t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind)
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    t = pa.types
+    if t.is_dictionary(kind):
+        return _is_text(pa, kind.value_type)
+    return t.is_string(kind) or t.is_large_string(kind) or (hasattr(t, "is_string_view") and t.is_string_view(kind))
+
+
+@contextmanager
+def read_errors(where: str, what: str) -> Iterator[None]:
+    """Turn what goes wrong inside Arrow into a sentence about the file."""
+    pa = load_pyarrow("pyarrow", what[:1].upper() + what[1:])
+    try:
+        yield
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{where} cannot be read as {what}: {error} Is the file complete, and of this format?"
+        raise DataError(msg) from error

@@ -1,0 +1,161 @@
+r"""The Maclaurin series of a kernel, in normal form.
+
+By Schoenberg's theorem f(x . y) is positive definite on the unit ball of every dimension just if f has a power series
+of non-negative coefficients. A Gaussian kernel is one too, up to a factor for each row:
+:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. So kernels built by the algebra from such
+are
+
+.. math:: k(x, y) = \sum_p s_p(x)\, s_p(y) \sum_n a_{pn}\, (A_p x \cdot A_p y)^n,
+          \qquad s_p(x) = e^{-g_p |A_p x|^2 / 2}
+
+with affine input maps :math:`A_p` and decays :math:`g_p \ge 0`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.kernels.spectral import Affine
+
+__all__ = ["PowerSeries", "SeriesPart", "exponential_series", "merge", "multiply"]
+
+Array = np.ndarray
+# Terms by which an infinite series is continued to expand it about another point.
+SHIFT_TERMS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class PowerSeries:
+    """A function f(t) = sum of a_n t^n."""
+
+    coefficients: Callable[[int], Array]  # n -> a_0 ... a_{n-1}
+    degree: int | None = None  # the last degree that is not zero; None for infinitely many
+    radius: float = math.inf  # of convergence
+
+    def coefficient(self, n: int) -> float:
+        """Return a_n."""
+        return float(self.coefficients(n + 1)[n])
+
+    def scaled(self, weight: float) -> PowerSeries:
+        """Return weight * f."""
+        return replace(self, coefficients=lambda n: weight * self.coefficients(n))
+
+    def __add__(self, other: PowerSeries) -> PowerSeries:
+        degree = None if self.degree is None or other.degree is None else max(self.degree, other.degree)
+        return PowerSeries(
+            lambda n: self.coefficients(n) + other.coefficients(n), degree, min(self.radius, other.radius)
+        )
+
+    def __mul__(self, other: PowerSeries) -> PowerSeries:
+        degree = None if self.degree is None or other.degree is None else self.degree + other.degree
+        return PowerSeries(
+            lambda n: np.convolve(self.coefficients(n), other.coefficients(n))[:n],
+            degree,
+            min(self.radius, other.radius),
+        )
+
+    def about(self, t: float, n: int) -> Array:
+        """Return the first `n` coefficients of the series of f about a point t >= 0 within its radius."""
+        if t == 0:
+            return self.coefficients(n)
+        count = n + (SHIFT_TERMS if self.degree is None else self.degree + 1)
+        a = self.coefficients(count)
+        shifted = np.zeros(n)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for k in range(n):
+                # a_{k+j} binom(k + j, k) t^j over j: products of ratios, so that nothing overflows on the way.
+                j = np.arange(1, count - k)
+                weights = np.concatenate([[1.0], np.cumprod(t * (k + j) / j)])
+                shifted[k] = float(np.sum(np.where(a[k:] == 0, 0.0, a[k:] * weights)))
+        return shifted
+
+    def after(self, inner: PowerSeries) -> PowerSeries:
+        """Return f(g(t)), for g of non-negative coefficients with g(0) within the radius of f."""
+
+        def coefficients(n: int) -> Array:
+            g = inner.coefficients(n).copy()
+            # About g(0), the powers of g - g(0) above n do not reach degree n.
+            outer = self.about(float(g[0]), n)
+            g[0] = 0.0
+            total = np.zeros(n)
+            for a in outer[::-1]:  # Horner
+                total = np.convolve(total, g)[:n]
+                total[0] += a
+            return total
+
+        degree = None if self.degree is None or inner.degree is None else self.degree * inner.degree
+        radius = inner.radius if self.radius == math.inf else _radius_of_composition(self.radius, inner)
+        return PowerSeries(coefficients, degree, radius)
+
+
+def _radius_of_composition(limit: float, inner: PowerSeries) -> float:
+    """Return the largest t with g(t) < limit, for g of non-negative coefficients, by bisection."""
+    powers = np.arange(500 if inner.degree is None else inner.degree + 1)
+    a = inner.coefficients(len(powers))
+
+    def value(t: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.sum(a * np.power(t, powers)))
+
+    high = 1.0
+    while value(high) < limit and high < min(inner.radius, 1e150):
+        high *= 2
+    low, high = 0.0, min(high, inner.radius)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if value(middle) < limit else (low, middle)
+    return low
+
+
+def exponential_series(rate: float) -> PowerSeries:
+    """Return the series of exp(rate t)."""
+
+    def coefficients(n: int) -> Array:
+        # A running product: every entry is right to a few roundings, and underflows to zero in the end.
+        return np.concatenate([[1.0], np.cumprod(rate / np.arange(1, max(n, 1)))])[:n]
+
+    return PowerSeries(coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesPart:
+    """One term of the normal form: a power series of the inner products of transformed rows, with its decay."""
+
+    series: PowerSeries
+    inputs: tuple[Affine, ...] = ()
+    decay: float = 0.0
+    #: Whether the term depends on x - y only, so that the rows may be centered at will.
+    shift_invariant: bool = False
+
+
+def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
+    """Add up the series of parts that differ in nothing else, so that they share their columns."""
+    merged: list[SeriesPart] = []
+    for part in parts:
+        for i, other in enumerate(merged):
+            if (part.inputs, part.decay) == (other.inputs, other.decay):
+                both = part.shift_invariant and other.shift_invariant
+                if both or part.decay == 0:
+                    merged[i] = replace(other, series=other.series + part.series, shift_invariant=both)
+                    break
+        else:
+            merged.append(part)
+    return tuple(merged)
+
+
+def multiply(left: tuple[SeriesPart, ...], right: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...] | None:
+    """Return the product of two sums of parts, or None if some product is of different inputs."""
+    products = []
+    for a in left:
+        for b in right:
+            constants = [p for p in (a, b) if p.series.degree == 0 and p.decay == 0]
+            if a.inputs != b.inputs and not constants:
+                return None
+            inputs = (b if a in constants else a).inputs
+            both = a.shift_invariant and b.shift_invariant
+            products.append(SeriesPart(a.series * b.series, inputs, a.decay + b.decay, both))
+    return merge(tuple(products))

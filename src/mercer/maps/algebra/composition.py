@@ -1,0 +1,337 @@
+"""Features of a power series of any kernel that has a map: f(k(x, y)), the source's compositional kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from mercer.errors import ParameterError
+from mercer.features import Features
+from mercer.kernels import Composed, ExponentialDotProduct, Gaussian, Kernel, Scaled
+from mercer.kernels.power_series import PowerSeries
+from mercer.maps.algebra.copies import PILOT_ROWS, check_unsigned, draw_columns, pilot_rows, scalar_copies
+from mercer.maps.base import BaseMap
+from mercer.maps.drawn import DrawnMap, drawn_for, explicit_map
+from mercer.maps.parameters import check_choice, check_finite
+from mercer.maps.series.allocation import optimal_strata
+from mercer.maps.series.plans import DegreeLaw, Plan, Stratum
+from mercer.maps.series.terms import MOST_DEGREES, Terms, terms_that_matter
+
+__all__ = ["CompositionFeatures", "CompositionMap"]
+
+Array = np.ndarray
+# Scalar copies of a pilot draw that tells the moments of the inner map.
+PILOT_COPIES = 1000
+# Moments above this are cut off, so that sums of them are finite.
+HUGE = 1e300
+
+
+class CompositionMap(DrawnMap):
+    r"""Features of f(k(x, y)) for a power series f and any kernel k that has an unbiased map.
+
+    A column of degree n multiplies n independent scalar maps of k, so that the product of two rows' values has mean
+    :math:`k(x, y)^n`; degrees are drawn, or fixed for groups of columns [1]_. The inner map is a black box: any map of
+    this library, or of your own, that is unbiased.
+
+    Parameters
+    ----------
+    kernel : Composed, default=None
+        Kernel to approximate, written ``f @ k``, or a multiple of one; None means
+        ``ExponentialDotProduct() @ Gaussian(lengthscale="median")``.
+    n_components : int, default=512
+        Width of the output, from 1 up.
+    inner_map : BaseMap, default=None
+        Unfitted map for k; None takes the default map of k. Its width is that of the linear term; where a scalar map
+        is wanted and the columns of this map are none, random sums of all its columns serve.
+    plan : {"optimal", "geometric"}, default="optimal"
+        Constant exact, a whole map for the linear term, exact if few columns make it so, columns for further degrees by
+        their variance in a pilot draw, and some of random degree; or a random degree for each column, the source's.
+    p : float, default=2.0
+        Base of the geometric law: chance :math:`(p-1)/p^{n+1}` of degree n.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; an int makes repeated fits identical.
+    n_jobs : int or None, default=None
+        Threads of `transform`; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        Columns of each degree, and the error predicted from the pilot draw.
+    inner_map_ : BaseMap
+        The unfitted map from which copies were drawn.
+    kernel_ : Kernel
+        The kernel with every parameter a number.
+    features_ : CompositionFeatures
+        The drawn map: a pure function of rows.
+    n_features_in_ : int
+        Width of the rows seen in `fit`.
+
+    Notes
+    -----
+    Unbiased if the inner map is; `unbiased` says so. The error bounds of `mercer.theory` need more: a bounded kernel k,
+    bounded scalar maps, and both Lipschitz. Phase cosines of a Gaussian kernel are all of that.
+
+    References
+    ----------
+    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import CompositionMap, ExponentialDotProduct, Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> kernel = ExponentialDotProduct() @ Gaussian(3.0)
+    >>> feature_map = CompositionMap(kernel, n_components=4096, random_state=0).fit(X)
+    >>> bool(abs(feature_map.gram(X) - kernel(X)).mean() < 0.05)
+    True
+    """
+
+    needs: ClassVar[str] = "a composition f @ k of a power series f and a kernel k that has an unbiased map"
+    preference: ClassVar[int] = 72
+    default_kernel: ClassVar[Kernel] = ExponentialDotProduct() @ Gaussian("median")
+    features_: CompositionFeatures
+    plan_: Plan
+    inner_map_: DrawnMap
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 512,
+        *,
+        inner_map: BaseMap | None = None,
+        plan: Literal["optimal", "geometric"] = "optimal",
+        p: float = 2.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.inner_map = inner_map
+        self.plan = plan
+        self.p = p
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        composed, _ = composition_of(kernel)
+        return composed is not None and explicit_map(composed.inner) is not None
+
+    @property
+    def unbiased(self) -> bool | str:
+        inner = self.inner_map_ if hasattr(self, "inner_map_") else self.inner_map
+        if inner is None or inner.unbiased is True:
+            return True
+        return f"the inner map is biased: {inner.unbiased}"
+
+    def rows_wanted(self) -> int:
+        kernel = self._accepted(self._kernel())
+        return max(super().rows_wanted(), PILOT_ROWS, self._inner_map(kernel).rows_wanted())
+
+    def _accepted(self, kernel: Kernel) -> Kernel:
+        # With an inner map of the user's own, that map decides.
+        composed, _ = composition_of(kernel)
+        if composed is not None and self.inner_map is not None:
+            if not isinstance(self.inner_map, BaseMap):
+                msg = f"CompositionMap: inner_map must be a mercer map such as RandomFourier(), got {self.inner_map!r}."
+                raise ParameterError(msg)
+            drawn_for(self.inner_map, composed.inner)._accepted(composed.inner)
+            return kernel
+        return super()._accepted(kernel)
+
+    def _inner_map(self, kernel: Kernel) -> DrawnMap:
+        composed, _ = composition_of(kernel)
+        assert composed is not None
+        if self.inner_map is not None:
+            return drawn_for(self.inner_map, composed.inner)
+        found = explicit_map(composed.inner)
+        assert found is not None
+        return found
+
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> CompositionFeatures:
+        check_choice(self, "plan", ("optimal", "geometric"))
+        if not (isinstance(self.p, int | float) and 1 < self.p < np.inf):
+            msg = f"CompositionMap: p must be a number above 1, got {self.p!r}."
+            raise ParameterError(msg)
+        composed, factor = composition_of(kernel)
+        assert composed is not None
+        series = composed.outer.series.scaled(factor)
+        self.inner_map_ = self._inner_map(kernel)
+        pilot = pilot_rows(X, weight, rng)
+        terms = self._look_at(composed, series, X, weight, pilot, rng)
+        if self.plan == "geometric":
+            degrees = [n for n in range(len(terms.coefficients)) if terms.coefficients[n] != 0]
+            law = DegreeLaw.geometric(float(self.p), 0)
+            with np.errstate(over="ignore", divide="ignore"):
+                second = min(float(np.sum(terms.second[degrees] / law.chance(np.array(degrees)))), HUGE)
+            error = max(second - terms.mean_square(degrees), 0.0) / self.n_components
+            strata: tuple[Stratum, ...] = (Stratum(0, "random", tuple(degrees), self.n_components, law, error),)
+        else:
+            strata = self._allocate(composed, terms, X, weight, pilot, rng)
+        scale = float(np.sqrt(terms.products.sum()))
+        self.plan_ = Plan(self.plan, strata, self.n_components, scale=scale)
+        return self._draw_strata(composed, series, X, weight, rng)
+
+    def _look_at(
+        self,
+        kernel: Composed,
+        series: PowerSeries,
+        X: Any,
+        weight: Array | None,
+        pilot: tuple[Any, Array],
+        rng: np.random.Generator,
+    ) -> Terms:
+        """Return what scalar copies of the inner map say about its powers on pilot rows."""
+        rows, pair_weights = pilot
+        W = np.empty((rows.shape[0], PILOT_COPIES))
+        scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng).astype(np.float64)(rows, W)
+        kernel(rows)  # says so if it overflows
+        k = kernel.inner(rows)
+        # Moments of a finite pilot scatter; that of a product is at least the square of its mean.
+        moment = np.maximum(np.square(W) @ np.square(W).T / PILOT_COPIES, np.square(k))
+        count = MOST_DEGREES if series.degree is None else series.degree + 1
+        a = series.coefficients(count)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            second = np.array(
+                [a[n] ** 2 * float(np.sum(pair_weights * moment**n)) if a[n] else 0.0 for n in range(count)]
+            )
+        second = np.minimum(np.nan_to_num(second), HUGE)
+        if series.degree is None:
+            count = terms_that_matter(second)
+        powers = np.array([a[n] * k.ravel() ** n for n in range(count)])
+        products = (powers * pair_weights.ravel()) @ powers.T
+        exact = self.inner_map_.exact_columns(kernel.inner, X.shape[1])
+        cost = math.inf if exact is None else exact
+        return Terms(a[:count], series.degree is None, products, second[:count], linear_cost=cost)
+
+    def _allocate(
+        self,
+        kernel: Composed,
+        terms: Terms,
+        X: Any,
+        weight: Array | None,
+        pilot: tuple[Any, Array],
+        rng: np.random.Generator,
+    ) -> tuple[Stratum, ...]:
+        """Return the strata of least variance, with a whole inner map for the linear term."""
+        linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
+        width = min(self.inner_map_.n_components, terms.linear_cost)
+        strata: tuple[Stratum, ...] = ()
+        least = 0.0
+        while linear:
+            # A map may be worse than in proportion when it is narrow: look again at the width that is drawn.
+            found = terms.coefficients[1] ** 2 * self._linear_second(kernel, X, weight, int(width), pilot, rng)
+            least = max(least, found)
+            second = np.where(np.arange(len(terms.second)) == 1, least, terms.second)
+            strata = optimal_strata([replace(terms, second=second)], self.n_components)
+            [drawn] = [s for s in strata if 1 in s.degrees]
+            if drawn.kind == "random":
+                break  # single copies serve there, of larger moments
+            if drawn.kind == "exact" or 2 * drawn.columns > width:
+                return strata
+            width = drawn.columns
+        return optimal_strata([terms], self.n_components)
+
+    def _linear_second(
+        self,
+        kernel: Composed,
+        X: Any,
+        weight: Array | None,
+        width: int,
+        pilot: tuple[Any, Array],
+        rng: np.random.Generator,
+    ) -> float:
+        """Return the mean square of the inner kernel plus the squared error of an inner map times its width."""
+        rows, pair_weights = pilot
+        Z = np.empty((rows.shape[0], width))
+        draw_columns(self.inner_map_, kernel.inner, X, weight, width, rng).astype(np.float64)(rows, Z)
+        k = kernel.inner(rows)
+        return float(np.sum(pair_weights * (np.square(k) + np.square(Z @ Z.T - k) * width)))
+
+    def _draw_strata(
+        self, kernel: Composed, series: PowerSeries, X: Any, weight: Array | None, rng: np.random.Generator
+    ) -> CompositionFeatures:
+        constant, linear = 0.0, None
+        degrees, squares = [np.zeros(0, dtype=int)], [np.zeros(0)]
+        for stratum in self.plan_.strata:
+            m, n = stratum.columns, stratum.degrees[0]
+            if stratum.kind == "exact" and n == 0:
+                constant = float(np.sqrt(series.coefficients(1)[0]))
+            elif stratum.kind != "random" and n == 1:
+                drawn_inner = draw_columns(self.inner_map_, kernel.inner, X, weight, m, rng)
+                check_unsigned(self.inner_map_, drawn_inner)
+                linear = (drawn_inner, float(np.sqrt(series.coefficients(2)[1])))
+            else:
+                drawn = np.full(m, n) if stratum.law is None else stratum.law.draw(m, rng)
+                chances = np.ones(m) if stratum.law is None else stratum.law.chance(drawn)
+                square = series.coefficients(int(drawn.max()) + 1)[drawn] / (m * chances)
+                degrees.append(np.where(square == 0, 0, drawn))
+                squares.append(square)
+        every, square = np.concatenate(degrees), np.concatenate(squares)
+        order = np.argsort(-every, kind="stable")
+        every, square = every[order], square[order]
+        if (square < 0).any():
+            msg = f"CompositionMap: {kernel.outer!r} has negative coefficients, and there is no signed map of f @ k."
+            raise ParameterError(msg)
+        factors = tuple(
+            scalar_copies(self.inner_map_, kernel.inner, X, weight, int((every > j).sum()), rng)
+            for j in range(int(every.max(initial=0)))
+        )
+        return CompositionFeatures(kernel, constant, linear, factors, np.sqrt(square), self.n_components)
+
+
+@dataclass(frozen=True, eq=False)
+class CompositionFeatures:
+    """Drawn products of scalar maps: immutable, free of scikit-learn. Columns of higher degree stand first."""
+
+    kernel: Composed
+    constant: float  # value of an exact first column; zero means there is none
+    linear: tuple[Features, float] | None  # a whole map and its scale
+    factors: tuple[Features, ...]  # factor j has as many columns as there are of degree above j
+    scales: Array
+    n_components: int
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        linear = None if self.linear is None else (self.linear[0].astype(dtype), self.linear[1])
+        factors = tuple(factor.astype(dtype) for factor in self.factors)
+        return replace(self, linear=linear, factors=factors, scales=self.scales.astype(dtype))
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return np.dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`."""
+        if self.kernel.outer.radius < np.inf:
+            self.kernel.diag(X)  # raises for rows outside the domain
+        start = 0
+        if self.constant:
+            out[:, 0] = self.constant
+            start = 1
+        if self.linear is not None:
+            features, scale = self.linear
+            columns = out[:, start : start + features.n_components]
+            features(X, columns)
+            columns *= scale
+            start += features.n_components
+        products = out[:, start:]
+        products[:] = 0
+        products[:, : len(self.scales)] = self.scales
+        with np.errstate(over="ignore", invalid="ignore"):
+            for factor in self.factors:
+                columns = np.empty((X.shape[0], factor.n_components), out.dtype)
+                factor(X, columns)
+                products[:, : factor.n_components] *= columns
+        check_finite("CompositionMap", out)
+
+
+def composition_of(kernel: Kernel) -> tuple[Composed | None, float]:
+    """Return the composition that a kernel is a multiple of, or None, and the factor."""
+    if isinstance(kernel, Scaled):
+        composed, factor = composition_of(kernel.kernel)
+        return composed, factor * kernel.weight
+    return (kernel if isinstance(kernel, Composed) else None), 1.0

@@ -1,0 +1,140 @@
+"""Columns of random neurons: exact ones first, then functions of projections, by layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import linalg
+from mercer.kernels.arc_cosine import unit_rows
+from mercer.kernels.base import squared_norms
+from mercer.maps.fourier.projections import Projection, apply_in_place, check_range
+from mercer.maps.neurons.expansion import Expansion
+from mercer.maps.series.inputs import PreparedRows
+from mercer.maps.series.monomials import Monomials
+
+__all__ = ["NeuronFeatures"]
+
+Array = np.ndarray
+# The odd or even part of a neuron that is drawn, by order: sgn u, |u| and u|u|.
+PARITY: tuple[linalg.FunctionName, ...] = ("sign", "abs", "signed_square")
+NEURON: tuple[linalg.FunctionName, ...] = ("sign", "relu", "relu_squared")
+
+
+@dataclass(frozen=True, eq=False)
+class NeuronFeatures:
+    """Drawn neurons and exact columns: immutable, picklable, free of scikit-learn."""
+
+    projection: Projection
+    order: int
+    layout: str
+    n_components: int
+    exact: Expansion
+    head: float | None  # value of a constant column, or within each column for single neurons
+    scale: float  # of the neurons
+    signs_of_neurons: Array | None
+    width: int  # of the rows
+    squares: Monomials | None
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same draw for rows of another dtype."""
+        signs = None if self.signs_of_neurons is None else self.signs_of_neurons.astype(dtype, copy=False)
+        squares = None if self.squares is None else self.squares.astype(dtype)
+        return replace(self, projection=self.projection.astype(dtype), signs_of_neurons=signs, squares=squares)
+
+    def output_dtype(self, dtype: Any) -> np.dtype:
+        """Return the dtype of the features of rows of this dtype."""
+        return np.dtype(dtype)
+
+    def __call__(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
+        check_range(self.projection, X, max(1, self.order))
+        if self.layout == "single":
+            self._write_single(X, out)
+            return
+        if self.head is not None:
+            out[:, 0] = self.head
+            out = out[:, 1:]
+        if self.layout == "relu":
+            self._write_pairs(X, out)
+            return
+        lengths = None
+        if self.layout == "residual":
+            X, lengths = unit_rows(X.toarray() if sp.issparse(X) else X)  # narrow, or it would have no room
+        count = out.shape[1] - self.projection.n_frequencies
+        self._write_exact(X, out[:, :count])
+        if self.layout == "residual":
+            self._write_residual(X, out[:, count:])
+        else:
+            self.projection.write(X, PARITY[self.order], self.scale, out[:, count:])
+        if lengths is not None and self.order > 0:
+            out *= np.power(lengths, self.order, dtype=out.dtype)[:, None]
+
+    def _write_exact(self, X: Any, out: Array) -> None:
+        if not out.shape[1]:
+            return
+        dense = X.toarray() if sp.issparse(X) else X
+        if self.exact.linear is not None:
+            linear, out = out[:, : self.width], out[:, self.width :]
+            np.multiply(dense, out.dtype.type(np.sqrt(self.exact.linear)), out=linear)
+        if self.exact.quadratic is None or self.squares is None:
+            return
+        # The sum over i of (g x_i^2 + h |x|^2)(g y_i^2 + h |y|^2) holds the a0 |x|^2 |y|^2, too, for the right h.
+        a0, a2 = self.exact.lengths, self.exact.quadratic
+        self.squares(PreparedRows(np.ascontiguousarray(dense), None, 0.0), out)
+        shift = (np.sqrt(a2 + self.width * a0) - np.sqrt(a2)) / self.width
+        first = np.cumsum([0, *range(self.width, 1, -1)])  # where x_i^2 stands
+        out[:, first] += out.dtype.type(shift) * squared_norms(dense)[:, None]
+
+    def _write_residual(self, X: Any, out: Array) -> None:
+        """Write what is left of the neurons, in place."""
+        p0, p1 = self.exact.polynomial
+        if self.order == 1:
+            self.projection.write(X, "abs", 1.0, out)
+            if p1 == 0:
+                out -= p0
+                out *= self.scale
+                return
+            # |u| - p0 - p1 u^2 = -p1 ((|u| - c)^2 + p0 / p1 - c^2) with c = 1 / (2 p1).
+            out -= 0.5 / p1
+            np.square(out, out=out)
+            out += p0 / p1 - 0.25 / p1**2
+            out *= -p1 * self.scale
+            return
+        self.projection.write(X, "identity", 1.0, out)
+        rest = np.abs(out)
+        if self.order == 0:
+            rest *= -p1
+            rest += 1
+            apply_in_place("sign", out)
+        else:
+            rest -= p1
+        out *= rest
+        out *= self.scale
+
+    def _write_pairs(self, X: Any, out: Array) -> None:
+        m = self.projection.n_frequencies
+        left, right = out[:, :m], out[:, m:]
+        if self.order == 0:
+            # A step is half of one plus a sign; it is one half at zero.
+            half = out.dtype.type(0.5 * self.scale)
+            self.projection.write(X, "sign", 0.5 * self.scale, left)
+            np.subtract(half, left[:, : right.shape[1]], out=right)
+            left += half
+            return
+        self.projection.write(X, "identity", self.scale ** (1 / self.order), left)
+        np.negative(left[:, : right.shape[1]], out=right)
+        np.maximum(out, 0, out=out)
+        if self.order == 2:
+            np.square(out, out=out)
+
+    def _write_single(self, X: Any, out: Array) -> None:
+        self.projection.write(X, NEURON[self.order], self.scale if self.order else 0.5 * self.scale, out)
+        if self.order == 0:
+            out += 0.5 * self.scale
+        if self.signs_of_neurons is not None and self.head is not None:
+            out *= self.signs_of_neurons
+            out += self.head

@@ -1,0 +1,305 @@
+"""Random neurons: arc-cosine kernels by steps, rectified lines and parabolas, with their simple parts exact."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.errors import NoClosedFormError, ParameterError
+from mercer.kernels import ArcCosine, Kernel
+from mercer.maps.base import for_kernel
+from mercer.maps.drawn import DrawnMap
+from mercer.maps.fourier.directions import (
+    BIASED,
+    DENSE_DIRECTIONS,
+    DIRECTIONS,
+    STRUCTURED_FROM,
+    Directions,
+    butterfly_rotations,
+    hadamard_signs,
+    sobol_normals,
+)
+from mercer.maps.fourier.projections import ButterflyProjection, DenseProjection, HadamardProjection, Projection
+from mercer.maps.fourier.random_fourier import in_float64
+from mercer.maps.histogram.coordinates import weighted_sum
+from mercer.maps.neurons.expansion import Expansion, radius
+from mercer.maps.neurons.features import NeuronFeatures
+from mercer.maps.neurons.moments import Moments
+from mercer.maps.parameters import check_choice
+from mercer.maps.series.monomials import Monomials
+
+__all__ = ["RandomNeurons"]
+
+Array = np.ndarray
+LAYOUTS = ("residual", "parity", "relu", "single")
+# Exact columns are worth it up to this part of all.
+MOST_EXACT = 2 / 3
+
+
+class RandomNeurons(DrawnMap):
+    r"""Random features of arc-cosine kernels: neurons with random weights, as much of them exact as has room.
+
+    With :math:`\phi_b(u) = \max(u, 0)^b`, the sum of :math:`\phi_b(u)\phi_b(v)` and :math:`\phi_b(-u)\phi_b(-v)` is
+    half of :math:`|uv|^b(1 + \mathrm{sgn}\,uv)`, so that
+
+    .. math:: k_0 = \tfrac12 + \tfrac12 \mathbb{E}\,\mathrm{sgn}\,u\,\mathrm{sgn}\,v, \quad
+        k_1 = \tfrac12 x^\top y + \tfrac12 \mathbb{E}\,|u||v|, \quad
+        k_2 = \tfrac12|x|^2|y|^2 + (x^\top y)^2 + \tfrac12 \mathbb{E}\,u|u|\,v|v|
+
+    with :math:`u = w^\top x` and :math:`v = w^\top y`: a polynomial, which has exact features, and a mean over
+    directions.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Kernel to approximate: `ArcCosine`, also times a number or plus a constant; None means ``ArcCosine(1)``.
+    n_components : int, default=512
+        Width of the output, from 1 up.
+    layout : {"auto", "residual", "parity", "relu", "single"}, default="auto"
+        What is exact, see Notes. "auto" takes the first of these whose exact columns are at most two thirds of all;
+        `layout_` tells.
+    directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard", \
+"source_butterfly"}, default="auto"
+        How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows of 32 columns or more,
+        else whole blocks of "simplex" or "orthogonal" directions where their number allows it; where not, "orthogonal"
+        for the residual layout and for order 2, and "big_block" for the rest. `directions_` tells.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; an int makes repeated fits identical.
+    n_jobs : int or None, default=None
+        Threads of `transform`; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    layout_, directions_ : str
+        The layout and the directions drawn.
+    kernel_ : Kernel
+        The kernel approximated.
+    features_ : NeuronFeatures
+        The drawn map: a pure function of rows.
+    signs_ : None
+        The approximate kernel is positive semi-definite.
+    n_features_in_ : int
+        Width of the rows seen in `fit`.
+
+    Notes
+    -----
+    Layouts, for rows of width d:
+
+    - "parity": the polynomial above is exact, which takes 1, d or d(d + 1)/2 columns for order 0, 1 or 2; the other
+      columns are sgn u, \|u\| or u\|u\|.
+    - "residual": all spherical harmonics of degree two or less are exact, which takes 1 + d, d(d + 3)/2 and d(d + 3)/2
+      columns; the others are what is left of sgn u, \|u\| or u\|u\|. The least variance by far, where it has room; but
+      only "parity" with whole blocks of directions has the exact diagonal of orders 0 and 1.
+    - "relu": pairs :math:`\phi_b(u)` and :math:`\phi_b(-u)` of one direction each; nothing is exact.
+    - "single": one neuron a direction.
+
+    A constant takes one exact column, which order 0 has anyway.
+
+    All directions have one length r with :math:`r^{2b} = \mathbb{E}\chi_P^{2b}` in the dimension P of the sphere they
+    are drawn from: neurons are homogeneous, so any law of lengths with this moment is unbiased, and this one has the
+    least variance. `variance` has a closed form for independent directions but the residual layout.
+
+    References
+    ----------
+    .. [1] Cho, Saul (2009), Kernel Methods for Deep Learning, NeurIPS.
+    .. [2] Munkhoeva et al. (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import ArcCosine, RandomNeurons
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> feature_map = RandomNeurons(ArcCosine(1), n_components=200, random_state=0).fit(X)
+    >>> feature_map.layout_, feature_map.transform(X).shape
+    ('residual', (100, 200))
+    >>> bool(abs(feature_map.gram(X) - ArcCosine(1)(X)).mean() < 0.02)
+    True
+    """
+
+    needs: ClassVar[str] = "an arc-cosine kernel, times a number or plus a constant"
+    preference: ClassVar[int] = 35
+    default_kernel: ClassVar[Kernel] = ArcCosine(1)
+    features_check_entries: ClassVar[bool] = True  # for the range of the features
+    features_: NeuronFeatures
+    layout_: str
+    directions_: str
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 512,
+        *,
+        layout: Literal["auto", "residual", "parity", "relu", "single"] = "auto",
+        directions: Literal[
+            "auto",
+            "big_block",
+            "orthogonal",
+            "simplex",
+            "iid",
+            "sobol",
+            "butterfly",
+            "hadamard",
+            "source_butterfly",
+        ] = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.layout = layout
+        self.directions = directions
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        return neuron_part(kernel) is not None
+
+    @property
+    def unbiased(self) -> bool | str:
+        return BIASED.get(getattr(self, "directions_", self.directions), True)
+
+    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
+        independent = {"layout": "single", "directions": "iid", "n_components": n_components}
+        return for_kernel(self, kernel).set_params(**independent)
+
+    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+        # On a line all directions are the same but for signs: one pair of them says all.
+        found = neuron_part(kernel)
+        if n_features != 1 or found is None or self.layout not in ("auto", "parity", "relu"):
+            return None
+        _, order, constant = found
+        return 2 + (constant > 0 and (order > 0 or self.layout == "relu"))
+
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> NeuronFeatures:  # noqa: ARG002
+        check_choice(self, "layout", ("auto", *LAYOUTS))
+        check_choice(self, "directions", ("auto", *DIRECTIONS))
+        found = neuron_part(kernel)
+        assert found is not None
+        mass, order, constant = found
+        d = X.shape[1]
+        self.layout_ = self._choose_layout(order, constant, d)
+        count = self.n_components - exact_width(self.layout_, order, constant, d)
+        m = -(-count // 2) if self.layout_ == "relu" else count
+        self.directions_ = self._choose_directions(order, m, X)
+        projection, ambient = self._draw_projection(order, m, d, rng)
+        whole = Expansion.of(self.layout_, order, ambient)
+        columns = 0.5 * count if self.layout_ in ("relu", "single") else 2 * count
+        signs, head = None, None
+        if self.layout_ == "single" and constant > 0:
+            # The constant stands in every column; random signs keep it from meeting the neurons on average.
+            signs, head = rng.choice(np.array([-1.0, 1.0]), count), float(np.sqrt(constant / count))
+        elif self.layout_ != "single" and (constant > 0 or whole.constant > 0):
+            head = float(np.sqrt(mass * whole.constant + constant))
+        exact = whole.scaled(mass)
+        return NeuronFeatures(
+            projection=projection,
+            order=order,
+            layout=self.layout_,
+            n_components=self.n_components,
+            exact=exact,
+            head=head,
+            scale=float(np.sqrt(mass / columns)),
+            signs_of_neurons=signs,
+            width=d,
+            squares=None if exact.quadratic is None else Monomials.of(d, {2: exact.quadratic}),
+        )
+
+    def _choose_layout(self, order: int, constant: float, d: int) -> str:
+        widths = {name: exact_width(name, order, constant, d) for name in LAYOUTS}
+        if self.layout == "auto":
+            fits = (name for name in LAYOUTS[:2] if widths[name] <= MOST_EXACT * self.n_components)
+            return next(fits, "relu" if widths["relu"] < self.n_components else "single")
+        if self.n_components <= widths[self.layout]:
+            msg = (
+                f"RandomNeurons: layout={self.layout!r} has {widths[self.layout]} exact columns for rows of width {d}, "
+                f"and needs n_components above that, got {self.n_components}. Try layout='auto'."
+            )
+            raise ParameterError(msg)
+        return self.layout
+
+    def _choose_directions(self, order: int, m: int, X: Any) -> str:
+        if self.directions != "auto":
+            return self.directions
+        d = X.shape[1]
+        if d >= STRUCTURED_FROM and not sp.issparse(X):
+            return "butterfly"
+        # Whole blocks have exact second moments. One big block has them for any number of directions; but the lengths
+        # of directions cut to d coordinates differ, and that counts most where second moments are exact anyway, or
+        # where fourth ones matter.
+        if m % (d + 1) == 0:
+            return "simplex"
+        return "orthogonal" if m % d == 0 or self.layout_ == "residual" or order == 2 else "big_block"
+
+    def _draw_projection(self, order: int, m: int, d: int, rng: np.random.Generator) -> tuple[Projection, int]:
+        """Draw m directions, all of one length, and return the dimension of their sphere, too."""
+        if self.directions_ == "butterfly":
+            mixing, rotations = butterfly_rotations(m, d, rng)
+            ambient = mixing.shape[1]
+            return ButterflyProjection(mixing, rotations, np.full(m, radius(order, ambient))), ambient
+        if self.directions_ == "hadamard":
+            signs = hadamard_signs(m, d, rng)
+            ambient = signs.shape[2]
+            return HadamardProjection(signs, np.full(m, radius(order, ambient))), ambient
+        if self.directions_ == "sobol":
+            normals = sobol_normals(m, d, rng)[0]
+            drawn = Directions(normals / np.linalg.norm(normals, axis=1, keepdims=True), d, (1,) * m)
+        else:
+            drawn = DENSE_DIRECTIONS[self.directions_](m, d, rng)
+        weights = radius(order, drawn.ambient) * drawn.vectors.T
+        return DenseProjection(np.ascontiguousarray(weights)), drawn.ambient
+
+    def _variance(self, X: Any, Y: Any) -> Array:
+        if self.directions_ != "iid" or self.layout_ == "residual":
+            msg = (
+                f"No closed form is known for the variance of layout={self.layout_!r} with "
+                f"directions={self.directions_!r}.\n"
+                "  needs: directions='iid' with layout='parity', 'relu' or 'single'\n"
+                "  try:   mercer.audit(feature_map, X), which measures the error"
+            )
+            raise NoClosedFormError(msg)
+        found = neuron_part(self.kernel_)
+        assert found is not None
+        mass, order, constant = found
+        X = in_float64(X)
+        Y = X if Y is None else in_float64(Y)
+        moments = Moments.of(order, X, Y, self.n_features_in_)
+        count = self.n_components - exact_width(self.layout_, order, constant, self.n_features_in_)
+        if self.layout_ == "parity":
+            total = moments.parity / (4 * count)
+        elif self.layout_ == "relu":
+            pairs, odd = divmod(count, 2)
+            total = 4 * (pairs * moments.pair + odd * moments.single) / count**2
+        else:
+            total = 4 * moments.single / count
+        total = mass**2 * total
+        if self.layout_ == "single" and constant > 0:
+            total = total + 2 * mass * constant * moments.sum_of_two / count
+        return np.maximum(total, 0.0)
+
+
+def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
+    """Return weight and order of the arc-cosine kernel in a sum with constants, and their value; else None."""
+    found = weighted_sum(kernel, ArcCosine)
+    if found is None:
+        return None
+    constant, leaves = found
+    orders = {int(leaf.order) for _, leaf in leaves}
+    return (sum(weight for weight, _ in leaves), orders.pop(), constant) if len(orders) == 1 else None
+
+
+def exact_width(layout: str, order: int, constant: float, d: int) -> int:
+    """Return how many exact columns a layout has."""
+    if layout == "single":
+        return 0
+    head = int(constant > 0)
+    if layout == "relu":
+        return head
+    if order == 0:
+        return 1 + (d if layout == "residual" else 0)
+    quadratics = d * (d + 1) // 2
+    if layout == "residual":
+        return head + d + quadratics
+    return head + (d if order == 1 else quadratics)

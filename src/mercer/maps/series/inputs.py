@@ -1,0 +1,144 @@
+"""Rows as a power series sees them: some columns, scaled and centered, with the factor that each row carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import linalg
+from mercer.kernels.base import squared_norms
+from mercer.kernels.power_series import SeriesPart
+from mercer.maps.fourier.projections import FUSED_UP_TO
+from mercer.theory.products import Pairs
+
+__all__ = ["Preparation", "PreparedRows"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """The map x -> z = x[columns] * scale - shift, and the factor exp(-decay |z|^2 / 2); None leaves a step out."""
+
+    columns: Array | None
+    scale: Array | None
+    shift: Array | None
+    decay: float
+
+    @classmethod
+    def of(cls, part: SeriesPart, X: Any, weight: Array | None) -> Preparation:
+        """Return the preparation for a series, centered on the mean of these rows if the series allows it."""
+        d = X.shape[1]
+        columns, scale, shift = np.arange(d), np.ones(d), np.zeros(d)
+        for affine in part.inputs:
+            if affine.columns is not None:
+                chosen = list(affine.columns)
+                columns, scale, shift = columns[chosen], scale[chosen], shift[chosen]
+            if affine.center is not None:
+                shift = shift + np.asarray(affine.center)
+            if affine.lengthscales is not None:
+                scale, shift = scale / np.asarray(affine.lengthscales), shift / np.asarray(affine.lengthscales)
+        if part.shift_invariant and part.decay > 0:
+            # The expansion is about the origin: the nearer to it the rows, the fewer terms it takes.
+            share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
+            shift = np.asarray(share @ X, dtype=float).ravel()[columns] * scale
+        return cls(
+            columns if len(columns) < d or (columns != np.arange(d)).any() else None,
+            scale if (scale != 1).any() else None,
+            shift if shift.any() else None,
+            part.decay,
+        )
+
+    def width(self, d: int) -> int:
+        """Return the width of the rows that come out."""
+        return d if self.columns is None else len(self.columns)
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same for rows of another dtype."""
+        scale, shift = (None if values is None else values.astype(dtype) for values in (self.scale, self.shift))
+        return replace(self, scale=scale, shift=shift)
+
+    def __call__(self, X: Any) -> PreparedRows:
+        """Prepare a block of rows. Sparse rows stay sparse: what is subtracted from them is kept apart."""
+        if self.columns is not None:
+            X = X[:, self.columns]
+        if sp.issparse(X):
+            X = X.tocsr()
+            X = X if self.scale is None else (X @ sp.diags_array(self.scale)).tocsr()
+            return PreparedRows(X, self.shift, self.decay)
+        if self.scale is not None:
+            X = X * self.scale
+        if self.shift is not None:
+            X = X - self.shift
+        return PreparedRows(np.ascontiguousarray(X), None, self.decay)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """A block of prepared rows."""
+
+    rows: Any  # (n, w), dense, or CSR from which `shift` is still to be subtracted
+    shift: Array | None
+    decay: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.rows.dtype
+
+    @cached_property
+    def squared_norms(self) -> Array:
+        """Squared lengths of the rows, in their dtype."""
+        squares = squared_norms(self.rows)
+        if self.shift is None:
+            return squares
+        return np.maximum(squares - 2 * (self.rows @ self.shift) + self.shift @ self.shift, 0)
+
+    @cached_property
+    def prefactor(self) -> Array | None:
+        """The factor of each row, or None if it is one."""
+        return None if self.decay == 0 else np.exp(-0.5 * self.decay * self.squared_norms)
+
+    @cached_property
+    def dense(self) -> Array:
+        """The rows as a dense array."""
+        if not sp.issparse(self.rows):
+            return self.rows
+        rows = self.rows.toarray()
+        return rows if self.shift is None else rows - self.shift
+
+    @cached_property
+    def with_prefactor(self) -> Array:
+        """The dense rows times their factors."""
+        return self.dense if self.prefactor is None else self.dense * self.prefactor[:, None]
+
+    def pairs(self, other: PreparedRows) -> Pairs:
+        """Return the statistics of all pairs of rows, in float64 if the rows are; sparse rows stay sparse."""
+        if self.shift is None:
+            return Pairs.all_of(self.rows, other.rows)
+        return Pairs.all_of(self.dense, other.dense)
+
+    def project(self, weights: Array, out: Array, *, first: bool) -> None:
+        """Write the products with weights into `out`, times the factors of the rows, or multiply `out` by them."""
+        if sp.issparse(self.rows):
+            product = self.rows @ weights
+            if self.shift is not None:
+                product -= self.shift @ weights
+            if first and self.prefactor is not None:
+                product *= self.prefactor[:, None]
+            np.multiply(out, product, out=out) if not first else np.copyto(out, product)
+            return
+        rows = self.with_prefactor if first else self.rows
+        if rows.shape[1] <= FUSED_UP_TO and linalg.instruction_set() != "numpy":
+            linalg.dense(rows, weights, out, product=not first)
+        elif first:
+            np.matmul(rows, weights, out=out)
+        else:
+            out *= rows @ weights

@@ -1,0 +1,73 @@
+"""Exact features of powers of an inner product: all monomials of a degree, each with its multiplicity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.maps.series.inputs import PreparedRows
+
+__all__ = ["Monomials"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Monomials:
+    """Exact columns for some degrees: inner products are the sum of a_n (x . y)^n, without any error.
+
+    Monomials of degree n stand in lexicographic order: those whose first variable is i are x_i times the ones of degree
+    n - 1 in variables from i on, which stand together at the end.
+    """
+
+    width: int
+    factors: tuple[Array | None, ...]  # of each degree: root of coefficient times multiplicity; None leaves it out
+
+    @classmethod
+    def of(cls, width: int, coefficients: dict[int, float]) -> Monomials:
+        """Return the columns for degrees with given coefficients, taken by absolute value."""
+        factors: list[Array | None] = []
+        # Multiplicity n! / prod k_i! of each monomial, its first variable, and the power of that variable.
+        count, first, power = np.ones(1), np.full(1, width), np.zeros(1, dtype=int)
+        for n in range(max(coefficients, default=-1) + 1):
+            if n:
+                blocks = []
+                for i in range(width):
+                    rest = first >= i
+                    run = np.where(first[rest] == i, power[rest], 0) + 1
+                    blocks.append((count[rest] * n / run, np.full(len(run), i), run))
+                count, first, power = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+            factors.append(np.sqrt(abs(coefficients[n]) * count) if n in coefficients else None)
+        return cls(width, tuple(factors))
+
+    @property
+    def n_components(self) -> int:
+        return sum(len(factor) for factor in self.factors if factor is not None)
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same for rows of another dtype."""
+        return replace(self, factors=tuple(None if f is None else f.astype(dtype) for f in self.factors))
+
+    def __call__(self, rows: PreparedRows, out: Array) -> None:
+        """Write the columns of prepared rows."""
+        n = rows.shape[0]
+        level = np.ones((n, 1), out.dtype) if rows.prefactor is None else rows.prefactor[:, None]
+        starts = np.zeros(self.width, dtype=int)  # where the monomials in variables from i on begin
+        done = 0
+        for degree, factor in enumerate(self.factors):
+            if degree:
+                level, starts = self._raise(rows.dense, level, starts)
+            if factor is not None:
+                np.multiply(level, factor, out=out[:, done : done + len(factor)])
+                done += len(factor)
+
+    def _raise(self, X: Array, level: Array, starts: Array) -> tuple[Array, Array]:
+        """Return the monomials of the next degree, and where those in variables from i on begin."""
+        sizes = level.shape[1] - starts
+        ends = np.cumsum(sizes)
+        raised = np.empty((X.shape[0], int(ends[-1])), level.dtype)
+        for i in range(self.width):
+            np.multiply(X[:, i : i + 1], level[:, starts[i] :], out=raised[:, ends[i] - sizes[i] : ends[i]])
+        return raised, ends - sizes

@@ -1,0 +1,1 @@
+"""Solvers: functions from statistics to coefficients."""

@@ -1,0 +1,1 @@
+"""Newton's method for penalized losses of labels."""

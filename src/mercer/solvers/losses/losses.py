@@ -1,0 +1,204 @@
+"""Losses of labels: their value, slopes and curvatures at decision values, and their sums over rows.
+
+A loss looks at one row at a time, so that all it needs of the rows is a sum: `LossTerm` adds values and gradients,
+`CurvatureTerm` products of the second derivative with a direction. Features are made in tiles that stay in cache and
+are gone when their block is done. Products are in float64 whatever the rows are: near the minimum a gradient is the
+small difference of large sums.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from mercer.engines import Block
+from mercer.features import Features, features_of
+from mercer.io.archive import storable
+
+__all__ = ["CurvatureSum", "CurvatureTerm", "Logistic", "LossSum", "LossTerm", "Problem", "SquaredHinge"]
+
+Array = np.ndarray
+# A tile of features of this size stays in the cache of a core while it is multiplied from both sides.
+TILE_BYTES = 2**21
+
+
+class Loss(ABC):
+    """A convex loss of a label, given one decision value a column; two labels have one column, for the second."""
+
+    #: Whether each column has a loss of its own, so that the columns are separate problems.
+    separable: ClassVar[bool]
+
+    @abstractmethod
+    def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
+        """Return the loss of each row (n, c) and its derivatives by the decision values (n, K).
+
+        c is K if the loss is separable, one value a column, and one otherwise.
+        """
+
+    @abstractmethod
+    def curved(self, F: Array, codes: Array, V: Array) -> Array:
+        """Return the second derivative of the loss of each row times a direction (n, K)."""
+
+    @abstractmethod
+    def curvatures(self, F: Array, codes: Array) -> Array:
+        """Return the diagonal of the second derivative of the loss of each row (n, K)."""
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """The logarithmic loss: of the logistic function for two labels, of the softmax for more."""
+
+    separable = False
+
+    def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
+        if F.shape[1] == 1:
+            signs = signs_of(codes, 1)
+            margins = signs * F
+            return np.logaddexp(0.0, -margins), -signs * special.expit(-margins)
+        rows = np.arange(len(F))
+        top = F.max(axis=1)
+        slopes = np.exp(F - top[:, None])
+        total = slopes.sum(axis=1)
+        slopes /= total[:, None]
+        values = np.log(total) + (top - F[rows, codes])
+        # p - 1 of the own label, without cancellation where p is near one: the others add up to it.
+        slopes[rows, codes] = 0.0
+        slopes[rows, codes] = -slopes.sum(axis=1)
+        return values[:, None], slopes
+
+    def curved(self, F: Array, codes: Array, V: Array) -> Array:
+        if F.shape[1] == 1:
+            return self.curvatures(F, codes) * V
+        P = softmax(F)
+        return P * (V - np.einsum("ij,ij->i", P, V)[:, None])
+
+    def curvatures(self, F: Array, codes: Array) -> Array:  # noqa: ARG002, the same for every label
+        if F.shape[1] == 1:
+            return special.expit(F) * special.expit(-F)
+        P = softmax(F)
+        return P * (1 - P)
+
+
+def softmax(F: Array) -> Array:
+    """Return the probabilities of decision values, without the overhead of SciPy on tiles of few rows."""
+    P = np.exp(F - F.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    return P
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """The squared distance by which a margin of one is missed, one label against the rest in each column."""
+
+    separable = True
+
+    def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
+        signs = signs_of(codes, F.shape[1])
+        missing = np.maximum(1 - signs * F, 0.0)
+        return np.square(missing), -2 * signs * missing
+
+    def curved(self, F: Array, codes: Array, V: Array) -> Array:
+        return self.curvatures(F, codes) * V
+
+    def curvatures(self, F: Array, codes: Array) -> Array:
+        return 2.0 * (signs_of(codes, F.shape[1]) * F < 1)
+
+
+def signs_of(codes: Array, columns: int) -> Array:
+    """Return +1 for the label of the column and -1 for the others (n, K)."""
+    labels = np.array([1]) if columns == 1 else np.arange(columns)
+    return np.where(codes[:, None] == labels, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimized: the loss on these features of rows with these labels, each label with a weight."""
+
+    features: Features
+    loss: Loss
+    labels: Array  # (L,), sorted; rows of other labels must have no weight
+    label_weight: Array  # (L,)
+
+    @property
+    def columns(self) -> int:
+        """Return the number of decision values of a row."""
+        return 1 if len(self.labels) == 2 else len(self.labels)
+
+    def tiles(self, block: Block) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield features in float64, label codes and weights, a few rows at a time."""
+        features = self.features.astype(block.X.dtype)
+        step = max(16, TILE_BYTES // (8 * features.n_components))
+        for start in range(0, len(block), step):
+            rows = slice(start, start + step)
+            codes = np.minimum(np.searchsorted(self.labels, block.y[rows]), len(self.labels) - 1)
+            weight = self.label_weight[codes]
+            if block.weight is not None:
+                weight = weight * block.weight[rows]
+            yield features_of(features, block.X[rows]).astype(np.float64, copy=False), codes, weight
+
+
+@storable
+@dataclass(frozen=True)
+class LossSum:
+    """Values and gradient of a loss; the last row of the gradient belongs to the intercept."""
+
+    values: Array  # (c,): one a column if these are separate problems, else one
+    gradient: Array  # (D + 1, K)
+
+    def __add__(self, other: LossSum) -> LossSum:
+        return LossSum(self.values + other.values, self.gradient + other.gradient)
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """The loss and its gradient, at coefficients whose last row is the intercept, as a sum over rows."""
+
+    problem: Problem
+    coef: Array  # (D + 1, K)
+
+    def __call__(self, block: Block) -> LossSum:
+        columns = self.coef.shape[1] if self.problem.loss.separable else 1
+        values, gradient = np.zeros(columns), np.zeros_like(self.coef)
+        for Z, codes, weight in self.problem.tiles(block):
+            losses, slopes = self.problem.loss.value_and_slopes(Z @ self.coef[:-1] + self.coef[-1], codes)
+            slopes *= weight[:, None]
+            values += weight @ losses
+            gradient[:-1] += Z.T @ slopes
+            gradient[-1] += slopes.sum(axis=0)
+        return LossSum(values, gradient)
+
+
+@storable
+@dataclass(frozen=True)
+class CurvatureSum:
+    """The second derivative of a loss times a direction."""
+
+    product: Array  # (D + 1, K)
+
+    def __add__(self, other: CurvatureSum) -> CurvatureSum:
+        return CurvatureSum(self.product + other.product)
+
+
+@dataclass(frozen=True)
+class CurvatureTerm:
+    """The second derivative of the loss at some coefficients times a direction, as a sum over rows."""
+
+    problem: Problem
+    coef: Array  # (D + 1, K)
+    direction: Array  # (D + 1, K)
+
+    def __call__(self, block: Block) -> CurvatureSum:
+        K = self.coef.shape[1]
+        both = np.hstack([self.coef, self.direction])  # one product instead of two
+        total = np.zeros_like(self.coef)
+        for Z, codes, weight in self.problem.tiles(block):
+            values = Z @ both[:-1] + both[-1]
+            curved = self.problem.loss.curved(values[:, :K], codes, values[:, K:]) * weight[:, None]
+            total[:-1] += Z.T @ curved
+            total[-1] += curved.sum(axis=0)
+        return CurvatureSum(total)

@@ -1,0 +1,1 @@
+"""Gaussian processes: evidence, its gradients, tuning, and the posterior."""

@@ -1,0 +1,52 @@
+"""The evidence of few rows on random Fourier features whose frequencies are divided by lengthscales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.engines import Block
+from mercer.features import features_of
+from mercer.maps.fourier.projections import DenseProjection
+from mercer.maps.fourier.random_fourier import TrigFeatures
+from mercer.solvers.processes.evidence import Evidence, Scales
+from mercer.solvers.processes.lengthscales import LengthscaleGradient
+from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.statistics.moments import Moments, TargetMoments
+
+__all__ = ["FourierEvidence"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FourierEvidence:
+    """The log marginal likelihood of some rows on features of one draw, for any shift-invariant kernel."""
+
+    features: TrigFeatures  # with a dense projection
+    rows: Array  # (m, d)
+    targets: Array  # (m, t), less their mean
+    weight: Array  # (m,)
+
+    def _at(self, log_scales: Array) -> tuple[TrigFeatures, Spectrum]:
+        projection = self.features.projection
+        assert isinstance(projection, DenseProjection)
+        features = replace(self.features, projection=DenseProjection(projection.weights * np.exp(-log_scales)[:, None]))
+        Z = features_of(features, self.rows)
+        moments = Moments(Z.T @ (Z * self.weight[:, None]), TargetMoments.of(Z, self.targets, self.weight))
+        return features, Spectrum.of(moments, centered=False)
+
+    def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
+        """Return the value and its derivatives; see `GramEvidence`."""
+        features, spectrum = self._at(log_scales)
+        scales, evidence = Scales(np.exp(log_noise), np.exp(log_amplitude)), Evidence(spectrum)
+        in_noise, in_amplitude = evidence.gradient(scales)
+        in_scales = LengthscaleGradient(features, spectrum, scales)(Block(0, self.rows, self.targets, self.weight))
+        return float(evidence.value(scales).sum()), in_scales, in_noise, in_amplitude
+
+    def best(self, log_scales: Array, noise: float | None, amplitude: float | None) -> tuple[float, Scales]:
+        """Return the value at the best noise and amplitude, where they are not given, and these."""
+        evidence = Evidence(self._at(log_scales)[1])
+        scales = evidence.best(noise, amplitude)
+        return float(evidence.value(scales).sum()), scales

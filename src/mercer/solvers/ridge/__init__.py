@@ -1,0 +1,1 @@
+"""Ridge regression from second moments: one penalty, a path of penalties, leave-one-out, calibration."""

@@ -1,0 +1,99 @@
+"""A uniform sample of rows that is the same whatever the blocks were: a statistic like any other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines.base import Block
+from mercer.io.archive import storable
+
+__all__ = ["RowSample"]
+
+
+@storable
+@dataclass(frozen=True)
+class RowSample:
+    """The `size` rows of smallest key, where keys are exponential numbers hashed from seed and row index.
+
+    Every row gets its key from its index in the data, so samples of parts merge into the sample of the whole, and
+    the order or the size of the blocks does not matter. Keys divided by weights make a sample in proportion to
+    the weights, without replacement (Efraimidis, Spirakis 2006). Rows are kept in the order of the data.
+    """
+
+    size: int
+    seen: int  # rows of weight above zero, kept or not
+    index: np.ndarray  # (k,), ascending
+    key: np.ndarray  # (k,)
+    X: Any  # (k, d)
+    y: np.ndarray | None
+    weight: np.ndarray | None
+
+    @classmethod
+    def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False, targets: bool = True) -> Self:
+        """Return the sample of one block: uniform, or in proportion to the weights; weights of zero never count.
+
+        Without `targets` none are kept: those of blocks that have none may not go with those of others.
+        """
+        index = block.index.astype(np.uint64)
+        key = exponentials(index, seed)
+        if block.weight is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                key = np.where(block.weight > 0, key / (block.weight if by_weight else 1.0), np.inf)
+        keep = smallest(key, size)
+        # Copies: a view would keep the whole block alive.
+        X = block.X[keep].copy()
+        y = block.y[keep].copy() if targets and block.y is not None else None
+        weight = None if block.weight is None else block.weight[keep].copy()
+        return cls(size, int(np.isfinite(key).sum()), index[keep], key[keep], X, y, weight)
+
+    def __add__(self, other: RowSample) -> RowSample:
+        key = np.concatenate([self.key, other.key])
+        keep = smallest(key, self.size)
+        index = np.concatenate([self.index, other.index])
+        weight = None
+        if self.weight is not None or other.weight is not None:  # rows without a weight count once
+            weight = np.concatenate([np.ones(len(s.key)) if s.weight is None else s.weight for s in (self, other)])
+        keep = keep[np.argsort(index[keep], kind="stable")]
+        return RowSample(
+            size=self.size,
+            seen=self.seen + other.seen,
+            index=index[keep],
+            key=key[keep],
+            X=stack(self.X, other.X)[keep],
+            y=None if self.y is None else np.concatenate([self.y, other.y])[keep],
+            weight=None if weight is None else weight[keep],
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row was left out."""
+        return self.seen <= self.size
+
+
+def exponentials(index: np.ndarray, seed: int) -> np.ndarray:
+    """Return exponential numbers that are a pure function of row index and seed (the finalizer of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z = index * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed % 2**64)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return -np.log((z.astype(np.float64) + 0.5) / 2.0**64)
+
+
+def smallest(key: np.ndarray, size: int) -> np.ndarray:
+    """Return the positions of the `size` smallest finite keys, ascending by position."""
+    finite = np.flatnonzero(np.isfinite(key))
+    if len(finite) <= size:
+        return finite
+    return np.sort(finite[np.argpartition(key[finite], size)[:size]])
+
+
+def stack(top: Any, bottom: Any) -> Any:
+    """Put rows below rows, sparse or dense."""
+    if sp.issparse(top) or sp.issparse(bottom):
+        return sp.vstack([top, bottom], format="csr")
+    return np.concatenate([top, bottom])

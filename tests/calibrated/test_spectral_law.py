@@ -1,0 +1,111 @@
+"""The frequencies of a kernel and its values are a Fourier pair (Bochner), seen by sampling."""
+
+import numpy as np
+import pytest
+
+from mercer import Cauchy, Gaussian, Laplacian, Matern, RandomFourier, RationalQuadratic, Transformed
+
+from .calibrated import mass_of, misfit
+
+N = 120_000
+ISOTROPIC = [
+    Gaussian(0.8),
+    Matern(0.3),
+    Matern(0.5),
+    Matern(1.5, 1.2),
+    Matern(2.5),
+    Matern(150.0),
+    Matern(np.inf),
+    RationalQuadratic(0.5),
+    RationalQuadratic(3.0, 0.7),
+]
+PRODUCT = [Laplacian(1.2), Cauchy(0.8)]
+DIMENSIONS = [1, 2, 5, 17]
+
+
+def lags_of(kernel, d, rng):
+    """Return lags on the axes and off them, of lengths at which the values of the kernel are neither 0 nor 1."""
+    axis = np.zeros((3, d))
+    axis[:, rng.integers(d)] = [0.5, 1.0, 2.0]
+    lags = rng.normal(size=(4, d))
+    norms = np.abs(lags).sum(axis=1) if isinstance(kernel, Laplacian) else np.linalg.norm(lags, axis=1)
+    lags *= np.array([0.5, 1.0, 1.5, 2.0])[:, None] / norms[:, None]
+    return kernel.lengthscale * np.concatenate([axis, lags])
+
+
+def values_at(kernel, lags):
+    return kernel(lags, np.zeros((1, lags.shape[1])))[:, 0]
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("kernel", ISOTROPIC + PRODUCT, ids=repr)
+def test_mean_cosines_are_the_kernel_and_tell_a_tenth_of_its_lengthscale(kernel, d, seed):
+    rng = np.random.default_rng(seed)
+    lags = lags_of(kernel, d, rng)
+    frequencies = kernel.frequencies(rng.standard_normal((N, d)), rng.random(N))
+    cosines = np.cos(frequencies @ lags.T)
+    assert misfit(cosines, values_at(kernel, lags), width=2) <= 1
+    for factor in (0.9, 1.1):
+        wrong = kernel.with_params(lengthscale=factor * kernel.lengthscale)
+        assert misfit(cosines, values_at(wrong, lags), width=2) > 1
+
+
+@pytest.mark.parametrize("d", DIMENSIONS[1:])
+@pytest.mark.parametrize("kernel", PRODUCT, ids=repr)
+def test_a_product_over_columns_is_not_taken_for_an_isotropic_kernel(kernel, d, seed):
+    rng = np.random.default_rng(seed)
+    lags = lags_of(kernel, d, rng)
+    cosines = np.cos(kernel.frequencies(rng.standard_normal((N, d)), rng.random(N)) @ lags.T)
+    turned = np.zeros_like(lags)
+    turned[:, 0] = np.linalg.norm(lags, axis=1)  # the same lengths, all on one axis
+    assert misfit(cosines, values_at(kernel, turned), width=2) > 1
+    assert misfit(cosines[:, :3], values_at(kernel, turned[:3]), width=2) <= 1
+
+
+COMPOSITE = [
+    2.5 * Gaussian(0.7),
+    Gaussian() + 0.5 * Laplacian(),
+    3 * Matern(0.5) * Gaussian(2.0),
+    Laplacian(3.0) * Cauchy(2.0) + 2 * RationalQuadratic(),
+    Transformed(Gaussian(), lengthscales=(0.5, 1.0, 4.0)),
+    Transformed(Laplacian(), columns=(2, 0), lengthscales=(0.5, 2.0)),
+    Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), center=(1.0, 0.0)),
+    (Gaussian() + Transformed(Laplacian(), columns=(0,))) * Transformed(Matern(), columns=(1,)),
+]
+
+
+def cosines_of(kernel, lags, seed):
+    """Return Z cos(w . lag) for iid frequencies as a map draws them."""
+    m = RandomFourier(kernel, 2 * N, directions="iid", random_state=seed).fit(lags)
+    return mass_of(kernel) * np.cos(m.features_.projection.weights.T @ lags.T)
+
+
+@pytest.mark.parametrize("kernel", COMPOSITE, ids=repr)
+def test_the_algebra_of_kernels_is_that_of_their_spectra(kernel, seed):
+    lags = np.concatenate([np.random.default_rng(seed).normal(size=(6, 3)), np.eye(3)])
+    assert misfit(cosines_of(kernel, lags, seed), values_at(kernel, lags), width=2 * mass_of(kernel)) <= 1
+
+
+A, B, ARD = Gaussian(0.7), Laplacian(1.5), Transformed(Gaussian(), lengthscales=(0.5, 1.0, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "claimed"),
+    [
+        (A, 2.5 * A),
+        (A + B, 0.7 * A + 1.3 * B),
+        (A + A, A + A * A),
+        (A * B, A * B.with_params(lengthscale=1.0)),
+        (ARD, ARD.with_params(lengthscales=(0.5, 1.2, 4.0))),
+        (ARD, ARD.with_params(lengthscales=(4.0, 1.0, 0.5))),
+        (Transformed(A, columns=(2, 0)), Transformed(A, columns=(2, 1))),
+        (
+            Transformed(B, columns=(2, 0), lengthscales=(1, 3)),
+            Transformed(B, columns=(2, 0), lengthscales=(3, 1)),
+        ),
+    ],
+    ids=repr,
+)
+def test_the_check_above_sees_a_wrong_mass_share_scale_or_column(drawn, claimed, seed):
+    lags = np.concatenate([np.random.default_rng(seed).normal(size=(6, 3)), np.eye(3)])
+    assert misfit(cosines_of(drawn, lags, seed), values_at(claimed, lags), width=2 * mass_of(drawn)) > 1

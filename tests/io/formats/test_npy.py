@@ -1,0 +1,58 @@
+"""Matrices in npy files, with targets beside them or in them."""
+
+import numpy as np
+import pytest
+
+from mercer import DataError, ParameterError, open_rows
+from mercer.io.formats.npy import load_array
+
+from ..conftest import joined
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_targets_and_weights_beside(table, tmp_path):
+    X, y, weight, labels = table
+    for i, rows in enumerate(np.array_split(np.arange(len(X)), 2)):
+        for name, values in (("X", X), ("y", y), ("w", weight), ("l", labels), ("Y", np.column_stack([y, y]))):
+            np.save(tmp_path / f"{name}{i}.npy", values[rows])
+    files = {name: [tmp_path / f"{name}{i}.npy" for i in range(2)] for name in "XywlY"}
+    for target, expected in (("y", y), ("l", labels), ("Y", np.column_stack([y, y]))):
+        got = joined(open_rows(files["X"], target=files[target], weight=files["w"]))
+        for one, other in zip(got, (X, expected, weight), strict=True):
+            assert np.array_equal(one, other)
+    assert np.array_equal(joined(open_rows(files["X"][0], target=str(files["y"][0])))[1], y[:1501])
+    with pytest.raises(ParameterError, match="target must be one npy file for each of the 2 matrices, got 1"):
+        open_rows(files["X"], target=[files["y"][0]])
+    with pytest.raises(DataError, match=r"y1.npy has shape \(1500,\), but .*X0.npy has 1501 rows"):
+        open_rows(files["X"][0], target=files["y"][1])
+    with pytest.raises(DataError, match=r"l0.npy holds <U5, not numbers\."):
+        open_rows(files["X"][0], weight=files["l"][0])
+
+
+def test_blocks_are_copies_in_memory(table, tmp_path):
+    X, *_ = table
+    np.save(tmp_path / "X.npy", np.asfortranarray(X))
+    block = next(iter(open_rows(tmp_path / "X.npy")))[0]
+    assert type(block) is np.ndarray
+    assert block.base is None
+    assert block.flags.c_contiguous
+    whole = np.arange(12).reshape(4, 3)
+    np.save(tmp_path / "ints.npy", whole)
+    assert joined(open_rows(tmp_path / "ints.npy"))[0].dtype == np.float64
+
+
+def test_what_is_no_matrix(tmp_path):
+    for values, match in (
+        (np.zeros(3), "must hold a matrix of numbers, got 1 dimensions of float64"),
+        (np.array([["a", "b"]]), "must hold a matrix of numbers, got 2 dimensions of <U1"),
+        (np.zeros((0, 3)), "no rows"),
+    ):
+        np.save(tmp_path / "x.npy", values)
+        with pytest.raises(DataError, match=match):
+            open_rows(tmp_path / "x.npy")
+    np.save(tmp_path / "x.npy", np.array([[object()]]), allow_pickle=True)
+    with pytest.raises(DataError, match="cannot be read as an npy file of numbers"):
+        open_rows(tmp_path / "x.npy")
+    np.savez(tmp_path / "x.npz", a=np.zeros((3, 2)))
+    with pytest.raises(DataError, match="holds several arrays: npz"):
+        load_array(tmp_path / "x.npz")

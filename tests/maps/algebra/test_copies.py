@@ -1,0 +1,164 @@
+"""Columns for use within another map: any width, mixed with signs, shuffled, and refused where they cannot be."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import (
+    DotProduct,
+    ExponentialDotProduct,
+    Gaussian,
+    Laplacian,
+    Matern,
+    Nystroem,
+    ParameterError,
+    Polynomial,
+    RandomFourier,
+    RandomMaclaurin,
+    SumMap,
+    TensorSketch,
+    Transformed,
+)
+from mercer.maps.algebra.copies import (
+    PILOT_ROWS,
+    MixedFeatures,
+    ShuffledFeatures,
+    draw_columns,
+    pilot_rows,
+    scalar_copies,
+)
+
+SIGNED = DotProduct([1.0, -0.5, 0.3], signed=True)
+TWO_SERIES = Transformed(ExponentialDotProduct(), columns=(0,)) + Transformed(ExponentialDotProduct(), columns=(1, 2))
+
+
+def rows(seed=0, n=30, d=3):
+    return np.random.default_rng(seed).normal(0.2, 0.7, size=(n, d))
+
+
+def features_of(drawn, X):
+    Z = np.empty((X.shape[0], drawn.n_components), drawn.output_dtype(X.dtype))
+    drawn.astype(X.dtype)(X, Z)
+    return Z
+
+
+def rng():
+    return np.random.default_rng(5)
+
+
+@pytest.mark.parametrize(
+    ("prototype", "kernel", "kind"),
+    [
+        (RandomFourier(), Gaussian(), ShuffledFeatures),
+        (RandomFourier(directions="hadamard"), Matern(), ShuffledFeatures),
+        (RandomFourier(form="complex"), Matern(), ShuffledFeatures),  # cosines of random phase are real
+        (RandomFourier(n_components=8), 0.5 + Gaussian(), MixedFeatures),
+        (RandomMaclaurin(), ExponentialDotProduct(), ShuffledFeatures),
+        (RandomMaclaurin(projection="complex"), Polynomial(2), ShuffledFeatures),
+        (RandomMaclaurin(n_components=8), TWO_SERIES, MixedFeatures),
+        (TensorSketch(n_components=8), Polynomial(2), MixedFeatures),
+        (Nystroem(n_components=8), ExponentialDotProduct() @ Laplacian(), MixedFeatures),
+        (SumMap(n_components=8), Matern() + Polynomial(2), MixedFeatures),
+    ],
+    ids=lambda value: "".join(repr(value).split()),
+)
+def test_copies_are_mixed_where_single_columns_are_no_maps(prototype, kernel, kind):
+    X = rows()
+    drawn = scalar_copies(prototype, kernel, X, None, 7, rng())
+    assert isinstance(drawn, kind)
+    assert drawn.n_components == 7
+    Z = features_of(drawn, X)
+    assert Z.shape == (30, 7)
+    np.testing.assert_allclose(features_of(drawn, sp.csr_array(X)), Z, atol=1e-11)
+    assert features_of(drawn, X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_array_equal(features_of(scalar_copies(prototype, kernel, X, None, 7, rng()), X), Z)
+    assert not hasattr(prototype, "features_")  # the prototype itself is left alone
+    assert prototype.kernel is None
+
+
+def test_the_mean_over_all_signs_of_a_mixture_is_the_map():
+    # All of 2^5 signs: an identity, not an estimate.
+    X = rows()
+    features = RandomFourier(0.5 + Laplacian(), 5, random_state=0).fit(X).features_
+    Z = features_of(features, X)
+    signs = np.array(list(product([-1.0, 1.0], repeat=5))).T
+    W = features_of(MixedFeatures(features, signs), X)
+    np.testing.assert_allclose(W @ W.T / 32, Z @ Z.T, atol=1e-12)
+    # Without the signs in which columns differ, cross terms stay.
+    W = features_of(MixedFeatures(features, np.abs(signs)), X)
+    assert np.abs(W @ W.T / 32 - Z @ Z.T).max() > 0.1
+
+
+def test_a_shuffle_only_changes_the_order_and_the_scale():
+    X = rows()
+    features = RandomMaclaurin(ExponentialDotProduct(), 9, plan="random", random_state=0).fit(X).features_
+    order = np.random.default_rng(0).permutation(9)
+    np.testing.assert_array_equal(
+        features_of(ShuffledFeatures(features, order, 3.0), X), 3 * features_of(features, X)[:, order]
+    )
+
+
+def test_the_first_copies_are_like_the_last():
+    # A map that puts high degrees first gives the first columns to its copies no more often than the last ones.
+    X = rows()
+    orders = [scalar_copies(RandomMaclaurin(), ExponentialDotProduct(), X, None, 20, rng()).order for _ in range(2)]
+    np.testing.assert_array_equal(orders[0], orders[1])
+    assert sorted(orders[0]) == list(range(20))
+    assert (orders[0] != np.arange(20)).any()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 50])
+@pytest.mark.parametrize(
+    ("prototype", "kernel"),
+    [
+        (RandomFourier(), Gaussian()),
+        (RandomMaclaurin(), TWO_SERIES),
+        (RandomMaclaurin(projection="complex"), ExponentialDotProduct()),
+        (SumMap(), Matern() + Polynomial(3)),
+    ],
+    ids=lambda value: "".join(repr(value).split()),
+)
+def test_every_width_can_be_drawn(prototype, kernel, count):
+    X = rows()
+    drawn = draw_columns(prototype, kernel, X, None, count, rng())
+    assert drawn.n_components == count
+    assert np.isfinite(features_of(drawn, X)).all()
+
+
+def test_a_narrow_map_is_a_wider_one_mixed():
+    X = rows()
+    assert RandomMaclaurin().fewest_columns(TWO_SERIES) == 2
+    assert RandomMaclaurin(projection="complex").fewest_columns(ExponentialDotProduct()) == 2
+    assert RandomFourier().fewest_columns(Gaussian()) == 1
+    drawn = draw_columns(RandomMaclaurin(), TWO_SERIES, X, None, 1, rng())
+    assert isinstance(drawn, MixedFeatures)
+    Z = features_of(drawn.features, X)
+    np.testing.assert_allclose(np.square(features_of(drawn, X)[:, 0]), np.square(Z @ drawn.mixing[:, 0]))
+    np.testing.assert_array_equal(np.abs(drawn.mixing), 1.0)
+
+
+def test_complex_features_and_features_with_signs_are_refused():
+    X = rows()
+    with pytest.raises(ParameterError, match=r"has complex features, and cannot be a part .* Use form='pairs'"):
+        draw_columns(RandomFourier(form="complex"), Gaussian(), X, None, 8, rng())
+    with pytest.raises(ParameterError, match="has complex features"):
+        scalar_copies(RandomFourier(form="complex"), 1 + Gaussian(), X, None, 8, rng())
+    for prototype in (RandomMaclaurin(), RandomMaclaurin(plan="random")):
+        with pytest.raises(ParameterError, match=r"has features with signs, .* Give kernels of coefficients >= 0"):
+            scalar_copies(prototype, SIGNED, X, None, 8, rng())
+    assert draw_columns(RandomMaclaurin(), SIGNED, X, None, 10, rng()).signs.min() == -1
+
+
+def test_pilot_rows_come_from_everywhere_and_weights_are_repetitions():
+    X = np.arange(1000.0)[:, None]
+    pilot, pair_weights = pilot_rows(X, None, rng())
+    assert pilot.shape == (PILOT_ROWS, 1)
+    assert pilot.max() > 900  # rows may be sorted
+    np.testing.assert_allclose(pair_weights, PILOT_ROWS**-2.0)
+    repeats = np.array([1, 3, 2])
+    weighted, weights = pilot_rows(X[:3], repeats.astype(float), rng())
+    repeated, equal = pilot_rows(np.repeat(X[:3], repeats, axis=0), None, rng())
+    assert np.sum(weights * (weighted @ weighted.T)) == pytest.approx(np.sum(equal * (repeated @ repeated.T)))
+    assert weights.sum() == pytest.approx(1)

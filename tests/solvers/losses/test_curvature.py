@@ -1,0 +1,89 @@
+"""Preconditioners: the exact curvature where the sample is all rows, near it where not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mercer.engines import Block
+from mercer.learners.loss_learner import AsGiven
+from mercer.solvers.losses import curvature
+from mercer.solvers.losses.curvature import SampleCurvature, those_that_count
+from mercer.solvers.losses.losses import CurvatureTerm, Logistic, Problem, SquaredHinge
+
+
+def setting(loss, columns, n=300, D=4, seed=0):
+    rng = np.random.default_rng(seed)
+    classes = max(2, columns)
+    Z, codes, weight = rng.normal(size=(n, D)), rng.integers(0, classes, n), rng.uniform(0.1, 2, n)
+    sample = SampleCurvature(Z, codes, weight, loss, fit_intercept=True, n_jobs=1)
+    problem = Problem(AsGiven(D), loss, np.arange(classes), np.ones(classes))
+    return sample, problem, Block(0, Z, codes, weight), 0.5 * rng.normal(size=(D + 1, columns))
+
+
+@pytest.mark.parametrize(
+    ("loss", "columns"), [(Logistic(), 1), (SquaredHinge(), 1), (SquaredHinge(), 3)], ids=["logistic", "hinge", "rest"]
+)
+def test_factors_invert_the_curvature_of_separate_columns(loss, columns, monkeypatch):
+    monkeypatch.setattr(curvature, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(curvature, "MOST_ROWS_A_COLUMN", 1000)
+    sample, problem, block, W = setting(loss, columns)
+    V = np.random.default_rng(1).normal(size=W.shape)
+    product = CurvatureTerm(problem, W, V)(block).product + V  # the penalty, here of the intercept too
+    # In float32 or not, the factors are those of the second derivative.
+    np.testing.assert_allclose(sample(W)(product), V, atol=1e-3)
+    assert len(sample(W).lower) == columns
+
+
+def test_a_softmax_gets_steps_that_add_up_to_zero():
+    sample, problem, block, W = setting(Logistic(), 3)
+    gradient = np.random.default_rng(1).normal(size=W.shape)
+    step = sample(W)(gradient)
+    np.testing.assert_allclose(step.sum(axis=1), 0, atol=1e-12)
+    # On such steps the preconditioned curvature is between 1 and 2 but for rounding and rows left out.
+    V = gradient - gradient.mean(axis=1, keepdims=True)
+    ratio = np.vdot(V, sample(W)(CurvatureTerm(problem, W, V)(block).product + V)) / np.vdot(V, V)
+    assert 0.5 < ratio < 2.5
+
+
+def test_equal_columns_share_a_factor_and_so_do_too_large_ones(monkeypatch):
+    sample, _, _, W = setting(SquaredHinge(), 3)
+    assert len(sample(0 * W).lower) == 1
+    assert len(sample(W).lower) == 3
+    monkeypatch.setattr(curvature, "MOST_ENTRIES", 3 * 25 - 1)
+    assert len(sample(W).lower) == 1
+
+
+def test_without_intercept_its_coefficient_stands_alone():
+    sample, _, _, W = setting(SquaredHinge(), 1)
+    alone = replace(sample, fit_intercept=False)
+    np.testing.assert_allclose(alone(W)(np.eye(5)[:, [4]]), np.eye(5)[:, [4]], atol=1e-12)
+
+
+def test_no_curved_row_leaves_the_penalty():
+    sample, _, _, W = setting(SquaredHinge(), 1)
+    far = np.where(sample.codes[:, None] == 1, 1.0, -1.0) * np.array([[9.0, 0, 0, 0]])
+    saved = replace(sample, features=far)
+    W = np.array([[1.0], [0], [0], [0], [0]])  # margins of nine: nothing to lose
+    np.testing.assert_array_equal(saved(W)(W), W)
+
+
+def test_large_weights_take_all_digits(monkeypatch):
+    monkeypatch.setattr(curvature, "NEGLIGIBLE", 0.0)
+    sample, problem, block, W = setting(Logistic(), 1, n=30)
+    huge = SampleCurvature(
+        sample.features, sample.codes, 1e12 * sample.weight, Logistic(), fit_intercept=True, n_jobs=1
+    )
+    V = np.ones_like(W)
+    product = 1e12 * CurvatureTerm(problem, W, V)(block).product + V
+    np.testing.assert_allclose(huge(W)(product), V, rtol=1e-9)
+
+
+def test_rows_that_count():
+    rows, share = those_that_count(np.array([0.0, 5.0, 1e-3, 5.0, 0.0, 2.0]), most=10)
+    np.testing.assert_array_equal(rows, [1, 3, 5])
+    np.testing.assert_array_equal(share, [5.0, 5.0, 2.0])
+    rows, share = those_that_count(np.ones(1000), most=100)
+    assert len(rows) <= 100
+    np.testing.assert_allclose(share.sum(), 990)  # less what is negligible
+    assert len(those_that_count(np.zeros(4), most=10)[0]) <= 4
