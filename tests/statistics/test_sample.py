@@ -92,6 +92,6 @@ def test_rows_without_weights_count_once_beside_rows_with_weights():
 
 
 def test_a_sample_knows_whether_it_is_whole():
-    assert sample(100).is_whole
-    assert not sample(99).is_whole
-    assert sample(50, weight=(np.arange(100) % 2).astype(float)).is_whole
+    assert sample(100).is_complete
+    assert not sample(99).is_complete
+    assert sample(50, weight=(np.arange(100) % 2).astype(float)).is_complete

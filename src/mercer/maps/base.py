@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows, is_dask
+from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.engines.dask.partitions import is_dask
 from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.features import Features
 from mercer.io.formats.arrow import BatchStream

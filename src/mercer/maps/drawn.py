@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.engines import Engine, MemoryEngine
+from mercer.engines import Engine
 from mercer.errors import DataError, UnsupportedKernelError
 from mercer.features import Features
 from mercer.kernels import Kernel
@@ -69,11 +69,12 @@ class DrawnMap(BaseMap):
         if wanted == 1:
             return engine.first().X[:1], None
         check_replayable(self, engine)
-        if isinstance(engine, MemoryEngine) and engine.X.shape[0] <= wanted:
-            return engine.X, engine.weight
+        rows = engine.in_memory
+        if rows is not None and len(rows) <= wanted:
+            return rows.X, rows.weight
         sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
         # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
-        return sample.X, sample.weight if sample.is_whole else None
+        return sample.X, sample.weight if sample.is_complete else None
 
     def fit_sample(self, X: Any, weight: np.ndarray | None = None) -> Self:
         """Draw the map from checked rows, all of which it may look at.
