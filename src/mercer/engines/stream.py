@@ -2,8 +2,8 @@
 
 An iterable may say more about itself. `n_rows` is the number of its rows, or None. `parts()` returns a tuple of
 iterables, which one after another give the same blocks: then a thread reads ahead, and a pass that begins in the middle
-does not read the parts before. `facts()` returns what must be the same for the rows to be the same, in words, by which
-a checkpoint knows them again. What `mercer.open_rows` returns has all three.
+does not read the parts before. `fingerprint()` returns strings that identify the rows, as a dictionary, by which a
+checkpoint recognizes them. What `mercer.open_rows` returns has all three.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class StreamEngine(Engine):
         # Not the folder, for files may be moved, nor the address of an object that has nothing else to say.
         last = re.sub(r" at 0x[0-9a-fA-F]+", "", str(self._parts[-1]).split(os.sep)[-1])
         facts["parts of the files"] = f"{len(self._parts)}, the last {last}"
-        return {**facts, **(self.source.facts() if hasattr(self.source, "facts") else {})}
+        return {**facts, **(self.source.fingerprint() if hasattr(self.source, "fingerprint") else {})}
 
     def _all_values(self) -> Iterator[Any]:
         row = 0

@@ -124,7 +124,7 @@ class DaskEngine(Engine):
         return {
             **super().facts(),
             "rows of the partitions": digest_of([np.array(self.partitions.rows)]),
-            **({} if source is None else source.facts()),
+            **({} if source is None else source.fingerprint()),
         }
 
     def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
