@@ -58,7 +58,7 @@ def rounding(X, width):
 
 @st.composite
 def problems(draw, max_bits=11):
-    """Draw rows, signs, a plan and a number of projections that fit together."""
+    """Draw rows, signs, a plan and a number of projections, of matching sizes."""
     width = 2 ** draw(st.integers(0, max_bits))
     n = draw(st.sampled_from([0, 1, 2, 15, 16, 17]) | st.integers(0, 40))
     d = draw(st.sampled_from([width, width // 2 + 1, 0]) | st.integers(0, width))

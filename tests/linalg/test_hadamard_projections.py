@@ -16,7 +16,7 @@ PAIR_ERROR = {np.dtype(np.float32): 2e-7, np.dtype(np.float64): 4e-16}
 
 @st.composite
 def problems(draw, max_bits=11):
-    """Draw rows, signs and a number of projections that fit together."""
+    """Draw rows, signs and a number of projections, of matching sizes."""
     width = 2 ** draw(st.integers(0, max_bits))
     n = draw(st.sampled_from([0, 1, 2, 15, 16, 17]) | st.integers(0, 40))
     d = draw(st.sampled_from([width, width // 2 + 1, 0]) | st.integers(0, width))

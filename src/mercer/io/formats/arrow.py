@@ -135,6 +135,7 @@ class Batches(Pieces):
             return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
 
+#: Opens files in the Arrow IPC format, also called Feather 2.
 open_ipc = Batches.open
 
 

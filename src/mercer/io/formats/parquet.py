@@ -45,6 +45,7 @@ class RowGroups(Pieces):
                 row += batch.num_rows
 
 
+#: Opens Parquet files.
 open_parquet = RowGroups.open
 
 
