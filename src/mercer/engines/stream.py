@@ -107,7 +107,7 @@ class StreamEngine(LocalEngine):
         # Neither the folder, since files may be moved, nor the address of an object without a description.
         last = re.sub(r" at 0x[0-9a-fA-F]+", "", str(self._parts[-1]).split(os.sep)[-1])
         known["parts of the files"] = f"{len(self._parts)}, the last {last}"
-        return {**known, **(self.source.facts() if hasattr(self.source, "facts") else {})}
+        return {**known, **(self.source.fingerprint() if hasattr(self.source, "fingerprint") else {})}
 
     def _all_values(self) -> Iterator[Any]:
         row = 0

@@ -135,7 +135,7 @@ class DaskEngine(Engine):
             "number of rows": str(self.n_rows),
             "digest of all rows": UNKNOWN,
             "rows of the partitions": digest_of([np.array(self.partitions.rows)]),
-            **({} if source is None else source.facts()),
+            **({} if source is None else source.fingerprint()),
         }
 
     def blocks(self, since: Position = START) -> Iterator[Block]:
