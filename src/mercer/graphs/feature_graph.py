@@ -37,8 +37,8 @@ from mercer.kernels import Gaussian
 from mercer.kernels.base import as_rows, dense64, squared_norms
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.maps.parameters import check_count
-from mercer.maps.seeds import as_generator
 from mercer.statistics import GramSum, RowSample
+from mercer.statistics.sample import as_generator
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
 

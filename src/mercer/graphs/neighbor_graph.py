@@ -22,7 +22,7 @@ from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors
 from mercer.graphs.roughness import sum_roughness
 from mercer.io.archive import storable
 from mercer.kernels.base import as_rows
-from mercer.maps.base import FrozenParams
+from mercer.maps.base import Estimator
 from mercer.maps.parameters import check_choice, check_count
 from mercer.statistics import RowSample
 
@@ -113,7 +113,7 @@ class Roughness:
 Measure = Callable[[Penalty], Roughness]
 
 
-class Graph(FrozenParams, ABC):
+class Graph(Estimator, ABC):
     """A rule that makes a graph of rows, and can tell how rough features are on it."""
 
     #: Whether rows can be added one block after another.

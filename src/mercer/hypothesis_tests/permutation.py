@@ -13,7 +13,7 @@ from mercer.engines import Engine
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
-from mercer.maps.choice import check_features
+from mercer.maps.base import check_features
 from mercer.solvers.clusters.starts import UniformRows
 
 __all__ = ["PermutationTest", "check_permutations", "checked_rows", "fit_to_distinct_rows", "result_of"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -47,8 +46,8 @@ from mercer.errors import DataError
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.base import FrozenParams
-from mercer.maps.choice import check_features, unfitted_map
+from mercer.maps.base import Estimator, check_features
+from mercer.maps.registry import check_grows, unfitted_map
 from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters
 
 __all__ = [
@@ -60,7 +59,7 @@ __all__ = [
     "Transformer",
     "available_if",
     "can_add_rows",
-    "check_map_grows",
+    "check_grows",
     "warn_not_converged",
 ]
 
@@ -136,15 +135,13 @@ class Fit:
     previous: Mapping[str, Any]
 
 
-class Learner(FrozenParams, ABC):
+class Learner(Estimator, ABC):
     """An estimator on the features of a map that reads its rows through sums over them only.
 
-    A subclass declares `domains`, the domains of its parameters, and defines `_coding` (or inherits it from
+    A subclass declares `parameter_domains`, and defines `_coding` (or inherits it from
     `Regressor`, `Classifier` or `Transformer`), `_statistic`, `_solve` and `_several_passes`.
     """
 
-    #: Domains of the parameters of the subclass.
-    domains: ClassVar[Mapping[str, Domain]] = {}
     #: Attributes that `_solve` sets; after `partial_fit` they are computed at their first use.
     solved: ClassVar[frozenset[str]] = frozenset()
     #: The map for a kernel or None, if the default of the kernel is not meant: a function of kernel and options.
@@ -240,7 +237,7 @@ class Learner(FrozenParams, ABC):
         return self
 
     def _check_parameters(self) -> None:
-        check_parameters(self, {**COMMON_DOMAINS, **self.domains})
+        check_parameters(self, {**COMMON_DOMAINS, **self.parameter_domains})
 
     def _fit_rows(self, fit: Fit, reader: Reader) -> None:
         reason = self._several_passes()
@@ -341,9 +338,7 @@ class Learner(FrozenParams, ABC):
 
     def _grow_map(self, engine: Engine) -> Array | None:
         """Add rows to the fitted map, and return T with Z_new = Z_old @ T, or None if the features do not change."""
-        grown = copy(self.feature_map_)  # so that a later error leaves the model its previous map
-        change = grown.grow(engine)
-        self.feature_map_ = grown
+        self.feature_map_, change = self.feature_map_.grown(engine)
         return change
 
     def _defer_solve(self) -> None:
@@ -390,19 +385,12 @@ class Learner(FrozenParams, ABC):
 
 
 def can_add_rows(model: Learner) -> bool:
-    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise AttributeError."""
+    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     reason = model._several_passes()
     if reason is not None:
         msg = f"{type(model).__name__} has no partial_fit: {reason}"
         raise AttributeError(msg)
-    return check_map_grows(model)
-
-
-def check_map_grows(model: Learner) -> bool:
-    """Return True if rows can be added to the map of a learner; otherwise raise AttributeError."""
-    if isinstance(model.feature_map, BaseMap):
-        model.feature_map.check_grows(type(model).__name__)
-    return True
+    return check_grows(model)
 
 
 class Regressor(RegressorMixin, Learner):

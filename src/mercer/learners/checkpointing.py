@@ -16,7 +16,7 @@ from mercer.engines import Checkpoint, CheckpointedEngine, Engine
 from mercer.errors import ParameterError
 from mercer.io.digests import digest_of
 from mercer.maps.base import BaseMap
-from mercer.maps.seeds import seed_of
+from mercer.statistics.sample import seed_of
 
 __all__ = ["checkpointed", "fingerprint_of", "seeded"]
 

@@ -79,7 +79,7 @@ class LossClassifier(Classifier):
     #: The loss that is minimized.
     loss: ClassVar[Loss]
 
-    domains: ClassVar[Mapping[str, Domain]] = {
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "C": Interval(0, closed="neither"),
         "class_weight": Choice(None, "balanced") | Instance(dict, "a dict"),
         "max_iter": Integer(1),

@@ -17,9 +17,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Fit, Regressor
-from mercer.maps import BaseMap, Nystroem
-from mercer.maps.base import for_kernel
-from mercer.maps.seeds import as_generator, seed_of
+from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
@@ -27,7 +25,7 @@ from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import tune_lengthscales
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
-from mercer.statistics.sample import RowSample
+from mercer.statistics.sample import RowSample, as_generator, seed_of
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -130,7 +128,7 @@ class GaussianProcessRegressor(Regressor):
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "noise": Interval(0, closed="neither") | Choice("tune"),
         "amplitude": Interval(0, closed="neither") | Choice("tune"),
         "lengthscale_tuning": Choice("shared", "ard", None),
@@ -200,8 +198,8 @@ class GaussianProcessRegressor(Regressor):
         """Return the unfitted map with the lengthscales of highest evidence on a sample, and set `tuning_`."""
         prototype, name = fit.feature_map, type(self).__name__
         kernel = prototype._kernel()
-        # A map that changes its kernel, such as a deformed one, approximates none as it is.
-        changed = not prototype.accepts(kernel)
+        # A map that changes its kernel, such as a deformed one, is not drawn for it.
+        changed = not (isinstance(prototype, DrawnMap) and prototype.accepts(kernel))
         if changed or kernel.spectral_parts() is None:
             if self.lengthscale_tuning == "ard":
                 what = f"{type(prototype).__name__} of {kernel!r}" if changed else f"{kernel!r}: {kernel.structure}"
@@ -234,7 +232,7 @@ class GaussianProcessRegressor(Regressor):
             seed=seed,
         )
         self.tuning_ = tuning.trials
-        return for_kernel(prototype, tuning.kernel)
+        return prototype.with_kernel(tuning.kernel)
 
     def _statistic(self, fit: Fit) -> MomentSum:
         sample = None

@@ -15,15 +15,15 @@ from mercer.engines import Engine, MemoryEngine, Report, fill_rows
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import Clusterer, Fit, available_if, check_map_grows
+from mercer.learners.base import Clusterer, Fit, available_if, check_grows
 from mercer.maps import BaseMap
-from mercer.maps.seeds import seed_of
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd
 from mercer.solvers.clusters.lloyd import Assign, FeatureClusters, best_of, first_of_least, lloyd
 from mercer.solvers.clusters.mini_batch import RunningMeans, by_batches
 from mercer.solvers.clusters.starts import STARTS, Start
 from mercer.statistics.feature_cache import RowFeatures
+from mercer.statistics.sample import seed_of
 
 __all__ = ["KernelKMeans"]
 
@@ -31,11 +31,11 @@ Array = np.ndarray
 
 
 def can_add_to_clusters(model: KernelKMeans) -> bool:
-    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise AttributeError."""
+    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     if model.exact:
         msg = f"{type(model).__name__}: exact=True needs all rows at once. Use exact=False for partial_fit."
         raise AttributeError(msg)
-    return check_map_grows(model)
+    return check_grows(model)
 
 
 @doc
@@ -135,7 +135,7 @@ class KernelKMeans(Clusterer):
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "n_clusters": Integer(1),
         "n_init": Integer(1),
         "max_iter": Integer(1),

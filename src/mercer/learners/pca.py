@@ -99,7 +99,10 @@ class KernelPCA(Transformer):
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"n_components": Choice(None) | Integer(1), "alpha": Interval(0)}
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "n_components": Choice(None) | Integer(1),
+        "alpha": Interval(0),
+    }
     solved = frozenset(
         {"components_", "mean_", "eigenvalues_", "explained_variance_", "explained_variance_ratio_", "inverse_"}
     )

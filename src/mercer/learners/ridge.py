@@ -17,13 +17,12 @@ from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Classifier, Fit, Regressor
 from mercer.maps import BaseMap
-from mercer.maps.seeds import seed_of
 from mercer.parameters import Choice, Domain, Interval
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
 from mercer.solvers.ridge.leave_one_out import calibrated_scale
 from mercer.solvers.ridge.paths import CRITERIA, Criterion, left_out_path
 from mercer.statistics.moments import Moments, MomentSum, TargetRule, label_indicators, numeric_targets
-from mercer.statistics.sample import RowSample
+from mercer.statistics.sample import RowSample, seed_of
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 
@@ -109,7 +108,7 @@ class KernelRidge(Regressor):
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"alpha": Interval(0) | Choice(*CRITERIA)}
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"alpha": Interval(0) | Choice(*CRITERIA)}
     solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_"})
 
     def __init__(
@@ -224,7 +223,7 @@ class KernelRidgeClassifier(Classifier):
     True
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = KernelRidge.domains
+    parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
     solved = KernelRidge.solved | {"classes_", "probability_scale_"}
 
     def __init__(

@@ -16,11 +16,11 @@ import numpy as np
 from mercer.engines import Block, Engine
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
-from mercer.maps.seeds import as_generator
 from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, Centers, nearest, tiles_beside
 from mercer.statistics import DistinctRows, exponentials, row_hashes
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.gram import point_near
+from mercer.statistics.sample import as_generator
 
 __all__ = [
     "STARTS",
