@@ -424,8 +424,9 @@ class DrawnMap(BaseMap):
         if wanted == 1:
             return engine.first().X[:1], None
         check_replayable(self, engine)
-        if isinstance(engine, MemoryEngine) and engine.X.shape[0] <= wanted:
-            return engine.X, engine.weight
+        rows = engine.in_memory
+        if rows is not None and len(rows) <= wanted:
+            return rows.X, rows.weight
         sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
         # A sample is drawn in proportion to the weights, which then count no more; all rows still have theirs.
         return sample.X, sample.weight if sample.is_complete else None
