@@ -87,9 +87,7 @@ def test_components_beyond_an_exact_map_are_zero_with_a_warning():
     m.transform(X, out=out)
     np.testing.assert_array_equal(out[:, 8:], 0.0)
     np.testing.assert_allclose(out @ out.T, (FRONT + BACK)(X), rtol=1e-8, atol=1e-8)
-    with pytest.warns(
-        MercerWarning, match=r"ProductMap: 12 components make the map exact; the last 8 of"
-    ):
+    with pytest.warns(MercerWarning, match=r"ProductMap: 12 components make the map exact; the last 8 of"):
         m = ProductMap(FRONT * BACK, 20, maps=exact_maps(2), random_state=0).fit(X)
     out[:] = np.nan
     m.transform(X, out=out)
