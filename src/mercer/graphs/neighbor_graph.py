@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Block, Engine, MemoryEngine
+from mercer.engines import Block, Engine
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.features import Features
 from mercer.graphs.laplacian import GraphLaplacian
@@ -321,8 +321,9 @@ class AllRows:
 
 def gathered_rows(engine: Engine, most: int | None, seed: int) -> Any:
     """Return all rows of an engine that have a weight above zero, or a uniform sample of them."""
-    if isinstance(engine, MemoryEngine) and engine.weight is None and (most is None or engine.X.shape[0] <= most):
-        return engine.X
+    rows = engine.in_memory
+    if rows is not None and rows.weight is None and (most is None or len(rows) <= most):
+        return rows.X
     if most is None:
         return engine.sum(AllRows.of).joined()
     return engine.sum(partial(RowSample.of, size=most, seed=seed, targets=False)).X
