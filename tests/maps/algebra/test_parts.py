@@ -168,7 +168,7 @@ def test_parameters_reach_the_kernel_and_copies_do_not_share_state():
 
 
 @pytest.mark.parametrize(("kind", "word"), [(SumMap, "sum"), (ProductMap, "product")])
-def test_kernels_that_are_no_sum_or_product_are_refused(kind, word):
+def test_other_kernels_than_sums_or_products_are_refused(kind, word):
     with pytest.raises(UnsupportedKernelError) as error:
         kind(Matern(), 8).fit(rows())
     assert str(error.value).splitlines() == [
