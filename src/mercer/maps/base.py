@@ -34,7 +34,7 @@ FLOATS = (np.float64, np.float32)
 class Estimator(BaseEstimator):
     """Base of all estimators of the package: declared domains of parameters, frozen kernels among them.
 
-    scikit-learn changes nested parameters in place; a kernel is immutable, and is replaced by a changed copy instead.
+    scikit-learn modifies nested parameters; a kernel is immutable, and is replaced by a changed copy instead.
     """
 
     #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
@@ -144,7 +144,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @abstractmethod
     def check(self) -> None:
-        """Raise if a parameter lies outside its domain, as far as this can be told without rows."""
+        """Raise if a parameter lies outside its domain, as far as this is known without rows."""
 
     @abstractmethod
     def needs_rows(self) -> bool:
@@ -368,8 +368,8 @@ class DrawnMap(BaseMap):
     _exact_at: Callable[[Kernel, int], int | None] | None = None
     #: ``_least_components(kernel) -> int``: the least number of components that can be drawn; without it, one.
     _least_components: Callable[[Kernel], int] | None = None
-    #: ``_parts_accept(kernel) -> bool``: whether maps that the user gave for parts of the kernel accept these parts,
-    #: in place of `accepts`; raises if they do not, and returns False if there are none.
+    #: ``_parts_accept(kernel) -> bool``: replaces `accepts` where the user gave maps for the parts of the kernel.
+    #: Raises if one of them does not accept its part, and returns False if the user gave none.
     _parts_accept: Callable[[Kernel], bool] | None = None
 
     # ---- the contract of BaseMap --------------------------------------------------------------
