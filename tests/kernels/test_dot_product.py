@@ -187,10 +187,10 @@ def test_a_negative_coefficient_far_out_is_found_when_it_is_looked_at():
 @pytest.mark.parametrize(
     ("coefficients", "text"),
     [
-        ([], "list of at least one number or a rule"),
-        ([[1.0]], "list of at least one number or a rule"),
-        ("abc", "list of at least one number or a rule"),
-        (None, "list of at least one number or a rule"),
+        ([], "list of at least one number or a function"),
+        ([[1.0]], "list of at least one number or a function"),
+        ("abc", "list of at least one number or a function"),
+        (None, "list of at least one number or a function"),
         ([1.0, math.nan], "must be finite, got a_1 = nan"),
         (lambda n: math.inf if n == 5 else 0.0, "must be finite, got a_5 = inf"),
     ],

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import kernels as oracle
 from sklearn.metrics.pairwise import rbf_kernel
 
 from mercer import Gaussian, Laplacian, Matern, ParameterError, RationalQuadratic
-from mercer.kernels.isotropic import distances
+from mercer.kernels.isotropic import euclidean_distances as distances
 
 from .instances import ISOTROPIC
 
