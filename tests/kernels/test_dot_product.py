@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import polynomial_kernel
 
 from mercer import DataError, DotProduct, ExponentialDotProduct, Geometric, ParameterError, Polynomial
 
-from .instances import DOT_PRODUCT
+from ..instances import DOT_PRODUCT
 
 
 def rows(seed, n=20, d=4):

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from mercer import Chi2, DataError, Hellinger, Intersection, JensenShannon, Min, Transformed
 from mercer.kernels.histogram import HomogeneousKernel
 
-from .instances import HISTOGRAM
+from ..instances import HISTOGRAM
 
 HOMOGENEOUS = [kernel for kernel in HISTOGRAM if isinstance(kernel, HomogeneousKernel)]
 ADDITIVE = [*HOMOGENEOUS, Hellinger()]

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from mercer import Gaussian, Laplacian, Matern, ParameterError, RationalQuadratic
 from mercer.kernels.isotropic import euclidean_distances as distances
 
-from .instances import ISOTROPIC
+from ..instances import ISOTROPIC
 
 RADII = [0.0, 1e-12, 1e-8, 1e-5, 1e-3, 0.01, 0.05, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0]
 
