@@ -48,7 +48,7 @@ __all__ = ["check_engine", "check_engines", "check_kernel", "check_learner", "ch
 # Probability that a statistical check fails for a kernel or a map that is right.
 FAILURE = 1e-9
 # Frequencies that are drawn to compare their distribution with the values of a kernel.
-FREQUENCIES = 40_000
+FREQUENCIES = 20_000
 # Coefficients of a power series that are added up to compare it with its function.
 SERIES_TERMS = 200
 # Means of a mixing distribution from here on are taken for infinite.

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import special
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from mercer import DataError, DotProduct, ExponentialDotProduct, Geometric, ParameterError, Polynomial
+from mercer.kernels import DotProductKernel
 
 from ..instances import DOT_PRODUCT
 
@@ -225,3 +227,16 @@ def test_lists_are_compared_hashed_and_pickled_without_trailing_zeros():
     assert pickle.loads(pickle.dumps(kernel)) == kernel
     assert kernel.series.degree == 2
     assert DotProduct([0.0, 0.0]).coefficients == (0.0,)
+
+
+@pytest.mark.parametrize("kernel", [*DOT_PRODUCT, Geometric(scale=0.01)], ids=repr)
+def test_values_follow_from_the_series(kernel):
+    @dataclass(frozen=True)
+    class OneFormula(DotProductKernel):
+        @property
+        def series(self):
+            return kernel.series
+
+    X = 0.5 * rows(0)
+    np.testing.assert_allclose(OneFormula()(X), kernel(X), rtol=1e-11, atol=1e-14)
+    assert (OneFormula() @ Polynomial(1)).series_parts() is not None

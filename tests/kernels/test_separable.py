@@ -1,11 +1,14 @@
 """Laplacian and Cauchy: values, distances of the right metric, extreme rows and quantiles."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.metrics.pairwise import laplacian_kernel
 
 from mercer import Cauchy, Laplacian, Matern
+from mercer.kernels import SeparableKernel
 from mercer.kernels.isotropic import LARGEST_SCALE
 
 from ..instances import SEPARABLE
@@ -74,3 +77,24 @@ def test_frequencies_stay_finite_at_the_ends_of_the_normal_law(kernel):
     assert (np.abs(frequencies) <= LARGEST_SCALE / kernel.lengthscale).all()
     np.testing.assert_array_equal(np.sign(frequencies[:, :2]), [[-1, 1], [-1, 1]])
     np.testing.assert_array_equal(frequencies[:, 2], 0.0)
+
+
+@dataclass(frozen=True)
+class TwoFormulas(SeparableKernel):
+    """A separable kernel by its two formulas, without values of all features at once."""
+
+    source: SeparableKernel
+    lengthscale: float = 1.0
+
+    def profile(self, t):
+        return self.source.profile(t)
+
+    def spectral_quantile(self, uniforms):
+        return self.source.spectral_quantile(uniforms)
+
+
+@pytest.mark.parametrize("kernel", SEPARABLE, ids=repr)
+def test_values_follow_from_the_profile(kernel):
+    derived = TwoFormulas(kernel, kernel.lengthscale)
+    np.testing.assert_allclose(derived(rows(0), rows(1)), kernel(rows(0), rows(1)), rtol=1e-12)
+    assert np.isfinite(derived(np.array([[0.0, 1.0], [1e200, -1e300]]))).all()

@@ -180,7 +180,7 @@ class PowerTail:
 
     @classmethod
     def of(cls, function: Callable[[Array], Array], panels: int, *, right: bool) -> PowerTail:
-        """Fit the power to the values at three powers of two, as near to the end as they are finite."""
+        """Fit the power to the values at two powers of two, as near to the end as they are finite."""
         k = np.arange(1.0, panels + 1)
         at = values_at(function, 2.0**-k, np.full(panels, right), infinite=True)
         finite = np.flatnonzero(~np.isfinite(at))
@@ -190,11 +190,12 @@ class PowerTail:
         start, value = float(2.0 ** -k[last - 1]), float(at[last - 1])
         if value == 0:
             return cls(start, 0.0, 0.0, 0.0, 0.0, last)
-        with np.errstate(divide="ignore"):
-            exponents = np.diff(np.log2(at[last - 3 : last]))
+        # Half way to the end the exponent must be the same, or the function is not like a power.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponents = [float(np.log2(at[i] / at[i - 1])) for i in (last // 2, last - 1)]
         integrals = [start * value / (1 - a) if a < 1 - EXPONENT_MARGIN else np.inf for a in exponents]
         uncertainty = abs(integrals[1] - integrals[0]) if np.isfinite(integrals).all() else np.inf
-        return cls(start, value, float(exponents[1]), integrals[1], float(uncertainty), last)
+        return cls(start, value, exponents[1], integrals[1], float(uncertainty), last)
 
     def quantiles(self, wanted: Array) -> Array:
         """Return the distances within which the integral is as wanted."""
