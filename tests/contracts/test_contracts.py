@@ -10,7 +10,6 @@ import pytest
 import mercer
 from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
-from mercer.engines.base import BEGIN
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine
 from mercer.learners.base import BaseLearner
@@ -70,52 +69,3 @@ def test_no_public_class_is_missing_from_the_lists(base, instances):
     concrete = {c for c in public if isinstance(c, type) and issubclass(c, base) and not inspect.isabstract(c)}
     assert concrete - {type(instance) for instance in instances} == set()
     assert concrete
-
-
-# ---- the checks see what they are for ---------------------------------------------------------
-
-
-def test_check_kernel_sees_an_indefinite_kernel():
-    class Indefinite(mercer.Gaussian):
-        def profile(self, r):
-            return np.cos(3 * r)  # positive definite on a line, not in space
-
-    with pytest.raises(AssertionError, match="positive semi-definite"):
-        check_kernel(Indefinite())
-
-
-def test_check_map_sees_a_map_that_depends_on_the_batch():
-    class Centered(mercer.Nystroem):
-        def transform(self, X):
-            Z = super().transform(X)
-            return Z - Z.mean(axis=0)
-
-    with pytest.raises(AssertionError, match="must not depend on the batch"):
-        check_map(Centered(mercer.Gaussian(), 5))
-
-
-def test_check_learner_sees_a_learner_that_ignores_weights():
-    class Unweighted(mercer.KernelRidge):
-        def _checked(self, X, y, weight, *, reset):
-            return super()._checked(X, y, None, reset=reset)
-
-    with pytest.raises(AssertionError, match="weights must equal repetition"):
-        check_learner(Unweighted(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))
-
-
-def test_check_engine_sees_an_engine_that_drops_a_block():
-    class Lossy(MemoryEngine):
-        def blocks(self, since=BEGIN):
-            return (block for block in super().blocks(since) if block.start != 20)
-
-    with pytest.raises(AssertionError, match="every row once"):
-        check_engine(lambda blocks, jobs: Lossy(np.concatenate(blocks), block_rows=10, n_jobs=jobs))
-
-
-def test_check_engines_sees_a_learner_that_leaves_weights_behind():
-    class Forgetful(mercer.KernelRidge):
-        def _dask(self, X, y, weight):
-            return super()._dask(X, y, None)
-
-    with pytest.raises(AssertionError, match=r"dask with .* with weights must equal memory"):
-        check_engines(Forgetful(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))
