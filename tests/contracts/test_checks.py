@@ -8,7 +8,7 @@ import pytest
 import mercer
 from mercer import Gaussian, RandomFourier, SphericalRadial
 from mercer.engines import MemoryEngine
-from mercer.engines.base import BEGIN
+from mercer.engines.base import START
 from mercer.kernels import (
     DotProductKernel,
     HomogeneousKernel,
@@ -275,28 +275,34 @@ def test_check_map_detects_a_map_that_depends_on_the_batch():
         check_map(Centered(mercer.Gaussian(), 5))
 
 
-def test_check_learner_detects_a_learner_that_ignores_weights():
-    class Unweighted(mercer.KernelRidge):
-        def _checked(self, X, y, weight, *, reset):
-            return super()._checked(X, y, None, reset=reset)
+class Unweighted(mercer.KernelRidge):
+    """A learner that ignores weights, everywhere or on dask only."""
 
+    everywhere = True
+
+    def fit(self, X, y=None, sample_weight=None, **options):
+        ignored = self.everywhere or hasattr(X, "dask")
+        return super().fit(X, y, None if ignored else sample_weight, **options)
+
+
+class UnweightedOnDask(Unweighted):
+    everywhere = False
+
+
+def test_check_learner_detects_a_learner_that_ignores_weights():
     with pytest.raises(AssertionError, match="weights must equal repetition"):
         check_learner(Unweighted(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))
 
 
 def test_check_engine_detects_an_engine_that_omits_a_block():
     class Lossy(MemoryEngine):
-        def blocks(self, since=BEGIN):
+        def blocks(self, since=START):
             return (block for block in super().blocks(since) if block.start != 20)
 
     with pytest.raises(AssertionError, match="every row once"):
         check_engine(lambda blocks, jobs: Lossy(np.concatenate(blocks), block_rows=10, n_jobs=jobs))
 
 
-def test_check_engines_detects_a_learner_that_omits_weights_on_dask():
-    class Forgetful(mercer.KernelRidge):
-        def _dask(self, X, y, weight):
-            return super()._dask(X, y, None)
-
+def test_check_engines_detects_a_learner_that_ignores_weights_on_dask():
     with pytest.raises(AssertionError, match=r"dask with .* with weights must equal memory"):
-        check_engines(Forgetful(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))
+        check_engines(UnweightedOnDask(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))

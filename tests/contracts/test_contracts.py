@@ -12,7 +12,7 @@ from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine
-from mercer.learners.base import BaseLearner
+from mercer.learners.base import Learner
 from mercer.maps import BaseMap
 from mercer.testing import check_engine, check_engines, check_kernel, check_learner, check_map
 
@@ -62,7 +62,7 @@ def test_dask_engine(scheduler):
         check_engine(make)
 
 
-@pytest.mark.parametrize(("base", "instances"), [(Kernel, KERNELS), (BaseMap, MAPS), (BaseLearner, LEARNERS)])
+@pytest.mark.parametrize(("base", "instances"), [(Kernel, KERNELS), (BaseMap, MAPS), (Learner, LEARNERS)])
 def test_no_public_class_is_missing_from_the_lists(base, instances):
     modules = (mercer, mercer.kernels, mercer.maps, mercer.graphs, mercer.learners)
     public = [getattr(module, name) for module in modules for name in module.__all__]
