@@ -1,14 +1,29 @@
-"""Seeds, threads and Hypothesis settings of the whole suite.
+"""The two tiers of the suite; seeds, threads and Hypothesis settings.
 
-One fixed seed by default, so that a failure repeats; MERCER_TEST_SEEDS=all runs ten, and lets Hypothesis search.
+``pytest`` runs the quick tier, ``pytest --all`` runs all tests, and ``pytest -m slow`` runs those that the quick tier
+leaves out. Two marks decide:
+
+``@pytest.mark.slow``
+    The test is not in the quick tier. For single cases: ``pytest.param(..., marks=pytest.mark.slow)``.
+``@pytest.mark.covering(strength)``
+    Of the parametrized cases of the test, the quick tier runs a covering array: few cases that still hold every value
+    of every parameter (strength 1) or every pair of values of two parameters (strength 2, the default). The other
+    cases are slow. As ``pytestmark = pytest.mark.covering(1)`` it holds for all tests of a file. See `covering.py`.
+
+Options that select by marks (``-m``) and tests that are named with ``::`` select from all tests.
+
+The seed is fixed by default, so that a failure repeats; MERCER_TEST_SEEDS=all runs ten seeds, and lets Hypothesis
+search.
 """
 
 import os
 
 import pytest
-import scipy.linalg  # noqa: F401, so that its BLAS is there to be limited
+import scipy.linalg  # noqa: F401, so that its BLAS is loaded and can be limited
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
+
+from .covering import axes_of, cover
 
 THOROUGH = os.environ.get("MERCER_TEST_SEEDS") == "all"
 SEEDS = range(20260, 20270) if THOROUGH else [20260]
@@ -21,6 +36,35 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("repeatable", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=100)
 settings.load_profile("thorough" if THOROUGH else "repeatable")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run all tests, not only the quick tier")
+
+
+def pytest_configure(config):
+    named = any("::" in argument for argument in config.args)
+    if not (config.option.all or config.option.markexpr or named):
+        config.option.markexpr = "not slow"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
+def pytest_collection_modifyitems(items):
+    mark_slow_cases(items)
+
+
+def mark_slow_cases(items):
+    """Mark cases as slow that are not in the covering array of their test."""
+    cases = {}
+    for item in items:
+        if item.get_closest_marker("covering") and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in cases.values():
+        mark = group[0].get_closest_marker("covering")
+        quick = set(cover([axes_of(item.callspec.params) for item in group], *mark.args, **mark.kwargs))
+        for position, item in enumerate(group):
+            if position not in quick:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")
