@@ -5,10 +5,12 @@ leaves out. Two marks decide:
 
 ``@pytest.mark.slow``
     The test is not in the quick tier. For single cases: ``pytest.param(..., marks=pytest.mark.slow)``.
-``@pytest.mark.covering(strength)``
+``@pytest.mark.covering(strength, **parts)``
     Of the parametrized cases of the test, the quick tier runs a covering array: few cases that still hold every value
-    of every parameter (strength 1) or every pair of values of two parameters (strength 2, the default). The other
-    cases are slow. As ``pytestmark = pytest.mark.covering(1)`` it holds for all tests of a file. See `covering.py`.
+    of every parameter (strength 1) or every pair of values of two parameters (strength 2, the default); strength 0 is
+    the first case alone. The other cases are slow. ``covering(1, learner=type)`` covers the classes of the parameter
+    `learner` instead of all that its values differ in. As ``pytestmark = pytest.mark.covering(1)`` the mark holds for
+    all tests of a file, and a mark at a test takes its place there. See `covering.py`.
 
 Options that select by marks (``-m``) and tests that are named with ``::`` select from all tests.
 
@@ -54,17 +56,17 @@ def pytest_collection_modifyitems(items):
 
 
 def mark_slow_cases(items):
-    """Mark cases as slow that are not in the covering array of their test."""
-    cases = {}
+    """Mark the cases as slow that are not in the covering array of their test."""
+    tests = {}
     for item in items:
-        if item.get_closest_marker("covering") and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for group in cases.values():
-        mark = group[0].get_closest_marker("covering")
-        quick = set(cover([axes_of(item.callspec.params) for item in group], *mark.args, **mark.kwargs))
-        for position, item in enumerate(group):
-            if position not in quick:
-                item.add_marker(pytest.mark.slow)
+        marked = item.get_closest_marker("covering") and not item.get_closest_marker("slow")
+        if marked and hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        mark = cases[0].get_closest_marker("covering")
+        quick = cover([axes_of(item.callspec.params, **mark.kwargs) for item in cases], *mark.args)
+        for position in set(range(len(cases))) - set(quick):
+            cases[position].add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")

@@ -6,7 +6,7 @@ of parameters that holds every pair of values therefore finds nearly all that th
 """
 
 import heapq
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -21,8 +21,8 @@ def cover(cases: Sequence[Mapping[Hashable, Hashable]], strength: int = 2) -> li
     cases : sequence of mappings
         Each case maps its axes to their values. Cases need not form a full product, and may differ in their axes.
     strength : int, default=2
-        1 covers every value of every axis, 2 every pair of values of two axes. A case with fewer axes than this
-        combines all of them.
+        1 covers every value of every axis, 2 every pair of values of two axes, 0 is the first case alone. A case with
+        fewer axes than this combines all of them.
 
     Returns
     -------
@@ -35,8 +35,8 @@ def cover(cases: Sequence[Mapping[Hashable, Hashable]], strength: int = 2) -> li
     covered yet, the first such case if there are several. The result depends only on the order of the cases and on
     which of their values are equal, so that all processes of a parallel run select the same cases.
     """
-    if strength < 1:
-        raise ValueError(f"strength must be a positive integer, got {strength!r}.")
+    if strength < 0:
+        raise ValueError(f"strength must be a non-negative integer, got {strength!r}.")
     missing = [set(map(frozenset, combinations(case.items(), min(strength, len(case))))) for case in cases]
     covered: set[frozenset] = set()
     chosen = []
@@ -68,14 +68,20 @@ def covering(*axes: Sequence, strength: int = 2) -> list[tuple]:
     return [tuple(axis[i] for axis, i in zip(axes, rows[k], strict=True)) for k in chosen]
 
 
-def axes_of(parameters: Mapping[str, Any]) -> dict[Hashable, Hashable]:
+def axes_of(parameters: Mapping[str, Any], **parts: Callable[[Any], Any]) -> dict[Hashable, Hashable]:
     """Return the axes and values of a case, given the parameters of a test.
 
     A tuple and a mapping have one axis per element, and an estimator has its class and its own parameters as axes, so
-    that a list of configurations is covered by what the configurations are made of.
+    that a list of configurations is covered by what the configurations are made of. `parts` has functions of
+    parameters, by their names, which return what is to be covered of them instead.
     """
     axes: dict[Hashable, Hashable] = {}
-    stack: list[tuple[tuple, Any]] = [((name,), value) for name, value in parameters.items()]
+    unknown = set(parts) - set(parameters)
+    if unknown:
+        raise ValueError(f"the test has no parameters {sorted(unknown)}, only {sorted(parameters)}.")
+    stack: list[tuple[tuple, Any]] = [
+        ((name,), parts[name](value) if name in parts else value) for name, value in parameters.items()
+    ]
     while stack:
         path, value = stack.pop()
         if isinstance(value, tuple):

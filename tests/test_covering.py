@@ -69,8 +69,9 @@ def test_the_names_of_values_do_not_matter():
 def test_no_cases_no_axes_and_a_strength_of_zero():
     assert cover([]) == []
     assert cover([{}, {}]) == [0]
-    with pytest.raises(ValueError, match="strength must be a positive integer, got 0"):
-        cover([{0: 0}], 0)
+    assert cover([{0: 0}, {0: 1}], 0) == [0]
+    with pytest.raises(ValueError, match="strength must be a non-negative integer, got -1"):
+        cover([{0: 0}], -1)
 
 
 def test_example_in_the_docstring():
@@ -86,6 +87,16 @@ def test_axes_of_tuples_mappings_and_estimators():
     assert axes["learner", KernelRidge, "alpha"] == (float, 0.1)
     assert axes["learner", KernelRidge, "feature_map"] is RandomFourier
     assert axes["learner", KernelRidge, "feature_map", RandomFourier, "kernel"] == (type(Gaussian()), Gaussian())
+
+
+def test_axes_of_parts_of_parameters():
+    assert axes_of({"cell": ("a", 1), "n": 7}, cell=lambda cell: cell[:1]) == {
+        ("cell", 0): (str, "a"),
+        ("n",): (int, 7),
+    }
+    assert axes_of({"x": RandomFourier()}, x=type) == {("x",): (type(RandomFourier), RandomFourier)}
+    with pytest.raises(ValueError, match=r"the test has no parameters \['m'\], only \['n'\]"):
+        axes_of({"n": 7}, m=type)
 
 
 def test_equal_numbers_of_different_types_and_arrays_are_different_values():
@@ -112,10 +123,16 @@ def test_configurations_are_covered_by_their_parameters():
 SUITE = """
 import pytest
 
-@pytest.mark.covering(1)
+pytestmark = pytest.mark.covering(1)
+
 @pytest.mark.parametrize("a", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("b", "xyz")
 def test_product(a, b):
+    pass
+
+@pytest.mark.covering(1, value=type)
+@pytest.mark.parametrize("value", [1, 2, 3.0])
+def test_types(value):
     pass
 
 @pytest.mark.slow
@@ -125,8 +142,17 @@ def test_slow():
 def test_quick():
     pass
 """
-QUICK = ["product[x-1]", "product[y-2]", "product[z-1]", "quick"]
-SLOW = ["product[x-2]", "product[x-3]", "product[y-1]", "product[y-3]", "product[z-2]", "product[z-3]", "slow"]
+QUICK = ["product[x-1]", "product[y-2]", "product[z-1]", "quick", "types[1]", "types[3.0]"]
+SLOW = [
+    "product[x-2]",
+    "product[x-3]",
+    "product[y-1]",
+    "product[y-3]",
+    "product[z-2]",
+    "product[z-3]",
+    "slow",
+    "types[2]",
+]
 
 
 @pytest.mark.parametrize(
