@@ -25,7 +25,7 @@ import scipy.linalg  # noqa: F401, so that its BLAS is loaded and can be limited
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from .covering import axes_of, cover
+from .covering import cover_parameters
 
 THOROUGH = os.environ.get("MERCER_TEST_SEEDS") == "all"
 SEEDS = range(20260, 20270) if THOROUGH else [20260]
@@ -64,7 +64,7 @@ def mark_slow_cases(items):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tests.values():
         mark = cases[0].get_closest_marker("covering")
-        quick = cover([axes_of(item.callspec.params, **mark.kwargs) for item in cases], *mark.args)
+        quick = cover_parameters([item.callspec.params for item in cases], *mark.args, **mark.kwargs)
         for position in set(range(len(cases))) - set(quick):
             cases[position].add_marker(pytest.mark.slow)
 

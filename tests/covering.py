@@ -68,6 +68,11 @@ def covering(*axes: Sequence, strength: int = 2) -> list[tuple]:
     return [tuple(axis[i] for axis, i in zip(axes, rows[k], strict=True)) for k in chosen]
 
 
+def cover_parameters(cases: Sequence[Mapping[str, Any]], strength: int = 2, **parts: Callable[[Any], Any]) -> list[int]:
+    """Return the positions of few cases that cover the axes of the parameters of a test; see `axes_of`."""
+    return cover([axes_of(parameters, **parts) for parameters in cases], strength)
+
+
 def axes_of(parameters: Mapping[str, Any], **parts: Callable[[Any], Any]) -> dict[Hashable, Hashable]:
     """Return the axes and values of a case, given the parameters of a test.
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mercer import Gaussian, KernelRidge, Matern, RandomFourier
 
 from . import covering as module
-from .covering import axes_of, cover, covering
+from .covering import axes_of, cover, cover_parameters, covering
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 
@@ -113,7 +113,7 @@ def test_configurations_are_covered_by_their_parameters():
             [Gaussian(), Matern()], ["pairs", "phase", "complex"], ["plain", "stratified"]
         )
     ]
-    chosen = [maps[k] for k in cover([axes_of({"feature_map": m}) for m in maps], 1)]
+    chosen = [maps[k] for k in cover_parameters([{"feature_map": m} for m in maps], 1)]
     assert len(chosen) == 3
     assert {m.form for m in chosen} == {"pairs", "phase", "complex"}
     assert {m.radii for m in chosen} == {"plain", "stratified"}
@@ -123,7 +123,7 @@ def test_configurations_are_covered_by_their_parameters():
 SUITE = """
 import pytest
 
-pytestmark = pytest.mark.covering(1)
+pytestmark = pytest.mark.covering(strength=1)
 
 @pytest.mark.parametrize("a", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("b", "xyz")
