@@ -102,9 +102,9 @@ def axes_of(parameters: Mapping[str, Any], **parts: Callable[[Any], Any]) -> dic
 
 
 def label(value: Any) -> Hashable:
-    """Return what tells a value from others: its type and itself, or its identity if it cannot be hashed."""
+    """Return what tells a value from others: its type, and itself or, if it cannot be hashed, how it is printed."""
     try:
         hash(value)
     except TypeError:
-        return id(value)
+        return type(value), repr(value)
     return type(value), value  # 1, 1.0 and True are different values
