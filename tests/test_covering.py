@@ -154,15 +154,17 @@ SLOW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param([], QUICK, id="quick"),
-        pytest.param(["--all"], QUICK + SLOW, id="all", marks=pytest.mark.slow),
-        pytest.param(["-m", "slow"], SLOW, id="slow", marks=pytest.mark.slow),
-        pytest.param(["-m", "slow or not slow"], QUICK + SLOW, id="marks", marks=pytest.mark.slow),
-        pytest.param(["tests/test_it.py::test_slow"], ["slow"], id="named", marks=pytest.mark.slow),
+        ([], QUICK),
+        (["--all"], QUICK + SLOW),
+        (["-m", "slow"], SLOW),
+        (["-m", "slow or not slow"], QUICK + SLOW),
+        (["tests/test_it.py::test_slow"], ["slow"]),
     ],
+    ids=["quick", "all", "slow", "marks", "named"],
 )
 def test_tiers(arguments, expected, tmp_path):
     here = Path(__file__).parent
