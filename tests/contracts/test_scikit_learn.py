@@ -60,7 +60,7 @@ ONE_PER_CLASS = [
     Deformed(narrow()),
     KernelRidge(narrow()),
     KernelRidgeClassifier(narrow()),
-    GaussianProcessRegressor(narrow(), lengthscale="keep"),
+    GaussianProcessRegressor(narrow(), lengthscale_tuning=None),
     KernelLogisticRegression(narrow()),
     KernelSVC(narrow()),
     KernelKMeans(narrow()),
