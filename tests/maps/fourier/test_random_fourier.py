@@ -172,7 +172,7 @@ def test_unknown_choices_are_refused(name, text):
 
 
 def test_a_kernel_that_does_not_fit_the_rows_is_refused_by_fit():
-    with pytest.raises(DataError, match="column 3 was asked for, but the rows have 3 columns"):
+    with pytest.raises(DataError, match="columns has the index 3, but the rows have 3 features"):
         RandomFourier(Transformed(Gaussian(), columns=(3,)), 4).fit(rows(0))
 
 
