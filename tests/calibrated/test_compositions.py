@@ -25,7 +25,7 @@ from mercer import (
     Transformed,
 )
 from mercer.maps.algebra import composition, copies
-from mercer.maps.algebra.copies import scalar_copies
+from mercer.maps.algebra.copies import Sample, scalar_copies
 from mercer.maps.series.plans import DegreeLaw
 
 from .calibrated import (
@@ -103,8 +103,8 @@ def test_the_check_above_sees_the_law_that_is_not_normalized(seed, monkeypatch):
 
 
 def test_the_check_above_sees_one_draw_in_two_factors(seed, monkeypatch):
-    def same_draw(prototype, kernel, X, weight, count, rng):
-        return scalar_copies(prototype, kernel, X, weight, count, np.random.default_rng(seed))
+    def same_draw(prototype, kernel, sample, count):
+        return scalar_copies(prototype, kernel, Sample(sample.X, sample.weight, np.random.default_rng(seed)), count)
 
     X, Y = pairs_of_rows(4, seed)
     monkeypatch.setattr(composition, "scalar_copies", same_draw)
@@ -210,8 +210,8 @@ def test_the_mean_and_variance_of_paired_columns_are_those_of_the_factors(seed):
 
 
 def test_the_check_above_sees_one_draw_in_two_factors_of_a_product(seed, monkeypatch):
-    def same_draw(prototype, kernel, X, weight, count, rng):
-        return scalar_copies(prototype, kernel, X, weight, count, np.random.default_rng(seed))
+    def same_draw(prototype, kernel, sample, count):
+        return scalar_copies(prototype, kernel, Sample(sample.X, sample.weight, np.random.default_rng(seed)), count)
 
     X, Y = pairs_of_rows(4, seed)
     monkeypatch.setattr("mercer.maps.algebra.product_map.scalar_copies", same_draw)
@@ -331,7 +331,7 @@ def test_the_signs_of_mixed_copies_are_fair_and_independent(seed):
     X = np.zeros((1, 2))
     rng = np.random.default_rng(seed)
     prototype = RandomFourier(0.5 + Laplacian(), 4)
-    mixed = scalar_copies(prototype, prototype.kernel, X, None, COLUMNS, rng)
+    mixed = scalar_copies(prototype, prototype.kernel, Sample(X, None, rng), COLUMNS)
     signs = mixed.mixing.T
     assert signs.shape == (COLUMNS, 4)
     assert set(np.unique(signs)) == {-1.0, 1.0}

@@ -14,7 +14,7 @@ from mercer.errors import ParameterError
 from mercer.features import Features, check_finite, features_of
 from mercer.kernels import Composed, ExponentialDotProduct, Gaussian, Kernel, Scaled
 from mercer.kernels.power_series import PowerSeries
-from mercer.maps.algebra.copies import PILOT_ROWS, check_unsigned, draw_components, pilot_rows, scalar_copies
+from mercer.maps.algebra.copies import PILOT_ROWS, Sample, check_unsigned, draw_components, scalar_copies
 from mercer.maps.base import BaseMap, DrawnMap, drawn_for
 from mercer.maps.registry import explicit_map
 from mercer.maps.series.allocation import optimal_strata
@@ -161,8 +161,9 @@ class CompositionMap(DrawnMap):
         assert composed is not None
         series = composed.outer.series.scaled(factor)
         self.inner_map_ = self._inner_map(kernel)
-        pilot = pilot_rows(X, weight, rng)
-        terms = self._look_at(composed, series, X, weight, pilot, rng)
+        sample = Sample(X, weight, rng)
+        pilot = sample.pilot()
+        terms = self._terms(composed, series, sample, pilot)
         if self.plan == "geometric":
             degrees = [n for n in range(len(terms.coefficients)) if terms.coefficients[n] != 0]
             law = DegreeLaw.geometric(float(self.p), 0)
@@ -171,23 +172,15 @@ class CompositionMap(DrawnMap):
             error = max(second - terms.mean_square(degrees), 0.0) / self.n_components
             strata: tuple[Stratum, ...] = (Stratum(0, "random", tuple(degrees), self.n_components, law, error),)
         else:
-            strata = self._allocate(composed, terms, X, weight, pilot, rng)
+            strata = self._allocate(composed, terms, sample, pilot)
         scale = float(np.sqrt(terms.products.sum()))
         self.plan_ = Plan(self.plan, strata, self.n_components, scale=scale)
-        return self._draw_strata(composed, series, X, weight, rng)
+        return self._draw_strata(composed, series, sample)
 
-    def _look_at(
-        self,
-        kernel: Composed,
-        series: PowerSeries,
-        X: Any,
-        weight: Array | None,
-        pilot: tuple[Any, Array],
-        rng: np.random.Generator,
-    ) -> Terms:
+    def _terms(self, kernel: Composed, series: PowerSeries, sample: Sample, pilot: tuple[Any, Array]) -> Terms:
         """Return the terms of the series, with moments estimated from scalar copies of the inner map on pilot rows."""
         rows, pair_weights = pilot
-        copies = scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng)
+        copies = scalar_copies(self.inner_map_, kernel.inner, sample, PILOT_COPIES)
         W = features_of(copies.astype(np.float64), rows)
         kernel(rows)  # raises if it overflows
         k = kernel.inner(rows)
@@ -204,18 +197,12 @@ class CompositionMap(DrawnMap):
             count = terms_that_matter(second)
         powers = np.array([a[n] * k.ravel() ** n for n in range(count)])
         products = (powers * pair_weights.ravel()) @ powers.T
-        exact = self.inner_map_.exact_components(kernel.inner, X.shape[1])
+        exact = self.inner_map_.exact_components(kernel.inner, sample.X.shape[1])
         cost = math.inf if exact is None else exact
         return Terms(a[:count], series.degree is None, products, second[:count], linear_cost=cost)
 
     def _allocate(
-        self,
-        kernel: Composed,
-        terms: Terms,
-        X: Any,
-        weight: Array | None,
-        pilot: tuple[Any, Array],
-        rng: np.random.Generator,
+        self, kernel: Composed, terms: Terms, sample: Sample, pilot: tuple[Any, Array]
     ) -> tuple[Stratum, ...]:
         """Return the strata of least variance, with a complete inner map for the linear term."""
         linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
@@ -224,7 +211,7 @@ class CompositionMap(DrawnMap):
         least = 0.0
         while linear:
             # The variance of a narrow map may exceed its share: measure it at the width that would be drawn.
-            found = terms.coefficients[1] ** 2 * self._linear_second(kernel, X, weight, int(width), pilot, rng)
+            found = terms.coefficients[1] ** 2 * self._linear_second(kernel, int(width), sample, pilot)
             least = max(least, found)
             second = np.where(np.arange(len(terms.second)) == 1, least, terms.second)
             strata = optimal_strata([replace(terms, second=second)], self.n_components)
@@ -236,25 +223,15 @@ class CompositionMap(DrawnMap):
             width = drawn.columns
         return optimal_strata([terms], self.n_components)
 
-    def _linear_second(
-        self,
-        kernel: Composed,
-        X: Any,
-        weight: Array | None,
-        width: int,
-        pilot: tuple[Any, Array],
-        rng: np.random.Generator,
-    ) -> float:
+    def _linear_second(self, kernel: Composed, width: int, sample: Sample, pilot: tuple[Any, Array]) -> float:
         """Return the mean square of the inner kernel plus the width times the mean squared error of an inner map."""
         rows, pair_weights = pilot
-        drawn = draw_components(self.inner_map_, kernel.inner, X, weight, width, rng)
+        drawn = draw_components(self.inner_map_, kernel.inner, sample, width)
         Z = features_of(drawn.astype(np.float64), rows)
         k = kernel.inner(rows)
         return float(np.sum(pair_weights * (np.square(k) + np.square(Z @ Z.T - k) * width)))
 
-    def _draw_strata(
-        self, kernel: Composed, series: PowerSeries, X: Any, weight: Array | None, rng: np.random.Generator
-    ) -> CompositionFeatures:
+    def _draw_strata(self, kernel: Composed, series: PowerSeries, sample: Sample) -> CompositionFeatures:
         constant, linear = 0.0, None
         degrees, squares = [np.zeros(0, dtype=int)], [np.zeros(0)]
         for stratum in self.plan_.strata:
@@ -262,11 +239,11 @@ class CompositionMap(DrawnMap):
             if stratum.kind == "exact" and n == 0:
                 constant = float(np.sqrt(series.coefficients(1)[0]))
             elif stratum.kind != "random" and n == 1:
-                drawn_inner = draw_components(self.inner_map_, kernel.inner, X, weight, m, rng)
+                drawn_inner = draw_components(self.inner_map_, kernel.inner, sample, m)
                 check_unsigned(self.inner_map_, drawn_inner)
                 linear = (drawn_inner, float(np.sqrt(series.coefficients(2)[1])))
             else:
-                drawn = np.full(m, n) if stratum.law is None else stratum.law.draw(m, rng)
+                drawn = np.full(m, n) if stratum.law is None else stratum.law.draw(m, sample.rng)
                 chances = np.ones(m) if stratum.law is None else stratum.law.chance(drawn)
                 square = series.coefficients(int(drawn.max()) + 1)[drawn] / (m * chances)
                 degrees.append(np.where(square == 0, 0, drawn))
@@ -278,7 +255,7 @@ class CompositionMap(DrawnMap):
             msg = f"CompositionMap: {kernel.outer!r} has negative coefficients; there is no signed map of f @ k."
             raise ParameterError(msg)
         factors = tuple(
-            scalar_copies(self.inner_map_, kernel.inner, X, weight, int((every > j).sum()), rng)
+            scalar_copies(self.inner_map_, kernel.inner, sample, int((every > j).sum()))
             for j in range(int(every.max(initial=0)))
         )
         return CompositionFeatures(kernel, constant, linear, factors, np.sqrt(square), self.n_components)
