@@ -26,7 +26,7 @@ from mercer import (
 )
 from mercer.maps.algebra import composition, copies
 from mercer.maps.algebra.copies import scalar_copies
-from mercer.maps.series.plans import DegreeLaw
+from mercer.maps.series.plans import DegreeDistribution
 
 from .calibrated import (
     bernstein_radius_of_sum,
@@ -97,7 +97,7 @@ def test_the_mean_over_columns_of_random_degree_is_the_kernel(feature_map, seed)
 def test_the_check_above_sees_the_law_that_is_not_normalized(seed, monkeypatch):
     X, Y = pairs_of_rows(4, seed)
     # The chances as printed in the source, 1 / p^(n + 1): they add up to one for p = 2 only (MATHS S0.7).
-    monkeypatch.setattr(DegreeLaw, "chance", lambda law, n: law.base ** -(np.asarray(n) + 1.0))
+    monkeypatch.setattr(DegreeDistribution, "probability", lambda distribution, n: distribution.base ** -(np.asarray(n) + 1.0))
     assert bias(geometric(Polynomial(2) @ Gaussian(), p=2.0), X, Y, seed) <= 1
     assert bias(geometric(Polynomial(2) @ Gaussian(), p=3.0), X, Y, seed) > 1
 
@@ -140,13 +140,13 @@ def variance_and_bound(feature_map, X, Y):
     a = feature_map.kernel_.outer.series.coefficients(100)
     variance, bound = np.zeros(len(X)), 0.0
     for stratum in feature_map.plan_.strata:
-        m = stratum.columns
+        m = stratum.n_components
         if stratum.kind == "sketched":
             [i] = stratum.degrees
             variance += a[i] ** 2 * (moment**i - k ** (2 * i)) / m
             bound = max(bound, a[i] * 2.0**i / m)
         elif stratum.kind == "random":
-            chances = stratum.law.chance(n)
+            chances = stratum.distribution.probability(n)
             used = (chances > 0) & (a > 0)
             variance += sum(a[i] ** 2 / chances[i] * moment**i for i in n[used]) / m
             bound = max(bound, float(np.max(a[used] * 2.0 ** n[used] / chances[used])) / m)

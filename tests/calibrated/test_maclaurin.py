@@ -154,7 +154,7 @@ def test_the_variance_over_draws_is_the_closed_form(cell, seed):
 def columns_as_samples(feature_map, X, Y, seed):
     """Return the estimates of single columns (pairs, if complex) of random or summed degree, in random order."""
     Z, W = feature_map.transform(X), feature_map.transform(Y)
-    exact = sum(s.columns for s in feature_map.plan_.strata if s.kind == "exact")
+    exact = sum(s.n_components for s in feature_map.plan_.strata if s.kind == "exact")
     known = (Z[:, :exact] * W[:, :exact]).sum(axis=1)
     columns = (Z * W)[:, exact:].T
     if feature_map.projection == "complex":

@@ -14,7 +14,7 @@ from mercer.maps.algebra.joined import StackedFeatures
 from mercer.maps.algebra.parts import _PartsMap
 from mercer.maps.base import BaseMap
 from mercer.maps.drawn import DrawnMap
-from mercer.maps.series.allocation import share_out
+from mercer.maps.series.allocation import apportion
 
 __all__ = ["SumMap"]
 
@@ -162,7 +162,7 @@ def share_up_to(most: Array, weights: Array, columns: int) -> Array:
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():
-        widths[~full] = share_out(weights[~full], columns - int(widths[full].sum()))
+        widths[~full] = apportion(weights[~full], columns - int(widths[full].sum()))
         over = widths > most
         if not over.any():
             break
