@@ -85,7 +85,7 @@ def test_values_above_the_upper_end_raise(thresholds):
     m = ThresholdFeatures(Intersection(), 20, thresholds=thresholds, random_state=0).fit(X)
     beyond = X.copy()
     beyond[3, 1] = X[:, 1].max() + 0.5
-    text = rf"values of feature 1 must be at most {X[:, 1].max():.6g}, the largest threshold, got {beyond[3, 1]:.6g}"
+    text = rf"values of feature 1 must be at most {X[:, 1].max():.6g}, the upper end .*, got {beyond[3, 1]:.6g}"
     for wrong in (beyond, sp.csr_array(beyond), beyond.astype(np.float32)):
         for call in (m.transform, m.gram, m.variance):
             with pytest.raises(DataError, match=text + ".*Set upper="):
@@ -98,7 +98,7 @@ def test_features_that_were_zero_in_fit_raise_for_other_values():
     X = np.array([[1.0, 0.0], [2.0, 0.0]])
     m = ThresholdFeatures(Intersection(), 8, random_state=0).fit(X)
     assert m.transform(X).shape == (2, 8)
-    with pytest.raises(DataError, match=r"feature 1 must be at most 0, the largest threshold, got 0.1"):
+    with pytest.raises(DataError, match=r"feature 1 must be at most 0, the upper end of its thresholds, got 0.1"):
         m.transform([[1.0, 0.1]])
 
 

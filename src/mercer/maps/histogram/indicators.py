@@ -117,8 +117,8 @@ def check_upper(X: Any, upper: Array) -> None:
     if len(beyond):
         j = beyond[0]
         msg = (
-            f"ThresholdFeatures: values of feature {j} must be at most {upper[j]:.6g}, the largest threshold, got "
-            f"{largest[j]:.6g}; larger values would have equal features. Set upper={largest.max():.6g} or more, clip "
-            "the rows, or fit on rows with values as large."
+            f"ThresholdFeatures: values of feature {j} must be at most {upper[j]:.6g}, the upper end of its "
+            f"thresholds, got {largest[j]:.6g}; larger values would have equal features. Set "
+            f"upper={largest.max():.6g} or more, clip the rows, or fit on rows with values as large."
         )
         raise DataError(msg)

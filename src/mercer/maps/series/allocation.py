@@ -134,7 +134,7 @@ def _geometric(part: SampledTerms, n_components: int, p: float, exact: int) -> t
     strata = _exact(part, 0, range(min(exact, len(part.coefficients))))
     degrees = [n for n in range(exact, len(part.coefficients)) if part.coefficients[n] != 0]
     used = sum(s.n_components for s in strata)
-    # The tail of an infinite series is kept even if none of it is significant on the sample, for rows unlike that.
+    # The tail of an infinite series is included even if it is negligible on the sample, for rows unlike the sample.
     tail = bool(degrees) or part.infinite
     if used + tail > n_components:
         msg = (
@@ -330,9 +330,9 @@ def apportion(weights: Array, total: int) -> Array:
     # The first unit of each share is given already and is subtracted from the ideal shares.
     ideal = np.maximum(total * weights / mass - 1, 0) if mass > 0 else np.zeros(len(weights))
     ideal = ideal * (left / ideal.sum()) if ideal.sum() > 0 else np.full(len(weights), left / len(weights))
-    whole = np.floor(ideal).astype(int)
-    whole[np.argsort(whole - ideal, kind="stable")[: left - whole.sum()]] += 1
-    return share + whole
+    floors = np.floor(ideal).astype(int)
+    floors[np.argsort(floors - ideal, kind="stable")[: left - floors.sum()]] += 1
+    return share + floors
 
 
 def _exact_depths(part: Terms, n_components: int, last: int) -> Iterator[tuple[int, int]]:

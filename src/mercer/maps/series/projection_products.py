@@ -123,7 +123,7 @@ class ComplexProducts:
     def draw(cls, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator) -> ComplexProducts:
         """Draw one complex component for each of the degrees, which decrease, and multiply it by its scale.
 
-        `paired` tells which components have an imaginary part besides their real part.
+        `paired` is True for the components that have an imaginary part besides their real part.
         """
         sizes = [int((degrees > j).sum()) for j in range(int(degrees.max(initial=0)))]
         weights = []
