@@ -99,13 +99,6 @@ def test_simplex_directions_are_unbiased(d, n, form, radii, seed):
     assert bias(m, m.kernel, X, Y, DRAWS, seed) <= 1
 
 
-def test_butterflies_of_munkhoeva_et_al_are_biased_along_an_axis_and_declared_as_such(seed):
-    X, Y = np.zeros((1, 16)), 2.0 * np.eye(16)[:1]
-    m = RandomFourier(Gaussian(), 34, directions="source_butterfly")
-    assert isinstance(m.unbiased, str)
-    assert bias(m, Gaussian(), X, Y, DRAWS // 2, seed) > 1
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n", WIDTHS)
 def test_misfit_detects_an_ignored_mass(form, n, seed):

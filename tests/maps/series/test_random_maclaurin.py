@@ -50,7 +50,7 @@ def test_map_with_a_component_per_monomial_is_exact(kernel, n, projection):
     np.testing.assert_allclose(m.gram(rows(), Y), kernel(rows(), Y), atol=1e-12)
     np.testing.assert_allclose(m.variance(rows(), Y), 0.0, atol=1e-12)
     assert m.plan_.predicted_rmse == 0
-    assert m.exact_columns(kernel, 3) == n
+    assert m.exact_components(kernel, 3) == n
     with pytest.warns(
         MercerWarning, match=rf"{n} components make the map exact; the last 5 of n_components={n + 5} are zero"
     ):
@@ -60,9 +60,9 @@ def test_map_with_a_component_per_monomial_is_exact(kernel, n, projection):
 
 
 def test_infinite_series_and_other_plans_have_no_exact_width():
-    assert RandomMaclaurin().exact_columns(ExponentialDotProduct(), 3) is None
-    assert RandomMaclaurin(plan="random").exact_columns(Polynomial(2), 3) is None
-    assert RandomMaclaurin().exact_columns(Laplacian(), 3) is None
+    assert RandomMaclaurin().exact_components(ExponentialDotProduct(), 3) is None
+    assert RandomMaclaurin(plan="random").exact_components(Polynomial(2), 3) is None
+    assert RandomMaclaurin().exact_components(Laplacian(), 3) is None
 
 
 def test_many_components_are_close_to_the_kernel():
@@ -243,7 +243,7 @@ def test_other_kernels_and_sums_of_series_raise():
 
 
 def test_independent_components_have_random_degree():
-    m = RandomMaclaurin(projection="complex").with_independent_columns(Polynomial(2), 7)
+    m = RandomMaclaurin(projection="complex").with_independent_components(Polynomial(2), 7)
     assert (m.plan, m.projection, m.n_components, m.kernel) == ("random", "rademacher", 7, Polynomial(2))
-    assert RandomMaclaurin().with_independent_columns(Gaussian() + Polynomial(2), 7) is None
-    assert RandomMaclaurin().with_independent_columns(Laplacian(), 7) is None
+    assert RandomMaclaurin().with_independent_components(Gaussian() + Polynomial(2), 7) is None
+    assert RandomMaclaurin().with_independent_components(Laplacian(), 7) is None

@@ -6,9 +6,9 @@ are random or on a regular grid (`frequency_grid`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,20 +16,20 @@ import scipy.sparse as sp
 
 from mercer import linalg
 from mercer.errors import ParameterError
+from mercer.features import Features
 from mercer.kernels import Chi2, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import HomogeneousKernel, check_non_negative
-from mercer.maps.drawn import DrawnMap
+from mercer.maps.base import DrawnMap
 from mercer.maps.histogram.coordinates import CoordinateIndex
 from mercer.maps.histogram.frequency_grid import Mixture, best_step, density, fine_lags, grid_error
-from mercer.maps.parameters import check_choice
 from mercer.maps.summands import weighted_sum
+from mercer.parameters import Choice, Domain, Interval
 from mercer.theory import cosine_variance
 
 __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
 
 Array = np.ndarray
-FREQUENCIES = ("grid", "random")
 
 
 class HomogeneousFeatures(DrawnMap):
@@ -104,8 +104,11 @@ class HomogeneousFeatures(DrawnMap):
     """
 
     needs: ClassVar[str] = "a homogeneous kernel, Chi2(), JensenShannon() or Intersection(), or a sum of such"
-    preference: ClassVar[int] = 40
     default_kernel: ClassVar[Kernel] = Chi2()
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "frequencies": Choice("grid", "random"),
+        "step": Choice("auto") | Interval(0, closed="neither"),
+    }
     features_: LogarithmicFeatures
     frequencies_: str
     error_bound_: float | None
@@ -138,12 +141,6 @@ class HomogeneousFeatures(DrawnMap):
         return True
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LogarithmicFeatures:  # noqa: ARG002
-        check_choice(self, "frequencies", FREQUENCIES)
-        if self.step != "auto" and not (
-            isinstance(self.step, Real) and not isinstance(self.step, bool) and 0 < float(self.step) < np.inf
-        ):
-            msg = f"HomogeneousFeatures: step must be 'auto' or a finite number > 0, got {self.step!r}."
-            raise ParameterError(msg)
         constant, mixture = constant_and_mixture(kernel)
         width = self.n_components - (constant > 0)
         if width == 0:
@@ -271,7 +268,7 @@ def constant_and_mixture(kernel: Kernel) -> tuple[float, Mixture]:
 
 
 @dataclass(frozen=True, eq=False)
-class LogarithmicFeatures:
+class LogarithmicFeatures(Features):
     """Drawn cosines and sines of logarithms: an immutable, picklable function of rows without scikit-learn.
 
     The components are the constant, if there is one, the m cosines, and the sines of the first of them up to
@@ -296,10 +293,6 @@ class LogarithmicFeatures:
             return self
         names = ("frequencies", "phases", "amplitudes")
         return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError
+from mercer.features import Features
 from mercer.kernels.histogram import canonical, check_non_negative
 from mercer.maps.histogram.coordinates import CoordinateIndex
 
@@ -67,7 +68,7 @@ class Indicators:
 
 
 @dataclass(frozen=True, eq=False)
-class IndicatorFeatures:
+class IndicatorFeatures(Features):
     """Drawn threshold features: an immutable, picklable function of rows that does not depend on scikit-learn."""
 
     upper: Array  # (d,): upper ends of the thresholds
@@ -83,10 +84,6 @@ class IndicatorFeatures:
         if dtype == self.groups[0].amplitudes.dtype:
             return self
         return replace(self, groups=tuple(group.astype(dtype) for group in self.groups))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""

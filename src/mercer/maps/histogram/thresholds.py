@@ -7,6 +7,7 @@ several (`Min`). This module places the thresholds; `indicators` evaluates the f
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -16,10 +17,10 @@ from mercer.errors import DataError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Intersection, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import ThresholdKernel
-from mercer.maps.drawn import DrawnMap
+from mercer.maps.base import DrawnMap
 from mercer.maps.histogram.indicators import IndicatorFeatures, Indicators, check_upper, column_maxima
-from mercer.maps.parameters import check_choice
 from mercer.maps.summands import weighted_sum
+from mercer.parameters import Choice, Domain
 from mercer.theory import jittered_variance, threshold_variance
 
 __all__ = ["ThresholdFeatures"]
@@ -114,8 +115,8 @@ class ThresholdFeatures(DrawnMap):
     """
 
     needs: ClassVar[str] = "a kernel of minima, Intersection() or Min(), or a sum of such and constants"
-    preference: ClassVar[int] = 30
     default_kernel: ClassVar[Kernel] = Intersection()
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"thresholds": Choice(*THRESHOLDS)}
     features_: IndicatorFeatures
     upper_: Array
     error_bound_: float | None
@@ -151,11 +152,10 @@ class ThresholdFeatures(DrawnMap):
             )
         return True
 
-    def rows_wanted(self) -> int:
-        return max(super().rows_wanted(), ALL_ROWS if self.upper is None else 1)
+    def _rows_to_draw(self) -> int:
+        return ALL_ROWS if self.upper is None else 1
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> IndicatorFeatures:  # noqa: ARG002
-        check_choice(self, "thresholds", THRESHOLDS)
         upper = largest_values(X) if self.upper is None else given_upper(self.upper, X.shape[1])
         constant, boxes = split_constant(kernel, upper, self.n_components)
         width = self.n_components - (constant > 0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,10 +19,7 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.power_series import SeriesPart
 from mercer.kernels.spectral import width_of
-from mercer.maps.base import for_kernel
-from mercer.maps.drawn import DrawnMap
-from mercer.maps.parameters import check_choice
-from mercer.maps.seeds import as_generator
+from mercer.maps.base import DrawnMap
 from mercer.maps.series.allocation import PLANS, make_plan, optimal_strata
 from mercer.maps.series.anchored import MAX_WIDTH, AnchoredComponents, AnchoredTerms
 from mercer.maps.series.components import MaclaurinFeatures, SeriesComponents, draw_anchored, draw_series
@@ -30,6 +27,8 @@ from mercer.maps.series.inputs import Preparation, PreparedRows
 from mercer.maps.series.plans import Plan
 from mercer.maps.series.terms import MAX_TERMS, SampledTerms, pair_weights
 from mercer.maps.series.variance import anchored_variance, stratum_variance
+from mercer.parameters import Choice, Domain, Interval
+from mercer.statistics.sample import as_generator
 from mercer.theory.products import PROJECTIONS
 
 __all__ = ["RandomMaclaurin"]
@@ -144,7 +143,13 @@ class RandomMaclaurin(DrawnMap):
     """
 
     needs: ClassVar[str] = "a power series of the inner product, or a Gaussian kernel, or sums and products of such"
-    preference: ClassVar[int] = 20
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "plan": Choice(*PLANS),
+        "projection": Choice(*PROJECTIONS),
+        "anchor": Choice("auto", None),
+        "p": Interval(1, closed="neither"),
+        "eps": Interval(0, closed="neither"),
+    }
     features_: MaclaurinFeatures
     plan_: Plan
 
@@ -185,15 +190,14 @@ class RandomMaclaurin(DrawnMap):
             return f"the series is truncated: the omitted terms sum to at most {self.plan_.truncation_bound:.3g}"
         return "the series may be truncated: the omitted terms sum to at most eps"
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
+    def _independent(self, kernel: Kernel) -> dict[str, Any] | None:
         parts = kernel.series_parts()
         if parts is None or len(parts) > 1:
             return None
         projection = "rademacher" if self.projection in ("complex", "srht") else self.projection
-        independent = {"plan": "random", "projection": projection, "n_components": n_components}
-        return for_kernel(self, kernel).set_params(**independent)
+        return {"plan": "random", "projection": projection}
 
-    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+    def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
         parts = kernel.series_parts()
         if parts is None or self.plan != "optimal" or any(part.series.degree is None for part in parts):
             return None
@@ -201,11 +205,11 @@ class RandomMaclaurin(DrawnMap):
         degrees = [np.flatnonzero(part.series.coefficients((part.series.degree or 0) + 1)) for part in parts]
         return sum(math.comb(w + int(n) - 1, int(n)) for w, ns in zip(widths, degrees, strict=True) for n in ns)
 
-    def fewest_columns(self, kernel: Kernel) -> int:
+    def _least_components(self, kernel: Kernel) -> int:
         return max(len(kernel.series_parts() or ()), 2 if self.projection == "complex" else 1)
 
-    def rows_wanted(self) -> int:
-        return max(super().rows_wanted(), PLAN_ROWS)
+    def _rows_to_draw(self) -> int:
+        return PLAN_ROWS
 
     def preview(self, X: Any) -> Plan:
         """Return the plan that `fit` would choose for these rows, without drawing it.
@@ -220,7 +224,7 @@ class RandomMaclaurin(DrawnMap):
         plan : Plan
             The terms with the kind and number of their components and the predicted error.
         """
-        unfitted = for_kernel(self, self._kernel())
+        unfitted = self.with_kernel(self._kernel())
         rows, weight = unfitted._sample(unfitted._in_memory(X))
         kernel = unfitted._accepted(unfitted._kernel()).resolve(rows, weight)
         return unfitted._plan(kernel, rows, weight, as_generator(unfitted.random_state)).plan
@@ -253,7 +257,6 @@ class RandomMaclaurin(DrawnMap):
 
     def _plan(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> _PlannedKernel:
         """Choose the plan on a sample of the rows, with the input map of each power series of the kernel."""
-        self._check_parameters()
         parts = kernel.series_parts()
         assert parts is not None
         if X.shape[0] > PLAN_ROWS:
@@ -310,16 +313,7 @@ class RandomMaclaurin(DrawnMap):
         plan = Plan("optimal", tuple(strata), self.n_components, scale=scale)
         return _PlannedKernel(plan, (sampled.part,), [prepare] * (1 + len(tail)), terms)
 
-    def _check_parameters(self) -> None:
-        check_choice(self, "plan", PLANS)
-        check_choice(self, "projection", PROJECTIONS)
-        check_choice(self, "anchor", ("auto", None))
-        for name, least in (("p", 1.0), ("eps", 0.0)):
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (number and least < value < np.inf):
-                msg = f"RandomMaclaurin: {name} must be a finite number > {least:g}, got {value!r}."
-                raise ParameterError(msg)
+    def _check(self) -> None:
         if self.projection == "srht" and self.plan in ("random", "geometric", "h01"):
             msg = (
                 f"RandomMaclaurin: projection='srht' needs components of fixed degree, but plan={self.plan!r} draws a "
