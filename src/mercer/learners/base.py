@@ -398,7 +398,7 @@ def can_add_rows(model: Learner) -> bool:
     """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     reason = model._several_passes()
     if reason is not None:
-        msg = f"{type(model).__name__} has no partial_fit: {reason}"
+        msg = f"{type(model).__name__} has no partial_fit: {reason} Or call fit on all rows at once."
         raise AttributeError(msg)
     return check_grows(model)
 

@@ -298,7 +298,7 @@ def why_two_passes(alpha: float | Criterion) -> str | None:
     """Return why rows are read twice with this penalty, or None."""
     if not (isinstance(alpha, str) and alpha == "loo"):
         return None
-    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', or fit on all rows at once."
+    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
 def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:
