@@ -302,7 +302,7 @@ class MomentsOfBoth(Accumulator[FeatureMoments]):
     def add(self, block: Block, workers: Workers) -> None:
         features = self.features.astype(block.X.dtype)
         D = features.n_components
-        Z = self._gram.room(len(block), np.dtype(np.float64))
+        Z = self._gram.buffer(len(block), np.dtype(np.float64))
 
         def compute(start: int) -> int:
             rows = slice(start, start + SLICE_ROWS)

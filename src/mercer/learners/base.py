@@ -260,6 +260,7 @@ class Learner(BaseEstimator, ABC):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
+        self._coding_ = reader.coding  # a stream may bring its first targets in a late block
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
@@ -357,6 +358,8 @@ class Learner(BaseEstimator, ABC):
         if name in type(self).solved and "statistic_" in self.__dict__:
             self._solve(self.statistic_, None)
             return self.__dict__[name]
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property or `available_if` raised: raise its error again
         msg = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(msg)
 
@@ -395,7 +398,7 @@ def can_add_rows(model: Learner) -> bool:
     """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     reason = model._several_passes()
     if reason is not None:
-        msg = f"{type(model).__name__} has no partial_fit: {reason}"
+        msg = f"{type(model).__name__} has no partial_fit: {reason} Or call fit on all rows at once."
         raise AttributeError(msg)
     return check_grows(model)
 
@@ -503,6 +506,7 @@ class Classifier(ClassifierMixin, Learner):
             if announced is not None:
                 self._announced_ = announced
                 self.statistic_ = self.statistic_.with_labels(announced)
+            self.classes_ = self.statistic_.labels  # known before there are two of them, which a solution needs
         return self
 
     def _check_two_labels(self, labels: Array) -> None:

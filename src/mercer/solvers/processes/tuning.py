@@ -162,7 +162,7 @@ def evidence_of(
     if wide and (ard or by_fourier):
         what = "lengthscale_tuning='ard'" if ard else f"The lengthscale of {feature_map!r}"
         msg = (
-            f"{what} is tuned on at most {WIDEST} columns, got {X.shape[1]}. "
+            f"{what} is tuned for at most {WIDEST} features of X, got {X.shape[1]}. "
             "Use lengthscale_tuning='shared' with Nystroem and an isotropic kernel, or lengthscale_tuning=None."
         )
         raise ParameterError(msg)
