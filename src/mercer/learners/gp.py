@@ -321,7 +321,7 @@ class GaussianProcessRegressor(Regressor):
         reader = self._reader(feature_map.n_components, fresh=False)
         engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
         fit = self._fit_of(engine, feature_map, self.random_state, {})
-        return term.whole(fit.labeled.sum(term))
+        return term.complete(fit.labeled.sum(term))
 
     # ---- predicting ---------------------------------------------------------------------------
 
