@@ -216,8 +216,8 @@ def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) ->
         if drawn.lengthscales is not None:
             return drawn
     width = min(feature_map.n_components, FOURIER_COMPONENTS)
-    substitute = RandomFourier(kernel, width, directions="big_block", random_state=seed % 2**31)
-    return substitute.fit(row).features_
+    like = RandomFourier(kernel, width, directions="big_block", random_state=seed % 2**31)
+    return like.fit(row).features_
 
 
 def rescaled(kernel: Kernel, factors: Array, *, ard: bool) -> Kernel:
