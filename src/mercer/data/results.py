@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from mercer._docs import doc
 from mercer.data.sources import DaskRows, FileRows, Reader, check_feature_names, source_of, without_names
 from mercer.data.targets import (
     Coding,
@@ -30,10 +31,10 @@ def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a method that returns one result per row so that it also accepts files and Dask collections.
 
     For files, as returned by `mercer.open_rows`, the result is an array. For a Dask collection it is a Dask array that
-    is not computed yet.
+    is not computed yet. Shared paragraphs of the docstring are inserted, as by `mercer._docs.doc`.
     """
 
-    @wraps(method)
+    @wraps(doc(method))
     def on_any_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         check_is_fitted(self)
         source = source_of(X, owner=type(self).__name__)
