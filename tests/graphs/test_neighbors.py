@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info
 
 from mercer import DataError, Deformed, MercerWarning, MissingPackageError, NeighborGraph, RandomFourier
 from mercer.graphs import neighbors
-from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors, row_hashes
+from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors
 
 
 @pytest.mark.parametrize("d", [2, 30])
@@ -129,7 +129,6 @@ def test_distinct_rows(dtype, monkeypatch):
         monkeypatch.setattr(neighbors, "CHUNK_ENTRIES", chunk)
         np.testing.assert_array_equal(distinct_rows(X), expected)
         np.testing.assert_array_equal(distinct_rows(sp.csr_array(X)), expected)
-        np.testing.assert_array_equal(row_hashes(X), row_hashes(sp.csr_array(X)))
     assert distinct_rows(rng.normal(size=(200, 2)).astype(dtype)) is None
 
 

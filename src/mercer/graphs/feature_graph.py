@@ -31,7 +31,6 @@ from mercer.graphs.base import (
     Penalty,
     Roughness,
 )
-from mercer.graphs.neighbors import row_hashes
 from mercer.graphs.positive_features import (
     SLICE_ROWS,
     PositiveFeatures,
@@ -46,6 +45,7 @@ from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.maps.seeds import as_generator
 from mercer.parameters import Domain, Integer
 from mercer.statistics import GramSum, RowSample
+from mercer.statistics.distinct import row_hashes
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "FeatureMoments"]
 

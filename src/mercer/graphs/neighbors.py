@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.engines.base import count_threads
 from mercer.errors import DataError, MercerWarning, MissingPackageError
+from mercer.statistics.distinct import row_hashes
 
 __all__ = ["distances", "distinct_rows", "nearest_neighbors"]
 
@@ -201,46 +202,17 @@ def distances(X: Any, i: Array, j: Array) -> Array:
 
 def distinct_rows(X: Any) -> Array | None:
     """Return the indices of the first row of each set of equal rows, ascending, or None if no two rows are equal."""
-    keys = row_hashes(X)
-    order = np.argsort(keys, kind="stable")
-    same = np.zeros(len(keys), dtype=bool)
-    same[1:] = keys[order][1:] == keys[order][:-1]
+    step = max(1, CHUNK_ENTRIES // max(1, X.shape[1]))
+    hashes = np.concatenate([row_hashes(X[start : start + step]) for start in range(0, X.shape[0], step)])
+    order = np.argsort(hashes, kind="stable")
+    same = np.zeros(len(hashes), dtype=bool)
+    same[1:] = hashes[order][1:] == hashes[order][:-1]
     if not same.any():
         return None
     # Different rows may have equal hashes, so each row is compared with the first row of its hash.
-    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))]
+    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(len(hashes))))]
     suspects, firsts = order[same], first[same]
     equal = distances(X, suspects, firsts) == 0
-    keep = np.ones(len(keys), dtype=bool)
+    keep = np.ones(len(hashes), dtype=bool)
     keep[suspects[equal]] = False
     return np.flatnonzero(keep)
-
-
-def row_hashes(X: Any) -> Array:
-    """Return a 64-bit hash of each row, which is the same for dense and sparse rows."""
-    factors = np.random.default_rng(0).integers(0, 2**64, X.shape[1], dtype=np.uint64) | np.uint64(1)
-    bits = np.uint32 if X.dtype == np.float32 else np.uint64
-    keys = np.zeros(X.shape[0], dtype=np.uint64)
-    step = max(1, CHUNK_ENTRIES // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        rows = X[start : start + step]
-        if sp.issparse(rows):
-            rows = rows.tocsr().copy()
-            rows.sum_duplicates()
-            rows.data = rows.data + 0.0  # -0.0 is 0.0
-            terms = mixed_bits(rows.data.view(bits)) * factors[rows.indices]
-            sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-            keys[start : start + step] = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
-        else:
-            rows = np.ascontiguousarray(rows + 0.0)
-            keys[start : start + step] = (mixed_bits(rows.view(bits)) * factors).sum(axis=1, dtype=np.uint64)
-    return keys
-
-
-def mixed_bits(bits: Array) -> Array:
-    """Return a bijective hash of 64-bit numbers that maps zero to zero; round floats differ in few leading bits."""
-    z = bits.astype(np.uint64)
-    z ^= z >> np.uint64(32)
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(29)
-    return z
