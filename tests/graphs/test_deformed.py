@@ -39,6 +39,7 @@ from mercer import (
 )
 from mercer.engines import MemoryEngine
 from mercer.graphs import laplacian_graph
+from mercer.maps.registry import maps_for
 
 GRAPH = NeighborGraph(6)
 POWERS = [0, 1, 2, 3]
@@ -362,7 +363,7 @@ def test_compare_sets_the_kernel_of_the_inner_map():
 
 
 def test_deformed_maps_cannot_be_parts_of_other_maps():
-    assert not Deformed.accepts(Gaussian())
+    assert Deformed not in maps_for(Gaussian())
     assert "inverse of the mean" in Deformed().unbiased
     summed = SumMap(Gaussian() + Matern(), 20, maps=[Deformed(), RandomFourier()])
     with pytest.raises(UnsupportedKernelError, match="outermost"):

@@ -17,7 +17,7 @@ from mercer.parameters import Interval
 class RadiusGraph(LaplacianGraph):
     """A graph as a user may define one."""
 
-    domains = {"radius": Interval(0, closed="neither")}  # noqa: RUF012 - as a user would write it
+    parameter_domains = {"radius": Interval(0, closed="neither")}  # noqa: RUF012 - as a user would write it
 
     def __init__(self, radius=1.0):
         self.radius = radius

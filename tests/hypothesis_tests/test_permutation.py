@@ -56,7 +56,7 @@ def test_representation_and_conversion_to_json():
 
 @pytest.mark.parametrize("kind", [RandomFourier, Nystroem])
 def test_maps_do_not_depend_on_the_order_of_rows(kind, monkeypatch):
-    monkeypatch.setattr("mercer.maps.drawn.MEDIAN_ROWS", 40)
+    monkeypatch.setattr("mercer.maps.base.MEDIAN_ROWS", 40)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3)) * np.linspace(1, 5, 200)[:, None]  # the first rows differ from the last
     fitted = []

@@ -15,7 +15,7 @@ from mercer.data.targets import is_number
 from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for, is_dask
 from mercer.errors import DataError, ParameterError
 from mercer.maps import BaseMap
-from mercer.maps.base import FrozenParams, fresh_copy
+from mercer.maps.base import Estimator, fresh_copy
 
 __all__ = ["RowReader", "check_rows_are_numbers", "is_blocks"]
 
@@ -23,7 +23,7 @@ __all__ = ["RowReader", "check_rows_are_numbers", "is_blocks"]
 SETTLED = ("n_features_in_", "feature_names_in_", "_target_shape", "_label_kind")
 
 
-class RowReader(FrozenParams, ABC):
+class RowReader(Estimator, ABC):
     """An estimator that reads arrays, blocks and dask collections through engines."""
 
     block_size: int | None

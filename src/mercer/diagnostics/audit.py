@@ -11,8 +11,8 @@ import numpy as np
 from mercer.engines import MemoryEngine, block_rows_for
 from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
-from mercer.maps.seeds import seed_of
 from mercer.statistics import RowSample
+from mercer.statistics.sample import seed_of
 
 __all__ = ["Audit", "audit", "audit_matrix"]
 
@@ -163,7 +163,7 @@ def _predicted_rmse(feature_map: BaseMap, X: Any) -> float | None:
     if feature_map.unbiased is not True:
         return None  # its error is not its variance
     try:
-        variance = feature_map._variance(X, None)
+        variance = feature_map.known_variance(X)
     except NoClosedFormError:
         return None
     np.fill_diagonal(variance, 0.0)

@@ -11,7 +11,6 @@ from mercer.diagnostics.audit import Audit, audit
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
-from mercer.maps.base import for_kernel
 
 __all__ = ["Compared", "Comparison", "compare"]
 
@@ -115,7 +114,7 @@ def compare(
     for name, feature_map in chosen.items():
         if progress is not None:
             progress(name)
-        fitted = for_kernel(feature_map, kernel)
+        fitted = feature_map.with_kernel(kernel)
         start = time.perf_counter()
         fitted.fit(X)
         fit_seconds = time.perf_counter() - start

@@ -14,16 +14,16 @@ graph:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.engines import Engine
 from mercer.features import Features
-from mercer.maps.base import FrozenParams
-from mercer.parameters import Choice, Domain, Interval, check_parameters
+from mercer.maps.base import Estimator
+from mercer.parameters import Choice, Interval
 
 __all__ = [
     "BANDWIDTH",
@@ -133,11 +133,11 @@ class Roughness:
 Measure = Callable[[Penalty], Roughness]
 
 
-class Graph(FrozenParams, ABC):
+class Graph(Estimator, ABC):
     """A rule that builds a graph of rows and measures how rough features are on it.
 
     A graph is an unfitted estimator: its constructor only stores its parameters, whose domains it declares in
-    `domains`.
+    `parameter_domains`.
 
     See Also
     --------
@@ -145,12 +145,9 @@ class Graph(FrozenParams, ABC):
     GrowingGraph : Base class of graphs to which rows can be added.
     """
 
-    #: The domains of the parameters, by name.
-    domains: ClassVar[Mapping[str, Domain]] = {}
-
     def check(self) -> None:
         """Raise `ParameterError` if a parameter lies outside its domain."""
-        check_parameters(self, self.domains)
+        self._check_domains()
 
     @abstractmethod
     def measure(self, features: Features, engine: Engine, *, max_bytes: int, seed: int) -> Measure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,10 +18,10 @@ from mercer.graphs.neighbor_graph import NeighborGraph
 from mercer.graphs.whitening import LowRankFeatures, WhitenedFeatures, roughest_directions, whitening_of
 from mercer.kernels import DeformedKernel, Kernel
 from mercer.maps.algebra.copies import check_real
-from mercer.maps.base import BaseMap, available_if, fresh_copy
+from mercer.maps.base import BaseMap, DrawnMap, available_if, fresh_copy
 from mercer.maps.fourier.random_fourier import RandomFourier
-from mercer.maps.seeds import seed_of
-from mercer.parameters import Choice, Domain, Integer, Interval, check_parameters
+from mercer.parameters import Choice, Domain, Integer, Interval
+from mercer.statistics.sample import seed_of
 
 __all__ = ["MAX_POWER", "Deformed"]
 
@@ -133,7 +134,7 @@ class Deformed(BaseMap):
     needs: ClassVar[str] = (
         "to be the outermost map, since it changes the kernel. Give it the combination of maps as inner map instead"
     )
-    domains: ClassVar[Mapping[str, Domain]] = {
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "strength": Interval(0),
         "power": Interval(0, MAX_POWER, closed="both"),
         "rank": Integer(1) | Choice(None),
@@ -170,10 +171,6 @@ class Deformed(BaseMap):
 
     # ---- the inner map and the graph ----------------------------------------------------------
 
-    @classmethod
-    def accepts(cls, kernel: Kernel) -> bool:  # noqa: ARG003 - it approximates none as it is
-        return False
-
     @property
     def unbiased(self) -> bool | str:
         return (
@@ -182,12 +179,12 @@ class Deformed(BaseMap):
         )
 
     @property
-    def kernel(self) -> Kernel | None:  # type: ignore[override]
+    def kernel(self) -> Kernel | None:
         """The kernel of the inner map, before it is deformed."""
         return self._inner_map().kernel
 
     @property
-    def n_components(self) -> int:  # type: ignore[override]
+    def n_components(self) -> int:
         """Number of components, which is that of the inner map."""
         return self._inner_map().n_components
 
@@ -227,8 +224,11 @@ class Deformed(BaseMap):
 
     def check(self) -> None:
         self._inner_map().check()
-        check_parameters(self, self.domains)
+        self._check_domains()
         self._graph().check()
+
+    def needs_rows(self) -> bool:
+        return True
 
     def _requested_penalty(self) -> Penalty:
         return Penalty(float(self.strength), float(self.power))
@@ -330,26 +330,26 @@ class Deformed(BaseMap):
         moments = graph.moments(features, engine, seed=seed, previous=self._moments)
         self._deform(moments.roughness(self._requested_penalty()), engine.first().X.dtype)
 
-    def check_grows(self, owner: str) -> None:
-        if isinstance(self._inner_map(), Deformed):
-            msg = (
-                f"{owner}: partial_fit cannot be used with a Deformed map whose inner map is a Deformed map, because "
-                "rows that are added to the outer graph would be missing in the inner one. Use fit on all rows, or a "
-                "single Deformed map."
+    @property
+    def refuses_rows(self) -> str | None:
+        if not isinstance(self._inner_map(), DrawnMap):
+            return (
+                "partial_fit cannot be used with a Deformed map whose inner map is a "
+                f"{type(self.feature_map).__name__} map, because rows that are added to the outer graph would be "
+                "missing in the inner map. Use fit on all rows, or a single Deformed map."
             )
-            raise ParameterError(msg)
         if not self._has_growing_graph():
-            msg = (
-                f"{owner}: partial_fit needs a map to which rows can be added, but the {type(self._graph()).__name__} "
-                "of the Deformed map is built from all rows at once. Use fit on all rows, labeled and not, as arrays "
-                "or as blocks that can be read again; or Deformed(..., FeatureGraph()), to which rows can be added."
+            return (
+                f"partial_fit needs a map to which rows can be added, but the {type(self._graph()).__name__} of the "
+                "Deformed map is built from all rows at once. Use fit on all rows, labeled and not, as arrays or as "
+                "blocks that can be read again; or Deformed(..., FeatureGraph()), to which rows can be added."
             )
-            raise ParameterError(msg)
+        return None
 
-    def grow(self, engine: Engine) -> Array:
-        before = self.features_.matrix
-        self._add(engine)
-        return np.linalg.solve(before, self.features_.matrix)
+    def grown(self, engine: Engine) -> tuple[Self, Array]:
+        grown = copy(self)
+        grown._add(engine)
+        return grown, np.linalg.solve(self.features_.matrix, grown.features_.matrix)
 
     @staticmethod
     def _check_features(inner: BaseMap) -> None:
@@ -392,7 +392,7 @@ class Deformed(BaseMap):
         self._n_features_out = features.n_components
 
     @property
-    def kernel_(self) -> DeformedKernel:  # type: ignore[override]
+    def kernel_(self) -> DeformedKernel:
         """The exact deformed kernel, at a cost that is cubic in the rows of the graph."""
         self._check_fitted()
         if self._exact is None:

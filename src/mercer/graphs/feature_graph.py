@@ -42,10 +42,10 @@ from mercer.io.archive import storable
 from mercer.kernels import Gaussian
 from mercer.kernels.base import as_rows
 from mercer.kernels.spectral import MEDIAN_ROWS
-from mercer.maps.seeds import as_generator
 from mercer.parameters import Domain, Integer
 from mercer.statistics import GramSum, RowSample
 from mercer.statistics.distinct import row_hashes
+from mercer.statistics.sample import as_generator
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "FeatureMoments"]
 
@@ -96,7 +96,7 @@ class FeatureGraph(GrowingGraph):
     500
     """
 
-    domains: ClassVar[Mapping[str, Domain]] = {"n_components": Integer(1), "bandwidth": BANDWIDTH}
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"n_components": Integer(1), "bandwidth": BANDWIDTH}
 
     def __init__(
         self,

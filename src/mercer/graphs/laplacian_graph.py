@@ -46,7 +46,7 @@ class LaplacianGraph(Graph):
     >>> from mercer.graphs import GraphLaplacian, LaplacianGraph
     >>> from mercer.parameters import Interval
     >>> class RadiusGraph(LaplacianGraph):
-    ...     domains = {"radius": Interval(0, closed="neither")}
+    ...     parameter_domains = {"radius": Interval(0, closed="neither")}
     ...
     ...     def __init__(self, radius=1.0):
     ...         self.radius = radius

@@ -73,7 +73,7 @@ class NeighborGraph(LaplacianGraph):
     """
 
     merges_equal_rows: ClassVar[bool] = True
-    domains: ClassVar[Mapping[str, Domain]] = {
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "n_neighbors": Integer(1),
         "weights": Choice("gaussian", "binary"),
         "bandwidth": BANDWIDTH,

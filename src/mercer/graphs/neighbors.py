@@ -175,7 +175,7 @@ def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
     # The descent is in float32, whose squares overflow far below those of float64.
     largest = largest_entry(X)
     X = (X / largest if largest > 0 else X).astype(np.float32)
-    threads = min(threads, numba.config.NUMBA_NUM_THREADS)
+    threads = min(threads, vars(numba.config)["NUMBA_NUM_THREADS"])
     # One more than requested, because every row also finds itself.
     wanted = min(max(count + 1, MIN_DESCENT_NEIGHBORS), X.shape[0])
     with warnings.catch_warnings():

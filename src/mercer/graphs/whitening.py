@@ -75,7 +75,7 @@ def roughest_directions(roughness: Array, rank: int) -> tuple[Array, Array, floa
 
 
 @dataclass(frozen=True, eq=False)
-class WhitenedFeatures:
+class WhitenedFeatures(Features):
     """Features times an upper triangular matrix."""
 
     features: Features
@@ -90,25 +90,15 @@ class WhitenedFeatures:
     def n_components(self) -> int:
         return self.whitening.shape[1]
 
-    @property
-    def signs(self) -> None:
-        return None
-
     def astype(self, dtype: Any) -> Self:
-        """Return the same features for rows of another dtype."""
         return replace(self, features=self.features.astype(dtype), whitening=self.whitening.astype(dtype, copy=False))
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of `dtype`."""
-        return self.features.output_dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         times_triangle(features_of(self.features, X), self.whitening, out)
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankFeatures:
+class LowRankFeatures(Features):
     """Features that are shrunk along some orthogonal directions."""
 
     features: Features
@@ -125,20 +115,10 @@ class LowRankFeatures:
     def n_components(self) -> int:
         return self.basis.shape[0]
 
-    @property
-    def signs(self) -> None:
-        return None
-
     def astype(self, dtype: Any) -> Self:
-        """Return the same features for rows of another dtype."""
         basis, shrinkage = (part.astype(dtype, copy=False) for part in (self.basis, self.shrinkage))
         return replace(self, features=self.features.astype(dtype), basis=basis, shrinkage=shrinkage)
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of `dtype`."""
-        return self.features.output_dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         self.features(X, out)
         out -= ((out @ self.basis) * self.shrinkage) @ self.basis.T

@@ -17,9 +17,9 @@ from mercer.hypothesis_tests.permutation import (
 )
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.choice import unfitted_map
-from mercer.maps.seeds import seed_of
+from mercer.maps.registry import unfitted_map
 from mercer.solvers.clusters.lloyd import Draw
+from mercer.statistics.sample import seed_of
 
 __all__ = ["mmd_test"]
 

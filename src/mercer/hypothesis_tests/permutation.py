@@ -12,7 +12,7 @@ from mercer.engines import Engine, is_dask
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
-from mercer.maps.choice import check_features
+from mercer.maps.base import check_features
 from mercer.parameters import Integer, Interval, check_parameter
 from mercer.solvers.clusters.starts import UniformRows
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from os import PathLike
 from typing import Any, Self
@@ -53,12 +52,12 @@ from mercer.data.targets import (
 )
 from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
 from mercer.errors import DataError, ParameterError
-from mercer.features import features_of
+from mercer.features import features_of, rows_to_features
 from mercer.kernels import Kernel
 from mercer.learners.checkpointing import journalled, seeded
 from mercer.maps import BaseMap
-from mercer.maps.base import FLOATS
-from mercer.maps.choice import check_features, rows_to_features, unfitted_map
+from mercer.maps.base import FLOATS, check_features
+from mercer.maps.registry import unfitted_map
 
 __all__ = [
     "BaseLearner",
@@ -189,10 +188,8 @@ class BaseLearner(RowReader):
             engine.journal.witness("the drawn map", partial(rows_to_features, self.feature_map_.features_))
 
     def _grow_map(self, engine: Engine) -> np.ndarray | None:
-        """Let the map see more rows; return what turns features before into those of now, None if that is nothing."""
-        grown = copy(self.feature_map_)  # so that an error later leaves the model the map that it had
-        change = grown.grow(engine)
-        self.feature_map_ = grown
+        """Add rows to the map, and return T such that Z_new = Z_old @ T, or None if the features have not changed."""
+        self.feature_map_, change = self.feature_map_.grown(engine)
         return change
 
     def _take_map(self, feature_map: BaseMap) -> None:

@@ -16,7 +16,7 @@ from mercer.engines import Checkpoint, Engine, Journal
 from mercer.errors import ParameterError
 from mercer.io.digests import digest_of
 from mercer.maps.base import BaseMap
-from mercer.maps.seeds import seed_of
+from mercer.statistics.sample import seed_of
 
 __all__ = ["facts_of", "journalled", "seeded"]
 

@@ -14,10 +14,8 @@ from mercer.errors import DataError, ParameterError
 from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.learners.one_pass import OnePassRegressor
-from mercer.maps import BaseMap, Nystroem
-from mercer.maps.base import for_kernel
+from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.parameters import check_choice, check_count
-from mercer.maps.seeds import as_generator, seed_of
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
@@ -25,6 +23,7 @@ from mercer.solvers.processes.tuning import Trial, tune_lengthscales
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics import RowSample
 from mercer.statistics.process_moments import ProcessMoments, ProcessSum
+from mercer.statistics.sample import as_generator, seed_of
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -190,7 +189,7 @@ class GaussianProcessRegressor(OnePassRegressor):
             feature_map: BaseMap = Nystroem(choice, width, random_state=self.random_state)
         else:
             feature_map = super()._prototype()
-        return feature_map if self._tuned is None else for_kernel(feature_map, self._tuned[0])
+        return feature_map if self._tuned is None else feature_map.with_kernel(self._tuned[0])
 
     def _fit_map(self, engine: Engine) -> None:
         self._check_parameters()
@@ -208,8 +207,8 @@ class GaussianProcessRegressor(OnePassRegressor):
     def _tune(self, engine: Engine) -> None:
         prototype = self._prototype()
         kernel = prototype._kernel()
-        # A map that changes its kernel, such as a deformed one, approximates none as it is.
-        changed = not prototype.accepts(kernel)
+        # A map that changes its kernel, such as a deformed one, is not drawn for it.
+        changed = not (isinstance(prototype, DrawnMap) and prototype.accepts(kernel))
         if changed or kernel.spectral_parts() is None:
             if self.lengthscale == "ard":
                 what = f"{type(prototype).__name__} of {kernel!r}" if changed else f"{kernel!r}: {kernel.structure}"

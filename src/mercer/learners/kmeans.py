@@ -16,14 +16,14 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, available_if, check_fitted
 from mercer.maps import BaseMap
-from mercer.maps.choice import check_grows
 from mercer.maps.parameters import check_count
-from mercer.maps.seeds import seed_of
+from mercer.maps.registry import check_grows
 from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd
 from mercer.solvers.clusters.lloyd import Assign, Draw, FeatureClusters, best_of, first_of_least, lloyd
 from mercer.solvers.clusters.mini_batch import RunningMeans, by_batches
 from mercer.solvers.clusters.starts import STARTS, Start
 from mercer.statistics.feature_cache import is_memory, keeping_features
+from mercer.statistics.sample import seed_of
 
 __all__ = ["KernelKMeans"]
 

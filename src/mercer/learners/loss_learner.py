@@ -12,7 +12,7 @@ import numpy as np
 from mercer.engines import Engine, MemoryEngine, Progress, block_rows_for
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, ParameterError
-from mercer.features import features_of
+from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import warn_not_converged
 from mercer.learners.checkpointing import facts_of
@@ -40,16 +40,13 @@ SAMPLE_TOL, SAMPLE_STEPS, SAMPLE_PRODUCTS = 1e-2, 50, 20
 
 
 @dataclass(frozen=True)
-class AsGiven:
+class AsGiven(Features):
     """Features that are the rows themselves."""
 
     n_components: int
 
     def astype(self, dtype: Any) -> AsGiven:  # noqa: ARG002, the signature of the contract
         return self
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        return np.dtype(dtype)
 
     def __call__(self, X: Array, out: Array) -> None:
         out[...] = X

@@ -12,7 +12,7 @@ from mercer.engines import Accumulator, Engine
 from mercer.errors import DataError
 from mercer.features import Features
 from mercer.learners.base import BaseLearner, Classifier, Regressor, available_if, check_fitted
-from mercer.maps.choice import check_grows
+from mercer.maps.registry import check_grows
 
 __all__ = ["OnePassClassifier", "OnePassLearner", "OnePassRegressor", "can_add"]
 

@@ -14,11 +14,11 @@ from mercer.learners.base import check_fitted
 from mercer.learners.linear_classifier import LinearClassifier
 from mercer.learners.one_pass import OnePassClassifier, OnePassRegressor
 from mercer.learners.ridge_learner import RidgeLearner
-from mercer.maps.seeds import seed_of
 from mercer.solvers.ridge.calibration import best_scale
 from mercer.solvers.ridge.least_squares import Leverages, solve_ridge
 from mercer.statistics.label_moments import LabelSum
 from mercer.statistics.moments import Moments, MomentSum, TargetMoments
+from mercer.statistics.sample import seed_of
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 

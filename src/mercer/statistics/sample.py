@@ -1,17 +1,47 @@
-"""A uniform sample of rows that is the same whatever the blocks were: a statistic like any other."""
+"""A uniform sample of rows that does not depend on the blocks, and the seeds of samples and draws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import Block
+from mercer.errors import ParameterError
 from mercer.io.archive import storable
 
-__all__ = ["RowSample"]
+__all__ = ["RowSample", "as_generator", "seed_of"]
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator for a seed, a Generator, a legacy RandomState, or None.
+
+    A seed is combined with a key: data made with ``default_rng(0)`` must not be the very numbers that a map with
+    ``random_state=0`` draws.
+    """
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return np.random.default_rng([int(random_state), *b"mercer"])
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        msg = f"random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got {random_state!r}."
+        raise ParameterError(msg) from error
+
+
+def seed_of(random_state: Any, purpose: str) -> int:
+    """Return a seed for a sample of rows, independent of everything else that is drawn from the same state.
+
+    Samples for different purposes must not coincide: an audit on the rows that a map was drawn from would be
+    optimistic.
+    """
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
+    return int(as_generator(random_state).integers(2**63))
 
 
 @storable

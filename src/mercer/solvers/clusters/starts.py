@@ -16,9 +16,9 @@ import numpy as np
 from mercer.engines import Block, Engine, MemoryEngine
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
-from mercer.maps.seeds import as_generator
 from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, Centers, Draw, nearest, tiles_beside
 from mercer.statistics import DistinctRows, exponentials, row_hashes
+from mercer.statistics.sample import as_generator
 from mercer.statistics.shifts import point_near
 
 __all__ = [

@@ -10,7 +10,7 @@ import scipy.linalg
 
 from mercer.features import Features, features_of
 from mercer.kernels import Kernel
-from mercer.maps import BaseMap, Nystroem
+from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics import RowSample
@@ -62,7 +62,7 @@ class Posterior:
     @classmethod
     def of(cls, feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Self:
         """Return the posterior given moments, noise and amplitude; through the rows of a sample, if there is one."""
-        leaves_some = isinstance(feature_map, Nystroem)
+        leaves_some = feature_map.residual_is_kernel
         return cls(
             features=feature_map.features_,
             spectrum=spectrum,
