@@ -73,6 +73,6 @@ def test_kronecker_products_of_wide_maps_name_the_width_they_need():
     with pytest.raises(ParameterError) as error:
         ProductMap(Matern() * Laplacian(), 100, maps=[RandomFourier()] * 2, method="kronecker").fit(rows())
     assert "Kronecker products of maps of 512 components need at least n_components=512, got 100" in str(error.value)
-    assert "use method='paired'" in str(error.value)
+    assert "or method='paired'" in str(error.value)
     with pytest.raises(ParameterError, match="ProductMap: method must be one of 'auto', 'paired', 'kronecker', got"):
         ProductMap(Matern() * Polynomial(2), method="both").fit(rows())
