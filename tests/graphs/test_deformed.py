@@ -387,16 +387,14 @@ def test_random_state_of_the_inner_map_is_retained_unless_given():
 
 def test_width_is_that_of_the_inner_map():
     model = Deformed(RandomFourier(Gaussian(1.0), 10, random_state=0), GRAPH)
-    assert model.n_components == 10
-    assert "n_components" not in model.get_params(deep=False)
+    assert model.width == 10
+    assert not hasattr(model, "n_components")
     model.set_params(feature_map__n_components=12)
-    assert (model.n_components, model.feature_map.n_components) == (12, 12)
+    assert (model.width, model.feature_map.n_components) == (12, 12)
     assert model.fit(rows()).transform(rows()).shape == (120, 12)
-    with pytest.raises(AttributeError):
-        model.n_components = 14
     with pytest.raises(ValueError, match="Invalid parameter 'n_components'"):
         model.set_params(n_components=14)
-    assert Deformed().n_components == RandomFourier().n_components
+    assert Deformed().width == Deformed(Deformed()).width == RandomFourier().n_components
 
 
 # ---- adding rows ------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class RowReader(Estimator, ABC):
         if getattr(self, "_target_shape", ()) is None:
             msg = f"{type(self).__name__}: the first partition must have targets, if only of some rows, got None."
             raise DataError(msg)
-        width = max(self._prototype().n_components, head[0].shape[1])
+        width = max(self._prototype().width, head[0].shape[1])
         later_check = self._later_check()
         self._take_names(getattr(partitions.source, "feature_names", None))
         return DaskEngine(
@@ -112,7 +112,7 @@ class RowReader(Estimator, ABC):
         """Return how many of these rows to work on at a time."""
         size = self.block_size
         if size is None:
-            return block_rows_for(max(self._prototype().n_components, X.shape[1]), X.dtype.itemsize)
+            return block_rows_for(max(self._prototype().width, X.shape[1]), X.dtype.itemsize)
         if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
             msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
             raise ParameterError(msg)

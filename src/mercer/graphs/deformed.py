@@ -184,9 +184,8 @@ class Deformed(BaseMap):
         return self._inner_map().kernel
 
     @property
-    def n_components(self) -> int:
-        """Number of components, which is that of the inner map."""
-        return self._inner_map().n_components
+    def width(self) -> int:
+        return self._inner_map().width
 
     def with_kernel(self, kernel: Kernel) -> Self:
         return fresh_copy(self, feature_map=self._inner_map().with_kernel(kernel))
