@@ -192,8 +192,10 @@ LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
     KernelRidge(TensorSketch(Polynomial(2), 40)),
     KernelRidge(RandomNeurons(ArcCosine(1), 40)),
-    GaussianProcessRegressor(RandomFourier(Gaussian(0.7), 40), lengthscale="keep"),
-    GaussianProcessRegressor(RandomFourier(Gaussian(0.7), 40), lengthscale="keep", noise=0.3, variance="pathwise"),
+    GaussianProcessRegressor(RandomFourier(Gaussian(0.7), 40), lengthscale_tuning=None),
+    GaussianProcessRegressor(
+        RandomFourier(Gaussian(0.7), 40), lengthscale_tuning=None, noise=0.3, variance_method="pathwise"
+    ),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
     KernelRidgeClassifier(RandomFourier(Matern(lengthscale="median"), 40), alpha="loo"),

@@ -100,7 +100,7 @@ def test_accumulator_resumes_from_its_state():
     with workers(1) as team:
         complete.add(Block(0, X[:50]), team)
         first.add(Block(0, X[:50]), team)
-        second.restore(first.state())
+        second.restore(first.result())
         for total in (complete, second):
             total.add(Block(50, X[50:]), team)
     np.testing.assert_array_equal(np.triu(complete.result().gram), np.triu(second.result().gram))

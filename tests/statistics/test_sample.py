@@ -93,10 +93,10 @@ def test_rows_without_weights_count_once_beside_rows_with_weights():
         np.testing.assert_array_equal(total.weight, np.where(total.y < 50, 2.0, 1.0))
 
 
-def test_a_sample_knows_whether_it_is_whole():
-    assert sample(100).is_whole
-    assert not sample(99).is_whole
-    assert sample(50, weight=(np.arange(100) % 2).astype(float)).is_whole
+def test_a_sample_knows_whether_it_is_complete():
+    assert sample(100).is_complete
+    assert not sample(99).is_complete
+    assert sample(50, weight=(np.arange(100) % 2).astype(float)).is_complete
 
 
 # ---- seeds

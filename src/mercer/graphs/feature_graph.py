@@ -155,7 +155,7 @@ class FeatureGraph(GrowingGraph):
         if previous is not None:
             return previous + engine.accumulate(FeatureMomentSum(features, previous.positive, previous.mean))
         sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True, targets=False))
-        positive = self.draw(sample.X, sample.weight if sample.is_whole else None)
+        positive = self.draw(sample.X, sample.weight if sample.is_complete else None)
         total = engine.sum(partial(PositiveSum.of, positive=positive))
         moments = engine.accumulate(FeatureMomentSum(features, positive, total.mean))
         if moments.isolated > moments.rows / 2:
@@ -227,7 +227,7 @@ class FeatureMomentSum(Accumulator[FeatureMoments]):
     def add(self, block: Block, workers: Workers) -> None:
         features = self.features.astype(block.X.dtype)
         D = features.n_components
-        Z = self._gram.room(len(block), np.dtype(np.float64))
+        Z = self._gram.buffer(len(block), np.dtype(np.float64))
 
         def compute(start: int) -> int:
             rows = slice(start, start + SLICE_ROWS)

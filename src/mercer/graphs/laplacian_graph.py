@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Block, Engine, MemoryEngine
+from mercer.engines import Block, Engine
 from mercer.errors import DataError
 from mercer.features import Features
 from mercer.graphs.base import EXACT_ROWS, Graph, GraphSummary, Measure, Nodes, Penalty, Roughness
@@ -156,12 +156,9 @@ class AllRows:
 
 def gathered_rows(engine: Engine, max_rows: int | None, seed: int) -> Any:
     """Return all rows of an engine with a positive weight, or a uniform sample of at most `max_rows` of them."""
-    if (
-        isinstance(engine, MemoryEngine)
-        and engine.weight is None
-        and (max_rows is None or engine.X.shape[0] <= max_rows)
-    ):
-        return engine.X
+    rows = engine.in_memory
+    if rows is not None and rows.weight is None and (max_rows is None or len(rows) <= max_rows):
+        return rows.X
     if max_rows is None:
         return engine.sum(AllRows.of).joined()
     return engine.sum(partial(RowSample.of, size=max_rows, seed=seed, targets=False)).X

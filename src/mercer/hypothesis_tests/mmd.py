@@ -18,7 +18,7 @@ from mercer.hypothesis_tests.permutation import (
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.registry import unfitted_map
-from mercer.solvers.clusters.lloyd import Draw
+from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.sample import seed_of
 
 __all__ = ["mmd_test"]
@@ -111,7 +111,7 @@ def mmd_test(
     # The number of rows of each block that belong to the first sample. Given these, the blocks are independent.
     counts = np.random.default_rng(seed).multivariate_hypergeometric(blocks, m, n_permutations, method="marginals")
     starts = np.cumsum([0, *blocks[:-1]]).tolist()
-    draw = Draw(fitted.features_)
+    draw = RowFeatures(fitted.features_)
     # A shift of all features does not change differences of means, and features near zero lose fewer digits.
     shift = draw.of(engine.first().X).mean(axis=0)
     found = engine.sum(DividedSums(draw, shift, m, dict(zip(starts, counts.T, strict=True)), seed))
@@ -134,7 +134,7 @@ class SumsOfDivisions:
 class DividedSums:
     """The summand of a block in `SumsOfDivisions`, for the observed division followed by random ones."""
 
-    draw: Draw
+    draw: RowFeatures
     shift: Array  # (D,)
     first_rows: int
     counts: dict[int, Array]  # by the start of a block: number of its rows in the first sample, (B,)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.row_results import in_memory, is_source
-from mercer.engines import Engine, is_dask
+from mercer.data.sources import source_of
+from mercer.engines import Engine
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
@@ -151,10 +151,7 @@ def checked_samples(owner: str, X: Any, Y: Any, n_permutations: int) -> tuple[An
 
 def _checked_rows(name: str, X: Any) -> Any:
     """Return one sample as an array or CSR matrix of at least two rows."""
-    if is_dask(X):
-        msg = f"{name} must be rows in memory, or files as open_rows opens them, got {type(X).__name__}. Try compute()."
-        raise DataError(msg)
-    X = as_rows(_Named(name), in_memory(X) if is_source(X) else X)
+    X = as_rows(_Named(name), source_of(X, owner=name).in_memory(name))
     if X.shape[0] < 2 or X.shape[1] < 1:
         msg = f"{name} must have at least 2 rows and one feature, got shape {X.shape}."
         raise DataError(msg)

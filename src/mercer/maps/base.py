@@ -14,7 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._docs import doc
-from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows, is_dask
+from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.engines.dask.partitions import is_dask
 from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.features import Features
 from mercer.io.formats.arrow import BatchStream
@@ -429,11 +430,12 @@ class DrawnMap(BaseMap):
         if wanted == 1:
             return engine.first().X[:1], None
         check_replayable(self, engine)
-        if isinstance(engine, MemoryEngine) and engine.X.shape[0] <= wanted:
-            return engine.X, engine.weight
+        rows = engine.in_memory
+        if rows is not None and len(rows) <= wanted:
+            return rows.X, rows.weight
         sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
         # A sample is drawn in proportion to the weights, which then count no more; all rows still have theirs.
-        return sample.X, sample.weight if sample.is_whole else None
+        return sample.X, sample.weight if sample.is_complete else None
 
     def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
         """Draw the map from checked rows, all of which it may use.

@@ -32,7 +32,7 @@ class Representers:
     @classmethod
     def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales) -> Self:
         """Condition on a sample of rows: all of them with their weights, or some that stand for themselves."""
-        weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_whole else sample.weight
+        weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_complete else sample.weight
         rows = sample.X[weight > 0].astype(np.float64)
         weight = weight[weight > 0]
         K = feature_map.kernel_(rows)

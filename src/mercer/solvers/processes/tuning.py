@@ -144,7 +144,7 @@ def merged(sample: RowSample) -> tuple[Any, Array, Array]:
     assert sample.y is not None
     y = sample.y
     # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
-    weight = np.ones(len(y)) if sample.weight is None or not sample.is_whole else sample.weight
+    weight = np.ones(len(y)) if sample.weight is None or not sample.is_complete else sample.weight
     X, y, weight = sample.X[weight > 0], y[weight > 0], weight[weight > 0]
     if X.shape[1] > WIDEST:
         return X, y, weight
@@ -160,10 +160,10 @@ def evidence_of(
     by_fourier = part is None or feature_map.tunes_own_draw
     wide = X.shape[1] > WIDEST
     if wide and (ard or by_fourier):
-        what = "lengthscale='ard'" if ard else f"The lengthscale of {feature_map!r}"
+        what = "lengthscale_tuning='ard'" if ard else f"The lengthscale of {feature_map!r}"
         msg = (
             f"{what} is tuned on at most {WIDEST} columns, got {X.shape[1]}. "
-            "Use lengthscale='tune' with Nystroem and an isotropic kernel, or lengthscale='keep'."
+            "Use lengthscale_tuning='shared' with Nystroem and an isotropic kernel, or lengthscale_tuning=None."
         )
         raise ParameterError(msg)
     if by_fourier:
