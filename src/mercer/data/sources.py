@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from mercer.data.targets import Coding, reads_as_number
 from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for
-from mercer.engines.dask.partitions import is_dask, same_for_one_row
+from mercer.engines.dask.partitions import same_for_one_row
 from mercer.errors import DataError
 from mercer.io.formats.arrow import BatchStream
 from mercer.io.source import RowSource
@@ -62,6 +62,14 @@ def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -
             raise DataError(msg)
         return BlockRows(X)
     return ArrayRows(X, y, sample_weight)
+
+
+def is_dask(value: Any) -> bool:
+    """Return whether a value is a Dask collection, a list of them, or `Partitions`, without importing Dask."""
+    if isinstance(value, list | tuple):
+        return len(value) > 0 and not isinstance(value[0], list | tuple) and is_dask(value[0])
+    module = type(value).__module__
+    return module.partition(".")[0] in ("dask", "dask_expr", "distributed") or module == "mercer.engines.dask.engine"
 
 
 def is_blocks(X: Any) -> bool:
@@ -269,6 +277,10 @@ class Source(ABC):
     def in_memory(self, owner: str) -> Any:
         """Return the rows, without targets and weights, as one array or CSR matrix; raise if that is not supported."""
 
+    @abstractmethod
+    def array(self, owner: str, hint: str) -> Any:
+        """Return rows that are in memory as they are; raise for all others, with a hint what to try."""
+
 
 @dataclass(frozen=True)
 class ArrayRows(Source):
@@ -290,6 +302,9 @@ class ArrayRows(Source):
         return function(model, self.X)
 
     def in_memory(self, owner: str) -> Any:  # noqa: ARG002 - the signature of the contract
+        return self.X
+
+    def array(self, owner: str, hint: str) -> Any:  # noqa: ARG002 - the signature of the contract
         return self.X
 
 
@@ -314,6 +329,9 @@ class BlockRows(Source):
     def in_memory(self, owner: str) -> Any:
         msg = f"{owner} must be rows in memory, or the result of open_rows, got {type(self.blocks).__name__}."
         raise DataError(msg)
+
+    def array(self, owner: str, hint: str) -> Any:
+        raise not_an_array(owner, self.blocks, hint)
 
 
 @dataclass(frozen=True)
@@ -346,6 +364,9 @@ class FileRows(Source):
         if not blocks:
             raise DataError(NO_ROWS_IN_FILES)
         return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+
+    def array(self, owner: str, hint: str) -> Any:
+        raise not_an_array(owner, self.files, hint)
 
     def on_blocks(self, model: Any, function: Callable[..., T]) -> list[T]:
         """Return ``function(model, X, y, weight)`` for every block with rows; `y` and `weight` may be None."""
@@ -406,6 +427,14 @@ class DaskRows(Source):
     def in_memory(self, owner: str) -> Any:
         msg = f"{owner} must be rows in memory, or the result of open_rows, got {type(self.X).__name__}. Try compute()."
         raise DataError(msg)
+
+    def array(self, owner: str, hint: str) -> Any:
+        raise not_an_array(owner, self.X, hint)
+
+
+def not_an_array(owner: str, X: Any, hint: str) -> DataError:
+    """Return the error for rows that are not in memory where they must be."""
+    return DataError(f"{owner} takes rows in memory, got {type(X).__name__}. {hint}")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from mercer.engines.base import (
     Position,
     Progress,
     Report,
+    TermSum,
     Workers,
 )
 from mercer.engines.checkpoint import Checkpoint, CheckpointedEngine
@@ -31,6 +32,7 @@ __all__ = [
     "Progress",
     "Report",
     "StreamEngine",
+    "TermSum",
     "Workers",
     "block_rows_for",
     "empty_rows",

@@ -42,6 +42,7 @@ __all__ = [
     "Position",
     "Progress",
     "Report",
+    "TermSum",
     "Workers",
     "closing_all",
     "count_threads",
@@ -157,6 +158,25 @@ class Accumulator(ABC, Generic[S]):
     @abstractmethod
     def restore(self, state: S) -> None:
         """Continue from a result of an earlier accumulator; this one must be empty."""
+
+
+class TermSum(Accumulator[S]):
+    """An accumulator of ``term(block)``, for statistics that are small."""
+
+    def __init__(self, term: Callable[[Block], S]) -> None:
+        self._term = term
+        self._total: S | None = None
+
+    def add(self, block: Block, workers: Workers) -> None:  # noqa: ARG002 - one thread evaluates a term
+        part = self._term(block)
+        self._total = part if self._total is None else operator.add(self._total, part)
+
+    def result(self) -> S:
+        assert self._total is not None
+        return self._total
+
+    def restore(self, state: S) -> None:
+        self._total = state
 
 
 class Engine(ABC):

@@ -10,8 +10,7 @@ from scipy import special
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
-from mercer.engines import Report
-from mercer.engines.dask.partitions import TermSum
+from mercer.engines import Report, TermSum
 from mercer.engines.passes import Passes
 from mercer.errors import ParameterError
 from mercer.features import features_of

@@ -14,12 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._docs import doc
+from mercer.data.sources import DaskRows, source_of
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
-from mercer.engines.dask.partitions import is_dask
 from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.features import Features
-from mercer.io.formats.arrow import BatchStream
-from mercer.io.source import RowSource
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
@@ -36,7 +34,7 @@ FLOATS = (np.float64, np.float32)
 class Estimator(BaseEstimator):
     """Base of all estimators of the package: declared domains of parameters, frozen kernels among them.
 
-    scikit-learn changes nested parameters in place; a kernel is immutable, and is replaced by a changed copy instead.
+    scikit-learn modifies nested parameters; a kernel is immutable, and is replaced by a changed copy instead.
     """
 
     #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
@@ -82,6 +80,10 @@ SomeEstimator = TypeVar("SomeEstimator", bound=Estimator)
 def fresh_copy(of: SomeEstimator, /, **changes: Any) -> SomeEstimator:
     """Return an unfitted copy of a map or learner with some parameters changed."""
     return clone(of).set_params(**changes)
+
+
+def _transformed(feature_map: BaseMap, X: Any) -> Array:
+    return feature_map.transform(X)
 
 
 class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
@@ -139,7 +141,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @abstractmethod
     def check(self) -> None:
-        """Raise if a parameter lies outside its domain, as far as this can be told without rows."""
+        """Raise if a parameter lies outside its domain, as far as this is known without rows."""
 
     @abstractmethod
     def needs_rows(self) -> bool:
@@ -191,13 +193,9 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
         """Return an engine over rows to fit on, checked."""
-        refuse_files(self, X, "fit")
-        if is_dask(X):
-            msg = (
-                f"{type(self).__name__}: fit takes rows in memory, got a dask collection. Try a sample of its rows, or "
-                "pass the unfitted map to a learner, which reads what it needs by itself."
-            )
-            raise DataError(msg)
+        owner = f"{type(self).__name__}: fit"
+        hint = "Try a sample of the rows, or pass the unfitted map to a learner, which reads what it needs."
+        X = source_of(X, owner=owner).array(owner, hint)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
         self.check()
         if self._kernel().positive_only:
@@ -225,12 +223,12 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         ndarray of shape (n, n_components)
             ``transform(X) @ transform(Y).conj().T`` approximates ``kernel_(X, Y)``.
         """
-        if is_dask(X):
-            from mercer.engines.dask.collections import lazy_rows
-
-            self._check_fitted()
-            return lazy_rows(self.transform, X)
-        refuse_files(self, X, "transform")
+        self._check_fitted()
+        owner = f"{type(self).__name__}: transform"
+        source = source_of(X, owner=owner)
+        if isinstance(source, DaskRows):
+            return source.row_results(self, "transform", _transformed)
+        X = source.array(owner, "Try one block after another: for X, *_ in rows.")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
         self._check_fitted()
@@ -372,8 +370,8 @@ class DrawnMap(BaseMap):
     _exact_at: Callable[[Kernel, int], int | None] | None = None
     #: ``_least_components(kernel) -> int``: the least number of components that can be drawn; without it, one.
     _least_components: Callable[[Kernel], int] | None = None
-    #: ``_parts_accept(kernel) -> bool``: whether maps that the user gave for parts of the kernel accept these parts,
-    #: in place of `accepts`; raises if they do not, and returns False if there are none.
+    #: ``_parts_accept(kernel) -> bool``: replaces `accepts` where the user gave maps for the parts of the kernel.
+    #: Raises if one of them does not accept its part, and returns False if the user gave none.
     _parts_accept: Callable[[Kernel], bool] | None = None
 
     # ---- the contract of BaseMap --------------------------------------------------------------
@@ -530,11 +528,3 @@ def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
         "lengthscale as a number (for thresholds, upper)."
     )
     raise DataError(msg)
-
-
-def refuse_files(feature_map: BaseMap, X: Any, what: str) -> None:
-    """Raise for files as `mercer.open_rows` opens them, whose features may be larger than memory."""
-    if isinstance(X, RowSource | BatchStream):
-        how = "pass the unfitted map to a learner" if what == "fit" else f"{what} block by block: for X, *_ in rows"
-        msg = f"{type(feature_map).__name__}: {what} takes rows in memory, got {type(X).__name__}. Try to {how}."
-        raise DataError(msg)

@@ -1,4 +1,4 @@
-"""Columns for use within another map: any width, mixed with signs, shuffled, and refused where they cannot be."""
+"""Draws for use within another map: any number of components, mixed with signs, shuffled, or refused."""
 
 from itertools import product
 
@@ -64,7 +64,7 @@ def rng():
     ],
     ids=lambda value: "".join(repr(value).split()),
 )
-def test_copies_are_mixed_where_single_columns_are_no_maps(prototype, kernel, kind):
+def test_copies_are_mixed_where_single_components_are_biased(prototype, kernel, kind):
     X = rows()
     drawn = scalar_copies(prototype, kernel, X, None, 7, rng())
     assert isinstance(drawn, kind)
@@ -86,7 +86,7 @@ def test_the_mean_over_all_signs_of_a_mixture_is_the_map():
     signs = np.array(list(product([-1.0, 1.0], repeat=5))).T
     W = features_of(MixedFeatures(features, signs), X)
     np.testing.assert_allclose(W @ W.T / 32, Z @ Z.T, atol=1e-12)
-    # Without the signs in which columns differ, cross terms stay.
+    # With equal signs cross terms remain.
     W = features_of(MixedFeatures(features, np.abs(signs)), X)
     assert np.abs(W @ W.T / 32 - Z @ Z.T).max() > 0.1
 
@@ -100,8 +100,8 @@ def test_a_shuffle_only_changes_the_order_and_the_scale():
     )
 
 
-def test_the_first_copies_are_like_the_last():
-    # A map that puts high degrees first gives the first columns to its copies no more often than the last ones.
+def test_copies_are_in_random_order():
+    # A map may put high degrees first; its copies are in random order.
     X = rows()
     orders = [scalar_copies(RandomMaclaurin(), ExponentialDotProduct(), X, None, 20, rng()).order for _ in range(2)]
     np.testing.assert_array_equal(orders[0], orders[1])
@@ -120,14 +120,14 @@ def test_the_first_copies_are_like_the_last():
     ],
     ids=lambda value: "".join(repr(value).split()),
 )
-def test_every_width_can_be_drawn(prototype, kernel, count):
+def test_every_number_of_components_can_be_drawn(prototype, kernel, count):
     X = rows()
     drawn = draw_components(prototype, kernel, X, None, count, rng())
     assert drawn.n_components == count
     assert np.isfinite(features_of(drawn, X)).all()
 
 
-def test_a_narrow_map_is_a_wider_one_mixed():
+def test_a_map_below_its_least_width_is_drawn_wider_and_mixed():
     X = rows()
     assert RandomMaclaurin().least_components(TWO_SERIES) == 2
     assert RandomMaclaurin(projection="complex").least_components(ExponentialDotProduct()) == 2
@@ -151,7 +151,7 @@ def test_complex_features_and_features_with_signs_are_refused():
     assert draw_components(RandomMaclaurin(), SIGNED, X, None, 10, rng()).signs.min() == -1
 
 
-def test_pilot_rows_come_from_everywhere_and_weights_are_repetitions():
+def test_pilot_rows_are_a_uniform_sample_and_weights_are_repetitions():
     X = np.arange(1000.0)[:, None]
     pilot, pair_weights = pilot_rows(X, None, rng())
     assert pilot.shape == (PILOT_ROWS, 1)

@@ -39,9 +39,10 @@ from mercer.engines.base import (
     Position,
     Progress,
     Report,
+    TermSum,
     row_blocks,
 )
-from mercer.engines.dask.partitions import Packed, TermSum, Work, add_up, first_rows, join, memory_advice
+from mercer.engines.dask.partitions import Packed, Work, add_up, first_rows, join, memory_advice
 from mercer.errors import DataError, MercerError
 from mercer.io.digests import digest_of
 

@@ -54,8 +54,7 @@ class CompositionMap(DrawnMap):
         "geometric" draws a random degree for each component, as [1]_ does.
     p : float, default=2.0
         Base of the geometric distribution, above one: probability :math:`(p-1)/p^{n+1}` of degree n.
-    %(random_state)s
-    %(n_jobs)s
+    %(random_state, n_jobs)s
 
     Attributes
     ----------
@@ -63,10 +62,9 @@ class CompositionMap(DrawnMap):
         Number of components of each degree, and the error predicted from the pilot draw.
     inner_map_ : BaseMap
         The unfitted map from which copies were drawn.
-    %(kernel_)s
     features_ : CompositionFeatures
         The drawn features, a pure function of rows.
-    %(n_features_in_)s
+    %(kernel_, n_features_in_)s
 
     See Also
     --------
@@ -311,18 +309,16 @@ class CompositionFeatures(Features):
             start = 1
         if self.linear is not None:
             features, scale = self.linear
-            columns = out[:, start : start + features.n_components]
-            features(X, columns)
-            columns *= scale
+            values = out[:, start : start + features.n_components]
+            features(X, values)
+            values *= scale
             start += features.n_components
         products = out[:, start:]
         products[:] = 0
         products[:, : len(self.scales)] = self.scales
         with np.errstate(over="ignore", invalid="ignore"):
             for factor in self.factors:
-                columns = np.empty((X.shape[0], factor.n_components), out.dtype)
-                factor(X, columns)
-                products[:, : factor.n_components] *= columns
+                products[:, : factor.n_components] *= features_of(factor, X)
         check_finite("CompositionMap", out)
 
 

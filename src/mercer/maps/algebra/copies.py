@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.errors import ParameterError
-from mercer.features import Features
+from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, DrawnMap
 
@@ -25,7 +25,7 @@ Array = np.ndarray
 # Rows on whose pairs the error of a pilot draw is measured.
 PILOT_ROWS = 100
 # Coefficients of a series that are searched for a negative one, which a draw of few components may have missed.
-LOOKED_AT = 32
+SEARCHED = 32
 
 
 def draw_components(
@@ -76,7 +76,7 @@ def check_real(owner: BaseMap, features: Features) -> None:
 def check_unsigned(owner: BaseMap, features: Features) -> None:
     """Raise if features have signs, or might have: products and mixtures of such features are not defined."""
     parts = owner._kernel().series_parts() or ()
-    coefficients = (part.series.coefficients(min(part.series.degree or LOOKED_AT, LOOKED_AT) + 1) for part in parts)
+    coefficients = (part.series.coefficients(min(part.series.degree or SEARCHED, SEARCHED) + 1) for part in parts)
     if features.signs is not None or any((a < 0).any() for a in coefficients):
         msg = (
             f"{owner!r} has features with signs, because its kernel has negative coefficients; they can be summed, but "
@@ -111,9 +111,7 @@ class ShuffledFeatures(Features):
         return replace(self, features=self.features.astype(dtype))
 
     def __call__(self, X: Any, out: Array) -> None:
-        columns = np.empty((X.shape[0], self.n_components), out.dtype)
-        self.features(X, columns)
-        np.multiply(np.take(columns, self.order, axis=1), self.scale, out=out)
+        np.multiply(np.take(features_of(self.features, X), self.order, axis=1), self.scale, out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +129,4 @@ class MixedFeatures(Features):
         return replace(self, features=self.features.astype(dtype), mixing=self.mixing.astype(dtype))
 
     def __call__(self, X: Any, out: Array) -> None:
-        columns = np.empty((X.shape[0], self.features.n_components), out.dtype)
-        self.features(X, columns)
-        np.matmul(columns, self.mixing, out=out)
+        np.matmul(features_of(self.features, X), self.mixing, out=out)

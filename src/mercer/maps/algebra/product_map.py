@@ -55,8 +55,7 @@ class ProductMap(DrawnMap):
         "kronecker" only, and there neither those of exact maps nor that of the last map, which takes what is left.
     method : {"auto", "paired", "kronecker"}, default="auto"
         "auto" takes Kronecker products if all factors but one have exact maps of few components, and pairs otherwise.
-    %(random_state)s
-    %(n_jobs)s
+    %(random_state, n_jobs)s
 
     Attributes
     ----------
@@ -64,10 +63,9 @@ class ProductMap(DrawnMap):
         The method that was used.
     maps_ : tuple of BaseMap
         The maps of the factors, unfitted.
-    %(kernel_)s
     features_ : PairedFeatures or KroneckerFeatures
         The drawn features, a pure function of rows.
-    %(n_features_in_)s
+    %(kernel_, n_features_in_)s
 
     See Also
     --------

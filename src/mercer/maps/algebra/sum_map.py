@@ -53,8 +53,7 @@ class SumMap(DrawnMap):
         random combination of all terms.
     maps : sequence of BaseMap, default=None
         An unfitted map for each term; None takes the default map of each. Their numbers of components are chosen here.
-    %(random_state)s
-    %(n_jobs)s
+    %(random_state, n_jobs)s
 
     Attributes
     ----------
@@ -62,10 +61,9 @@ class SumMap(DrawnMap):
         The maps of the terms, unfitted, with the numbers of components that were drawn: as many as make a term exact,
         if they are few, and otherwise in proportion to the root of the variance in a pilot draw, which minimizes the
         total variance.
-    %(kernel_)s
     features_ : StackedFeatures
         The drawn features, a pure function of rows.
-    %(n_features_in_)s
+    %(kernel_, n_features_in_)s
 
     See Also
     --------
@@ -174,12 +172,12 @@ def pilot_error(
     return float(np.sum(pair_weights * np.square(gram - part(pilot))))
 
 
-def share_up_to(most: Array, weights: Array, columns: int) -> Array:
-    """Return how many of `columns` each term gets, in proportion to weights, at least one and at most `most`."""
+def share_up_to(most: Array, weights: Array, total: int) -> Array:
+    """Return how many of `total` components each term gets: in proportion to weights, at least one, at most `most`."""
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():
-        widths[~full] = share_out(weights[~full], columns - int(widths[full].sum()))
+        widths[~full] = share_out(weights[~full], total - int(widths[full].sum()))
         over = widths > most
         if not over.any():
             break
