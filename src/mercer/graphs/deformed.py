@@ -18,7 +18,7 @@ from mercer.graphs.neighbor_graph import NeighborGraph
 from mercer.graphs.whitening import LowRankFeatures, WhitenedFeatures, roughest_directions, whitening_of
 from mercer.kernels import DeformedKernel, Kernel
 from mercer.maps.algebra.copies import check_real
-from mercer.maps.base import BaseMap, DrawnMap, available_if, fresh_copy
+from mercer.maps.base import BaseMap, DrawnMap, available_if, fresh_copy, unchanged_if_it_fails
 from mercer.maps.fourier.random_fourier import RandomFourier
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.statistics.sample import seed_of
@@ -311,7 +311,7 @@ class Deformed(BaseMap):
         self
         """
         del y
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             first = self._moments is None
             engine = self._in_memory(X, reset=first)
             if first:
