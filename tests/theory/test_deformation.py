@@ -113,7 +113,7 @@ def test_the_printed_laplacian_is_none():
     root = np.sqrt(W.sum(axis=1))
     printed = np.eye(3) - (1 / root)[:, None] * W * root
     assert not np.allclose(printed, printed.T)
-    right = GraphLaplacian.of(sp.csr_array(W)).matrix.toarray()
+    right = GraphLaplacian.from_weights(sp.csr_array(W)).matrix.toarray()
     np.testing.assert_allclose(right, right.T)
     assert np.linalg.eigvalsh(right).min() > -1e-12
     both = np.eye(3) - root[:, None] * W * root
@@ -241,11 +241,11 @@ def test_mass_and_form():
         (lambda: kernel_matrix_failure(0.0, 1.0, 10, 5), "eps must be"),
         (lambda: deformation_components(1.0, 1.0, 1.0, 1.0, 5), r"delta must be in \(0, 1\), got 1.0"),
         (lambda: deformation_factor(-1.0, 1.0, 1.0), "kernel_norm must be a finite number >= 0"),
-        (lambda: penalty_norm(-1.0, 1.0), "penalty_norm: alpha must be a finite number >= 0, got -1.0"),
+        (lambda: penalty_norm(-1.0, 1.0), "penalty_norm: strength must be a finite number >= 0, got -1.0"),
         (lambda: penalty_norm(1.0, math.nan), "power must be a finite number >= 0, got nan"),
-        (lambda: penalty_norm("1", 1.0), "alpha must be a finite number >= 0, got '1'"),
-        (lambda: penalty_norm(1, 2000), r"alpha 2\^power overflows, got alpha=1 and power=2000\. Try 1 to 3"),
-        (lambda: penalty_norm(1.7e308, 0.9), r"alpha 2\^power overflows"),
+        (lambda: penalty_norm("1", 1.0), "strength must be a finite number >= 0, got '1'"),
+        (lambda: penalty_norm(1, 2000), r"strength \* 2\^power overflows, got strength=1 and power=2000\. Try 1 to 3"),
+        (lambda: penalty_norm(1.7e308, 0.9), r"strength \* 2\^power overflows"),
         (lambda: deformation_factor(1.0, 1.0, None), "penalty_norm must be a finite number >= 0, got None"),
         (lambda: deformation_components(1.0, math.nan, 1.0, 1.0, 5), r"delta must be in \(0, 1\), got nan"),
         (lambda: deformation_components(1.0, 0.1, 1.0, -1.0, 5), "penalty_norm must be a finite number >= 0, got -1.0"),

@@ -268,7 +268,7 @@ class Learner(BaseEstimator, ABC):
             self._check_parameters()
             previous = self._reset()
             prototype = self._unfitted_map(self.random_state)
-            reader = self._reader(prototype.n_components, fresh=True)
+            reader = self._reader(prototype.width, fresh=True)
             engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
             if checkpoint is None:
                 self._fit_rows(self._fit_of(engine, prototype, self.random_state, previous), reader)
@@ -360,7 +360,7 @@ class Learner(BaseEstimator, ABC):
         self._check_parameters()
         fresh = "statistic_" not in vars(self)
         prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
-        reader = self._reader(prototype.n_components, fresh=fresh)
+        reader = self._reader(prototype.width, fresh=fresh)
         X, y, weight = reader(X, y, sample_weight)
         # Rows without a label count too: a row has the same index, and so the same part in samples, as in `fit`.
         start = 0 if fresh else vars(self).get("_n_seen_", self.statistic_.rows)

@@ -66,22 +66,22 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
         raise ParameterError(msg) from error
 
 
-def penalty_norm(alpha: float, power: float) -> float:
-    """Bound on the spectral norm of alpha L^power: a normalized Laplacian has eigenvalues of at most two.
+def penalty_norm(strength: float, power: float) -> float:
+    """Bound on the spectral norm of strength * L^power: a normalized Laplacian has eigenvalues of at most two.
 
     Examples
     --------
     >>> penalty_norm(10.0, 2)
     40.0
     """
-    check_not_negative("penalty_norm", alpha=alpha, power=power)
-    fraction, exponent = math.frexp(alpha)
+    check_not_negative("penalty_norm", strength=strength, power=power)
+    fraction, exponent = math.frexp(strength)
     whole = math.floor(power)
     try:
         # The power may be far out of range where the product is not.
         return math.ldexp(fraction * 2.0 ** (float(power) - whole), exponent + whole)
     except OverflowError as error:
-        msg = f"penalty_norm: alpha 2^power overflows, got alpha={alpha!r} and power={power!r}. Try 1 to 3."
+        msg = f"penalty_norm: strength * 2^power overflows, got strength={strength!r} and power={power!r}. Try 1 to 3."
         raise ParameterError(msg) from error
 
 
