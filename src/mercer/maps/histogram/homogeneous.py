@@ -19,7 +19,7 @@ from mercer.kernels.histogram import HomogeneousKernel, check_non_negative
 from mercer.maps.drawn import DrawnMap
 from mercer.maps.histogram.coordinates import Index, weighted_sum
 from mercer.maps.parameters import check_choice
-from mercer.theory import cosine_variance
+from mercer.theory.variance import pair_term_variance
 
 __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
 
@@ -215,7 +215,7 @@ class HomogeneousFeatures(DrawnMap):
         noise = squares = values = np.zeros((len(X), len(Y)))
         for x, y in zip(X.T[:, :, None], Y.T, strict=True):
             k, k_double, mass = column_values(mixture, x, y)
-            noise = noise + cosine_variance(k, k_double, mass)
+            noise = noise + pair_term_variance(k, k_double, mass)
             squares, values = squares + np.square(k), values + k
         if width % 2:  # one term in m has a phase, at the price of half the squared mass
             noise = noise + 0.5 * total**2 * (X @ Y.T) / m

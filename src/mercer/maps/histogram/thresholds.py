@@ -17,7 +17,7 @@ from mercer.kernels.histogram import ThresholdKernel, canonical, check_non_negat
 from mercer.maps.drawn import DrawnMap
 from mercer.maps.histogram.coordinates import Index, weighted_sum
 from mercer.maps.parameters import check_choice
-from mercer.theory import jittered_variance, threshold_variance
+from mercer.theory.thresholds import indicator_variance, jittered_variance
 
 __all__ = ["Indicators", "ThresholdColumns", "ThresholdFeatures"]
 
@@ -200,7 +200,7 @@ class ThresholdFeatures(DrawnMap):
             return np.zeros(shape)
         if self.thresholds_ == "random":
             k = self.kernel_(X, Y) - constant
-            return np.maximum(threshold_variance(k, sum(box.mass for box in boxes), width), 0.0)
+            return np.maximum(indicator_variance(k, sum(box.mass for box in boxes)), 0.0) / width
 
         def covered(i: int) -> Array:
             return np.minimum(np.minimum.outer(X[:, i], Y[:, i]) / self.upper_[i], 1.0)
