@@ -352,10 +352,11 @@ def within(
 ) -> Any:
     """Return the value clipped to [low, high], if it exceeds the ends by no more than rounding; otherwise raise.
 
-    Rounding is relative to the larger end. `needs` says in words what the interval is.
+    Rounding is relative to the larger finite end. `needs` describes the interval.
     """
-    scale = ROUNDING * np.maximum(np.abs(low), np.abs(high)) + TINY
-    wrong = np.asarray((value < low - scale) | (value > high + scale))
+    larger = np.where(np.isfinite(high), np.maximum(np.abs(low), np.abs(high)), np.abs(low))
+    with np.errstate(over="ignore"):
+        wrong = np.asarray((value < low - ROUNDING * larger - TINY) | (value > high + ROUNDING * larger + TINY))
     if wrong.any():
         at = np.broadcast_arrays(wrong, value, low, high)
         index = tuple(np.argwhere(wrong)[0].tolist())

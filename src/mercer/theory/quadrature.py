@@ -33,6 +33,7 @@ from mercer.theory.domains import (
     components,
     optional,
     probability,
+    upper,
 )
 
 __all__ = [
@@ -305,8 +306,8 @@ def quadrature_uniform_failure(eps: float, n_rules: int, *, dimension: int, diam
     steepest = min(diameter, 1.0)
     slope = diameter + steepest * math.exp(-0.5 * steepest**2)
     share = 0.999 * NETS  # r L / eps
-    at_nodes = -8 * _exponent(eps, n_rules, diameter) * np.square(1 - share)
-    return _least(math.log(2) + _log_net(dimension, diameter, slope, eps, share) + at_nodes)
+    exponents = 8 * _exponent(eps, n_rules, diameter) * np.square(1 - share)
+    return probability(float(_at_net(dimension, diameter, slope, eps, share, exponents).min()))
 
 
 @checked(
@@ -394,8 +395,8 @@ def fourier_uniform_failure(
         # Pairs of rows have diameter sqrt(2) l, hence radius l (Jung).
         scale, degrees = min(32.0, 8 * v + 4 * eps), 2.0 * dimension
     exponent = n_components * eps * (eps / scale) if scale > 0 else 0.0
-    at_nodes = math.log(2) + _log_net(degrees, diameter, 2 * SLOPES[form] * spread, eps, NETS) - exponent
-    return _least(np.logaddexp(at_nodes, 2 * np.log(NETS)))
+    at_net = _at_net(degrees, diameter, 2 * SLOPES[form] * spread, eps, NETS, exponent)
+    return probability(float(np.logaddexp(at_net, 2 * np.log(NETS)).min()))
 
 
 def _exponent(eps: float, n_rules: int, diameter: float) -> float:
@@ -403,12 +404,11 @@ def _exponent(eps: float, n_rules: int, diameter: float) -> float:
     return hoeffding_exponent(eps / diameter, n_rules, diameter)
 
 
-def _log_net(dimension: float, radius: float, slope: float, eps: float, share: Array) -> Array:
-    """Return the logarithm of the size of a net of a ball with mesh share * eps / slope, from above."""
+def _at_net(dimension: float, radius: float, slope: float, eps: float, share: Array, exponents: Array | float) -> Array:
+    """Return the logarithm of the bound 2 N exp(-exponent), where N bounds the size of a net of the ball.
+
+    The mesh of the net is share * eps / slope. A bound that cannot be evaluated is infinite.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(dimension) * np.log1p(2 * radius / eps * slope / share)
-
-
-def _least(logarithms: Array) -> float:
-    """Return the least of several bounds on a probability."""
-    return probability(float(np.where(np.isnan(logarithms), np.inf, logarithms).min()))
+        size = float(dimension) * np.log1p(2 * radius / eps * slope / share)
+        return upper(math.log(2) + size - exponents)
