@@ -24,8 +24,12 @@ import numpy as np
 from harness import Check, Report, Timing, format_table, interleave, parser_for, pick, ratio
 from threadpoolctl import threadpool_limits
 
-from mercer.maps.fourier.directions import butterfly_rotations, hadamard_signs
-from mercer.maps.fourier.projections import ButterflyProjection, HadamardProjection
+from mercer.maps.fourier.projections import (
+    ButterflyProjection,
+    HadamardProjection,
+    butterfly_rotations,
+    hadamard_signs,
+)
 
 DATA_SEED = 20
 BESIDE_HADAMARD, BESIDE_DENSE = 1024, 7129

@@ -48,7 +48,7 @@ def second_moments(features: Any, X: np.ndarray) -> np.ndarray:
     with workers(None) as team:
         for block in slices(len(X), block_rows_for(max(features.n_components, X.shape[1]), X.dtype.itemsize)):
             rows = X[block]
-            Z = total.room(len(rows), X.dtype)
+            Z = total.buffer(len(rows), X.dtype)
             team.run(lambda part, rows=rows, Z=Z: drawn(rows[part], Z[part]), slices(len(rows), SLICE_ROWS))
             total.add(Z, team)
     return total.result()

@@ -61,12 +61,14 @@ def mercer_process(data: Split, seed: int, arguments: argparse.Namespace) -> Cal
     def run() -> Prediction:
         settings = {"tune_rows": arguments.tune_rows, "random_state": seed}
         models = [
-            GaussianProcessRegressor(Nystroem(kernel, arguments.few, random_state=seed), lengthscale="ard", **settings)
+            GaussianProcessRegressor(
+                Nystroem(kernel, arguments.few, random_state=seed), lengthscale_tuning="ard", **settings
+            )
             for kernel in (Gaussian("median"), Matern(1.5, lengthscale="median"))
         ]
         kernel = max((model.fit(X, y) for model in models), key=lambda m: m.log_marginal_likelihood_value_).kernel_
         wide = Nystroem(kernel, min(arguments.features, len(X)), random_state=seed)
-        best = GaussianProcessRegressor(wide, lengthscale="keep", **settings).fit(X, y)
+        best = GaussianProcessRegressor(wide, lengthscale_tuning=None, **settings).fit(X, y)
         mean, std = best.predict(X_test, return_std=True, with_noise=True)
         return mean, std, type(best.kernel_.kernel).__name__
 

@@ -35,7 +35,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def quick(monkeypatch, result):
-    """Let the demo return a result measured before, and record how it was called."""
+    """Replace the demo by one that returns a result measured before, and record its arguments."""
     calls = []
 
     def replay(**arguments):
@@ -47,7 +47,7 @@ def quick(monkeypatch, result):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["demo", "--help"], ["info", "-h"]])
-def test_help_and_version_answer_without_heavy_imports(arguments):
+def test_help_and_version_do_not_import_numerical_libraries(arguments):
     check = (
         "import atexit; heavy = ('numpy', 'scipy', 'sklearn', 'joblib', 'matplotlib', 'jinja2', 'rich'); "
         "atexit.register(lambda: print('LOADED', [m for m in heavy if m in sys.modules])); "
@@ -63,11 +63,17 @@ def test_version(run):
     assert run("--version") == (0, f"mercer {mercer.__version__}\n", "")
 
 
-def test_help_names_the_commands(run):
+def test_help_lists_the_commands(run):
     code, out, _ = run("-h")
     assert code == 0
     assert "demo" in out
     assert "info" in out
+
+
+def test_python_dash_m_prints_the_same_help(run):
+    done = subprocess.run([sys.executable, "-m", "mercer", "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == run("--help")
+    assert done.stdout.strip().startswith("Usage: mercer ")
 
 
 @pytest.mark.parametrize(
@@ -96,8 +102,8 @@ def test_info_as_table_and_as_json(run):
     assert "scikit-learn" in out
     code, out, err = run("info", "--json")
     assert (code, err) == (0, "")
-    facts = json.loads(out)
-    assert list(facts) == [
+    environment = json.loads(out)
+    assert list(environment) == [
         "mercer",
         "python",
         "system",
@@ -109,12 +115,12 @@ def test_info_as_table_and_as_json(run):
         "threads",
         "blas",
     ]
-    assert facts["compiled"] == (facts["instruction_set"] != "numpy")
-    assert set(facts["extras"]) == {"io", "dask", "report", "onnx", "torch", "tune", "graph"}
-    assert all(set(one) == {"library", "version", "architecture", "threads"} for one in facts["blas"])
+    assert environment["compiled"] == (environment["instruction_set"] != "numpy")
+    assert set(environment["extras"]) == {"io", "dask", "report", "graph"}
+    assert all(set(one) == {"library", "version", "architecture", "threads"} for one in environment["blas"])
 
 
-def test_demo_writes_the_page_and_says_where(run, quick, tmp_path):
+def test_demo_writes_the_page_and_prints_its_path(run, quick, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     code, out, err = run("demo", "--n-components", "16", "--random-state", "3")
@@ -127,7 +133,7 @@ def test_demo_writes_the_page_and_says_where(run, quick, tmp_path):
     assert list(tmp_path.iterdir()) == [page]
 
 
-def test_demo_json_is_all_that_stdout_gets(run, quick, result, tmp_path):
+def test_demo_json_is_the_only_output_on_stdout(run, quick, result, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     code, out, err = run("demo", "--json", "-o", "sub/page.html")
@@ -164,32 +170,30 @@ def test_demo_page_to_stdout_moves_the_table_to_stderr(run, quick, tmp_path):
 
 
 @pytest.mark.parametrize("absent", ["matplotlib", "jinja2"])
-def test_without_the_extra_the_table_stays_and_one_line_says_how_to_get_the_page(
-    run, quick, monkeypatch, tmp_path, absent
-):
+def test_without_the_extra_the_table_is_printed_with_a_hint(run, quick, monkeypatch, tmp_path, absent):
     monkeypatch.setitem(sys.modules, absent, None)
     code, out, err = run("demo")
     assert code == 0
     assert "RBFSampler" in out
-    assert err == "No page: pip install 'mercer[report]' adds one with pictures.\n"
+    assert err == "No page was written. For a page with figures: pip install 'mercer[report]'\n"
     code, out, _ = run("demo", "--json")
     assert code == 0
     assert json.loads(out)["page"] is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_extra_a_page_that_was_asked_for_is_a_failure(run, quick, monkeypatch):
+def test_without_the_extra_a_requested_page_is_an_error(run, quick, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     code, out, err = run("demo", "--output", "page.html")
     assert (code, out, quick) == (1, "", [])
     assert err == "mercer: --output needs jinja2. Try: pip install 'mercer[report]'\n"
 
 
-def test_a_page_that_cannot_be_written_fails_before_the_work(run, quick, tmp_path):
+def test_unwritable_output_fails_before_the_demo_runs(run, quick, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     (tmp_path / "file").write_text("mine")
-    reasons = {"file/page.html": "is not a folder", ".": "it is a folder; give the name of a file"}
+    reasons = {"file/page.html": "is not a folder", ".": "it is a folder; pass the name of a file"}
     for output, reason in reasons.items():
         code, out, err = run("demo", "--output", output)
         assert (code, out, quick) == (1, "", [])
@@ -200,7 +204,7 @@ def test_a_page_that_cannot_be_written_fails_before_the_work(run, quick, tmp_pat
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_page_that_fails_to_be_written_after_all_leaves_nothing(run, quick, monkeypatch, tmp_path):
+def test_failure_to_write_the_page_leaves_no_file(run, quick, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
 
@@ -210,12 +214,12 @@ def test_a_page_that_fails_to_be_written_after_all_leaves_nothing(run, quick, mo
     monkeypatch.setattr("os.replace", full)
     code, out, err = run("demo")
     assert code == 1
-    assert "RBFSampler" in out  # what was measured is not lost
+    assert "RBFSampler" in out  # the results are not lost
     assert err == f"mercer: cannot write {tmp_path / 'mercer-demo.html'}: No space left on device\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_of_the_library_is_one_line_without_a_traceback(run, monkeypatch, tmp_path):
+def test_library_error_is_printed_on_one_line(run, monkeypatch, tmp_path):
     def fail(**_):
         raise DataError("rows are wrong.\n  needs: rows\n  got:   none")
 
@@ -226,7 +230,7 @@ def test_an_error_of_the_library_is_one_line_without_a_traceback(run, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_warning_is_one_line_too(run, quick, monkeypatch, result):
+def test_warning_is_printed_on_one_line(run, quick, monkeypatch, result):
     import warnings
 
     def warn(**_):
@@ -241,7 +245,7 @@ def test_a_warning_is_one_line_too(run, quick, monkeypatch, result):
     assert err.startswith("mercer: warning: careful\n")
 
 
-def test_the_ranges_of_the_options_are_those_of_the_library():
+def test_ranges_of_the_options_are_those_of_run_demo():
     with pytest.raises(mercer.ParameterError, match="from 16 to 1024"):
         run_demo(n_components=1025)
     with pytest.raises(mercer.ParameterError, match="from 0 to 4294967295"):

@@ -1,4 +1,4 @@
-"""The demo measures what it says it measures."""
+"""Measurements of the demo."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ def demo(steps):
     return run_demo(n_components=32, random_state=1, progress=lambda *step: steps.append(step))
 
 
-def test_the_four_contenders_share_width_kernel_and_rows(demo):
+def test_contenders_share_width_kernel_and_rows(demo):
     names = ["Fourier, independent", "Fourier, orthogonal", "Nyström, pivoted", "RBFSampler"]
     assert [one.name for one in demo.contenders] == names
     assert {one.audit.n_components for one in demo.contenders} == {32}
@@ -32,7 +32,7 @@ def test_the_four_contenders_share_width_kernel_and_rows(demo):
     assert len({one.pairs.exact for one in demo.contenders}) == 1
 
 
-def test_numbers_are_of_a_plausible_size(demo):
+def test_measurements_are_plausible(demo):
     for one in demo.contenders:
         assert 0.5 < one.accuracy < 1
         assert 0 < one.audit.rmse_interval[0] < one.audit.rmse < one.audit.rmse_interval[1]
@@ -42,17 +42,17 @@ def test_numbers_are_of_a_plausible_size(demo):
         assert one.peak_bytes > demo.split.n_train * 32 * 8
 
 
-def test_the_prediction_holds_for_the_curve(demo):
+def test_predicted_errors_agree_with_the_measured_curves(demo):
     independent, orthogonal, nystroem = demo.curves
     assert nystroem.predicted is None
     for curve in (independent, orthogonal):
-        # Five seeds a width; the error of one draw varies by tens of percent at these widths.
+        # Five seeds per width; the error of one draw varies by tens of percent at these widths.
         np.testing.assert_allclose(np.mean(curve.rmse, axis=1), curve.predicted, rtol=0.4)
     at_width = dict(zip(independent.widths, independent.rmse, strict=True))
     assert at_width[32][0] == demo.contenders[0].audit.rmse
 
 
-def test_the_chosen_one_is_ours_and_its_penalty_is_the_best_of_the_path(demo):
+def test_selected_model_is_of_mercer_and_has_the_best_penalty_of_its_path(demo):
     chosen = next(one for one in demo.contenders if one.name == demo.chosen)
     assert chosen.library == "mercer"
     assert chosen.alpha == demo.path.alpha
@@ -60,7 +60,7 @@ def test_the_chosen_one_is_ours_and_its_penalty_is_the_best_of_the_path(demo):
     assert min(finite, key=finite.get) == demo.path.alpha
 
 
-def test_probabilities_of_all_labels_of_all_test_rows_are_counted(demo):
+def test_reliability_counts_all_labels_of_all_test_rows(demo):
     assert sum(one.count for one in demo.reliability) == demo.split.n_test * demo.split.n_classes
     chosen = next(one for one in demo.contenders if one.name == demo.chosen)
     wrong = round((1 - chosen.accuracy) * demo.split.n_test)
@@ -68,7 +68,7 @@ def test_probabilities_of_all_labels_of_all_test_rows_are_counted(demo):
     assert all(one.label != one.predicted and len(one.pixels) == 64 for one in demo.mistakes)
 
 
-def test_the_result_is_frozen_and_plain_json(demo):
+def test_result_is_frozen_and_can_be_written_as_json(demo):
     with pytest.raises(dataclasses.FrozenInstanceError):
         demo.seconds = 0.0
     text = json.dumps(demo.to_dict(), allow_nan=False)
@@ -76,7 +76,7 @@ def test_the_result_is_frozen_and_plain_json(demo):
     assert "pairs" not in json.loads(text)["contenders"][0]
 
 
-def test_steps_are_announced_in_order_up_to_their_number(demo, steps):
+def test_progress_is_called_for_each_step_in_order(demo, steps):
     done, totals, names = zip(*steps, strict=True)
     assert done == tuple(range(len(steps)))
     assert set(totals) == {len(steps)}
@@ -91,15 +91,15 @@ def test_equal_seeds_give_equal_measurements(demo):
 
 
 @pytest.mark.parametrize("value", [15, 1025, 64.0, True])
-def test_a_width_outside_the_range_is_refused(value):
+def test_invalid_number_of_components_raises(value):
     text = r"^run_demo: n_components must be an integer from 16 to 1024, got"
     with pytest.raises(ParameterError, match=text):
         run_demo(n_components=value)
 
 
-def test_the_peer_is_audited_as_our_maps_are():
-    class OurMapAsATransformer:
-        """A map of mercer behind the face of scikit-learn's: the two audits must agree."""
+def test_audit_of_a_transformer_equals_that_of_a_map():
+    class MapAsTransformer:
+        """A map of mercer with the interface of a transformer of scikit-learn."""
 
         def __init__(self, feature_map):
             self.feature_map = feature_map
@@ -110,11 +110,11 @@ def test_the_peer_is_audited_as_our_maps_are():
 
     X = np.random.default_rng(0).normal(size=(60, 4))
     ours = RandomFourier(Gaussian(2.0), 64, form="phase", directions="sobol", random_state=0).fit(X)
-    direct, adapted = audit(ours, X), _audit(Peer(OurMapAsATransformer(ours), ours.kernel_), X)
+    direct, adapted = audit(ours, X), _audit(Peer(MapAsTransformer(ours), ours.kernel_), X)
     assert dataclasses.replace(adapted, feature_map=direct.feature_map) == direct
 
 
-def test_peak_memory_counts_an_array_that_is_freed_at_once():
+def test_peak_memory_counts_an_array_that_is_freed_immediately():
     class Entrant:
         @property
         def model(self):
@@ -127,7 +127,7 @@ def test_peak_memory_counts_an_array_that_is_freed_at_once():
     assert 24_000_000 <= peak < 24_100_000
 
 
-def test_reliability_of_probabilities_that_are_right_by_construction():
+def test_reliability_of_constructed_probabilities():
     probabilities = np.array([[0.9, 0.1]] * 8 + [[0.1, 0.9]] * 2)
     low, high = reliability(probabilities, np.zeros(10, dtype=int))
     assert (low.count, high.count) == (10, 10)
@@ -142,7 +142,7 @@ def test_wilson_interval_of_a_published_example():
     assert wilson(1.0, 10)[1] == 1.0
 
 
-def test_the_most_confident_mistake_comes_first():
+def test_mistakes_are_ordered_by_confidence():
     probabilities = np.array([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]])
     rows = Rows(np.zeros((0, 64)), np.full((3, 64), 0.5), np.zeros(0), np.ones(3, dtype=int))
     first, second = mistakes(probabilities, rows)

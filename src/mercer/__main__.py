@@ -1,4 +1,4 @@
-"""``python -m mercer`` is the command line."""
+"""Entry point of ``python -m mercer``, which is the same as the command ``mercer``."""
 
 from mercer.cli import main
 

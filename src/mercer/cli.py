@@ -1,7 +1,7 @@
-"""The command line: parsing, printing and exit codes. Each command is one call of the library.
+"""The command line interface: parsing, printing and exit codes. Each command is one call of the library.
 
-Exit codes: 0 success, 1 the work failed, 2 wrong usage. Only typer is imported at start: ``mercer --help``
-must answer at once, and numerical libraries take seconds.
+Exit codes are 0 for success, 1 for failure and 2 for wrong usage. Only typer is imported at startup, so that ``mercer
+--help`` is fast, because importing numerical libraries takes seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ app = typer.Typer(
     help="Kernel methods at linear cost.",
     add_completion=False,
     no_args_is_help=True,
-    rich_markup_mode=None,  # help in plain text: rich costs more time than all the rest
+    rich_markup_mode=None,  # help in plain text, because importing rich takes more time than everything else
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -38,7 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def main() -> None:
-    """Run the command line; never returns."""
+    """Run the command line interface and exit."""
     app(prog_name="mercer")
 
 
@@ -75,17 +75,17 @@ def info(*, as_json: AsJson = False) -> None:
 def demo(
     *,
     output: Annotated[
-        Optional[str],  # noqa: UP045 - the oldest typer that we allow does not know `str | None`
-        typer.Option("--output", "-o", show_default=DEFAULT_PAGE, help="Page to write; - for stdout."),
+        Optional[str],  # noqa: UP045 - the oldest supported typer does not accept `str | None`
+        typer.Option("--output", "-o", show_default=DEFAULT_PAGE, help="HTML page to write; - for stdout."),
     ] = None,
-    # The ranges are those of `run_demo`; here they make a wrong number a usage error.
-    n_components: Annotated[int, typer.Option(min=16, max=1024, help="Width of every map.")] = 512,
-    random_state: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")] = 0,
+    # The ranges are those of `run_demo`; stated here, they make a wrong number a usage error.
+    n_components: Annotated[int, typer.Option(min=16, max=1024, help="Number of components of every map.")] = 512,
+    random_state: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Fit digits with four feature maps; write a page of results."""
+    """Compare four feature maps on digits; write a page of results."""
     if as_json and output == "-":
-        msg = "--json and --output - both want stdout. Write one of them to a file."
+        msg = "--json and --output - both write to stdout. Pass a file as --output."
         raise typer.BadParameter(msg)
     with _one_line_errors():
         from mercer.report.page import missing_packages
@@ -103,19 +103,19 @@ def demo(
 
         with progress_bar() as progress:
             result = run_demo(n_components=n_components, random_state=random_state, progress=progress)
-        if not as_json:  # before the page: what was measured is not lost if that fails
+        if not as_json:  # before the page, so that the results are not lost if writing it fails
             print_demo(result, sys.stderr if target == "-" else sys.stdout)
         page = None if missing else _write_page(result, target)
         if as_json:
             _print_json(result.to_dict() | {"page": page})
         if missing:
-            typer.echo("No page: pip install 'mercer[report]' adds one with pictures.", err=True)
+            typer.echo("No page was written. For a page with figures: pip install 'mercer[report]'", err=True)
         elif page is not None:
             typer.echo(f"Page: {page}", err=as_json)
 
 
 def _write_page(result: Any, output: str) -> str | None:
-    """Write the page; return where, or None for stdout."""
+    """Write the page; return its path, or None for stdout."""
     from mercer.io import write_text
     from mercer.report.page import demo_page
 
@@ -127,12 +127,12 @@ def _write_page(result: Any, output: str) -> str | None:
 
 
 def _check_target(output: str) -> None:
-    """Raise if a file cannot be written there: better before the work than after it."""
+    """Raise if a file cannot be written there, before the demo runs rather than after it."""
     if output == "-":
         return
     target = Path(output)
     if target.is_dir():
-        raise IsADirectoryError(None, "it is a folder; give the name of a file", output)
+        raise IsADirectoryError(None, "it is a folder; pass the name of a file", output)
     folder = next(parent for parent in target.absolute().parents if parent.exists())
     if not folder.is_dir():
         raise NotADirectoryError(None, f"{folder} is not a folder", output)
@@ -146,7 +146,7 @@ def _print_json(value: Any) -> None:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Turn expected errors and all warnings into one line each on stderr; an error exits with 1."""
+    """Print expected errors and all warnings as one line each on stderr; exit with 1 after an error."""
     with warnings.catch_warnings():
         warnings.showwarning = _print_warning
         try:

@@ -3,15 +3,16 @@
 ::
 
     MercerError
-    ├── ParameterError (ValueError)          a parameter lies outside its domain
-    ├── DataError (ValueError)               these rows cannot be used as they are
-    ├── UnsupportedKernelError (TypeError)   a map was given a kernel without the structure it samples from
-    ├── NoClosedFormError (ValueError)       the quantity asked for has no known formula here
-    ├── MissingPackageError (ImportError)    an optional package is needed that is not installed
-    └── CheckpointError (ValueError)         a checkpoint that this fit cannot go on from
-    MercerWarning (UserWarning)              the result is right, but probably not what was wanted
+    ├── ParameterError (ValueError)          a parameter has an invalid value
+    ├── DataError (ValueError)               the data cannot be used as they are
+    ├── UnsupportedKernelError (TypeError)   the feature map cannot approximate the kernel
+    ├── NoClosedFormError (ValueError)       there is no closed form for the requested quantity
+    ├── MissingPackageError (ImportError)    an optional package is not installed
+    └── CheckpointError (ValueError)         a fit cannot be resumed from a checkpoint
+    MercerWarning (UserWarning)              the result is valid, but probably not what was intended
 
-Each message says what was needed, what was got and what to try.
+The second base class, in parentheses, lets callers catch the standard exception instead. Each message states what was
+needed, what was passed and what to try.
 """
 
 from __future__ import annotations
@@ -29,32 +30,32 @@ __all__ = [
 
 
 class MercerError(Exception):
-    """Base class of every error that mercer raises on purpose."""
+    """Base class of all errors that mercer raises deliberately."""
 
 
 class ParameterError(MercerError, ValueError):
-    """A parameter lies outside its domain."""
+    """Raised if a parameter has an invalid value."""
 
 
 class DataError(MercerError, ValueError):
-    """The rows given cannot be used as they are."""
+    """Raised if the data cannot be used as they are, for instance because of NaN or wrong shapes."""
 
 
 class UnsupportedKernelError(MercerError, TypeError):
-    """A map was given a kernel without the structure that it samples from."""
+    """Raised if a feature map cannot approximate a kernel, because the kernel lacks the structure that it needs."""
 
 
 class NoClosedFormError(MercerError, ValueError):
-    """The quantity asked for has no known closed form for this design."""
+    """Raised if there is no closed form for the requested quantity, such as the variance of a feature map."""
 
 
 class MissingPackageError(MercerError, ImportError):
-    """An optional package is needed that is not installed."""
+    """Raised if an optional package is needed but not installed."""
 
 
 class CheckpointError(MercerError, ValueError):
-    """A checkpoint that this fit cannot go on from: of another fit, or damaged."""
+    """Raised if a fit cannot be resumed from a checkpoint, which belongs to another fit or is damaged."""
 
 
 class MercerWarning(UserWarning):
-    """The result is right, but probably not what was wanted."""
+    """Warns that the result is valid, but probably not what was intended."""

@@ -29,8 +29,7 @@ from sklearn.utils import get_tags
 from mercer.engines import Block, Checkpoint, Engine
 from mercer.errors import DataError, NoClosedFormError
 from mercer.kernels import Kernel
-from mercer.learners.base import BaseLearner, Transformer
-from mercer.learners.one_pass import OnePassLearner
+from mercer.learners.base import Learner, Transformer
 from mercer.maps.base import BaseMap
 
 __all__ = ["check_engine", "check_engines", "check_kernel", "check_learner", "check_map"]
@@ -159,12 +158,12 @@ class StoppedBlocks:
             yield block
 
 
-def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
+def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
     """Check that a learner gives the same model in memory, from blocks and bit by bit.
 
     Parameters
     ----------
-    learner : BaseLearner
+    learner : Learner
         An unfitted learner. If one pass is enough for it and for its map, it is compared with an iterator and with
         `partial_fit`, too.
     X, y : ndarrays, default=None
@@ -186,7 +185,7 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
     model = clone(fresh).fit(X, y)
     expected = outputs(model)
     expect(np.isfinite(expected).all(), f"{name}: predictions must be finite")
-    close = max(1e-7, 10 * model.rounding_)
+    close = max(1e-7, 10 * getattr(model, "rounding_", 0.0))
     tight = dict(rtol=close, atol=close * max(1.0, float(np.abs(expected).max())))
     for jobs in (1, 2, 5):
         same = clone(fresh).set_params(n_jobs=jobs).fit(X, y)
@@ -197,8 +196,8 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
     cuts = [0, 1, 1, 90, 150, len(X)]  # one of them empty
     blocks = [(X[a:b], y[a:b]) for a, b in pairwise(cuts)]
     expect(np.allclose(outputs(clone(fresh).fit(blocks)), expected, **tight), f"{name}: blocks must equal memory")
-    once = isinstance(learner, OnePassLearner) and learner.single_pass
-    if once and not fresh._prototype().needs_rows():
+    once = learner._several_passes() is None
+    if once and not fresh._unfitted_map(None).needs_rows():
         expect(np.allclose(outputs(clone(fresh).fit(iter(blocks))), expected, **tight), f"{name}: so must an iterator")
         partial = clone(fresh)
         for Xb, yb in blocks:
@@ -213,7 +212,7 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
             refused = True
         expect(refused, f"{name}: reads rows more than once, so it must refuse an iterator")
         expect(
-            once or not isinstance(learner, OnePassLearner) or not hasattr(fresh, "partial_fit"),
+            once or is_clusterer(learner) or not hasattr(fresh, "partial_fit"),
             f"{name}: reads rows more than once, so it must have no partial_fit",
         )
     streamed = outputs(clone(fresh).fit(blocks))
@@ -240,14 +239,14 @@ def check_learner(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
     expect(np.array_equal(outputs(model), before), f"{name}: a failed fit must leave the model as it was")
 
 
-def check_engines(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
+def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
     """Check that a learner gives the same model in memory, from a stream and on dask, also with weights.
 
     To 1e-10, or to what the learner says of its `rounding_` where that is more.
 
     Parameters
     ----------
-    learner : BaseLearner
+    learner : Learner
         An unfitted learner.
     X, y : ndarrays, default=None
         Rows of float64 and targets; None means 300 rows of width 3.
@@ -267,7 +266,7 @@ def check_engines(learner: BaseLearner, X: np.ndarray | None = None, y: np.ndarr
     for w in (None, weight):
         in_memory = clone(fresh).fit(X, y, sample_weight=w)
         expected = results_of(in_memory, X)
-        scale, close = float(np.abs(expected).max()), max(1e-10, 10 * in_memory.rounding_)
+        scale, close = float(np.abs(expected).max()), max(1e-10, 10 * getattr(in_memory, "rounding_", 0.0))
         said = "" if w is None else " with weights"
 
         def compare(

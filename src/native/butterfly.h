@@ -1,10 +1,10 @@
 // Transposed butterfly matrices on a tile: one row of the data per lane, one pack per column.
 //
-// A butterfly is a tree of plane rotations. Pulling the larger of cosine and sine out of each rotation
+// A butterfly is a tree of plane rotations. Factoring the larger of cosine and sine out of each rotation
 // leaves one multiply-add per column and stride,
 //     x[i] + multiplier[i] * x[i ^ stride]    at strides 1, 2, 4, ...,
-// on a permutation of the columns; what was pulled out is a factor of each column at the very end. The
-// caller works out the permutation, the multipliers and the factors.
+// on a permutation of the columns; the factors are applied to each column at the end. The caller
+// computes the permutation, the multipliers and the factors.
 #pragma once
 
 #include "hadamard.h"
@@ -19,7 +19,7 @@ constexpr int bits_of(std::ptrdiff_t power_of_two) {
 }
 
 // Rotates each group of `radix` packs at strides 1, 2, ..., radix / 2. Each stride has its own `count`
-// multipliers; they come from memory, because all of them would not fit in registers.
+// multipliers; they are read from memory, because they do not all fit in registers.
 template <class T, int radix, int stride = 1, int count>
 MERCER_INLINE void rotate(Pack<T> (&a)[count], const T* multipliers) {
     if constexpr (stride < radix) {
@@ -34,7 +34,7 @@ MERCER_INLINE void rotate(Pack<T> (&a)[count], const T* multipliers) {
     }
 }
 
-// Gathers packs `order[0:columns]` of `in` and rotates neighbors.
+// Gathers the packs `order[0:columns]` of `in` and rotates neighboring ones.
 template <class T, int radix>
 MERCER_NOINLINE void gathering_pass(const T* in, const std::int32_t* order, const T* multipliers, T* out,
                                     std::ptrdiff_t columns) {
@@ -63,12 +63,12 @@ MERCER_NOINLINE void rotating_pass(T* packs, std::ptrdiff_t pitch, std::ptrdiff_
     }
 }
 
-// The rotations of a tile in the passes of a Hadamard transform, strides growing. Each part of the tile
-// goes through all the passes that need no other part before the next part is begun, so that it stays
-// in cache.
+// The rotations of a tile, in the passes of a Hadamard transform with increasing strides. Each part of
+// the tile goes through all the passes that need no other part before the next part is started, so that
+// it stays in cache.
 //
-// Multipliers lie in memory in the order in which the passes read them: `for_each_multiplier` says
-// which.
+// Multipliers are stored in the order in which the passes read them, which is the order in which
+// `for_each_multiplier` visits them.
 template <class T>
 class Rotations {
   public:
@@ -82,8 +82,8 @@ class Rotations {
         return levels * layout().columns;
     }
 
-    // Calls `visit(level, column)` for each multiplier of a tile, in the order of memory: it belongs to
-    // `column` at stride 2^level.
+    // Calls `visit(level, column)` for each multiplier of a tile, in storage order. The multiplier belongs
+    // to `column` at stride 2^level.
     template <class Visit>
     void for_each_multiplier(const Visit& visit) const {
         visit_part(passes_.count - 1, 0, visit);
@@ -95,7 +95,7 @@ class Rotations {
     }
 
   private:
-    // Columns whose passes up to the given one need no others.
+    // Number of columns whose passes up to the given one use no other columns.
     std::ptrdiff_t part_columns(int pass) const {
         return pass == 0 ? layout().block() : passes_.strided[pass].radix * passes_.strided[pass].stride;
     }
@@ -118,7 +118,7 @@ class Rotations {
                         visit(bits_of(pass.stride) + level, column + i * pass.stride);
     }
 
-    // This and `neighbors` return where the next multipliers are.
+    // This and `neighbors` return a pointer to the next multipliers.
     const T* part(int which, std::ptrdiff_t first, const T* in, const std::int32_t* order, const T* multipliers,
                   T* tile) const {
         const Passes::Strided pass = passes_.strided[which];

@@ -1,7 +1,7 @@
 // Products of rows with a dense matrix, a few rows and packs of columns at a time.
 //
-// Each result is one chain of multiply-adds over the columns of the row, in order: its bits depend on
-// nothing but the row and the column of the matrix.
+// Each result is one chain of multiply-adds over the columns of the row, in order, so that its rounding
+// depends only on the row and the column of the matrix.
 #pragma once
 
 #include "hadamard.h"
@@ -10,7 +10,7 @@
 namespace mercer {
 namespace {
 
-// Rows and packs that a product keeps in registers: with their operands, all but a few of them.
+// Rows and packs that a product holds in registers; with their operands they fill nearly all registers.
 constexpr int dense_rows = 6;
 #if defined(MERCER_AVX512) || defined(__aarch64__)
 constexpr int dense_packs = 4;
@@ -21,7 +21,7 @@ constexpr int dense_packs = 2;
 template <class T>
 constexpr int panel_columns = dense_packs * lanes<T>;
 
-// Rows that share one reading of the packed matrix, and whose results stay in the first-level cache.
+// Rows for which the packed matrix is read once, and whose results stay in the first-level cache.
 constexpr std::ptrdiff_t grouped_rows = 4 * dense_rows;
 
 MERCER_INLINE std::ptrdiff_t padded_columns(std::ptrdiff_t columns) {
@@ -40,8 +40,8 @@ void pack_panels(Rows<const T> weights, T* packed) {
     }
 }
 
-// Results of `count` rows, at most `dense_rows`, and one panel, after `finish(values, pack)`. The
-// missing rows are copies of the first.
+// Multiplies `count` rows, at most `dense_rows`, by one panel and applies `finish(values, pack)`. Copies
+// of the first row take the place of missing rows.
 template <class T, class Finish>
 MERCER_INLINE void multiply_panel(const T* X, std::ptrdiff_t stride, std::ptrdiff_t count, const T* panel,
                                   std::ptrdiff_t depth, T* out, const Finish& finish) {

@@ -1,4 +1,4 @@
-// What may be done to a projection before it is written, and the chunks that do it.
+// Functions that may be applied to projections before they are written, chunk by chunk.
 #pragma once
 
 #include "sincos.h"
@@ -7,7 +7,7 @@ namespace mercer {
 namespace {
 
 // exp x = 2^n exp r, r = x - n ln 2. `ln2` are two parts of ln 2; n times the first is exact. Beyond
-// `highest` and `lowest` the result overflows or vanishes. The Taylor polynomial of exp r - 1 - r, for
+// `highest` and `lowest` the result overflows or underflows to zero. The Taylor polynomial of exp r - 1 - r, for
 // |r| <= ln 2 / 2, over r^2; the highest power first.
 template <class T>
 struct Exponential;
@@ -36,7 +36,7 @@ struct Exponential<double> {
 template <class T>
 MERCER_INLINE Pack<T> exponential(Pack<T> x) {
     typedef Exponential<T> E;
-    // Each keeps NaN, for which no comparison holds.
+    // Both lines preserve NaN, for which every comparison is false.
     x = select_negative<T>(broadcast(E::highest) - x, broadcast(E::highest), x);
     x = select_negative<T>(x - broadcast(E::lowest), broadcast(E::lowest), x);
 
@@ -58,7 +58,7 @@ MERCER_INLINE Pack<T> exponential(Pack<T> x) {
     return grown * first * second;
 }
 
-// One pack of a function; NaN stays NaN in all of them.
+// Applies a function to one pack; every function maps NaN to NaN.
 template <class T, Function function>
 MERCER_INLINE Pack<T> value_of(Pack<T> x) {
     const Pack<T> zero = broadcast(T(0));
@@ -82,8 +82,8 @@ MERCER_INLINE Pack<T> value_of(Pack<T> x) {
     }
 }
 
-// Applies a function to `count` chunks at the given steps from one another, and writes the scaled
-// results to `out` or multiplies it by them.
+// Applies a function to `count` chunks, which start `step` elements apart, and writes the scaled results
+// to `out` or multiplies `out` by them.
 template <class T>
 using ApplyToChunks = void (*)(const T* values, std::ptrdiff_t step, std::ptrdiff_t count, T scale, T* out,
                                std::ptrdiff_t out_step);

@@ -1,8 +1,8 @@
 // Repeated sign flips and Hadamard transforms of a tile: one row of the data per lane, one pack per
 // column, so that a butterfly of columns works on all rows of the tile at once.
 //
-// A transform visits its strides in order, so the sums it rounds do not depend on how the strides are
-// grouped into passes: every instruction set gives the same bits.
+// A transform visits its strides in order, so that rounding does not depend on how the strides are
+// grouped into passes, and every instruction set gives exactly the same results.
 #pragma once
 
 #include "lanes.h"
@@ -10,7 +10,7 @@
 namespace mercer {
 namespace {
 
-// Packs that a butterfly keeps in registers: half of them, so that nothing spills.
+// Packs that a butterfly holds in registers: half of the registers, so that nothing spills.
 #if defined(MERCER_AVX512) || defined(__aarch64__)
 constexpr int fine_columns = 16;
 #else
@@ -20,19 +20,19 @@ constexpr int fine_columns = 8;
 // Columns that are written out together, one row after the other.
 constexpr int written_columns = 64;
 
-// Transforms narrower than this share a tile: it holds one transform or several side by side.
+// Transforms narrower than this share a tile, which holds one transform or several side by side.
 MERCER_INLINE std::ptrdiff_t tile_columns(std::ptrdiff_t width) {
     return width < written_columns ? written_columns : width;
 }
 
-// Where a butterfly multiplies by signs: H, H S, H S H or S H.
+// Position of the multiplication by signs in a butterfly: H, H S, H S H or S H.
 enum class Signs { none, before, between, after };
 
 // Whether strides grow (from 1 up) or shrink.
 enum class Order { up, down };
 
-// A difference as a multiply-add has the same bits, and runs beside the sum on processors that have
-// separate adders and multipliers.
+// A difference computed as a multiply-add is the same number, and runs in parallel with the sum on
+// processors that have separate adders and multipliers.
 template <class T, int half, int count>
 MERCER_INLINE void sums_and_differences(Pack<T> (&a)[count]) {
     const Pack<T> minus_one = broadcast(T(-1));
@@ -57,7 +57,7 @@ MERCER_INLINE void hadamard(Pack<T> (&a)[count]) {
 
 template <class T, Signs place, Order order, int radix, int count>
 MERCER_INLINE void signed_hadamard(Pack<T> (&a)[count], const T* signs, std::ptrdiff_t sign_stride) {
-    // Signs behind a transform stand where the strides turn round, or end.
+    // Signs after a transform are applied where the strides change direction, or end.
     if constexpr (place == Signs::between || place == Signs::after) {
         constexpr Order arriving = order == Order::up ? Order::down : Order::up;
         hadamard<T, arriving, radix>(a);
@@ -69,8 +69,8 @@ MERCER_INLINE void signed_hadamard(Pack<T> (&a)[count], const T* signs, std::ptr
     if constexpr (place != Signs::after) hadamard<T, order, radix>(a);
 }
 
-// Columns of a tile in memory. The spare pack after each block keeps columns a power of two apart
-// from falling into the same cache set.
+// Columns of a tile in memory. The unused pack after each block prevents columns that are a power of two
+// apart from mapping to the same cache set.
 struct TileLayout {
     std::ptrdiff_t columns;
     int block_bits;
@@ -136,8 +136,8 @@ MERCER_INLINE void fine_pass(const T* in, const T* signs, T* out, std::ptrdiff_t
     }
 }
 
-// The last butterflies of all, on `written_columns` columns; the results are laid out by rows and go
-// through `finish(values, column)` first.
+// The last butterflies, on `written_columns` columns; `finish(values, column)` is applied to the results,
+// which are then stored by rows.
 template <class T, int radix, class Finish>
 MERCER_INLINE void finishing_pass(const T* in, T* rows, const Finish& finish) {
     for (int first = 0; first < written_columns; first += fine_columns) {
@@ -199,8 +199,8 @@ class Transform {
 
     const TileLayout& layout() const { return passes_.layout; }
 
-    // Applies `repeats` rows of signs to `in`, each followed by a transform, but leaves out of the last
-    // transform what `finish_block` and `finish_columns` do.
+    // Applies `repeats` rows of signs to `in`, each followed by a transform, except for the part of the last
+    // transform that `finish_block` and `finish_columns` do.
     void begin(const T* in, const T* signs, std::ptrdiff_t repeats, T* tile) const {
         bool at_top = repeats % 2 == 1;
         if (at_top) coarse<Signs::before>(in, signs, tile);
@@ -213,7 +213,7 @@ class Transform {
         }
     }
 
-    // Signs, one transform and signs again, all of it; `signs` has two rows.
+    // Signs, one complete transform and signs again; `signs` has two rows.
     void mix(const T* in, const T* signs, T* tile) const {
         coarse<Signs::before>(in, signs, tile);
         fine<Signs::after>(tile, signs + layout().columns, tile);

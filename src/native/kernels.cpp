@@ -18,8 +18,8 @@ MERCER_INLINE void copy(T* to, const T* from, ptrdiff_t count) {
     std::memcpy(to, from, size_t(count) * sizeof(T));
 }
 
-// Writes the pairs of a chunk that may be cut short by the end of the row: `cosines` and `sines` of
-// them are wanted. All of `angles[0:chunk]` is read.
+// Writes `cosines` cosines and `sines` sines of a chunk that the end of the row may cut short. All of
+// `angles[0:chunk]` is read.
 template <class T>
 void write_short_pairs(const T* angles, T scale, T* cosine_out, ptrdiff_t cosines, T* sine_out, ptrdiff_t sines) {
     T cosine_chunk[chunk], sine_chunk[chunk];
@@ -28,7 +28,7 @@ void write_short_pairs(const T* angles, T scale, T* cosine_out, ptrdiff_t cosine
     copy(sine_out, sine_chunk, sines);
 }
 
-// How many of the chunk's `chunk` columns are there if there are `columns` in all.
+// Returns how many of the `chunk` columns of a chunk exist in a row of `columns` columns.
 MERCER_INLINE ptrdiff_t columns_in_chunk(ptrdiff_t columns, ptrdiff_t first) {
     return larger(0, smaller(chunk, columns - first));
 }
@@ -74,7 +74,7 @@ void cosines(Rows<const T> angles, const T* phases, T scale, Rows<T> out) {
     }
 }
 
-// How the scratch memory of the Hadamard kernels is divided. All offsets are in elements and are
+// Layout of the scratch memory of the Hadamard kernels. All offsets are in elements and are
 // multiples of a pack.
 template <class T>
 struct Scratch {
@@ -99,8 +99,8 @@ ptrdiff_t hadamard_scratch(SignBlocks<T> signs) {
     return Scratch<T>(signs, Transform<T>(signs.width).layout()).size;
 }
 
-// The signs in the order in which tiles read them, with the largest power of two that divides out of
-// each 1/sqrt(width): every product by them is exact. Returns the factor that is left over.
+// Stores the signs in the order in which tiles read them, times the largest power of two in each
+// 1/sqrt(width), so that every product with them is exact. Returns the remaining factor.
 template <class T>
 T scale_signs(SignBlocks<T> signs, ptrdiff_t tiles, T* scaled) {
     int bits = 0;
@@ -130,7 +130,7 @@ void load_tile(Rows<const T> X, ptrdiff_t first_row, ptrdiff_t width, const Tile
     const auto place = [&](ptrdiff_t column) { return data + layout.position(column) * lanes<T>; };
     const ptrdiff_t rows = smaller(lanes<T>, X.rows - first_row);
     const T* from = X.data + first_row * X.stride;
-    // Whole squares by an unrolled loop: its loads walk along one row each, which prefetchers understand.
+    // Complete squares by an unrolled loop, whose loads walk along one row each, as prefetchers expect.
     const ptrdiff_t whole = rows == lanes<T> ? X.columns - X.columns % lanes<T> : 0;
     for (ptrdiff_t column = 0; column < whole; column += lanes<T>) {
         Pack<T> square[lanes<T>];
@@ -153,9 +153,9 @@ void load_tile(Rows<const T> X, ptrdiff_t first_row, ptrdiff_t width, const Tile
         store(place(column), load(place(column - width)));
 }
 
-// Runs every tile of every `lanes` rows and hands the finished columns, `written_columns` from each
-// row, to `writer.write(row, count, column, values)`; `finish(values, column)` is the last arithmetic
-// on them.
+// Computes every tile of every `lanes` rows and passes the finished columns, `written_columns` from each
+// row, to `writer.write(row, count, column, values)`; `finish(values, column)` is the last operation on
+// them.
 template <class T, class Finish, class Writer>
 MERCER_INLINE void for_each_chunk(Rows<const T> X, SignBlocks<T> signs, const Transform<T>& transform, T* scratch,
                                   ptrdiff_t out_columns, const Finish& finish, const Writer& writer) {
@@ -280,7 +280,7 @@ void sign_hadamard_pairs(Rows<const T> X, SignBlocks<T> signs, const T* radii, p
     write_sign_hadamard(X, signs, radii, frequencies, scratch, PairWriter<T>{frequencies, scale, out});
 }
 
-// How the scratch memory of the butterflies is divided, in elements.
+// Layout of the scratch memory of the butterflies, in elements.
 template <class T>
 struct ButterflyScratch {
     ButterflyScratch(const Butterflies<T>& butterflies, const Rotations<T>& rotations)
@@ -297,7 +297,7 @@ struct ButterflyScratch {
 
     ptrdiff_t columns;      // of a tile
     ptrdiff_t tiles;        // tiles that a row of output needs
-    ptrdiff_t mixed;        // the interleaved rows after signs, transform and signs; as they were, at 0
+    ptrdiff_t mixed;        // the interleaved rows after signs, transform and signs; the rows themselves are at 0
     ptrdiff_t tile;         // their rotations
     ptrdiff_t rows;         // rotated columns, no longer interleaved
     ptrdiff_t signs;        // scaled signs, (2, columns)
@@ -319,9 +319,9 @@ void prepare(Rows<const T> signs, const Butterflies<T>& butterflies, const Rotat
              ptrdiff_t out_columns, T* scratch) {
     const ButterflyScratch<T> part(butterflies, rotations);
     const ptrdiff_t width = butterflies.width;
-    const int bits = bits_of(width);  // shifts, because divisions would take longer than all the rest
+    const int bits = bits_of(width);  // shifts, because divisions would dominate the cost
 
-    // Copies of the rows that fill up a narrow tile are not used: their signs are zero.
+    // The copies of the rows that fill up a narrow tile are not used, so their signs are zero.
     T* first_signs = scratch + part.signs;
     T* second_signs = first_signs + part.columns;
     const T mixing_factor = scale_signs(SignBlocks<T>{signs.data, 1, 1, width, 0, 0}, 1, first_signs);
@@ -401,7 +401,7 @@ void butterfly_pairs(Rows<const T> X, Rows<const T> signs, Butterflies<T> butter
     for_each_rotated_chunk(X, signs, butterflies, radii, frequencies, scratch, writer);
 }
 
-// How the scratch memory of the dense kernels is divided, in elements.
+// Layout of the scratch memory of the dense kernels, in elements.
 template <class T>
 struct DenseScratch {
     explicit DenseScratch(Rows<const T> weights)

@@ -1,4 +1,4 @@
-// What every compiled kernel set offers. Plain data and function pointers only: this header is
+// Interface of a compiled kernel set. Plain data and function pointers only: this header is
 // compiled both into the binding and, with other instruction sets, into each kernel set.
 #pragma once
 
@@ -27,7 +27,7 @@ struct SignBlocks {
     std::ptrdiff_t repeat_stride;
 };
 
-// Butterflies as butterfly.h has them: columns in `order` (blocks, width), multipliers of shape
+// Butterflies in the form that butterfly.h describes: `order` of the columns (blocks, width), multipliers
 // (blocks, log2(width), width), factors of the results (blocks, width); unit stride in the last axes.
 template <class T>
 struct Butterflies {
@@ -42,7 +42,7 @@ struct Butterflies {
     std::ptrdiff_t factor_stride;
 };
 
-// Rows of a sparse matrix: entries `starts[i]` to `starts[i + 1]` of the other two are those of row i.
+// Rows of a sparse matrix in CSR format: row i has the entries `starts[i]` to `starts[i + 1]` of the other arrays.
 template <class T>
 struct SparseRows {
     const std::int32_t* starts;
@@ -50,10 +50,10 @@ struct SparseRows {
     const T* values;
 };
 
-// What is done to projections before they are written: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x|, e^x.
+// Function that is applied to projections before they are written: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x|, e^x.
 enum class Function { identity, sign, absolute, relu, relu_squared, signed_square, exponential };
 
-// Where `scale * function(projections)` goes: into `rows`, or as a factor of what is there.
+// Destination of `scale * function(projections)`: it overwrites `rows`, or multiplies them if `product` is true.
 template <class T>
 struct Result {
     Function function;
@@ -71,7 +71,7 @@ struct Kernels {
     // Elements of scratch memory that the two functions below need for these signs.
     std::ptrdiff_t (*hadamard_scratch)(SignBlocks<T> signs);
 
-    // `radii` may be null: they are ones then.
+    // `radii` may be null, which means ones.
     void (*sign_hadamard)(Rows<const T> X, SignBlocks<T> signs, const T* radii, Result<T> result, T* scratch);
 
     // `frequencies` is the length of `radii`: the number of cosines, at most half of an even width.
@@ -112,7 +112,7 @@ extern const KernelSet avx2_kernels;
 extern const KernelSet avx512_kernels;
 #endif
 
-// The mathematical library's sine and cosine, for arguments that the kernels' reduction cannot take.
+// The mathematical library's sine and cosine, for arguments beyond the range of the kernels' reduction.
 void library_sincos(double angle, double* sine, double* cosine);
 
 }  // namespace mercer

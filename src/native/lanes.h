@@ -1,4 +1,4 @@
-// Packs of numbers that move through the processor together.
+// Packs of numbers that the processor handles together (SIMD vectors).
 //
 // Everything here and in the headers built on it has internal linkage, because the same source is
 // compiled for several instruction sets and the linker must not merge the copies.
@@ -32,7 +32,7 @@
 #define MERCER_UNROLL
 #endif
 
-// GCC and Clang have vector types; elsewhere an array of lanes takes their place.
+// GCC and Clang have vector types; other compilers use an array of lanes instead.
 #if defined(__GNUC__) && !defined(MERCER_ARRAY_LANES)
 #define MERCER_VECTOR_TYPES
 #if defined(__AVX512F__) && defined(__AVX512DQ__)

@@ -1,5 +1,5 @@
-// Apart from the kernel sets, because <cmath> defines inline functions: compiled for AVX-512 there,
-// the linker could keep that copy for every caller.
+// Separate from the kernel sets, because <cmath> defines inline functions: if they were compiled for
+// AVX-512 there, the linker could use that copy for every caller.
 #include <cmath>
 
 #include "kernels.h"

@@ -36,7 +36,7 @@ using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 template <class T>
 using Cube = nb::ndarray<T, nb::ndim<3>, nb::device::cpu>;
 
-// The Python layer explains what is wrong; this only keeps a wrong call out of foreign memory.
+// The Python layer raises errors that explain; this check only prevents access to memory out of bounds.
 void require(bool condition) {
     if (!condition) throw std::invalid_argument("shapes or strides do not fit: call mercer.linalg instead");
 }
@@ -93,7 +93,7 @@ Butterflies<T> butterflies_of(const Matrix<const std::int64_t>& order, const Cub
             factors.stride(0)};
 }
 
-// The columns of X fit the blocks, and the projections need every block.
+// Requires that the columns of X fit into a block, and that the projections use every block.
 template <class T, class Blocks>
 void require_projection(Rows<const T> X, const Blocks& blocks, std::ptrdiff_t frequencies, Rows<T> out) {
     require(X.rows == out.rows && X.columns <= blocks.width);
@@ -131,7 +131,7 @@ Function function_of(const std::string& name) {
 template <class T>
 using Radii = std::optional<Vector<const T>>;
 
-// Null for radii that are not there.
+// Returns null if there are no radii.
 template <class T>
 const T* radii_of(const Radii<T>& radii, std::ptrdiff_t frequencies) {
     if (!radii) return nullptr;

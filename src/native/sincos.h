@@ -7,14 +7,14 @@
 namespace mercer {
 namespace {
 
-// Angles are taken in chunks of this many columns, counted from the first column of a row. Short
-// chunks are padded and go through the same code: a row's bits depend on nothing but the row.
+// Angles are processed in chunks of this many columns, counted from the first column of a row. Short
+// chunks are padded and go through the same code, so that the results of a row depend only on the row.
 constexpr int chunk = 64;
 
-// The sum of `half_pi` is pi/2, in parts that are all positive: then a zero keeps its sign. Up to `limit`
+// The sum of `half_pi` is pi/2, in parts that are all positive, so that a zero keeps its sign. Up to `limit`
 // the multiple of pi/2 times the leading parts is exact (without a fused multiply-add) or cancels exactly
 // (with one). Adding `rounder` rounds to an integer and leaves it in the low bits of the sum; it also
-// adds 2^range_bits, so that integers of at most that size touch no bits but the lowest range_bits + 1.
+// adds 2^range_bits, so that integers of at most that size change only the lowest range_bits + 1 bits.
 // Polynomials are from Cephes (S. Moshier): sin r = r S(z), cos r = C(z), z = r^2, |r| <= pi/4, the
 // highest power first.
 template <class T>
@@ -68,7 +68,7 @@ MERCER_INLINE Pack<T> polynomial(Pack<T> z, const T (&coefficients)[terms]) {
     return value;
 }
 
-// Both polynomials times a scale: that is one multiplication less for each result.
+// Both polynomials times a scale, which saves one multiplication per result.
 template <class T>
 struct ScaledTrig {
     static constexpr int sine_terms = sizeof(Trig<T>::sine) / sizeof(T);
@@ -87,7 +87,7 @@ template <class T>
 struct SinCos {
     Pack<T> sine;
     Pack<T> cosine;
-    Bits<T> range;  // bits above the lowest range_bits + 1 say that x is beyond the limit, infinite or NaN
+    Bits<T> range;  // bits above the lowest range_bits + 1 are set if x is beyond the limit, infinite or NaN
 };
 
 template <class T>
@@ -98,7 +98,7 @@ MERCER_INLINE Bits<T> magnitude_bits(Pack<T> x) {
     return bit_cast<Bits<T>>(x) & (top_bit<T> - 1);
 }
 
-// Scaled sine and cosine, right for |x| <= limit.
+// Scaled sine and cosine, accurate for |x| <= limit.
 template <class T>
 MERCER_INLINE SinCos<T> sincos(Pack<T> x, const ScaledTrig<T>& scaled) {
     const Pack<T> rounder = broadcast(Trig<T>::rounder);
@@ -142,8 +142,8 @@ MERCER_NOINLINE void repair_chunk(const T* angles, T scale, T* cosines, T* sines
     }
 }
 
-// Pairs of `count` chunks, at the given steps from one another. Many chunks in one call, because each
-// call loads two dozen constants. Inlined nowhere, so that all callers run the same instructions.
+// Cosines and sines of `count` chunks, at the given steps. Many chunks per call, because each call loads
+// two dozen constants. Never inlined, so that all callers run the same instructions.
 template <class T>
 MERCER_NOINLINE void pairs_of_chunks(const T* angles, std::ptrdiff_t angle_step, std::ptrdiff_t count, T scale,
                                      T* cosines, T* sines, std::ptrdiff_t out_step) {

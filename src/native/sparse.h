@@ -1,4 +1,4 @@
-// Rows of a sparse matrix times a dense one: a few columns at a time, whose sums stay in registers.
+// Products of rows of a sparse matrix with a dense matrix, a few columns at a time, with sums in registers.
 #pragma once
 
 #include "kernels.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int summed_packs = 4;
 template <class T>
 constexpr std::ptrdiff_t summed_columns = summed_packs * lanes<T>;
-// Rows of the dense matrix that are asked for before they are needed: they lie anywhere in memory.
+// Number of rows of the dense matrix to prefetch; they are scattered in memory.
 constexpr std::ptrdiff_t rows_ahead = 4;
 
 MERCER_INLINE void ask_for(const void* address) {
@@ -22,7 +22,7 @@ MERCER_INLINE void ask_for(const void* address) {
 #endif
 }
 
-// The sums of some columns for one row of A. `row_of(k)` is where the columns are in the row of entry k.
+// Sums of some columns for one row of A. `row_of(k)` points to these columns in the row of entry k.
 template <class T, class RowOf>
 MERCER_INLINE void sum_columns(const SparseRows<T>& A, std::ptrdiff_t row, const RowOf& row_of, T* out) {
     Pack<T> sum[summed_packs];
@@ -56,7 +56,7 @@ void sparse_product(SparseRows<T> A, Rows<const T> X, Rows<T> out) {
         }
         const std::ptrdiff_t rest = X.columns - column;
         if (rest == 0) continue;
-        // Zeros beside the last columns: what is computed there is not written.
+        // Pads the last columns with zeros; the results of the padding are not written.
         T padded[width] = {}, sums[width];
         sum_columns(A, i, [&](std::ptrdiff_t k) {
             std::memcpy(padded, X.data + std::ptrdiff_t(A.indices[k]) * X.stride + column, size_t(rest) * sizeof(T));

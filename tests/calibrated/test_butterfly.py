@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 from mercer import Gaussian, Matern, RandomFourier, linalg
-from mercer.maps.fourier.directions import butterfly_rotations
+from mercer.maps.fourier.projections import butterfly_rotations
 
 from .calibrated import estimates, kernel_of_pairs, misfit, pairs_of_rows
 

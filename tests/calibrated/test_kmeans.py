@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import Block
-from mercer.solvers.clusters.lloyd import Draw
+from mercer.solvers.clusters.lloyd import RowFeatures
 from mercer.solvers.clusters.starts import FarRows, feature_distances, plus_plus
 from mercer.statistics import DistinctRows, exponentials, row_hashes
 
@@ -43,7 +43,7 @@ def test_the_check_above_sees_chances_in_proportion_to_copies(seed):
 
 def far_rows(n, seed):
     """Which row is drawn by its distance from the first, for n seeds, and all squared distances."""
-    draw = Draw(RandomFourier(Gaussian(2.0), 16, random_state=0).fit(POINTS).features_)
+    draw = RowFeatures(RandomFourier(Gaussian(2.0), 16, random_state=0).fit(POINTS).features_)
     Z = draw.of(POINTS)
     hits = np.zeros((n, len(POINTS)))
     for i in range(n):

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from mercer import Gaussian, Matern, RationalQuadratic, SphericalRadial, Transformed
-from mercer.maps.fourier.radii import chi_quantile
+from mercer.maps.fourier.projections import chi_quantile
 from mercer.maps.fourier.spherical_radial import LEAST_AMBIENT, isotropic_part
 
 from .calibrated import kernel_of_pairs, misfit, pairs_of_rows
@@ -50,7 +50,7 @@ def ambient_of(name, m, d):
     padded = d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
     if name == "big_block":
         return max(m, padded), m
-    if name in ("simplex", "source_butterfly"):
+    if name == "simplex":
         return padded, padded + 1
     return padded, 1 if name == "iid" else padded
 
@@ -153,8 +153,6 @@ def block_estimates(directions, kernel, lags, seed, blocks=BLOCKS):
         size = 1 << (max(d, LEAST_AMBIENT) - 1).bit_length()
         size = max(size, 64) if directions == "butterfly" else size
         blocks = max(1000, blocks * 4 // size)
-    if directions == "source_butterfly":
-        blocks //= 4  # built node by node; the bias is large
     m = SphericalRadial(kernel, 2 * size * blocks, directions=directions, radii="plain", random_state=seed).fit(lags)
     features = m.features_.astype(lags.dtype)
     squares = np.square(features.amplitudes) * blocks / isotropic_part(kernel)[0]
@@ -181,17 +179,10 @@ def test_the_mean_over_blocks_is_the_kernel(directions, kernel, d, length, seed)
     assert block_misfit(directions, kernel, d, length, seed) <= 1
 
 
-@pytest.mark.parametrize(("directions", "d"), [("hadamard", 4), ("hadamard", 3), ("source_butterfly", 16)])
+@pytest.mark.parametrize(("directions", "d"), [("hadamard", 4), ("hadamard", 3)])
 def test_the_check_above_sees_directions_that_are_biased_and_they_say_so(directions, d, seed):
     assert isinstance(SphericalRadial(directions=directions).unbiased, str)
     assert block_misfit(directions, Gaussian(), d, 2.0, seed) > 1
-
-
-def test_the_bias_of_the_butterflies_of_the_source_is_that_of_the_record(seed):
-    lags = lags_of(16, 2.0, seed)[:2]
-    samples, _ = block_estimates("source_butterfly", Gaussian(), lags, seed)
-    bias = samples.mean(axis=0) - np.exp(-2.0)
-    assert 0.2 < bias.min() < bias.max() < 0.35  # MATHS S1.13: +0.25 to +0.31 over the vertices of single axes
 
 
 # ---- radii and the constant -------------------------------------------------------------------

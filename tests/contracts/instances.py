@@ -103,7 +103,6 @@ _DESIGNS = [
         "butterfly",
         "hadamard",
         "simplex",
-        "source_butterfly",
     )
     for radii in ("plain", "stratified")
 ]
@@ -114,7 +113,7 @@ MAPS = [
     *(RandomFourier(1 + kernel, 9) for kernel in SHIFT_INVARIANT),
     *(
         SphericalRadial(3.0 * Gaussian(0.7), 13, directions=directions, radii=radii, constant=constant)
-        for directions in ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly")
+        for directions in ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard")
         for radii, constant in (("stratified", "drop"), ("plain", "signed"), ("plain", "resample"))
     ),
     *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
@@ -139,7 +138,7 @@ MAPS = [
     *(
         RandomNeurons(ArcCosine(order), 20, layout=layout, directions=directions)
         for order, layout in product((0, 1, 2), ("residual", "parity", "relu", "single"))
-        for directions in ("auto", "iid", "big_block", "simplex", "sobol", "butterfly", "hadamard", "source_butterfly")
+        for directions in ("auto", "iid", "big_block", "simplex", "sobol", "butterfly", "hadamard")
         # Rows of width 3 leave a sign-Hadamard direction in the padding, where signs are those of rounding errors.
         if (order, directions) != (0, "hadamard")
     ),
@@ -193,8 +192,10 @@ LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40), alpha=0.1, fit_intercept=False),
     KernelRidge(TensorSketch(Polynomial(2), 40)),
     KernelRidge(RandomNeurons(ArcCosine(1), 40)),
-    GaussianProcessRegressor(RandomFourier(Gaussian(0.7), 40), lengthscale="keep"),
-    GaussianProcessRegressor(RandomFourier(Gaussian(0.7), 40), lengthscale="keep", noise=0.3, variance="pathwise"),
+    GaussianProcessRegressor(RandomFourier(Gaussian(0.7), 40), lengthscale_tuning=None),
+    GaussianProcessRegressor(
+        RandomFourier(Gaussian(0.7), 40), lengthscale_tuning=None, noise=0.3, variance_method="pathwise"
+    ),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
     KernelRidgeClassifier(RandomFourier(Matern(lengthscale="median"), 40), alpha="loo"),

@@ -8,10 +8,10 @@ import pytest
 import mercer
 from mercer import Kernel
 from mercer.engines import MemoryEngine, StreamEngine
-from mercer.engines.base import BEGIN
+from mercer.engines.base import START
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine
-from mercer.learners.base import BaseLearner
+from mercer.learners.base import Learner
 from mercer.maps import BaseMap
 from mercer.testing import check_engine, check_engines, check_kernel, check_learner, check_map
 
@@ -61,7 +61,7 @@ def test_dask_engine(scheduler):
         check_engine(make)
 
 
-@pytest.mark.parametrize(("base", "instances"), [(Kernel, KERNELS), (BaseMap, MAPS), (BaseLearner, LEARNERS)])
+@pytest.mark.parametrize(("base", "instances"), [(Kernel, KERNELS), (BaseMap, MAPS), (Learner, LEARNERS)])
 def test_no_public_class_is_missing_from_the_lists(base, instances):
     public = [getattr(mercer, name) for name in mercer.__all__]
     concrete = {c for c in public if isinstance(c, type) and issubclass(c, base) and c is not Kernel}
@@ -102,7 +102,7 @@ def test_check_learner_sees_a_learner_that_ignores_weights():
 
 def test_check_engine_sees_an_engine_that_drops_a_block():
     class Lossy(MemoryEngine):
-        def blocks(self, since=BEGIN):
+        def blocks(self, since=START):
             return (block for block in super().blocks(since) if block.start != 20)
 
     with pytest.raises(AssertionError, match="every row once"):

@@ -70,7 +70,9 @@ ESTIMATORS = [
     KernelRidge(alpha="evidence"),
     KernelRidge(alpha="loo"),
     GaussianProcessRegressor(),
-    GaussianProcessRegressor(RandomFourier(n_components=24, random_state=0), lengthscale="ard", variance="pathwise"),
+    GaussianProcessRegressor(
+        RandomFourier(n_components=24, random_state=0), lengthscale_tuning="ard", variance_method="pathwise"
+    ),
     KernelRidgeClassifier(),
     KernelRidgeClassifier(Nystroem()),
     KernelRidge(HomogeneousFeatures()),

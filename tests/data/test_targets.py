@@ -6,12 +6,12 @@ import pytest
 
 from mercer import DataError, KernelRidge, ParameterError
 from mercer.data.targets import (
-    HasLabel,
+    HasTarget,
     as_targets,
-    check_mark,
-    check_none_missing,
-    check_numbers,
-    has_label,
+    check_unlabeled_value,
+    check_no_missing_targets,
+    check_numeric,
+    has_target,
     is_missing,
     known_labels,
     label_kind,
@@ -33,9 +33,9 @@ from mercer.engines import Block
     ],
 )
 def test_rows_with_the_mark_have_no_target(y, mark, known):
-    assert has_label(np.array(y), mark).tolist() == known
+    assert has_target(np.array(y), mark).tolist() == known
     weight = np.array([1.0, 2.0, 3.0])
-    some = HasLabel(mark)(Block(5, np.arange(3.0)[:, None], np.array(y), weight))
+    some = HasTarget(mark)(Block(5, np.arange(3.0)[:, None], np.array(y), weight))
     assert some.X[:, 0].tolist() == np.flatnonzero(known).tolist()
     assert some.index.tolist() == (5 + np.flatnonzero(known)).tolist()
     assert some.weight.tolist() == weight[known].tolist()
@@ -44,14 +44,14 @@ def test_rows_with_the_mark_have_no_target(y, mark, known):
 
 def test_in_objects_all_that_is_missing_is_one_mark():
     y = np.array(["a", None, np.nan, pd.NA, np.float32("nan"), 0, "nan"], dtype=object)
-    assert has_label(y, np.nan).tolist() == [True, False, False, False, False, True, True]
-    assert has_label(y, pd.NA).tolist() == has_label(y, np.nan).tolist()
+    assert has_target(y, np.nan).tolist() == [True, False, False, False, False, True, True]
+    assert has_target(y, pd.NA).tolist() == has_target(y, np.nan).tolist()
 
 
 def test_of_objects_the_mark_is_found_beside_what_is_missing():
     y = np.array([0, None, "?", pd.NA, np.nan], dtype=object)
-    assert has_label(y, "?").tolist() == [True, True, False, True, True]
-    assert has_label(y, 0).tolist() == [False, True, True, True, True]
+    assert has_target(y, "?").tolist() == [True, True, False, True, True]
+    assert has_target(y, 0).tolist() == [False, True, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_of_objects_the_mark_is_found_beside_what_is_missing():
 )
 def test_numbers_and_truth_values_among_marks_get_arrays_of_their_own(labels, dtype):
     y = np.array([*labels, "?"], dtype=object)
-    some = HasLabel("?")(Block(0, np.zeros((len(y), 1)), y))
+    some = HasTarget("?")(Block(0, np.zeros((len(y), 1)), y))
     known = known_labels(KernelRidge(unlabeled="?"), y)
     for found in (some.y, known, plain(np.array(labels, dtype=object))):
         assert found.dtype == dtype
@@ -107,15 +107,15 @@ def test_rows_without_targets_are_unlabeled_if_there_is_a_mark():
 
 def test_texts_are_no_numbers():
     for y in (["1", "2e3"], np.array(["1", None], dtype=object), [1.0, 2.0], np.array([[1, None]], dtype=object)):
-        check_numbers("Learner", y)
+        check_numeric("Learner", y)
     for y in ([1.0, "?"], np.array([[0.5, "?"]], dtype=object), np.array(["?"])):
         with pytest.raises(DataError, match=r"Learner: targets must be numbers, got the text '\?'.* unlabeled=np\.nan"):
-            check_numbers("Learner", y)
+            check_numeric("Learner", y)
 
 
 def test_several_columns_must_all_be_marked():
     y = np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]])
-    assert has_label(y, np.nan).tolist() == [True, False, True]
+    assert has_target(y, np.nan).tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -127,43 +127,43 @@ def test_what_is_missing(value, missing):
 
 
 def test_marks_that_could_mark_nothing_are_refused():
-    check_mark("Learner", np.array([1, 2]), -1)
-    check_mark("Learner", np.array(["a"]), "?")
-    check_mark("Learner", np.array(["a", 1], dtype=object), -1)
+    check_unlabeled_value("Learner", np.array([1, 2]), -1)
+    check_unlabeled_value("Learner", np.array(["a"]), "?")
+    check_unlabeled_value("Learner", np.array(["a", 1], dtype=object), -1)
     for wrong in (True, np.False_):
         with pytest.raises(ParameterError, match=r"unlabeled must be what y holds .*, got (np\.)?(True|False)"):
-            check_mark("Learner", np.array([1, 2]), wrong)
+            check_unlabeled_value("Learner", np.array([1, 2]), wrong)
     with pytest.raises(DataError, match=r"Learner: unlabeled='\?' cannot stand among the numbers of y\. Give a mark"):
-        check_mark("Learner", np.array([1, 2]), "?")
+        check_unlabeled_value("Learner", np.array([1, 2]), "?")
     with pytest.raises(DataError, match=r"unlabeled=-1 cannot stand among the texts of y\. Give a mark of their kind"):
-        check_mark("Learner", np.array(["a"]), -1)
+        check_unlabeled_value("Learner", np.array(["a"]), -1)
     with pytest.raises(DataError, match=r"In an array of texts NaN is the text 'nan': make y an array of dtype object"):
-        check_mark("Learner", np.array(["a", np.nan]), np.nan)
-    check_mark("Learner", np.array(["a"]), np.nan)  # nothing is missing
+        check_unlabeled_value("Learner", np.array(["a", np.nan]), np.nan)
+    check_unlabeled_value("Learner", np.array(["a"]), np.nan)  # nothing is missing
     with pytest.raises(DataError, match=r"In an array of texts -1 is the text '-1': make y an array of dtype object"):
-        check_mark("Learner", np.array(["a", -1]), -1)
+        check_unlabeled_value("Learner", np.array(["a", -1]), -1)
     with pytest.raises(DataError, match=r"among the numbers of y\. Give a number, such as np\.nan"):
-        check_mark("Learner", np.array([1.0]), "?")
+        check_unlabeled_value("Learner", np.array([1.0]), "?")
     for mark in (0, 1.0):
         with pytest.raises(DataError, match="would be one of the truth values"):
-            check_mark("Learner", np.array([True, False]), mark)
-    check_mark("Learner", np.array([True, False]), -1)
+            check_unlabeled_value("Learner", np.array([True, False]), mark)
+    check_unlabeled_value("Learner", np.array([True, False]), -1)
 
 
 def test_labels_of_the_kind_that_was_learned_need_hold_no_mark():
-    check_mark("Learner", np.array(["a"]), -1, "texts")
-    check_mark("Learner", np.array([1, 2]), "?", "numbers")
+    check_unlabeled_value("Learner", np.array(["a"]), -1, "texts")
+    check_unlabeled_value("Learner", np.array([1, 2]), "?", "numbers")
     with pytest.raises(DataError, match=r"In an array of texts -1 is the text '-1'"):
-        check_mark("Learner", np.array(["a", "-1"]), -1, "texts")
+        check_unlabeled_value("Learner", np.array(["a", "-1"]), -1, "texts")
     for y, mark, learned in ((np.array(["a"]), -1, "numbers"), (np.array([1]), "?", "texts"), (np.zeros(0), "?", None)):
         with pytest.raises(DataError, match="cannot stand among"):
-            check_mark("Learner", y, mark, learned)
+            check_unlabeled_value("Learner", y, mark, learned)
 
 
 def test_what_is_missing_needs_a_mark():
     model = KernelRidge()
     for y in (np.array([1.0, 2.0]), [1, 2], ["a", "b"], np.array(["a"], dtype=object), None, 3.0, np.array([np.inf])):
-        check_none_missing(model, y)
+        check_no_missing_targets(model, y)
     for y in (
         [0.5, np.nan, None],
         np.array(["a", None, np.nan], dtype=object),
@@ -171,7 +171,7 @@ def test_what_is_missing_needs_a_mark():
         np.array([[1.0, 2.0], [np.nan, 0.0], [0.0, np.nan]]),
     ):
         with pytest.raises(DataError, match=r"y contains NaN, or no value, in 2 of 3 rows, the first in row 1 .*=np"):
-            check_none_missing(model, y)
+            check_no_missing_targets(model, y)
 
 
 @pytest.mark.parametrize(

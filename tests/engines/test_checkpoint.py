@@ -307,7 +307,7 @@ def test_a_source_says_itself_what_must_be_the_same(tmp_path):
     class Versioned(Parts):
         version = 1
 
-        def facts(self):
+        def fingerprint(self):
             return {"version of the rows": str(self.version)}
 
     Journal(Checkpoint(path), stream(Versioned(), 1), {})

@@ -82,10 +82,10 @@ def test_no_row_kept_is_an_error_with_the_words_given():
 
 def test_a_sum_can_be_left_and_taken_up_again():
     from mercer.engines.base import workers
-    from mercer.engines.filter import KeptSum
+    from mercer.engines.filter import SelectedSum
 
     blocks = list(MemoryEngine(X, Y, block_rows=4).blocks())
-    whole, first, second = (KeptSum(Total(), Known()) for _ in range(3))
+    whole, first, second = (SelectedSum(Total(), Known()) for _ in range(3))
     with workers(1) as team:
         for block in blocks:
             whole.add(block, team)
@@ -95,8 +95,8 @@ def test_a_sum_can_be_left_and_taken_up_again():
         for block in blocks[2:]:
             second.add(block, team)
     assert np.array_equal(whole.result().value, second.result().value)
-    empty = KeptSum(Total(), Known())
-    empty.restore(KeptSum(Total(), Known()).state())
+    empty = SelectedSum(Total(), Known())
+    empty.restore(SelectedSum(Total(), Known()).state())
     assert empty.result().value is None
 
 

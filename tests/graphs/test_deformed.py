@@ -358,7 +358,7 @@ def test_compare_gives_the_kernel_to_the_map_below():
 
 
 def test_it_never_stands_in_for_a_map_of_a_kernel():
-    assert not Deformed.accepts(Gaussian())
+    assert not hasattr(Deformed, "accepts")
     assert "inverse of the mean" in Deformed().unbiased
     summed = SumMap(Gaussian() + Matern(), 20, maps=[Deformed(), RandomFourier()])
     with pytest.raises(UnsupportedKernelError, match="outermost"):

@@ -56,7 +56,7 @@ def test_it_reads_well_and_travels():
 
 @pytest.mark.parametrize("kind", [RandomFourier, Nystroem])
 def test_maps_do_not_see_the_order_of_rows(kind, monkeypatch):
-    monkeypatch.setattr("mercer.maps.drawn.MEDIAN_ROWS", 40)
+    monkeypatch.setattr("mercer.maps.base.MEDIAN_ROWS", 40)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3)) * np.linspace(1, 5, 200)[:, None]  # the first rows are not like the last
     fitted = []

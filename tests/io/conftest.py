@@ -1,4 +1,4 @@
-"""Tables of every format that hold the same rows, and sources cut into small blocks and parts."""
+"""A table to write in every format, and sources with small blocks and parts."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import mercer.io.source
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Cut files into many parts and parts into many blocks, as large files are."""
+    """Divide files into many parts and parts into many blocks, as it is done with large files."""
     monkeypatch.setattr(mercer.io.source, "BLOCK_BYTES", 2048)
     monkeypatch.setattr(mercer.io.source, "LEAST_ROWS", 16)
     monkeypatch.setattr(mercer.io.formats.lines, "CHUNK_BYTES", 9000)
@@ -26,6 +26,6 @@ def table(seed):
 
 
 def joined(blocks):
-    """Put blocks together again."""
+    """Return the concatenation of blocks."""
     columns = list(zip(*blocks, strict=True))
     return tuple(None if column[0] is None else np.concatenate(column) for column in columns)

@@ -1,4 +1,4 @@
-"""What is written comes back as it was, and nothing else does."""
+"""Archives: values are read as they were written, and only values of permitted types are."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Stranger:
+class Undeclared:
     value: int
 
 
@@ -61,7 +61,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_values_come_back(value, tmp_path):
+def test_values_are_read_as_they_were_written(value, tmp_path):
     assert same(store(value).value(), value)
     write_archive(tmp_path / "a.zip", {"x": store(value), "y": store("other")})
     check_archive(tmp_path / "a.zip")
@@ -70,7 +70,7 @@ def test_values_come_back(value, tmp_path):
     assert read_archive(tmp_path / "a.zip", "z") is None
 
 
-def test_of_moments_a_triangle_is_written(tmp_path):
+def test_moments_are_written_as_a_triangle(tmp_path):
     rng = np.random.default_rng(0)
     gram = rng.normal(size=(200, 200))
     targets = TargetMoments.of(gram, rng.normal(size=(200, 2)))
@@ -82,7 +82,7 @@ def test_of_moments_a_triangle_is_written(tmp_path):
     assert got.roundoff == 1e-7
 
 
-def test_copies_do_not_change_with_the_value():
+def test_stored_copies_do_not_change_with_the_value():
     values = np.ones(3)
     copy, view = store(values), store(values, copy=False)
     values += 1
@@ -91,7 +91,7 @@ def test_copies_do_not_change_with_the_value():
     assert copy.nbytes == 24
 
 
-def test_kept_values_are_taken_over(tmp_path):
+def test_values_to_keep_are_copied_from_the_replaced_archive(tmp_path):
     path = tmp_path / "a.zip"
     write_archive(path, {"one": store(np.arange(5)), "ten": store("old"), "two": store(2)})
     write_archive(path, {"ten": store("new")}, keep=["one"])
@@ -101,16 +101,16 @@ def test_kept_values_are_taken_over(tmp_path):
     assert os.listdir(tmp_path) == ["a.zip"]
 
 
-def test_classes_that_were_not_declared():
-    with pytest.raises(TypeError, match=r"Stranger cannot be written to an archive: declare the class"):
-        store(Stranger(1))
-    with pytest.raises(TypeError, match="another storable class of the name RowSample"):
+def test_classes_that_are_not_storable_raise():
+    with pytest.raises(TypeError, match=r"Undeclared cannot be written to an archive: declare the class"):
+        store(Undeclared(1))
+    with pytest.raises(TypeError, match="another class named RowSample"):
         storable(dataclass(type("RowSample", (), {})))
     assert store(RowSample(1, 0, np.zeros(0), np.zeros(0), np.zeros((0, 2)), None, None)).value().size == 1
 
 
-@pytest.mark.parametrize("tree", [{"~": "class", "name": "Stranger", "state": None}, {"~": "Popen"}, {"no": "mark"}])
-def test_a_file_cannot_bring_back_what_is_not_on_the_list(tree, tmp_path):
+@pytest.mark.parametrize("tree", [{"~": "class", "name": "Undeclared", "state": None}, {"~": "Popen"}, {"no": "type"}])
+def test_types_that_are_not_storable_are_not_read(tree, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("x/value.json", json.dumps(tree))
     with pytest.raises(ArchiveError):
@@ -121,16 +121,16 @@ def test_objects_are_never_unpickled(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("x/value.json", '{"~": "array", "array": 0}')
         with archive.open("x/0.npy", "w") as member:
-            np.lib.format.write_array(member, np.array([Stranger(1)], dtype=object))
+            np.lib.format.write_array(member, np.array([Undeclared(1)], dtype=object))
     with pytest.raises(ArchiveError, match="allow_pickle"):
         read_archive(tmp_path / "a.zip", "x")
 
 
-def test_damage_is_found(tmp_path):
+def test_damaged_archives_raise(tmp_path):
     path = tmp_path / "a.zip"
     write_archive(path, {"x": store(np.arange(1000.0))})
-    whole = path.read_bytes()
-    for bad in (whole[:-30], whole[:100], b"", whole[:3000] + bytes([whole[3000] ^ 1]) + whole[3001:]):
+    intact = path.read_bytes()
+    for bad in (intact[:-30], intact[:100], b"", intact[:3000] + bytes([intact[3000] ^ 1]) + intact[3001:]):
         path.write_bytes(bad)
         with pytest.raises(ArchiveError):
             check_archive(path)
@@ -138,7 +138,7 @@ def test_damage_is_found(tmp_path):
             read_archive(path, "x")
 
 
-def test_an_error_leaves_what_was_there(tmp_path):
+def test_error_while_writing_leaves_the_previous_archive(tmp_path):
     path = tmp_path / "a.zip"
     write_archive(path, {"x": store(1)})
     with pytest.raises(AttributeError):

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Atomic replacement of files."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 from mercer.io import write_text
 
 
-def test_writes_and_replaces(tmp_path):
+def test_write_text_creates_and_replaces(tmp_path):
     path = write_text(tmp_path / "new" / "page.html", "one — ü")
     assert path.read_text(encoding="utf-8") == "one — ü"
     write_text(path, "two")
@@ -16,7 +16,7 @@ def test_writes_and_replaces(tmp_path):
     assert path.is_absolute()
 
 
-def test_a_failure_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
+def test_failure_keeps_the_previous_file_and_leaves_no_temporary_one(tmp_path, monkeypatch):
     path = write_text(tmp_path / "page.html", "old")
 
     def fail(*args):
@@ -29,7 +29,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == ["page.html"]
 
 
-def test_files_are_readable_as_the_umask_says(tmp_path):
+def test_file_mode_follows_the_umask(tmp_path):
     mask = os.umask(0o022)
     try:
         assert write_text(tmp_path / "page.html", "x").stat().st_mode & 0o777 == 0o644

@@ -1,4 +1,4 @@
-"""Rows of files whose target is missing: what that means, learners say."""
+"""Rows of files with missing targets, which learners accept with `unlabeled=np.nan`."""
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ FORMATS = ["csv", "parquet", "feather", "table"]
 MAP = RandomFourier(Gaussian(1.5), 30, random_state=0)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1500, 4))
-# Some blocks know all their targets, some know none, most know some.
+# Blocks in which all, no or some targets are known.
 KNOWN = {
     "some": RNG.random(1500) < 0.3,
     "first none": (np.arange(1500) > 400) & (RNG.random(1500) < 0.5),
@@ -36,14 +36,14 @@ KNOWN = {
 CODES = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
 TARGETS = {
     "numbers": X[:, 0] ** 2,
-    "whole": CODES,
-    "texts": np.array(["cat", "dog", "nan"])[CODES],  # a word like another
-    "truth": CODES > 0,
+    "integers": CODES,
+    "strings": np.array(["cat", "dog", "nan"])[CODES],  # "nan" is a label like any other
+    "booleans": CODES > 0,
 }
 
 
 def opened(kind, folder, y, known, **chosen):
-    """Write rows of which some have no target, and open them."""
+    """Write rows, some without a target, and open them."""
     values = pa.array(y.tolist(), mask=~known)
     table = pa.table({**{name: X[: len(y), i] for i, name in enumerate("abcd")}, "y": values})
     if kind == "table":
@@ -60,7 +60,7 @@ def opened(kind, folder, y, known, **chosen):
 
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_numbers(kind, known, tmp_path):
+def test_regression_on_rows_with_missing_targets(kind, known, tmp_path):
     y, known = TARGETS["numbers"], KNOWN[known]
     source = opened(kind, tmp_path, y, known)
     got = joined(source)[1]
@@ -72,13 +72,13 @@ def test_numbers(kind, known, tmp_path):
 
 
 @pytest.mark.parametrize("known", KNOWN)
-@pytest.mark.parametrize("values", ["whole", "texts", "truth"])
+@pytest.mark.parametrize("values", ["integers", "strings", "booleans"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_labels(kind, values, known, tmp_path):
-    if (kind, values) == ("csv", "truth"):
-        pytest.skip("in text, truth values are words")
+def test_classification_on_rows_with_missing_labels(kind, values, known, tmp_path):
+    if (kind, values) == ("csv", "booleans"):
+        pytest.skip("booleans in CSV are read as strings")
     y, known = TARGETS[values], KNOWN[known]
-    if values == "texts":
+    if values == "strings":
         y = np.where(y == "nan", "other", y)
     source = opened(kind, tmp_path, y, known)
     model = KernelRidgeClassifier(MAP, unlabeled=np.nan).fit(source)
@@ -88,7 +88,7 @@ def test_labels(kind, values, known, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [KernelLogisticRegression, KernelSVC])
-def test_learners_of_many_passes(kind, tmp_path):
+def test_iterative_learners_on_rows_with_missing_labels(kind, tmp_path):
     feature_map = RandomFourier(Gaussian(1.5), 8, random_state=0)
     y, known = np.where(CODES > 0, "dog", "cat")[:200], np.arange(200) > 120
     for source in (opened("parquet", tmp_path, y, known), on_dask(opened("csv", tmp_path, y, known))):
@@ -100,7 +100,7 @@ def test_learners_of_many_passes(kind, tmp_path):
 
 @pytest.mark.parametrize("values", TARGETS)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_learners_that_were_not_told_ask(kind, values, tmp_path):
+def test_missing_targets_raise_without_unlabeled(kind, values, tmp_path):
     source = opened(kind, tmp_path, TARGETS[values], np.arange(1500) != 517)
     learner = KernelRidge(MAP) if values == "numbers" else KernelRidgeClassifier(MAP)
     match = r"(t\.|table).*: y contains NaN, or no value, in 1 of \d+ rows, the first in row \d+ .*unlabeled=np.nan"
@@ -109,12 +109,12 @@ def test_learners_that_were_not_told_ask(kind, values, tmp_path):
     assert not hasattr(learner, "feature_map_")
 
 
-def test_learners_without_targets_do_not_mind(tmp_path):
-    source = opened("parquet", tmp_path, TARGETS["texts"], KNOWN["some"])
+def test_unsupervised_learners_ignore_missing_targets(tmp_path):
+    source = opened("parquet", tmp_path, TARGETS["strings"], KNOWN["some"])
     assert KernelKMeans(MAP, 3, random_state=0).fit(source).cluster_centers_.shape == (3, 30)
 
 
-def test_several_targets(tmp_path):
+def test_several_targets_with_missing_values(tmp_path):
     known = KNOWN["some"]
     y = np.where(known[:, None], np.column_stack([X[:, 0] ** 2, CODES]), np.nan)
     frame = pd.DataFrame(np.column_stack([X, y]), columns=list("abcdyz"))
@@ -124,9 +124,9 @@ def test_several_targets(tmp_path):
     assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
 
 
-def test_a_file_without_any_target(tmp_path):
-    """A column of nothing has no type of its own."""
-    y = TARGETS["texts"].astype(object)
+def test_column_of_targets_that_are_all_missing(tmp_path):
+    """Arrow gives such a column the type null."""
+    y = TARGETS["strings"].astype(object)
     for name, targets in (("a", [None] * 1500), ("b", y)):
         columns = {key: X[:, i] for i, key in enumerate("abcd")}
         pyarrow.parquet.write_table(pa.table({**columns, "y": pa.array(targets)}), tmp_path / f"{name}.parquet")
@@ -139,11 +139,11 @@ def test_a_file_without_any_target(tmp_path):
         KernelRidge(MAP, unlabeled=np.nan).fit(source)
 
 
-def test_many_labels_in_small_codes():
-    """Of 127 labels in codes of one byte, none is taken for the missing one."""
-    texts = [f"label {i:03d}" for i in range(127)]
-    values = pa.DictionaryArray.from_arrays(pa.array([*range(127), None], pa.int8()), pa.array(texts))
+def test_missing_label_among_127_labels_in_int8_codes():
+    """The code of the missing label does not overflow."""
+    labels = [f"label {i:03d}" for i in range(127)]
+    values = pa.DictionaryArray.from_arrays(pa.array([*range(127), None], pa.int8()), pa.array(labels))
     got = joined(open_rows(pa.table({"a": np.ones(128), "y": values}), target="y"))[1]
-    assert got.tolist() == [*texts, None]
+    assert got.tolist() == [*labels, None]
     hole = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["u", None, "v"]))
     assert joined(open_rows(pa.table({"a": np.ones(3), "y": hole}), target="y"))[1].tolist() == ["u", None, "v"]

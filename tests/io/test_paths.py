@@ -1,4 +1,4 @@
-"""Which files are meant."""
+"""Files that paths, patterns and folders denote."""
 
 import os
 
@@ -40,19 +40,19 @@ def names(tree, source):
     return [path.relative_to(tree).as_posix() for path in find_files(source, (".npy",))]
 
 
-def test_a_folder_stands_for_all_files_below_it(tree):
+def test_folder_denotes_all_files_below_it(tree):
     assert names(tree, tree) == names(tree, str(tree)) == ALL
     assert names(tree, [tree / "year=2024", tree / "a.npy"]) == [*ALL[3:], "a.npy"]
 
 
-def test_patterns_match_folders_too_and_each_file_is_meant_once(tree):
+def test_patterns_also_match_folders_and_each_file_is_taken_once(tree):
     assert names(tree, str(tree / "year=*")) == ALL[2:]
     assert names(tree, str(tree / "*.npy")) == ALL[:2]
     assert names(tree, str(tree / "year=2024" / "**")) == ALL[3:]
     assert names(tree, str(tree / "year=*" / "**" / "part-[01].*")) == ALL[2:]
 
 
-def test_nothing_is_invented_for_the_names_of_folders(tmp_path):
+def test_names_of_folders_are_not_made_columns(tmp_path):
     rng = np.random.default_rng(0)
     years = np.repeat([2023, 2024, 2025], 20)
     frame = pd.DataFrame({"a": rng.normal(size=60), "y": rng.normal(size=60), "year": years})
@@ -64,17 +64,17 @@ def test_nothing_is_invented_for_the_names_of_folders(tmp_path):
         open_rows(tmp_path / "rows", target="year")
 
 
-def test_no_file_at_any_depth(tree):
-    with pytest.raises(DataError, match=r"has no file whose name ends in \.csv, nor have the folders in it"):
+def test_folder_without_matching_files_raises(tree):
+    with pytest.raises(DataError, match=r"and its subfolders have no file whose name ends in \.csv"):
         find_files(tree, (".csv",))
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
-def test_links(tree, tmp_path):
+def test_links_to_folders_and_cycles(tree, tmp_path):
     (tmp_path / "elsewhere").symlink_to(tree / "year=2023")
     assert [path.name for path in find_files(tmp_path / "elsewhere", (".npy",))] == ["part-0.npy"]
-    (tree / "year=2023" / "twin").symlink_to(tree / "year=2024")
+    (tree / "year=2023" / "other").symlink_to(tree / "year=2024")
     assert len(find_files(tree, (".npy",))) == 7
     (tree / "year=2023" / "up").symlink_to(tree)
-    with pytest.raises(DataError, match="up is a link to one that it lies in"):
+    with pytest.raises(DataError, match="up is a link to one of its parent folders"):
         find_files(tree, (".npy",))

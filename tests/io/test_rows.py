@@ -1,4 +1,4 @@
-"""Whatever the format, the rows are those of the arrays, and so is the model."""
+"""Files of every format yield the rows of the arrays that were written, and the same model."""
 
 import pickle
 import sys
@@ -20,7 +20,7 @@ NAMES = ["a", "b", "c", "d"]
 
 
 def write(path, X, y, weight, labels, files=1):
-    """Write a table of one format, in one file or several, and return what names it."""
+    """Write a table in one format, to one file or several, and return their paths."""
     path.mkdir()
     kind = path.suffix[1:]
     paths = []
@@ -51,23 +51,23 @@ def numbers(kind):
 @pytest.mark.parametrize("files", [1, 3])
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.usefixtures("small_pieces")
-def test_the_rows_are_those_of_the_arrays(kind, files, table, tmp_path):
+def test_rows_equal_the_arrays_that_were_written(kind, files, table, tmp_path):
     X, y, weight, _ = table
     source = open_rows(write(tmp_path / f"t.{kind}", *table, files), **numbers(kind))
     assert source.n_features == 4
     assert source.n_rows == (None if kind == "csv" else len(X))
     assert len(source.parts()) > 2 * files
-    for _ in range(2):  # as often as one likes
+    for _ in range(2):  # a source can be read repeatedly
         blocks = list(source)
         assert len(blocks) > len(source.parts())
         for got, wanted in zip(joined(blocks), (X, y, weight), strict=True):
             assert got.dtype == np.float64
-            assert np.array_equal(got, wanted)  # a float written in text comes back as it was
+            assert np.array_equal(got, wanted)  # floats written as text are read exactly
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.usefixtures("small_pieces")
-def test_parts_can_be_read_elsewhere(kind, table, tmp_path):
+def test_parts_can_be_pickled_and_read(kind, table, tmp_path):
     source = open_rows(write(tmp_path / f"t.{kind}", *table), **numbers(kind))
     parts = pickle.loads(pickle.dumps(source.parts()))
     assert all(len(pickle.dumps(part)) < 3000 for part in parts)
@@ -81,7 +81,7 @@ def test_parts_can_be_read_elsewhere(kind, table, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.usefixtures("small_pieces")
-def test_the_model_is_that_of_the_arrays(kind, table, tmp_path):
+def test_model_equals_that_of_the_arrays(kind, table, tmp_path):
     X, y, weight, _ = table
     feature_map = RandomFourier(Gaussian(1.5), 50, random_state=0)
     in_memory = KernelRidge(feature_map, alpha=0.1).fit(X, y, sample_weight=weight)
@@ -96,7 +96,7 @@ def test_the_model_is_that_of_the_arrays(kind, table, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.usefixtures("small_pieces")
-def test_text_labels(kind, table, tmp_path):
+def test_string_labels(kind, table, tmp_path):
     X, _, _, labels = table
     paths = write(tmp_path / f"t.{kind}", *table, 2)
     if kind == "npy":
@@ -113,7 +113,7 @@ def test_text_labels(kind, table, tmp_path):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_columns_by_place_several_targets_and_none(kind, table, tmp_path):
+def test_columns_by_index_with_several_targets_and_none(kind, table, tmp_path):
     X, y, weight, _ = table
     paths = write(tmp_path / f"t.{kind}", *table)
     (got,) = joined(open_rows(paths, columns=[2, 0]))
@@ -135,7 +135,7 @@ def test_columns_by_place_several_targets_and_none(kind, table, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "npy"])
-def test_narrow_floats_stay_narrow(kind, table, tmp_path):
+def test_float32_features_remain_float32(kind, table, tmp_path):
     X, y, weight, labels = table
     if kind == "npy":
         path = tmp_path / "t.npy"
@@ -155,7 +155,7 @@ def test_narrow_floats_stay_narrow(kind, table, tmp_path):
     assert np.array_equal(narrowed, X.astype(np.float32))
 
 
-def test_folders_and_patterns(table, tmp_path):
+def test_folders_and_patterns_are_read_in_order(table, tmp_path):
     X, y, *_ = table
     paths = write(tmp_path / "t.parquet", *table, 3)
     (tmp_path / "t.parquet" / "README").write_text("not rows")
@@ -167,45 +167,45 @@ def test_folders_and_patterns(table, tmp_path):
     assert np.array_equal(np.sort(backwards), np.sort(y))
 
 
-def test_svmlight_is_opened_too(table, tmp_path):
+def test_svmlight_files_are_opened(table, tmp_path):
     X, y, *_ = table
     dump_svmlight_file(X, y, str(tmp_path / "t.svm"))
     got, targets = next(iter(open_rows(tmp_path / "t.svm")))
     assert np.allclose(got.toarray(), X)
     assert np.allclose(targets, y)
-    with pytest.raises(ParameterError, match="svmlight files have their own targets"):
+    with pytest.raises(ParameterError, match="svmlight files contain their targets"):
         open_rows(tmp_path / "t.svm", target=0)
 
 
-# ---- what goes wrong ----------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_opened(tmp_path):
+def test_sources_that_cannot_be_opened_raise(tmp_path):
     with pytest.raises(DataError, match=r"nowhere.parquet cannot be opened. There is no such file"):
         open_rows(tmp_path / "nowhere.parquet")
     with pytest.raises(DataError, match=r"There is no folder .*gone"):
         open_rows(tmp_path / "gone" / "nowhere.npy")
     with pytest.raises(DataError, match="No file matches"):
         open_rows(str(tmp_path / "*.csv"))
-    with pytest.raises(DataError, match="has no file whose name ends in"):
+    with pytest.raises(DataError, match="have no file whose name ends in"):
         open_rows(tmp_path)
     with pytest.raises(ParameterError, match="list of paths is empty"):
         open_rows([])
-    with pytest.raises(ParameterError, match=r"cannot be told from the name.*Pass format="):
+    with pytest.raises(ParameterError, match=r"cannot be inferred from the name.*Pass format="):
         open_rows(tmp_path / "rows.dat")
     with pytest.raises(ParameterError, match="format must be one of 'arrow', 'csv'"):
         open_rows(tmp_path / "rows.dat", format="excel")
-    with pytest.raises(ParameterError, match="Files of one format are needed, got csv and npy"):
+    with pytest.raises(ParameterError, match="All files must have one format, got csv and npy"):
         open_rows([tmp_path / "a.csv", tmp_path / "a.npy"])
-    with pytest.raises(ParameterError, match=r"got ndarray. Arrays need not be opened"):
+    with pytest.raises(ParameterError, match=r"got ndarray. Arrays need not be opened; pass them to fit"):
         open_rows(np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("kind", [*FORMATS, "svm"])
-def test_empty_and_damaged_files(kind, table, tmp_path):
+def test_empty_and_corrupt_files_raise(kind, table, tmp_path):
     empty = tmp_path / f"empty.{kind}"
     empty.touch()
-    with pytest.raises(DataError, match="is empty: it has no bytes"):
+    with pytest.raises(DataError, match=r"is empty \(0 bytes\)"):
         open_rows(empty)
     noise = tmp_path / f"noise.{kind}"
     noise.write_bytes(bytes(range(256)) * 20)
@@ -214,50 +214,52 @@ def test_empty_and_damaged_files(kind, table, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "npy"])
-def test_files_cut_short(kind, table, tmp_path):
+def test_truncated_files_raise(kind, table, tmp_path):
     (path,) = write(tmp_path / f"t.{kind}", *table)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"part0.*cannot be read as"):
         open_rows(path)
 
 
-def test_a_damaged_row_group_is_found_when_it_is_read(table, tmp_path):
+def test_corrupt_row_group_raises_when_it_is_read(table, tmp_path):
     (path,) = write(tmp_path / "t.parquet", *table)
-    whole = bytearray(path.read_bytes())
-    whole[2000:3000] = b"\xff" * 1000
-    path.write_bytes(whole)
+    content = bytearray(path.read_bytes())
+    content[2000:3000] = b"\xff" * 1000
+    path.write_bytes(content)
     with pytest.raises(DataError, match=r"part0.parquet cannot be read as Parquet.*Is the file complete"):
         list(open_rows(path, target="y", columns=NAMES))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "feather"])
-def test_columns_that_are_not_there(kind, table, tmp_path):
+def test_columns_that_do_not_exist_raise(kind, table, tmp_path):
     paths = write(tmp_path / f"t.{kind}", *table)
-    with pytest.raises(DataError, match=r"no column 'labels', asked for as target. The nearest is 'label'. It has 'a'"):
+    with pytest.raises(
+        DataError, match=r"no column 'labels', which target asks for. Did you mean 'label'\? Its columns are 'a'"
+    ):
         open_rows(paths, target="labels")
-    with pytest.raises(DataError, match=r"has 7 columns, so target=7 is none of them"):
+    with pytest.raises(DataError, match=r"has 7 columns, so target=7 is out of range"):
         open_rows(paths, target=7)
-    with pytest.raises(ParameterError, match="column 'y' cannot be a feature and a target"):
+    with pytest.raises(ParameterError, match="column 'y' cannot be both a feature and a target"):
         open_rows(paths, target="y", columns=["a", "y"])
     with pytest.raises(ParameterError, match=r"Try columns=\['a'\]"):
         open_rows(paths, columns="a")
     with pytest.raises(DataError, match="no column left for features"):
         open_rows(paths, columns=[])
-    with pytest.raises(ParameterError, match=r"must name columns by text or by place, got 1\.5"):
+    with pytest.raises(ParameterError, match=r"must give columns by name or index, got 1\.5"):
         open_rows(paths, target=1.5)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "feather"])
-def test_text_is_no_feature(kind, table, tmp_path):
+def test_string_columns_as_features_raise(kind, table, tmp_path):
     paths = write(tmp_path / f"t.{kind}", *table)
-    with pytest.raises(DataError, match=r"column 'label' holds .*not.*number.*Leave"):
+    with pytest.raises(DataError, match=r"column 'label' contains .*not.*number.*Omit"):
         list(open_rows(paths, target="y"))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "feather"])
 @pytest.mark.parametrize("column", ["a", "w"])
-def test_missing_values_are_named(kind, column, tmp_path):
+def test_missing_values_raise_with_their_row(kind, column, tmp_path):
     values = {"a": [1.0] * 600, "y": [0.5] * 600, "w": [1.0] * 600}
     values[column][517] = None
     file = tmp_path / f"t.{kind}"
@@ -266,7 +268,7 @@ def test_missing_values_are_named(kind, column, tmp_path):
         list(open_rows(file, target="y", weight="w", columns=["a"]))
 
 
-def test_numbers_that_are_not_finite_name_the_file(table, tmp_path):
+def test_non_finite_features_raise_with_the_file(table, tmp_path):
     X, y, weight, labels = table
     X[2000, 1] = np.nan
     paths = write(tmp_path / "t.parquet", X, y, weight, labels)
@@ -274,7 +276,7 @@ def test_numbers_that_are_not_finite_name_the_file(table, tmp_path):
         KernelRidge(random_state=0).fit(open_rows(paths, target="y", columns=NAMES))
 
 
-def test_other_kinds_of_columns(tmp_path):
+def test_column_types(tmp_path):
     data = pa.table(
         {
             "small": pa.array([1, 2, 3], pa.int8()),
@@ -292,18 +294,18 @@ def test_other_kinds_of_columns(tmp_path):
     assert X.tolist() == [[1, 1, 1, 0.5], [2, 0, 2, 1.5], [3, 1, 3, 2.5]]
     assert y.tolist() == ["u", "v", "u"]
     assert joined(open_rows(path, target="grade", columns=["half"]))[1].dtype == np.int32
-    with pytest.raises(DataError, match=r"column 'when' holds timestamp\[m?s\], not numbers"):
+    with pytest.raises(DataError, match=r"column 'when' contains timestamp\[m?s\], not numbers"):
         open_rows(path, columns=["when"])
-    with pytest.raises(DataError, match=r"target 'when' holds timestamp\[m?s\], not numbers or text"):
+    with pytest.raises(DataError, match=r"target 'when' contains timestamp\[m?s\], not numbers or strings"):
         open_rows(path, target="when", columns=["half"])
-    with pytest.raises(DataError, match=r"target 'kind' holds .*, not numbers\."):
+    with pytest.raises(DataError, match=r"target 'kind' contains .*, not numbers\."):
         open_rows(path, target=["kind", "grade"], columns=["half"])
-    with pytest.raises(DataError, match=r"column 'kind' holds dictionary"):
+    with pytest.raises(DataError, match=r"column 'kind' contains dictionary"):
         open_rows(path, weight="kind", columns=["half"])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "npy"])
-def test_files_that_do_not_fit_together(kind, table, tmp_path):
+def test_files_with_different_columns_raise(kind, table, tmp_path):
     X, y, *_ = table
     write(tmp_path / f"t.{kind}", *table)
     other = tmp_path / f"other.{kind}"
@@ -316,7 +318,7 @@ def test_files_that_do_not_fit_together(kind, table, tmp_path):
         open_rows([tmp_path / f"t.{kind}" / f"part0.{kind}", other], columns=[0, 2])
 
 
-def test_without_pyarrow(table, tmp_path, monkeypatch):
+def test_missing_pyarrow_raises_with_the_extra_to_install(table, tmp_path, monkeypatch):
     paths = {kind: write(tmp_path / f"t.{kind}", *table) for kind in ("parquet", "csv", "feather", "npy")}
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)

@@ -1,4 +1,4 @@
-"""What a source of rows says of itself, and how it is cut."""
+"""Representation of a source of rows, and sizes of its blocks and parts."""
 
 import pytest
 
@@ -7,10 +7,14 @@ from mercer.io.source import BLOCK_BYTES, BLOCK_STEP, LEAST_ROWS, Part, RowSourc
 
 
 class Some(Part):
-    """So many rows, which nobody reads."""
+    """A given number of rows."""
 
     def __init__(self, n_rows):
         self.n_rows = n_rows
+
+    @property
+    def files(self):
+        return ()
 
     def __iter__(self):
         yield (self.n_rows,)
@@ -20,35 +24,35 @@ class Some(Part):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "columns", "words"),
+    ("sizes", "n_features", "expected"),
     [
-        ([1797], 64, "<1,797 rows of 64 columns in 1 part>"),
-        ([1], 1, "<1 row of 1 column in 1 part>"),
-        ([1000, 1000], 2, "<2,000 rows of 2 columns in 2 parts>"),
-        ([1000, None], 2000, "<unknown number of rows of 2,000 columns in 2 parts>"),
+        ([1797], 64, "<1,797 rows of 64 features in 1 part>"),
+        ([1], 1, "<1 row of 1 feature in 1 part>"),
+        ([1000, 1000], 2, "<2,000 rows of 2 features in 2 parts>"),
+        ([1000, None], 2000, "<unknown number of rows of 2,000 features in 2 parts>"),
     ],
 )
-def test_a_source_says_what_it_holds(sizes, columns, words):
-    source = RowSource([Some(n) for n in sizes], n_features=columns)
-    assert repr(source) == words
+def test_repr_has_the_numbers_of_rows_features_and_parts(sizes, n_features, expected):
+    source = RowSource([Some(n) for n in sizes], n_features=n_features)
+    assert repr(source) == expected
     assert source.n_rows == (None if None in sizes else sum(sizes))
     assert [rows for (rows,) in source] == sizes  # part after part
 
 
-def test_no_rows_are_refused():
-    with pytest.raises(DataError, match="There are no rows in these files"):
+def test_source_without_rows_raises():
+    with pytest.raises(DataError, match="The files have no rows"):
         RowSource([Some(0), Some(0)], n_features=3)
 
 
-@pytest.mark.parametrize("columns", [1, 10, 300, 100_000])
+@pytest.mark.parametrize("n_features", [1, 10, 300, 100_000])
 @pytest.mark.parametrize("itemsize", [4, 8])
-def test_blocks_have_a_size_in_bytes_within_bounds_in_rows(columns, itemsize):
-    rows = rows_per_block(columns, itemsize)
+def test_rows_per_block_are_bounded_in_bytes_and_in_rows(n_features, itemsize):
+    rows = rows_per_block(n_features, itemsize)
     assert LEAST_ROWS <= rows <= 8 * BLOCK_STEP
     if rows > LEAST_ROWS:
-        assert rows * columns * itemsize <= BLOCK_BYTES
+        assert rows * n_features * itemsize <= BLOCK_BYTES
     if rows >= BLOCK_STEP:
         assert rows % BLOCK_STEP == 0
     elif rows > LEAST_ROWS:
-        assert (rows + 1) * columns * itemsize > BLOCK_BYTES  # and not less than it could be
+        assert (rows + 1) * n_features * itemsize > BLOCK_BYTES  # the largest possible number
     assert rows_per_part(rows) == 4 * rows

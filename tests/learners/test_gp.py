@@ -98,7 +98,7 @@ def test_tuning_finds_what_scikit_learn_finds():
 def test_a_lengthscale_for_every_column_finds_those_that_do_not_matter():
     X, _ = data(400, d=4)
     y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(3).normal(size=400)
-    model = GaussianProcessRegressor(Gaussian("median"), lengthscale="ard", random_state=0).fit(X, y)
+    model = GaussianProcessRegressor(Gaussian("median"), lengthscale_tuning="ard", random_state=0).fit(X, y)
     scales = np.array(model.kernel_.lengthscales)
     assert (scales[1:] > 5 * scales[0]).all()
     one = GaussianProcessRegressor(Gaussian("median"), random_state=0).fit(X, y)
@@ -108,7 +108,9 @@ def test_a_lengthscale_for_every_column_finds_those_that_do_not_matter():
 
 def test_kernels_that_are_not_isotropic_are_tuned_on_random_features():
     X, y = data(300)
-    kept = GaussianProcessRegressor(RandomFourier(Laplacian(30.0), 200, random_state=0), lengthscale="keep").fit(X, y)
+    kept = GaussianProcessRegressor(RandomFourier(Laplacian(30.0), 200, random_state=0), lengthscale_tuning=None).fit(
+        X, y
+    )
     tuned = GaussianProcessRegressor(RandomFourier(Laplacian(30.0), 200, random_state=0), random_state=0).fit(X, y)
     assert tuned.kernel_.lengthscales[0] == tuned.kernel_.lengthscales[1] < 1.0
     assert tuned.log_marginal_likelihood_value_ > kept.log_marginal_likelihood_value_
@@ -171,7 +173,7 @@ def test_random_features_starve_and_the_others_do_not():
     starved = GaussianProcessRegressor(fourier, **settings).fit(X, y).predict(far, return_std=True)[1]
     assert (starved < 0.2).all()  # it should be one
     for model in (
-        GaussianProcessRegressor(fourier, variance="pathwise", **settings),
+        GaussianProcessRegressor(fourier, variance_method="pathwise", **settings),
         GaussianProcessRegressor(Nystroem(Gaussian(1.0), 200, random_state=0), **settings),
     ):
         np.testing.assert_allclose(model.fit(X, y).predict(far, return_std=True)[1], 1.0, rtol=1e-6)
@@ -183,7 +185,7 @@ def test_pathwise_variance_is_exact_where_all_rows_are_kept():
     X_new, _ = data(30, seed=1)
     peer = ExactProcess(1.5**2 * sk.RBF(0.8) + sk.WhiteKernel(0.2**2), optimizer=None).fit(X, y)
     fourier = RandomFourier(Gaussian(0.8), 100, random_state=0)
-    model = GaussianProcessRegressor(fourier, variance="pathwise", **FIXED).fit(X, y)
+    model = GaussianProcessRegressor(fourier, variance_method="pathwise", **FIXED).fit(X, y)
     expected = peer.predict(X_new, return_cov=True)[1]
     np.testing.assert_allclose(model.predict(X_new, return_cov=True, with_noise=True)[1], expected, atol=1e-9)
     std = model.predict(X_new, return_std=True, with_noise=True)[1]
@@ -234,12 +236,12 @@ def test_paths_of_many_features_have_the_covariance_of_the_exact_process():
     X, y = data(40)
     X_new = np.vstack([data(6, seed=1)[0], [[8.0, 8.0]]])
     fourier = RandomFourier(Gaussian(0.8), 1500, random_state=0)
-    model = GaussianProcessRegressor(fourier, variance="pathwise", **FIXED).fit(X, y)
+    model = GaussianProcessRegressor(fourier, variance_method="pathwise", **FIXED).fit(X, y)
     mean, cov = model.predict(X_new, return_cov=True)
     draws = model.sample_y(X_new, 4000, random_state=1) - mean[:, None]
     # Deviations of a kernel of 750 frequencies, and of 4000 draws, are both about 1 / sqrt(1000) of the amplitude.
     np.testing.assert_allclose(draws @ draws.T / 4000, cov, atol=1.5**2 * 6 / np.sqrt(750))
-    starved = clone(model).set_params(variance="weight-space", feature_map__n_components=30).fit(X, y)
+    starved = clone(model).set_params(variance_method="weight-space", feature_map__n_components=30).fit(X, y)
     assert np.abs(starved.predict(X_new, return_cov=True)[1] - cov).max() > 1.5**2 * 6 / np.sqrt(750)
 
 
@@ -272,7 +274,7 @@ def test_little_noise_is_found_and_leaves_the_amplitude(noise):
     X = rng.normal(size=(3000, 2))
     feature_map = RandomFourier(Gaussian(1.0), 50, random_state=0)
     y = feature_map.fit(X).transform(X) @ rng.normal(size=50) + noise * rng.normal(size=3000)
-    model = GaussianProcessRegressor(feature_map, lengthscale="keep", normalize_y=False).fit(X, y)
+    model = GaussianProcessRegressor(feature_map, lengthscale_tuning=None, normalize_y=False).fit(X, y)
     # Five standard errors: of the deviation of 2950 residuals, and of 50 coefficients.
     assert model.noise_ == pytest.approx(noise, rel=5 / np.sqrt(2 * 2950))
     assert model.amplitude_ == pytest.approx(1.0, rel=5 / np.sqrt(2 * 50))
@@ -284,7 +286,7 @@ def test_little_noise_is_found_and_leaves_the_amplitude(noise):
 def test_every_column_of_targets_has_its_own_noise_and_amplitude():
     X, y = data(200)
     Y = np.column_stack([y, 100 * np.cos(X[:, 0]) + np.random.default_rng(3).normal(size=200)])
-    fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 50, random_state=0), lengthscale="keep")
+    fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 50, random_state=0), lengthscale_tuning=None)
     both = clone(fresh).fit(X, Y)
     mean, std = both.predict(X, return_std=True)
     assert (mean.shape, std.shape, both.sample_y(X, 3).shape) == ((200, 2), (200, 2), (200, 2, 3))
@@ -310,7 +312,7 @@ def test_blocks_and_partial_fit_give_the_same_process():
     parts.partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
     kernel = clone(parts).fit(X[:300], y[:300]).kernel_
     assert parts.kernel_ == kernel
-    again = GaussianProcessRegressor(RandomFourier(kernel, 60, random_state=0), lengthscale="keep").fit(X, y)
+    again = GaussianProcessRegressor(RandomFourier(kernel, 60, random_state=0), lengthscale_tuning=None).fit(X, y)
     np.testing.assert_allclose(parts.predict(X), again.predict(X), atol=1e-6)
 
 
@@ -333,7 +335,7 @@ def test_weights_equal_repetition_also_in_tuning():
 
 def test_float32_rows_give_results_close_to_float64():
     X, y = data(300)
-    fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 60, random_state=0), lengthscale="keep")
+    fresh = GaussianProcessRegressor(RandomFourier(Gaussian(1.0), 60, random_state=0), lengthscale_tuning=None)
     double, single = clone(fresh).fit(X, y), clone(fresh).fit(X.astype(np.float32), y)
     assert single.noise_ == pytest.approx(double.noise_, rel=1e-3)
     for a, b in zip(single.predict(X, return_std=True), double.predict(X, return_std=True), strict=True):
@@ -372,7 +374,7 @@ def test_an_iterator_cannot_be_tuned_on():
 
 def test_other_questions_that_cannot_be_answered():
     X, y = data(50)
-    model = GaussianProcessRegressor(RandomFourier(Gaussian(), 20, random_state=0), lengthscale="keep").fit(X, y)
+    model = GaussianProcessRegressor(RandomFourier(Gaussian(), 20, random_state=0), lengthscale_tuning=None).fit(X, y)
     with pytest.raises(ParameterError, match="at most one"):
         model.predict(X, return_std=True, return_cov=True)
     with pytest.raises(ParameterError, match="noise must be a finite number > 0"):

@@ -96,7 +96,7 @@ def test_gaussian_processes_keep_the_lengthscale_of_a_deformed_map():
     assert np.array_equal(models[0].predict(X), models[1].predict(X))
     assert models[0].tuning_ == ()
     with pytest.raises(ParameterError, match="needs a shift-invariant kernel, got Deformed of Gaussian"):
-        models[0].set_params(lengthscale="ard").fit(X, y)
+        models[0].set_params(lengthscale_tuning="ard").fit(X, y)
 
 
 def test_the_map_learns_from_all_rows():

@@ -1,4 +1,4 @@
-"""The compiled kernel sets that this machine can run, and arrays laid out in awkward ways."""
+"""The compiled kernel sets that this machine can run, and arrays with unusual memory layouts."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ def dtype(request):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a matrix lies in memory: bytes before it, spare columns after each row, and the row order."""
+    """Memory layout of a matrix: bytes before it, unused columns after each row, and the order of the rows."""
 
     offset_bytes: int = 0
     spare: int = 0
@@ -67,7 +67,7 @@ def layouts():
 
 
 def fill(kernel, layout, shape, dtype):
-    """Let `kernel(out)` fill a matrix; assert that it writes all of it and nothing around it."""
+    """Return a matrix filled by `kernel(out)`; assert that it writes nothing outside of the matrix."""
     out, memory = layout.empty(*shape, dtype)
     out[...] = np.nan
     before = memory.copy()

@@ -1,4 +1,4 @@
-"""Factors in place against NumPy's, whole and by blocks."""
+"""Cholesky factors in place against NumPy, unblocked and block by block."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,9 @@ import pytest
 from mercer.linalg import cholesky
 from mercer.linalg.cholesky import factorize, inverse_root
 
-blocks = pytest.mark.parametrize(("whole", "block"), [(100, 100), (0, 1), (0, 7), (0, 8), (0, 40), (0, 64)])
+block_sizes = pytest.mark.parametrize(
+    ("max_unblocked", "block"), [(100, 100), (0, 1), (0, 7), (0, 8), (0, 40), (0, 64)]
+)
 
 
 def positive(n=40, seed=0):
@@ -15,13 +17,13 @@ def positive(n=40, seed=0):
 
 
 def upper_only(A):
-    """Hide what stands below the diagonal."""
+    """Replace the entries below the diagonal by NaN."""
     return np.where(np.tri(len(A), k=-1) > 0, np.nan, A)
 
 
-@blocks
-def test_is_the_factor_of_the_upper_triangle(whole, block, monkeypatch):
-    monkeypatch.setattr(cholesky, "WHOLE", whole)
+@block_sizes
+def test_factor_uses_only_the_upper_triangle(max_unblocked, block, monkeypatch):
+    monkeypatch.setattr(cholesky, "MAX_UNBLOCKED", max_unblocked)
     monkeypatch.setattr(cholesky, "BLOCK", block)
     A = positive()
     found = upper_only(A)
@@ -29,33 +31,33 @@ def test_is_the_factor_of_the_upper_triangle(whole, block, monkeypatch):
     np.testing.assert_allclose(np.triu(found), np.linalg.cholesky(A).T, rtol=0, atol=1e-13 * np.abs(A).max())
 
 
-@blocks
-@pytest.mark.parametrize("place", [0, 6, 7, 20, 39])
-def test_says_where_there_is_none(whole, block, place, monkeypatch):
-    monkeypatch.setattr(cholesky, "WHOLE", whole)
+@block_sizes
+@pytest.mark.parametrize("position", [0, 6, 7, 20, 39])
+def test_indefinite_matrix_returns_false(max_unblocked, block, position, monkeypatch):
+    monkeypatch.setattr(cholesky, "MAX_UNBLOCKED", max_unblocked)
     monkeypatch.setattr(cholesky, "BLOCK", block)
     A = positive()
     R = np.linalg.cholesky(A)
-    A[place, place] -= 1.01 * R[place, place] ** 2  # as much as the pivot there, and a little more
+    A[position, position] -= 1.01 * R[position, position] ** 2  # slightly more than the pivot there
     assert factorize(A) is False
 
 
-@blocks
-@pytest.mark.parametrize("place", [(0, 0), (20, 20), (39, 39), (3, 30), (38, 39)])
+@block_sizes
+@pytest.mark.parametrize("position", [(0, 0), (20, 20), (39, 39), (3, 30), (38, 39)])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_has_none(whole, block, place, value, monkeypatch):
-    monkeypatch.setattr(cholesky, "WHOLE", whole)
+def test_matrix_that_is_not_finite_returns_false(max_unblocked, block, position, value, monkeypatch):
+    monkeypatch.setattr(cholesky, "MAX_UNBLOCKED", max_unblocked)
     monkeypatch.setattr(cholesky, "BLOCK", block)
     A = positive()
-    A[place] = value
+    A[position] = value
     with np.errstate(invalid="ignore"):
         assert factorize(A) is False
 
 
-@blocks
+@block_sizes
 @pytest.mark.parametrize("n", [1, 2, 40])
-def test_inverse_roots_are_triangles(whole, block, n, monkeypatch):
-    monkeypatch.setattr(cholesky, "WHOLE", whole)
+def test_inverse_root_is_triangular_and_in_place(max_unblocked, block, n, monkeypatch):
+    monkeypatch.setattr(cholesky, "MAX_UNBLOCKED", max_unblocked)
     monkeypatch.setattr(cholesky, "BLOCK", block)
     A = positive(n)
     R = upper_only(A)

@@ -1,5 +1,7 @@
-"""The choice of kernels at import, and what happens when the extension is not installed."""
+"""The choice of kernels at import, and the fallback to NumPy where the extension is not installed."""
 
+import inspect
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from mercer import linalg
-from mercer.linalg import dispatch, twins
+from mercer.linalg import dispatch, numpy_kernels
 
 WITHOUT_EXTENSION = """
 import sys, warnings
@@ -38,35 +40,44 @@ def run(script):
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
 
-def test_without_the_extension_the_twins_serve_and_one_warning_says_so():
+def test_without_the_extension_numpy_is_used_with_one_warning():
     done = run(WITHOUT_EXTENSION)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
-        "mercer: the compiled kernels are not installed; their NumPy twins serve, with equal results to "
-        "rounding but several times slower. Install a C++ compiler and reinstall mercer.\n"
+        "mercer: the compiled kernels are not installed; the NumPy implementations are used instead, with results "
+        "that are equal up to rounding but several times slower. Install a C++ compiler and reinstall mercer.\n"
     )
 
 
-def test_import_needs_numpy_alone():
+def test_import_needs_only_numpy_and_the_lazy_loader():
     script = "import sys; import mercer.linalg; print(*{name.partition('.')[0] for name in sys.modules})"
     done = run(script)
     assert done.returncode == 0, done.stderr
     foreign = set(done.stdout.split()) - set(sys.stdlib_module_names) - set(run_plain_modules())
-    assert foreign <= {"mercer", "numpy"}
+    assert foreign <= {"mercer", "numpy", "lazy_loader"}
 
 
 def run_plain_modules():
-    """Modules that the interpreter of this environment loads by itself."""
+    """Return the modules that the interpreter of this environment loads at startup."""
     return run("import sys; print(*{name.partition('.')[0] for name in sys.modules})").stdout.split()
 
 
-def test_best_supported_set_is_in_use():
+def test_best_supported_instruction_set_is_in_use():
     native = pytest.importorskip("mercer.linalg._native")
     supported = native.supported()
     assert supported[-1] == "baseline"
     assert supported == [name for name in ("avx512", "avx2", "baseline") if name in supported]
     assert linalg.instruction_set() == supported[0]
-    assert dispatch._KERNELS is getattr(native, supported[0])
+    assert dispatch.kernels is getattr(native, supported[0])
+
+
+def test_compiled_kernels_have_the_parameters_of_the_numpy_kernels(kernels):
+    for name in set(numpy_kernels.__all__) - {"FUNCTION_NAMES", "FloatArray", "FunctionName"}:
+        parameters = list(inspect.signature(getattr(numpy_kernels, name)).parameters)
+        signatures = getattr(kernels, name).__doc__.splitlines()
+        assert len(signatures) == 2, name  # float32 and float64
+        for signature in signatures:
+            assert re.findall(r"[(,] ?(\w+): ", signature) == parameters
 
 
 def test_read_only_inputs_are_accepted(dtype):
@@ -75,7 +86,7 @@ def test_read_only_inputs_are_accepted(dtype):
         array.flags.writeable = False
     found, expected = np.empty((2, 3, 8), dtype)
     linalg.sign_hadamard_pairs(X, signs, radii, np.float32(0.5), found)
-    twins.sign_hadamard_pairs(X, signs, radii, 0.5, expected)
+    numpy_kernels.sign_hadamard_pairs(X, signs, radii, 0.5, expected)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -92,7 +103,7 @@ def test_empty_rows(dtype):
     np.testing.assert_array_equal(nothing, 0)
 
 
-def test_threads_over_row_blocks_give_the_bits_of_one_call(dtype):
+def test_threads_over_row_blocks_give_exactly_the_result_of_one_call(dtype):
     rng = np.random.default_rng(0)
     X, signs = rng.normal(size=(300, 20)).astype(dtype), rng.choice([-1.0, 1.0], (9, 3, 32)).astype(dtype)
     radii = rng.normal(size=280).astype(dtype)
@@ -108,7 +119,7 @@ def test_threads_over_row_blocks_give_the_bits_of_one_call(dtype):
     np.testing.assert_array_equal(many, one)
 
 
-def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
+def test_compiled_kernels_reject_wrong_shapes(kernels, dtype):
     matrix, signs = np.ones((3, 4), dtype), np.ones((1, 1, 4), dtype)
     mixing, multipliers, factors = np.ones((2, 4), dtype), np.zeros((1, 2, 4), dtype), np.ones((1, 4), dtype)
     order, out, weights = np.arange(4)[None], np.empty((3, 4), dtype), np.ones((4, 4), dtype)
@@ -139,48 +150,48 @@ def test_wrong_shapes_are_refused_by_the_kernels_too(kernels, dtype):
             call()
 
 
-def test_unknown_functions_are_refused_by_the_kernels_too(kernels, dtype):
+def test_compiled_kernels_reject_unknown_functions(kernels, dtype):
     X, weights = np.ones((3, 4), dtype), np.ones((4, 4), dtype)
     with pytest.raises(ValueError, match="no such function: tanh"):
         kernels.dense(X, weights, np.empty((3, 4), dtype), "tanh")
 
 
-def test_the_public_functions_pass_everything_on(dtype):
+def test_public_functions_pass_all_arguments_to_the_kernels(dtype):
     rng = np.random.default_rng(8)
     X, signs, radii = rng.normal(size=(5, 4)), rng.choice([-1.0, 1.0], (2, 2, 4)), rng.normal(size=7)
     X, signs, radii = X.astype(dtype), signs.astype(dtype), radii.astype(dtype)
     weights, angle = rng.normal(size=(4, 7)).astype(dtype), np.array([[1.0], [2.0]])
     angles = [np.hstack([angle, 3 * angle]), angle]
     plan = linalg.butterfly_plan([np.cos(a) for a in angles], [np.sin(a) for a in angles]).astype(dtype)
-    arrays = plan.order, plan.multipliers, plan.factors
+    arrays = plan.arrays
     options = {"function": "relu", "scale": 0.5, "product": True}
-    for call, twin in (
+    for call, reference in (
         (
             lambda out: linalg.sign_hadamard(X, signs, out, radii=radii, **options),
-            lambda out: twins.sign_hadamard(X, signs, out, radii, "relu", 0.5, True),
+            lambda out: numpy_kernels.sign_hadamard(X, signs, out, radii, "relu", 0.5, True),
         ),
         (
             lambda out: linalg.butterfly(X, signs[0], plan, out, radii=radii, **options),
-            lambda out: twins.butterfly(X, signs[0], *arrays, out, radii, "relu", 0.5, True),
+            lambda out: numpy_kernels.butterfly(X, signs[0], *arrays, out, radii, "relu", 0.5, True),
         ),
         (
             lambda out: linalg.dense(X, weights, out, **options),
-            lambda out: twins.dense(X, weights, out, "relu", 0.5, True),
+            lambda out: numpy_kernels.dense(X, weights, out, "relu", 0.5, True),
         ),
         (
             lambda out: linalg.dense_cosines(X, weights, radii, 0.5, out),
-            lambda out: twins.dense_cosines(X, weights, radii, 0.5, out),
+            lambda out: numpy_kernels.dense_cosines(X, weights, radii, 0.5, out),
         ),
         (
             lambda out: linalg.dense_pairs(X, weights[:, :4], 0.5, out),
-            lambda out: twins.dense_pairs(X, weights[:, :4], 0.5, out),
+            lambda out: numpy_kernels.dense_pairs(X, weights[:, :4], 0.5, out),
         ),
         (
             lambda out: linalg.butterfly_pairs(X, signs[0], plan, radii, 0.5, out),
-            lambda out: twins.butterfly_pairs(X, signs[0], *arrays, radii, 0.5, out),
+            lambda out: numpy_kernels.butterfly_pairs(X, signs[0], *arrays, radii, 0.5, out),
         ),
     ):
         found, expected = np.full((2, 5, 7), 3.0, dtype)
         assert call(found) is found
-        twin(expected)
+        reference(expected)
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)

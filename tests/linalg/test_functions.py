@@ -1,4 +1,4 @@
-"""Functions of projections, written or multiplied into the output, after every kind of projection."""
+"""Functions of projections, written to the output or multiplied into it, for every kind of projection."""
 
 import mpmath
 import numpy as np
@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.linalg import butterfly_plan, twins
+from mercer.linalg import butterfly_plan, numpy_kernels
 
 SEEDS = st.integers(0, 2**32 - 1)
-FUNCTIONS = st.sampled_from(twins.FUNCTION_NAMES)
+FUNCTIONS = st.sampled_from(numpy_kernels.FUNCTION_NAMES)
 
 
 def apply(kernels, values, function, **options):
-    """Apply a function to each value alone, through a product with the matrix 1."""
+    """Apply a function to each value by a product with the 1 x 1 identity matrix."""
     out = np.empty((len(values), 1), values.dtype)
     kernels.dense(values[:, None], np.ones((1, 1), values.dtype), out, function, **options)
     return out[:, 0]
@@ -25,8 +25,8 @@ def special_values(dtype):
     return np.array([*positive, *(-p for p in positive), np.nan], dtype)
 
 
-@pytest.mark.parametrize("function", [name for name in twins.FUNCTION_NAMES if name != "exp"])
-def test_functions_of_special_values_are_those_of_numpy(kernels, dtype, function):
+@pytest.mark.parametrize("function", [name for name in numpy_kernels.FUNCTION_NAMES if name != "exp"])
+def test_functions_of_special_values_equal_numpy(kernels, dtype, function):
     values = special_values(dtype)
     expected = {
         "identity": lambda x: x,
@@ -67,7 +67,7 @@ def exponents(dtype):
     ).astype(dtype)
 
 
-def test_exponentials_are_within_four_units_in_the_last_place(kernels, dtype):
+def test_exponentials_are_accurate_to_four_ulp(kernels, dtype):
     x = exponents(dtype)
     found = apply(kernels, x, "exp")
     with mpmath.workprec(120):
@@ -78,7 +78,7 @@ def test_exponentials_are_within_four_units_in_the_last_place(kernels, dtype):
     assert units[worst] <= 4, f"{units[worst]} units at {x[worst]!r}"
 
 
-def test_exponentials_overflow_and_vanish_where_those_of_numpy_do(kernels, dtype):
+def test_exponentials_overflow_and_underflow_where_numpy_does(kernels, dtype):
     info = np.finfo(dtype)
     edges = [np.log(float(info.max)), np.log(float(info.smallest_subnormal)) - np.log(2)]
     near = np.concatenate([edge + np.linspace(-0.01, 0.01, 201) for edge in edges]).astype(dtype)
@@ -88,7 +88,7 @@ def test_exponentials_overflow_and_vanish_where_those_of_numpy_do(kernels, dtype
     with np.errstate(over="ignore", under="ignore"):
         exact = np.exp(x.astype(np.longdouble))
         expected = exact.astype(dtype)
-    # At the very edge the last place decides.
+    # Within rounding of the threshold either result is right.
     sure = np.abs(np.subtract.outer(x.astype(float), edges)).min(axis=1) > 4e-6 * np.abs(edges).max()
     np.testing.assert_array_equal(np.isinf(found)[sure], np.isinf(expected)[sure])
     np.testing.assert_array_equal((found == 0)[sure], (expected == 0)[sure])
@@ -98,7 +98,7 @@ def test_exponentials_overflow_and_vanish_where_those_of_numpy_do(kernels, dtype
 
 @settings(deadline=None)
 @given(data=st.data(), function=FUNCTIONS, product=st.booleans(), use_radii=st.booleans(), seed=SEEDS)
-def test_every_projection_takes_every_function(
+def test_every_projection_applies_every_function(
     kernels, dtype, layouts, filled, data, function, product, use_radii, seed
 ):
     rng = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def test_every_projection_takes_every_function(
     for kind in ("sign_hadamard", "butterfly", "dense"):
         plain = np.empty((n, m), dtype)
         projections(kernels, kind, plain)
-        # Exactly what the function does to the projections of the same kernels, one by one ...
+        # Exactly the function of the projections of the same kernels, applied one by one ...
         expected = apply(kernels, plain.ravel(), function, scale=0.3).reshape(n, m)
         if product:
             expected = before * expected
@@ -136,20 +136,20 @@ def test_every_projection_takes_every_function(
 
         found = filled(fill, layout, (n, m), dtype)
         np.testing.assert_array_equal(found, expected)
-        # ... and what the twins do to theirs, where rounding cannot change the sign.
-        twin, plain_twin = before.copy(), np.empty((n, m), dtype)
-        projections(twins, kind, twin, function, 0.3, product)
-        projections(twins, kind, plain_twin)
-        error = 200 * np.finfo(dtype).eps * (1 + np.abs(plain_twin) + np.exp(np.abs(plain_twin)))
-        clear = np.abs(plain_twin) > 1e-4
-        difference = np.abs(found - twin) / (np.abs(before) if product else 1)
+        # ... and the results of the NumPy kernels, where rounding cannot change the sign.
+        reference, plain_reference = before.copy(), np.empty((n, m), dtype)
+        projections(numpy_kernels, kind, reference, function, 0.3, product)
+        projections(numpy_kernels, kind, plain_reference)
+        error = 200 * np.finfo(dtype).eps * (1 + np.abs(plain_reference) + np.exp(np.abs(plain_reference)))
+        clear = np.abs(plain_reference) > 1e-4
+        difference = np.abs(found - reference) / (np.abs(before) if product else 1)
         norms = 1 + np.sqrt((X.astype(float) ** 2).sum(axis=1, keepdims=True))
         assert np.all((difference <= error * norms**2)[clear])
 
 
 @settings(deadline=None)
 @given(function=FUNCTIONS, product=st.booleans(), seed=SEEDS)
-def test_a_row_alone_has_the_bits_it_has_in_a_batch(kernels, dtype, function, product, seed):
+def test_result_of_a_row_does_not_depend_on_the_batch(kernels, dtype, function, product, seed):
     rng = np.random.default_rng(seed)
     X, weights = rng.normal(size=(30, 3)).astype(dtype), rng.normal(size=(3, 90)).astype(dtype)
     X[4] = np.nan

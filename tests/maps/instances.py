@@ -35,7 +35,7 @@ from mercer import (
 )
 
 FORMS = ("pairs", "phase", "complex")
-DENSE = ("iid", "orthogonal", "big_block", "sobol", "simplex", "source_butterfly")
+DENSE = ("iid", "orthogonal", "big_block", "sobol", "simplex")
 DIRECTIONS = (*DENSE, "butterfly", "hadamard")
 RADII = ("plain", "stratified")
 KERNEL = Gaussian(1.3)
@@ -69,7 +69,7 @@ MACLAURIN = [
     RandomMaclaurin(Transformed(Polynomial(3), columns=(2, 0), center=(0.5, 1.0)), 9, plan="random"),
     RandomMaclaurin(DotProduct([0.5, 0.0, 1.0, 0.5]), 9),
 ]
-RULES = ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly")
+RULES = ("big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard")
 QUADRATURE = [
     *(
         SphericalRadial(KERNEL, 20, directions=directions, radii=radii, constant=constant)

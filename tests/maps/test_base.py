@@ -15,20 +15,32 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import (
+    CompositionMap,
     DataError,
     Deformed,
+    DotProduct,
+    ExponentialDotProduct,
     Gaussian,
+    Intersection,
+    KernelRidge,
     Laplacian,
     Matern,
     NoClosedFormError,
     Nystroem,
     ParameterError,
+    Polynomial,
+    ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    SumMap,
     TensorSketch,
+    ThresholdFeatures,
+    UnsupportedKernelError,
 )
-from mercer.engines import memory
-from mercer.maps.base import BaseMap, for_kernel
+from mercer.engines import MemoryEngine, StreamEngine, memory
+from mercer.features import Features
+from mercer.maps import BaseMap, DrawnMap, maps_for
+from mercer.maps.base import check_features
 from mercer.testing import check_map
 
 from .instances import MAPS, name_of, rows_for
@@ -85,7 +97,8 @@ def test_equal_seeds_give_equal_features_and_copies_are_exact(feature_map, seed)
     np.testing.assert_array_equal(clone(m).fit(rows_for(feature_map, seed)).transform(X), Z)
     with pytest.raises(NotFittedError):
         clone(m).transform(X)
-    assert not np.array_equal(fitted(feature_map, seed + 1).transform(X), Z)
+    if feature_map.n_components > 1:  # a single component may be a constant, which is drawn with some probability
+        assert not np.array_equal(fitted(feature_map, seed + 1).transform(X), Z)
 
 
 @given(feature_map=st.sampled_from(MAPS), seed=st.integers(0, 2**32))
@@ -156,7 +169,7 @@ def test_wrong_widths_are_refused(kind, n_components):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["rbf", Gaussian, 1.0])
-def test_what_is_no_kernel_is_refused(kind, kernel):
+def test_objects_that_are_not_kernels_are_refused(kind, kernel):
     with pytest.raises(
         ParameterError, match=rf"{kind.__name__}: kernel must be a mercer kernel such as Gaussian\(\), got"
     ):
@@ -200,7 +213,7 @@ def test_transform_and_variance_need_a_fit(kind):
             getattr(kind(Gaussian(), 4), name)(rows(0))
 
 
-def test_no_threads_are_refused():
+def test_zero_threads_are_refused():
     with pytest.raises(ParameterError, match=r"n_jobs must not be 0. Use None for all cores"):
         RandomFourier(Gaussian(), 4, n_jobs=0).fit(rows(0)).transform(rows(0))
 
@@ -215,16 +228,16 @@ def test_nested_parameters_replace_the_kernel():
     assert m.kernel == Laplacian(3.0)
     with pytest.raises(ParameterError, match="Laplacian has no parameter 'nu'"):
         m.set_params(kernel__nu=1.0)
-    assert for_kernel(m, Gaussian()).kernel == Gaussian()
+    assert m.with_kernel(Gaussian()).kernel == Gaussian()
     assert m.kernel == Laplacian(3.0)
 
 
-def test_a_map_without_a_closed_form_names_the_audit():
+def test_the_error_for_no_closed_form_recommends_audit():
     with pytest.raises(NoClosedFormError, match=r"Nystroem has no closed form for its variance. Try mercer.audit"):
         Nystroem(Gaussian(), 4).fit(rows(0)).variance(rows(0))
 
 
-def test_files_are_for_learners():
+def test_files_are_refused():
     frame = pd.DataFrame(rows(0), columns=list("abc"))
     source = mercer.open_rows(frame)
     with pytest.raises(DataError, match=r"RandomFourier: fit takes rows in memory, got RowSource\. Try to pass"):
@@ -234,3 +247,216 @@ def test_files_are_for_learners():
         feature_map.transform(source)
     parts = [feature_map.transform(X) for X, *_ in source]
     assert np.allclose(np.concatenate(parts), feature_map.transform(rows(0)))
+
+
+# ---- the contract ------------------------------------------------------------------------------
+
+
+def test_abstract_methods_of_the_bases():
+    public = {getattr(mercer.maps, name) for name in mercer.maps.__all__}
+    maps = {m for m in public if isinstance(m, type) and issubclass(m, BaseMap)}
+    assert {m for m in maps if inspect.isabstract(m)} == {BaseMap, DrawnMap}
+    assert {m for m in maps if not issubclass(m, DrawnMap)} == {BaseMap}
+    assert DrawnMap.__abstractmethods__ == {"accepts", "unbiased", "_draw"}
+    assert {"unbiased", "fit_engine", "check", "grown"} < BaseMap.__abstractmethods__
+    # A drawn map is fitted in one way, and other maps have no draw.
+    assert not [m for m in maps if issubclass(m, DrawnMap) and m.fit_engine is not DrawnMap.fit_engine]
+    assert not {"_draw", "fit_sample", "rows_wanted", "sample_seed"} & set(dir(Deformed))
+
+
+class OwnFeatures(Features):
+    """Features of a user: the rows times a matrix."""
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.n_components = weights.shape[1]
+
+    def astype(self, dtype):
+        return OwnFeatures(self.weights.astype(dtype))
+
+    def __call__(self, X, out):
+        out[:] = X @ self.weights
+
+
+class OwnMap(DrawnMap):
+    """A map of a user, with no more than what the contract asks for."""
+
+    needs = "the linear kernel"
+
+    def __init__(self, kernel=None, n_components=512, *, random_state=None, n_jobs=None):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def accepts(cls, kernel):
+        return kernel == Polynomial(1, coef0=0.0)
+
+    @property
+    def unbiased(self):
+        return True
+
+    def _draw(self, kernel, X, weight, rng):
+        return OwnFeatures(rng.normal(size=(X.shape[1], self.n_components)) / np.sqrt(self.n_components))
+
+
+def test_a_users_map_needs_accepts_unbiased_and_draw_only():
+    linear = Polynomial(1, coef0=0.0)
+    m = OwnMap(linear, 20, random_state=0)
+    check_map(m)
+    X, y = rows(0), rows(0)[:, 0]
+    assert m.rows_wanted() == 1
+    assert (m.exact_components(linear, 3), m.least_components(linear)) == (None, 1)
+    assert m.with_independent_components(linear, 5) is None
+    assert KernelRidge(m, alpha=1e-3).fit(X, y).score(X, y) > 0.5
+    # It is not in the table of maps, and may be a part of other maps where it is given.
+    assert OwnMap not in maps_for(linear)
+    SumMap(linear + Matern(), 20, maps=[m, RandomFourier()], random_state=0).fit(X)
+    CompositionMap(ExponentialDotProduct() @ linear, 20, inner_map=m, random_state=0).fit(0.1 * X)
+    with pytest.raises(UnsupportedKernelError, match=r"OwnMap cannot approximate .*\n  needs: the linear kernel\n"):
+        OwnMap(Gaussian(), 20).fit(X)
+    with pytest.raises(NoClosedFormError, match="OwnMap has no closed form for its variance"):
+        m.fit(X).variance(X)
+
+
+def test_a_map_that_is_not_drawn_cannot_be_a_part_of_another_map():
+    X = rows(0)
+    text = r"^Deformed cannot be a part of another map\.\n  needs: to be the outermost map"
+    for combined in (
+        SumMap(Gaussian() + Matern(), 20, maps=[Deformed(), RandomFourier()]),
+        ProductMap(Gaussian() * Matern(), 20, maps=[RandomFourier(), Deformed()]),
+        CompositionMap(ExponentialDotProduct() @ Gaussian(), 20, inner_map=Deformed()),
+    ):
+        with pytest.raises(UnsupportedKernelError, match=text):
+            combined.fit(X)
+
+
+def test_a_drawn_map_stays_as_it_is_when_rows_are_added():
+    m = RandomFourier(Gaussian(), 8, random_state=0).fit(rows(0))
+    assert m.refuses_rows is None
+    assert m.grown(MemoryEngine(rows(1), block_rows=10)) == (m, None)
+
+
+def test_complex_features_and_signs_are_refused_by_learners():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    check_features("Learner", RandomFourier(Gaussian(), 30).fit(X))
+    with pytest.raises(ParameterError, match=r"Learner needs real features, got .*form='complex'.* Use form='pairs'"):
+        check_features("Learner", RandomFourier(Gaussian(), 30, form="complex").fit(X))
+    kernel = DotProduct((0.5, 1.0, -0.8), signed=True)
+    signed = RandomMaclaurin(kernel, 9, random_state=0).fit(X)
+    assert (signed.signs_ < 0).any()
+    with pytest.raises(ParameterError, match=r"Learner needs a positive definite kernel, .* by RandomMaclaurin have"):
+        check_features("Learner", signed)
+
+
+# ---- drawing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        Nystroem(Gaussian(1.0), 50),
+        RandomMaclaurin(Polynomial(1), 50),
+        SumMap(Polynomial(1) + Polynomial(1), 50, maps=[RandomMaclaurin(), RandomMaclaurin()]),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_warnings_point_to_the_call_of_fit(feature_map):
+    with pytest.warns(mercer.MercerWarning, match="are zero") as caught:
+        feature_map.fit(rows(0))
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_maps_of_resolved_kernels_need_only_the_width_of_rows():
+    assert not RandomFourier(Gaussian(1.0)).needs_rows()
+    assert RandomFourier(Gaussian("median")).needs_rows()
+    assert Nystroem(Gaussian(1.0), 1).needs_rows()
+    assert Deformed(RandomFourier(Gaussian(1.0))).needs_rows()
+    once = StreamEngine(iter([(rows(0),)]), lambda X: (X, None, None))
+    assert RandomFourier(Gaussian(1.0), 4).fit_engine(once).n_features_in_ == 3
+    once = StreamEngine(iter([(rows(0),)]), lambda X: (X, None, None))
+    with pytest.raises(DataError, match=r"RandomFourier.*learns from rows before.*can be read only once"):
+        RandomFourier(Gaussian("median"), 4).fit_engine(once)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [40, 3000], ids=["all", "a-sample"])
+def test_fit_and_fit_engine_agree_for_all_block_sizes(kind, n):
+    X = rows(0, n)
+    expected = kind(n_components=4, random_state=1).fit(X)
+    for engine in (
+        MemoryEngine(X, block_rows=17),
+        MemoryEngine(X, None, np.ones(n), block_rows=4000),
+        StreamEngine([(X[:11],), (X[11:],)], lambda X: (X, None, None)),
+    ):
+        found = kind(n_components=4, random_state=1).fit_engine(engine)
+        assert found.kernel_ == expected.kernel_
+        np.testing.assert_array_equal(found.transform(X[:5]), expected.transform(X[:5]))
+
+
+def test_all_rows_are_used_without_a_copy():
+    X = np.abs(rows(0, 500))
+    sample, weight = ThresholdFeatures(Intersection(), 8)._sample(MemoryEngine(X, block_rows=50))
+    assert sample is X
+    assert weight is None
+    assert RandomFourier(Gaussian(1.0))._sample(MemoryEngine(X, block_rows=50))[0].shape == (1, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_fit_changes_nothing(kind):
+    X = rows(0)
+    m = kind(Gaussian(1.0), 4, random_state=0).fit(X)
+    before = m.transform(X)
+    with pytest.raises(ParameterError):
+        m.set_params(n_components=0).fit(rows(1, d=5))
+    np.testing.assert_array_equal(m.transform(X), before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_median_of_one_row_is_refused(kind):
+    with pytest.raises(
+        ValueError, match="needs at least two different rows to take a median distance, got n_samples=1"
+    ):
+        kind(Gaussian("median"), 1).fit(rows(0, n=1))
+    with pytest.raises(ValueError, match="got n_samples=5 equal rows"):
+        kind(n_components=1).fit(np.ones((5, 2)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_median_is_resolved_on_a_seeded_sample(kind):
+    X = rows(0, n=3000)
+    first, again = (kind(n_components=4, random_state=1).fit(X) for _ in range(2))
+    assert first.kernel is None
+    assert first.kernel_ == again.kernel_
+    # Distances have mean near 2.3 and spread near 0.9; a thousand rows put the median within a twentieth.
+    exact = Gaussian("median").resolve(X[:1000]).lengthscale
+    assert first.kernel_.lengthscale == pytest.approx(exact, rel=0.05)
+    assert kind(n_components=4, random_state=2).fit(X).kernel_ != first.kernel_
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_seed_is_accepted(kind):
+    X = rows(0)
+    for make in (
+        lambda: 5,
+        lambda: np.random.default_rng(5),
+        lambda: np.random.RandomState(5),
+        lambda: np.int64(5),
+    ):
+        one, two = (kind(Gaussian(), 4, random_state=make()).fit_transform(X) for _ in range(2))
+        np.testing.assert_array_equal(one, two)
+    for wrong in (-1, "seed", 1.5):
+        with pytest.raises(
+            ParameterError, match="random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got"
+        ):
+            kind(Gaussian(), 4, random_state=wrong).fit(X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_weight_zero_are_ignored(kind):
+    X, weight = rows(0), np.repeat([1.0, 0.0], 20)
+    kept = kind(Gaussian("median"), 4, random_state=0).fit_sample(X[:20])
+    weighted = kind(Gaussian("median"), 4, random_state=0).fit_sample(X, weight)
+    assert weighted.kernel_ == kept.kernel_
+    np.testing.assert_array_equal(weighted.transform(X), kept.transform(X))

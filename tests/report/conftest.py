@@ -1,4 +1,4 @@
-"""One small run of the demo for all reports, and the page made of it."""
+"""One small run of the demo for all tests of reports, and its page."""
 
 import pytest
 

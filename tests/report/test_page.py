@@ -1,4 +1,4 @@
-"""The page stands alone, says all that was measured, and can be read by everyone."""
+"""The page is self-contained, complete and accessible."""
 
 import re
 import sys
@@ -15,11 +15,11 @@ VOID = {"meta", "br", "link", "img", "hr"}
 
 
 class Elements(HTMLParser):
-    """Collects elements and text, and fails on tags that do not match."""
+    """Collects elements and text, and fails on unbalanced tags."""
 
     def __init__(self, page):
         super().__init__()
-        self.elements, self.open, self.words = [], [], []
+        self.elements, self.open, self.strings = [], [], []
         self.feed(page)
         self.close()
         assert self.open == []
@@ -37,11 +37,11 @@ class Elements(HTMLParser):
 
     def handle_data(self, data):
         if not {"style", "script"} & set(self.open):
-            self.words.append(data)
+            self.strings.append(data)
 
     @property
     def text(self):
-        return " ".join(" ".join(self.words).split()).replace("\N{NO-BREAK SPACE}", " ")
+        return " ".join(" ".join(self.strings).split()).replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +49,12 @@ def parsed(page):
     return Elements(page)
 
 
-def test_tags_match_and_the_language_is_given(page, parsed):
+def test_tags_are_balanced_and_the_language_is_given(page, parsed):
     assert page.startswith("<!doctype html>")
     assert parsed.elements[0] == ("html", {"lang": "en"})
 
 
-def test_nothing_comes_from_elsewhere(page, parsed):
+def test_page_loads_nothing_from_elsewhere(page, parsed):
     for tag, attributes in parsed.elements:
         assert tag not in {"script", "link", "iframe", "object", "embed"}
         for name in ("src", "href", "xlink:href", "action", "data"):
@@ -64,14 +64,15 @@ def test_nothing_comes_from_elsewhere(page, parsed):
     assert not re.search(r"url\((?!#)", page)
 
 
-def test_every_reference_inside_the_page_has_one_target(page, parsed):
+def test_every_internal_reference_has_exactly_one_target(page, parsed):
     counts = Counter(attributes["id"] for _, attributes in parsed.elements if "id" in attributes)
     assert max(counts.values()) == 1
-    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)|aria-labeledby="([^"]+)"', page)
+    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)|aria-labelledby="([^"]+)"', page)
+    assert page.count("aria-labelledby=") == page.count("<section ") > 0
     assert {name for names in wanted for name in names if name} <= set(counts)
 
 
-def test_all_numbers_of_the_table_are_there(demo, parsed):
+def test_table_has_all_measurements(demo, parsed):
     for one in demo.contenders:
         assert one.name in parsed.text
         for number in (
@@ -85,7 +86,7 @@ def test_all_numbers_of_the_table_are_there(demo, parsed):
             assert number in parsed.text
 
 
-def test_every_picture_has_a_text_and_every_table_cell_a_heading(parsed):
+def test_figures_have_alternative_text_and_table_headers_a_scope(parsed):
     pictures = [a for tag, a in parsed.elements if a.get("role") == "img" or tag == "img"]
     assert len(pictures) >= 4
     assert all(len(a.get("alt") or a.get("aria-label", "")) > 10 for a in pictures)
@@ -94,7 +95,7 @@ def test_every_picture_has_a_text_and_every_table_cell_a_heading(parsed):
     assert all(attributes["scope"] in ("col", "row") for tag, attributes in parsed.elements if tag == "th")
 
 
-def test_the_colors_are_the_page_s_so_that_dark_mode_reaches_the_pictures(page):
+def test_figures_use_the_color_variables_of_the_page(page):
     assert "prefers-color-scheme: dark" in page
     for placeholder in ("#010101", "#020202", "#030303", "#040404", "#0a0a0"):
         assert placeholder not in page
@@ -102,7 +103,7 @@ def test_the_colors_are_the_page_s_so_that_dark_mode_reaches_the_pictures(page):
     assert set(re.findall(r"var\((--[\w-]+)\)", page)) <= defined
 
 
-def test_no_name_of_a_machine_or_a_path(page):
+def test_page_has_no_host_name_and_no_path(page):
     import os
     import platform
 
@@ -115,16 +116,16 @@ def test_equal_results_give_equal_pages(demo, page):
     assert demo_page(demo) == page
 
 
-def test_text_is_escaped(demo):
+def test_values_are_escaped(demo):
     page = demo_page(replace(demo, environment=replace(demo.environment, system="<script>alert(1)</script>")))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 
 
-def test_a_run_without_mistakes_says_so(demo):
-    assert "every test digit was read correctly" in Elements(demo_page(replace(demo, mistakes=()))).text
+def test_page_of_a_run_without_misclassified_digits(demo):
+    assert "Every test digit was classified correctly" in Elements(demo_page(replace(demo, mistakes=()))).text
 
 
-def test_missing_packages_are_named(monkeypatch):
+def test_missing_packages_are_returned(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert missing_packages() == ["jinja2"]

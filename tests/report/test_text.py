@@ -1,4 +1,4 @@
-"""Tables in a terminal or a file, and the sentences beside them."""
+"""Tables in a terminal or a file, and the sentences below them."""
 
 import io
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mercer.diagnostics.environment import describe_environment
-from mercer.report import numbers, words
+from mercer.report import numbers, sentences
 from mercer.report.text import print_demo, print_environment, progress_bar
 
 
@@ -16,7 +16,7 @@ def written(function, value):
     return file.getvalue()
 
 
-def test_the_table_has_a_row_for_each_contender_and_plain_text_in_a_file(demo):
+def test_table_has_a_row_per_contender_and_is_plain_text_in_a_file(demo):
     text = written(print_demo, demo)
     for one in demo.contenders:
         (row,) = (line for line in text.splitlines() if line.strip().startswith(one.name))
@@ -27,21 +27,21 @@ def test_the_table_has_a_row_for_each_contender_and_plain_text_in_a_file(demo):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_the_headline_gives_the_range_of_accuracies_and_errors(demo):
-    sentence = words.headline(demo)
-    assert "With 32 features each, all four classify" in sentence
-    assert f"of {demo.split.n_test} unseen digits" in sentence
+def test_headline_has_the_ranges_of_accuracies_and_errors(demo):
+    sentence = sentences.headline(demo)
+    assert "With 32 components each, all four maps classify" in sentence
+    assert f"of {demo.split.n_test} test digits" in sentence
     assert numbers.significant(max(one.audit.rmse for one in demo.contenders), 2) in sentence
 
 
-def test_times_that_vary_are_called_so(demo):
+def test_caveat_mentions_times_that_vary(demo):
     calm = [replace(one, fit_seconds_slowest=1.5 * one.fit_seconds) for one in demo.contenders]
-    assert "busy" not in words.caveat(replace(demo, contenders=tuple(calm)))
+    assert "busy" not in sentences.caveat(replace(demo, contenders=tuple(calm)))
     calm[2] = replace(calm[2], fit_seconds_slowest=2.5 * calm[2].fit_seconds)
-    assert "the machine was busy" in words.caveat(replace(demo, contenders=tuple(calm)))
+    assert "the machine was busy" in sentences.caveat(replace(demo, contenders=tuple(calm)))
 
 
-def test_the_environment_lists_versions_threads_and_extras():
+def test_environment_lists_versions_threads_and_extras():
     environment = replace(describe_environment(), extras={"io": {"pyarrow": None}})
     text = written(print_environment, environment)
     assert environment.mercer in text
@@ -51,12 +51,12 @@ def test_the_environment_lists_versions_threads_and_extras():
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_missing_kernels_are_said_with_what_to_do(compiled):
+def test_missing_compiled_kernels_are_reported_with_a_remedy(compiled):
     name = "avx2" if compiled else "numpy"
     environment = replace(describe_environment(), compiled=compiled, instruction_set=name)
     text = written(print_environment, environment)
     assert ("compiled, avx2" in text) == compiled
-    assert ("NumPy twins serve" in text and "Install a C++ compiler" in text) == (not compiled)
+    assert ("NumPy is used instead" in text and "Install a C++ compiler" in text) == (not compiled)
 
 
 def test_progress_is_drawn_only_on_a_terminal(monkeypatch, capsys):
@@ -84,5 +84,5 @@ def test_progress_is_drawn_only_on_a_terminal(monkeypatch, capsys):
         (numbers.memory, 0, "0.0 MB"),
     ],
 )
-def test_numbers_at_their_edges(write, value, text):
+def test_numbers_at_the_limits_of_their_formats(write, value, text):
     assert write(value) == text

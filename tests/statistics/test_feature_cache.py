@@ -5,7 +5,7 @@ import pytest
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import MemoryEngine, StreamEngine
-from mercer.solvers.clusters.lloyd import Assign, Draw
+from mercer.solvers.clusters.lloyd import Assign, RowFeatures
 from mercer.statistics import feature_cache as kept_features
 from mercer.statistics.feature_cache import is_memory, keeping_features
 
@@ -21,7 +21,7 @@ def in_memory(dtype=np.float64):
 def test_blocks_carry_their_features(dtype):
     engine = in_memory(dtype)
     engine.journal = object()
-    kept = keeping_features(engine, Draw(MAP.features_), 1)
+    kept = keeping_features(engine, RowFeatures(MAP.features_), 1)
     Z = MAP.transform(X.astype(dtype))
     assert kept.y.dtype == dtype
     assert np.array_equal(kept.y, Z)
@@ -32,7 +32,7 @@ def test_blocks_carry_their_features(dtype):
 
 
 def test_sums_are_the_same_with_and_without():
-    draw = Draw(MAP.features_)
+    draw = RowFeatures(MAP.features_)
     centers = MAP.transform(X)[None, :4]
     engine = in_memory()
     one, two = (source.sum(Assign(draw, centers)) for source in (engine, keeping_features(engine, draw, 1)))
@@ -41,7 +41,7 @@ def test_sums_are_the_same_with_and_without():
 
 
 def test_only_what_has_room_is_kept(monkeypatch):
-    engine, draw = in_memory(), Draw(MAP.features_)
+    engine, draw = in_memory(), RowFeatures(MAP.features_)
     monkeypatch.setattr(kept_features, "KEPT_BYTES", 100 * 16 * 8)
     assert keeping_features(engine, draw, 1) is not engine
     monkeypatch.setattr(kept_features, "KEPT_BYTES", 100 * 16 * 8 - 1)
@@ -51,4 +51,4 @@ def test_only_what_has_room_is_kept(monkeypatch):
 def test_streams_stay_as_they_are():
     stream = StreamEngine([(X,)], lambda X: (X, None, None), block_rows=lambda _: 32, n_jobs=1)
     assert not is_memory(stream)
-    assert keeping_features(stream, Draw(MAP.features_), 1) is stream
+    assert keeping_features(stream, RowFeatures(MAP.features_), 1) is stream

@@ -17,7 +17,7 @@ from mercer.learners.ridge import NumberSum
 from mercer.solvers.ridge.spectrum import centered_moments
 from mercer.statistics.label_moments import LabelSum
 from mercer.statistics.moments import MomentSum, symmetric
-from mercer.statistics.shifts import far_mean, moved_gram
+from mercer.statistics.gram import far_mean, moved_gram
 
 # Coordinates and a constant: exactly the features of Polynomial(1).
 LINEAR = RandomMaclaurin(Polynomial(1), 4, random_state=0)

@@ -1,177 +1,455 @@
-"""Rows as `fit` takes them, whatever they are, and the engine that reads them checked and block by block."""
+"""What `X` may be: arrays, iterables of blocks, files, Dask collections. The only module that asks.
+
+`source_of` returns a `Source`, which makes an engine over the rows for a fit, applies a function row by row for a
+prediction, or brings all rows into memory. `Reader` validates the blocks of a fit.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from numbers import Integral
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import _check_sample_weight
 
-from mercer.data.targets import is_number
-from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for, is_dask
-from mercer.errors import DataError, ParameterError
-from mercer.maps import BaseMap
-from mercer.maps.base import FrozenParams, fresh_copy
+from mercer.data.targets import Coding, reads_as_number
+from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for
+from mercer.engines.dask.partitions import same_for_one_row
+from mercer.errors import DataError
+from mercer.io.formats.arrow import BatchStream
+from mercer.io.source import RowSource
+from mercer.parameters import Choice, Integer, check_parameter
 
-__all__ = ["RowReader", "check_rows_are_numbers", "is_blocks"]
+__all__ = ["ArrayRows", "BlockRows", "DaskRows", "FileRows", "Reader", "Source", "check_feature_names", "source_of"]
 
-# What the first rows of a fit decide for all later ones.
-SETTLED = ("n_features_in_", "feature_names_in_", "_target_shape", "_label_kind")
+T = TypeVar("T")
+NO_ROWS_IN_FILES = "There are no rows in these files."
 
 
-class RowReader(FrozenParams, ABC):
-    """An estimator that reads arrays, blocks and dask collections through engines."""
+def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -> Source:
+    """Return rows, targets and weights as a `Source`.
 
-    block_size: int | None
-    n_jobs: int | None
-
-    @abstractmethod
-    def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        """Return validated rows, targets and weights of a block, the first of all if `reset`."""
-
-    @abstractmethod
-    def _prototype(self) -> BaseMap:
-        """Return an unfitted map, whose width decides how many rows make a block."""
-
-    def _engine(self, X: Any, y: Any, sample_weight: Any) -> Engine:
-        """Return an engine over rows as `fit` takes them, checked."""
-        if is_dask(X):
-            return self._dask(X, y, sample_weight)
-        if y is not None or not is_blocks(X):
-            X, y, weight = self._checked(X, y, sample_weight, reset=True)
-            if weight is not None and not weight.any():
-                msg = (
-                    f"{type(self).__name__}: sample weights must contain at least one non-zero number, got zeros only."
-                )
-                raise DataError(msg)
-            return self._memory(X, y, weight)
+    Parameters
+    ----------
+    X : array-like or CSR, iterable of blocks, result of `open_rows`, or Dask collection
+        Rows. An iterable is taken for blocks only if there is no `y`.
+    y, sample_weight : array-like, Dask collection or None
+        Targets and weights.
+    owner : str
+        Name of the caller, for messages.
+    """
+    if is_dask(X):
+        return DaskRows(X, y, sample_weight)
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        if is_dask(values):
+            msg = (
+                f"{owner}: {name} is a Dask collection but X is not. Pass X from Dask too, or call compute() on {name} "
+                "first."
+            )
+            raise DataError(msg)
+    if isinstance(X, RowSource | BatchStream):
+        if y is not None or sample_weight is not None:
+            msg = f"{owner}: files carry their own targets and weights: name their columns in open_rows."
+            raise DataError(msg)
+        return FileRows(X)
+    if y is None and is_blocks(X):
         if sample_weight is not None:
-            msg = f"{type(self).__name__}: blocks carry their own weights: pass tuples (X, y, weight)."
+            msg = f"{owner}: blocks carry their own weights: pass tuples (X, y, weight)."
             raise DataError(msg)
-        return self._stream(X)
-
-    def _memory(self, X: Any, y: np.ndarray | None, weight: np.ndarray | None, start: int = 0) -> MemoryEngine:
-        return MemoryEngine(X, y, weight, block_rows=self._block_rows(X), n_jobs=self.n_jobs, start=start)
-
-    def _stream(self, blocks: Iterable[Any]) -> StreamEngine:
-        names = getattr(blocks, "feature_names", None)
-        check_names(self, names)
-
-        def check(X: Any, y: Any = None, weight: Any = None) -> tuple[Any, Any, Any]:
-            if not hasattr(X, "shape"):
-                X = np.asarray(X)
-            if len(X.shape) and X.shape[0] == 0:
-                return X, y, weight
-            if hasattr(self, "n_features_in_"):
-                return (self if names is None else nameless(self))._checked(X, y, weight, reset=False)
-            checked = self._checked(X, y, weight, reset=True)
-            self._take_names(names)
-            return checked
-
-        return StreamEngine(blocks, check, block_rows=self._block_rows, n_jobs=self.n_jobs)
-
-    def _dask(self, X: Any, y: Any, weight: Any) -> Engine:
-        from mercer.engines.dask.collections import partitions_of
-        from mercer.engines.dask.engine import DaskEngine
-
-        partitions = partitions_of(X, y, weight)
-        head = self._checked(*partitions.head, reset=True)
-        if getattr(self, "_target_shape", ()) is None:
-            msg = f"{type(self).__name__}: the first partition must have targets, if only of some rows, got None."
-            raise DataError(msg)
-        width = max(self._prototype().n_components, head[0].shape[1])
-        later_check = self._later_check()
-        self._take_names(getattr(partitions.source, "feature_names", None))
-        return DaskEngine(
-            partitions,
-            later_check,
-            block_rows=self._block_rows(head[0]),
-            row_bytes=sum(bytes_of(part) for part in head) / head[0].shape[0],
-            feature_bytes=width * head[0].dtype.itemsize,
-        )
-
-    def _take_names(self, names: Sequence[str] | None) -> None:
-        """Keep the names of the columns of a source, whose blocks have none, as those of a frame are kept."""
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-
-    def _later_check(self) -> Callable[..., tuple[Any, np.ndarray | None, np.ndarray | None]]:
-        """Return a check of later blocks that can travel: it knows what the first settled, and nothing learned."""
-        checker = fresh_copy(self, progress=False)
-        checker.__dict__.update({name: self.__dict__[name] for name in SETTLED if name in self.__dict__})
-        return checker._check_later
-
-    def _check_later(self, X: Any, y: Any = None, weight: Any = None) -> Any:
-        return self._checked(X, y, weight, reset=False)
-
-    def _block_rows(self, X: Any) -> int:
-        """Return how many of these rows to work on at a time."""
-        size = self.block_size
-        if size is None:
-            return block_rows_for(max(self._prototype().n_components, X.shape[1]), X.dtype.itemsize)
-        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
-            msg = f"{type(self).__name__}: block_size must be None or an integer >= 1, got {size!r}."
-            raise ParameterError(msg)
-        return int(size)
+        return BlockRows(X)
+    return ArrayRows(X, y, sample_weight)
 
 
-def check_rows_are_numbers(owner: str, X: Any) -> None:
-    """Raise if rows are texts, such as documents."""
-    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.size and not is_number(X.flat[0]):
-        msg = (
-            f"{owner}: rows must be numbers, got texts such as {str(X.flat[0])!r}. Turn them into numbers first, block "
-            "by block for instance with scikit-learn's HashingVectorizer or a fitted OneHotEncoder."
-        )
-        raise DataError(msg)
-
-
-def check_names(learner: Any, names: Sequence[str] | None) -> None:
-    """Raise if a source has other columns than those of the fit, or the same in another order."""
-    fitted = getattr(learner, "feature_names_in_", None)
-    if fitted is None or names is None or list(fitted) == list(names):
-        return
-    missing = [name for name in fitted if name not in names]
-    other = [name for name in names if name not in fitted]
-    what = f"lacks {missing[:3]}" if missing else f"has {other[:3]}, too" if other else "has them in another order"
-    msg = (
-        f"{type(learner).__name__}: the columns must be those of the fit, {list(fitted[:12])}"
-        f"{'' if len(fitted) <= 12 else ' and so on'}, in that order; the source {what}. Open it with columns=."
-    )
-    raise DataError(msg)
-
-
-def nameless(estimator: Any) -> Any:
-    """Return a shallow copy that does not ask for the names of columns: whoever calls it has compared them."""
-    twin = copy(estimator)
-    vars(twin).pop("feature_names_in_", None)
-    if "feature_map_" in vars(twin):
-        twin.feature_map_ = nameless(twin.feature_map_)
-    return twin
-
-
-def bytes_of(part: Any) -> int:
-    """Return the size of an array, dense or CSR; None has none."""
-    if part is None:
-        return 0
-    return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)
-
-
-def is_table(rows: Any) -> bool:
-    """Return whether rows are lists in a list."""
-    return isinstance(rows, list | tuple) and len(rows) > 0 and isinstance(rows[0], list | tuple)
+def is_dask(value: Any) -> bool:
+    """Return whether a value is a Dask collection, a list of them, or `Partitions`, without importing Dask."""
+    if isinstance(value, list | tuple):
+        return len(value) > 0 and not isinstance(value[0], list | tuple) and is_dask(value[0])
+    module = type(value).__module__
+    return module.partition(".")[0] in ("dask", "dask_expr", "distributed") or module == "mercer.engines.dask.engine"
 
 
 def is_blocks(X: Any) -> bool:
-    """Return whether `X` is an iterable of blocks rather than an array or table of rows."""
+    """Return whether `X` is an iterable of blocks rather than an array or a table of rows."""
     if sp.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
         return False
     if isinstance(X, list | tuple):
         first = X[0] if X else None
         if isinstance(first, tuple | list):
             return len(first) > 0 and (len(getattr(first[0], "shape", ())) == 2 or is_table(first[0]))
-        return len(getattr(first, "shape", ())) == 2  # rows only
+        return len(getattr(first, "shape", ())) == 2  # blocks without targets
     return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)
+
+
+def is_table(rows: Any) -> bool:
+    """Return whether rows are a list of lists."""
+    return isinstance(rows, list | tuple) and len(rows) > 0 and isinstance(rows[0], list | tuple)
+
+
+# ---- validation -------------------------------------------------------------------------------
+
+
+class Reader:
+    """Validates the blocks of one fit, and determines the number of rows of a block.
+
+    The first block settles the number and the names of the features, which scikit-learn records on the estimator, and
+    the coding of the targets.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        The learner.
+    coding : Coding
+        How its targets are validated.
+    width : int
+        Number of components of its map.
+    block_size : int or None
+        Rows per block; None chooses by width.
+    most_rows : int or None, default=None
+        Upper bound on the rows per block, where they are chosen by width.
+    n_jobs : int or None, default=None
+        Number of threads.
+    fresh : bool, default=True
+        Whether the first block is the first one of a fit; otherwise the estimator has seen rows.
+
+    Attributes
+    ----------
+    coding : Coding
+        The coding as settled by the blocks so far.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        coding: Coding,
+        *,
+        width: int,
+        block_size: int | None = None,
+        most_rows: int | None = None,
+        n_jobs: int | None = None,
+        fresh: bool = True,
+    ) -> None:
+        check_parameter(type(estimator).__name__, "block_size", block_size, Choice(None) | Integer(1))
+        self.estimator = estimator
+        self.coding = coding
+        self.n_jobs = n_jobs
+        self._width = width
+        self._block_size = block_size
+        self._most_rows = most_rows
+        self._fresh = fresh
+        self._names: Sequence[str] | None = None
+
+    def set_names(self, names: Sequence[str] | None) -> None:
+        """Set the names of the features of a source whose blocks have none, and compare them with those of a fit."""
+        if not self._fresh:
+            check_feature_names(self.estimator, names)
+        self._names = names
+
+    def __call__(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+        """Validate a block; an empty one is returned as it is."""
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        if len(X.shape) and X.shape[0] == 0 and not self._fresh:
+            return X, y, weight
+        estimator = self.estimator if self._fresh or self._names is None else without_names(self.estimator)
+        X, y, weight, self.coding = validated(estimator, self.coding, X, y, weight, reset=self._fresh)
+        if self._fresh and self._names is not None:
+            self.estimator.feature_names_in_ = np.array(self._names, dtype=object)
+        self._fresh = False
+        return X, y, weight
+
+    def block_rows(self, X: Any) -> int:
+        """Return the number of rows of a block, given validated rows."""
+        if self._block_size is not None:
+            return int(self._block_size)
+        rows = block_rows_for(max(self._width, X.shape[1]), X.dtype.itemsize)
+        return rows if self._most_rows is None else min(rows, self._most_rows)
+
+    def feature_bytes(self, X: Any) -> int:
+        """Return the bytes of the features of one row."""
+        return max(self._width, X.shape[1]) * X.dtype.itemsize
+
+    def later(self) -> BlockCheck:
+        """Return the validation of further blocks, as a value that can be sent to workers."""
+        return BlockCheck(bare(self.estimator, with_names=self._names is None), self.coding)
+
+
+@dataclass(frozen=True)
+class BlockCheck:
+    """Validates further blocks of a fit; it survives pickle and holds nothing that was learned."""
+
+    estimator: Any
+    coding: Coding
+
+    def __call__(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+        return validated(self.estimator, self.coding, X, y, weight, reset=False)[:3]
+
+
+def validated(
+    estimator: Any, coding: Coding, X: Any, y: Any, weight: Any, *, reset: bool
+) -> tuple[Any, np.ndarray | None, np.ndarray | None, Coding]:
+    """Return validated rows, targets and weights of a block, and the coding that they settle."""
+    owner = type(estimator).__name__
+    for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
+        if is_dask(values):
+            msg = f"{owner}: {name} is a Dask collection, which only fit accepts. Call compute() on it first."
+            raise DataError(msg)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.size and not reads_as_number(X.flat[0]):
+        msg = (
+            f"{owner}: rows must be numbers, got strings such as {str(X.flat[0])!r}. Encode them as numbers first, for "
+            "instance with scikit-learn's HashingVectorizer or a fitted OneHotEncoder, block by block."
+        )
+        raise DataError(msg)
+    X, y, coding = coding.validate(estimator, X, y, reset=reset)
+    if weight is not None:
+        zeros = np.zeros(X.shape[0])
+        # A block may have no weight at all; whether all blocks have none, the solver will see.
+        if not np.array_equal(np.asarray(weight), zeros):
+            zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = zeros
+    return X, y, weight, coding
+
+
+def bare(estimator: Any, *, with_names: bool) -> Any:
+    """Return a copy of an estimator with what validation needs: parameters, number and names of features."""
+    twin = copy(estimator)
+    kept = {*estimator.get_params(deep=False), "n_features_in_", *(("feature_names_in_",) if with_names else ())}
+    for name in [name for name in vars(twin) if name not in kept]:
+        delattr(twin, name)
+    # A map may hold a large graph, and a report may not survive pickle.
+    vars(twin).update(feature_map=None, progress=False)
+    return twin
+
+
+def without_names(estimator: Any) -> Any:
+    """Return a shallow copy that does not compare names of features, because the caller has compared them."""
+    twin = copy(estimator)
+    vars(twin).pop("feature_names_in_", None)
+    if "feature_map_" in vars(twin):
+        twin.feature_map_ = without_names(twin.feature_map_)
+    return twin
+
+
+def check_feature_names(estimator: Any, names: Sequence[str] | None) -> None:
+    """Raise if a source has other features than those of the fit, or the same in another order."""
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if fitted is None or names is None or list(fitted) == list(names):
+        return
+    missing = [name for name in fitted if name not in names]
+    other = [name for name in names if name not in fitted]
+    what = f"lacks {missing[:3]}" if missing else f"also has {other[:3]}" if other else "has them in another order"
+    msg = (
+        f"{type(estimator).__name__}: the columns must be those of the fit, {list(fitted[:12])}"
+        f"{'' if len(fitted) <= 12 else ' and so on'}, in that order; the source {what}. Select them with columns= in "
+        "open_rows."
+    )
+    raise DataError(msg)
+
+
+# ---- sources ----------------------------------------------------------------------------------
+
+
+class Source(ABC):
+    """Rows as a caller passed them."""
+
+    @abstractmethod
+    def engine(self, reader: Reader) -> Engine:
+        """Return an engine over the rows, validated by a reader."""
+
+    @abstractmethod
+    def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:
+        """Return ``function(model, rows)``, whose result has one row per row: arrays, or lazy arrays for Dask.
+
+        Parameters
+        ----------
+        model : BaseEstimator
+            A fitted model; the function may get a copy of it that does not compare names of features.
+        method : str
+            Name of the method that is evaluated, for messages.
+        function : callable
+            Given a model and rows in memory, an array or a tuple of arrays.
+        """
+
+    @abstractmethod
+    def in_memory(self, owner: str) -> Any:
+        """Return the rows, without targets and weights, as one array or CSR matrix; raise if that is not supported."""
+
+    @abstractmethod
+    def array(self, owner: str, hint: str) -> Any:
+        """Return rows that are in memory as they are; raise for all others, with a hint what to try."""
+
+
+@dataclass(frozen=True)
+class ArrayRows(Source):
+    """Rows in memory: arrays, data frames, CSR matrices, lists of lists."""
+
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+
+    def engine(self, reader: Reader) -> MemoryEngine:
+        X, y, weight = reader(self.X, self.y, self.sample_weight)
+        if weight is not None and not weight.any():
+            name = type(reader.estimator).__name__
+            msg = f"{name}: sample weights must contain at least one non-zero number, got zeros only."
+            raise DataError(msg)
+        return MemoryEngine(X, y, weight, block_rows=reader.block_rows(X), n_jobs=reader.n_jobs)
+
+    def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
+        return function(model, self.X)
+
+    def in_memory(self, owner: str) -> Any:  # noqa: ARG002 - the signature of the contract
+        return self.X
+
+    def array(self, owner: str, hint: str) -> Any:  # noqa: ARG002 - the signature of the contract
+        return self.X
+
+
+@dataclass(frozen=True)
+class BlockRows(Source):
+    """An iterable of blocks: X, (X, y) or (X, y, weight)."""
+
+    blocks: Iterable[Any]
+
+    def engine(self, reader: Reader) -> StreamEngine:
+        reader.set_names(getattr(self.blocks, "feature_names", None))
+        return StreamEngine(self.blocks, reader, block_rows=reader.block_rows, n_jobs=reader.n_jobs)
+
+    def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
+        msg = (
+            f"{type(model).__name__}: {method} takes rows, or the result of mercer.open_rows, got "
+            f"{type(self.blocks).__name__}. For an iterable of blocks, call it on each block: "
+            f"np.concatenate([model.{method}(X) for X, *_ in blocks])."
+        )
+        raise DataError(msg)
+
+    def in_memory(self, owner: str) -> Any:
+        msg = f"{owner} must be rows in memory, or the result of open_rows, got {type(self.blocks).__name__}."
+        raise DataError(msg)
+
+    def array(self, owner: str, hint: str) -> Any:
+        raise not_an_array(owner, self.blocks, hint)
+
+
+@dataclass(frozen=True)
+class FileRows(Source):
+    """Files as `mercer.open_rows` opens them."""
+
+    files: RowSource | BatchStream
+
+    def engine(self, reader: Reader) -> StreamEngine:
+        reader.set_names(self.files.feature_names)
+        return StreamEngine(self.files, reader, block_rows=reader.block_rows, n_jobs=reader.n_jobs)
+
+    def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
+        checked = False
+
+        def of_block(twin: Any, X: Any, *_: Any) -> Any:
+            nonlocal checked
+            if not checked:
+                same_for_one_row("files", function(twin, X[:2]), function(twin, X[:1]))
+                checked = True
+            return function(twin, X)
+
+        results = self.on_blocks(model, of_block)
+        if isinstance(results[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
+        return np.concatenate(results)
+
+    def in_memory(self, owner: str) -> Any:  # noqa: ARG002 - the signature of the contract
+        blocks = [X for X, *_ in self.files]
+        if not blocks:
+            raise DataError(NO_ROWS_IN_FILES)
+        return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+
+    def array(self, owner: str, hint: str) -> Any:
+        raise not_an_array(owner, self.files, hint)
+
+    def on_blocks(self, model: Any, function: Callable[..., T]) -> list[T]:
+        """Return ``function(model, X, y, weight)`` for every block with rows; `y` and `weight` may be None."""
+        check_feature_names(model, self.files.feature_names)
+        if self.files.feature_names is not None:
+            model = without_names(model)
+        results: list[T] = []
+        for part in self.files.parts() if isinstance(self.files, RowSource) else (self.files,):
+            for X, *more in part:
+                y, weight = (*more, None, None)[:2]
+                if not X.shape[0]:
+                    continue
+                try:
+                    results.append(function(model, X, y, weight))
+                except (TypeError, ValueError) as error:
+                    msg = f"{part}: {error}"
+                    raise DataError(msg) from error
+        if not results:
+            raise DataError(NO_ROWS_IN_FILES)
+        return results
+
+
+@dataclass(frozen=True)
+class DaskRows(Source):
+    """Dask arrays, data frames, delayed blocks, or files on a cluster."""
+
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+
+    def engine(self, reader: Reader) -> Engine:
+        from mercer.engines.dask.collections import partitions_of
+        from mercer.engines.dask.engine import DaskEngine
+
+        partitions = partitions_of(self.X, self.y, self.sample_weight)
+        reader.set_names(getattr(partitions.source, "feature_names", None))
+        head = reader(*partitions.head)
+        if not reader.coding.settled:
+            name = type(reader.estimator).__name__
+            msg = f"{name}: the first partition must have targets, at least for some rows, got None."
+            raise DataError(msg)
+        return DaskEngine(
+            partitions,
+            reader.later(),
+            block_rows=reader.block_rows(head[0]),
+            row_bytes=sum(bytes_of(part) for part in head) / head[0].shape[0],
+            feature_bytes=reader.feature_bytes(head[0]),
+        )
+
+    def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
+        from mercer.engines.dask.collections import lazy_rows
+
+        # Blocks of files have no names: those of the source are compared here.
+        names = getattr(getattr(self.X, "source", None), "feature_names", None)
+        check_feature_names(model, names)
+        return lazy_rows(OnRows(function, model if names is None else without_names(model)), self.X)
+
+    def in_memory(self, owner: str) -> Any:
+        msg = f"{owner} must be rows in memory, or the result of open_rows, got {type(self.X).__name__}. Try compute()."
+        raise DataError(msg)
+
+    def array(self, owner: str, hint: str) -> Any:
+        raise not_an_array(owner, self.X, hint)
+
+
+def not_an_array(owner: str, X: Any, hint: str) -> DataError:
+    """Return the error for rows that are not in memory where they must be."""
+    return DataError(f"{owner} takes rows in memory, got {type(X).__name__}. {hint}")
+
+
+@dataclass(frozen=True)
+class OnRows:
+    """A function of a model and rows, with the model given."""
+
+    function: Callable[[Any, Any], Any]
+    model: Any
+
+    def __call__(self, X: Any) -> Any:
+        return self.function(self.model, X)
+
+
+def bytes_of(part: Any) -> int:
+    """Return the bytes of an array, dense or CSR; None has none."""
+    if part is None:
+        return 0
+    return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)

@@ -1,144 +1,362 @@
-"""Which rows have a target: those that do not hold the mark of a learner, its parameter `unlabeled`."""
+"""Targets: numbers, labels or none; which rows have one; and how labels are coded for solvers.
+
+A `Coding` validates the targets of a fit block by block. It is a frozen value: validating the first block returns the
+coding that later blocks must agree with (the shape of numeric targets, the kind of labels).
+
+Rows without a target hold the value of the parameter `unlabeled` in `y`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
 
 __all__ = [
-    "HasLabel",
+    "FLOATS",
+    "Coding",
+    "HasTarget",
+    "Ignored",
+    "Labels",
+    "Numbers",
     "as_targets",
-    "check_mark",
-    "check_none_missing",
-    "check_numbers",
-    "has_label",
-    "is_number",
-    "known_labels",
-    "label_kind",
-    "no_targets",
-    "plain",
+    "check_no_missing_targets",
+    "has_target",
+    "label_codes",
+    "label_signs",
+    "plain_labels",
+    "reads_as_number",
 ]
 
-KINDS = {"b": "truth values", "U": "texts", "S": "bytes"}
-# What NumPy and pandas make of a missing value that has to be text.
-MISSING_TEXTS = ("nan", "None", "<NA>")
+FLOATS = (np.float64, np.float32)
+KINDS = {"b": "booleans", "U": "strings", "S": "bytes"}
+# What NumPy and pandas make of a missing value that is converted to a string.
+MISSING_STRINGS = ("nan", "None", "<NA>")
+
+
+# ---- codings ----------------------------------------------------------------------------------
+
+
+class Coding(ABC):
+    """Validates the targets of a learner; the first block of a fit settles what later blocks must agree with."""
+
+    #: Value in `y` of rows whose target is not known; None if every row has a target.
+    unlabeled: Any
+
+    @property
+    @abstractmethod
+    def settled(self) -> bool:
+        """Whether the form of the targets is known: later blocks can be checked without the earlier ones."""
+
+    @abstractmethod
+    def validate(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Coding]:
+        """Validate one block of rows and targets.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            The learner, on which scikit-learn records the number and the names of the features.
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : array-like or None
+            Targets.
+        reset : bool
+            Whether these are the first rows of a fit.
+
+        Returns
+        -------
+        X : ndarray or CSR
+        y : ndarray or None
+        coding : Coding
+            The coding that later blocks must agree with.
+        """
 
 
 @dataclass(frozen=True)
-class HasLabel:
-    """The rule that keeps rows whose target is known."""
+class Numbers(Coding):
+    """Numeric targets, in one column or several; validated targets have the shape (n, t)."""
 
-    unlabeled: Any
+    unlabeled: Any = None
+    #: Shape of the target of one row: () for a single column, (t,) for several, None as long as it is not known.
+    shape: tuple[int, ...] | None = None
 
-    def __call__(self, block: Block) -> Block:
-        some = some_rows(block, has_label(block.y, self.unlabeled))
-        return some if some.y.dtype.kind != "O" else replace(some, y=plain(some.y))
+    @property
+    def settled(self) -> bool:
+        return self.shape is not None
+
+    def validate(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray, Numbers]:
+        name, shape = type(estimator).__name__, None if reset else self.shape
+        if y is None:
+            check_may_lack_targets(name, self.unlabeled)
+            X = validate_rows(estimator, X, reset=reset)
+            check_unlabeled_value(name, np.zeros(0), self.unlabeled)
+            missing = np.full((X.shape[0], *(shape or (1,))), unlabeled_entry(self.unlabeled), dtype=np.float64)
+            return X, missing, replace(self, shape=shape)
+        check_numeric(name, y)
+        if self.unlabeled is None:
+            check_no_missing_targets(estimator, y)
+            X, y = validate_data(
+                estimator, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
+            )
+        else:
+            X, y = self._validate_some(estimator, X, y, reset=reset)
+        if shape is not None and y.shape[1:] != shape:
+            needed = ", ".join(["n", *map(str, shape)])
+            msg = f"y must have the same shape in every block: needed ({needed}), got {y.shape}."
+            raise DataError(msg)
+        return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), replace(self, shape=y.shape[1:])
+
+    def _validate_some(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        """Return validated rows and targets, where some rows have no target in any column."""
+        name = type(estimator).__name__
+        X = validate_rows(estimator, X, reset=reset)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
+        check_consistent_length(X, y)
+        check_unlabeled_value(name, y, self.unlabeled)
+        if not np.isfinite(y[has_target(y, self.unlabeled)]).all():
+            msg = (
+                f"{name}: targets must be finite, or unlabeled={self.unlabeled!r} in all columns of a row; got NaN or "
+                "infinity in a row that is neither. Check y, or drop these rows."
+            )
+            raise DataError(msg)
+        return X, y
 
 
-def has_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return of each row whether its target is another than the mark; NaN stands for all that is missing.
+@dataclass(frozen=True)
+class Labels(Coding):
+    """Labels of classes: numbers, strings, bytes or booleans, all of one kind."""
+
+    unlabeled: Any = None
+    #: Kind of the labels, such as "numbers"; None as long as no label is known.
+    kind: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    def validate(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray, Labels]:
+        name, kind = type(estimator).__name__, None if reset else self.kind
+        if y is None:
+            check_may_lack_targets(name, self.unlabeled)
+            X = validate_rows(estimator, X, reset=reset)
+            y = np.full(X.shape[0], unlabeled_entry(self.unlabeled))
+            check_unlabeled_value(name, np.zeros(0, y.dtype), self.unlabeled)
+        elif self.unlabeled is None:
+            check_no_missing_targets(estimator, y)
+            if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
+                y = known_labels(name, y, None)
+            X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
+            check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
+        else:
+            X = validate_rows(estimator, X, reset=reset)
+            y = column_or_1d(as_targets(y), warn=True)
+            check_consistent_length(X, y)
+            check_unlabeled_value(name, y, self.unlabeled, kind)
+            known = known_labels(name, y, self.unlabeled)
+            if len(known):
+                check_classification_targets(known)
+        found = label_kind(y, self.unlabeled)
+        if kind is not None and found not in (kind, None):
+            msg = f"y must have labels of the same kind in every block: needed {kind}, got {found}."
+            raise DataError(msg)
+        return X, y, replace(self, kind=kind or found)
+
+    def known(self, y: Any) -> np.ndarray:
+        """Return the labels of rows whose label is known."""
+        y = np.asarray(as_targets(y))
+        return plain_labels(y if self.unlabeled is None else y[has_target(y, self.unlabeled)])
+
+
+@dataclass(frozen=True)
+class Ignored(Coding):
+    """No targets: `y` may be passed, as pipelines do, and is ignored."""
+
+    unlabeled: None = None
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    def validate(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, None, Ignored]:  # noqa: ARG002
+        return validate_rows(estimator, X, reset=reset), None, self
+
+
+def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return rows as a float array or CSR matrix, compared with those of the fit unless they are its first rows."""
+    return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+
+
+# ---- labels as numbers ------------------------------------------------------------------------
+
+
+def label_codes(y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the index of each label among all labels, which are sorted."""
+    return np.minimum(np.searchsorted(labels, y), len(labels) - 1)
+
+
+def label_signs(codes: np.ndarray, n_labels: int) -> np.ndarray:
+    """Return +1 where the column is that of the label and -1 elsewhere; two labels have one column, for the second.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.data.targets import has_label
-    >>> has_label(np.array([0, -1, 1]), -1).tolist()
+    >>> from mercer.data.targets import label_signs
+    >>> label_signs(np.array([0, 1]), 2).tolist(), label_signs(np.array([0, 2]), 3).tolist()
+    ([[-1.0], [1.0]], [[1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])
+    """
+    columns = np.array([1]) if n_labels == 2 else np.arange(n_labels)
+    return np.where(codes[:, None] == columns, 1.0, -1.0)
+
+
+# ---- rows without a target --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HasTarget:
+    """The rule that selects rows whose target is known."""
+
+    unlabeled: Any
+
+    def __call__(self, block: Block) -> Block:
+        some = some_rows(block, has_target(block.y, self.unlabeled))
+        return some if some.y.dtype.kind != "O" else replace(some, y=plain_labels(some.y))
+
+
+def has_target(y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return a mask of the rows whose target is not the `unlabeled` value; NaN matches every missing value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data.targets import has_target
+    >>> has_target(np.array([0, -1, 1]), -1).tolist()
     [True, False, True]
-    >>> has_label(np.array(["a", None, np.nan], dtype=object), np.nan).tolist()
+    >>> has_target(np.array(["a", None, np.nan], dtype=object), np.nan).tolist()
     [True, False, False]
     """
-    marks = with_mark(y, unlabeled)
-    return np.logical_not(marks if y.ndim == 1 else marks.all(axis=1))
+    missing = is_unlabeled(y, unlabeled)
+    return np.logical_not(missing if y.ndim == 1 else missing.all(axis=1))
 
 
-def with_mark(y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return of each target whether it is the mark."""
-    if y.dtype.kind == "O":  # in which one by one is needed: what is missing compares with nothing
-        is_mark = is_missing if is_missing(unlabeled) else lambda value: not is_missing(value) and value == unlabeled
-        marks = np.frompyfunc(is_mark, 1, 1)(y)
+def is_unlabeled(y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return a mask of the entries of `y` that are the `unlabeled` value."""
+    if y.dtype.kind == "O":  # entry by entry, since missing values compare equal to nothing
+        matches = is_missing if is_missing(unlabeled) else lambda value: not is_missing(value) and value == unlabeled
+        found = np.frompyfunc(matches, 1, 1)(y)
     elif not is_missing(unlabeled):
-        marks = y == unlabeled
+        found = y == unlabeled
     else:
-        marks = y != y
-    return np.broadcast_to(np.asarray(marks, dtype=bool), y.shape)
+        found = y != y
+    return np.broadcast_to(np.asarray(found, dtype=bool), y.shape)
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is NaN of any kind, None, or the NA of pandas."""
+    """Return whether a value is NaN of any type, None, or the NA of pandas."""
     if isinstance(value, Real):
         return bool(value != value)
     return value is None or type(value).__name__ == "NAType"
 
 
-def check_mark(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None = None) -> None:
-    """Raise if a mark cannot stand among such targets, and so would mark none, or if it stands in a part of a row.
+def check_unlabeled_value(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None = None) -> None:
+    """Raise if the `unlabeled` value cannot occur in such targets, or occurs in some columns of a row only.
 
-    Labels of the kind that was `learned` before, as `label_kind` tells it, may hold no mark: all of them are known.
+    `learned` is the kind of the labels of earlier blocks: a block of labels of that kind may contain no unlabeled row.
     """
     if isinstance(unlabeled, bool | np.bool_) or np.ndim(unlabeled) or isinstance(unlabeled, dict | set):
         msg = (
-            f"{owner}: unlabeled must be what y holds for rows without a target, such as -1 or np.nan, or None if all "
-            f"rows have one, got {unlabeled!r}."
+            f"{owner}: unlabeled must be the value in y of rows without a target, such as -1 or np.nan, or None if all "
+            f"rows have a target, got {unlabeled!r}."
         )
         raise ParameterError(msg)
     if y.dtype.kind not in "OV" and isinstance(unlabeled, str | bytes) != (y.dtype.kind in "US"):
-        check_lacks_mark(owner, y, unlabeled, learned)
+        check_kinds_agree(owner, y, unlabeled, learned)
     if y.dtype.kind == "b" and isinstance(unlabeled, Real) and unlabeled in (0, 1):
-        msg = f"{owner}: unlabeled={unlabeled!r} would be one of the truth values of y. Try another mark, such as -1."
+        msg = f"{owner}: unlabeled={unlabeled!r} equals one of the booleans of y. Try another value, such as -1."
         raise DataError(msg)
     if y.ndim > 1:
-        marks = with_mark(y, unlabeled)
-        half = marks.any(axis=1) & ~marks.all(axis=1)
+        missing = is_unlabeled(y, unlabeled)
+        half = missing.any(axis=1) & ~missing.all(axis=1)
         if half.any():
             msg = (
                 f"{owner}: y must have targets in all columns of a row, or unlabeled={unlabeled!r} in all of them; got "
-                f"row {int(half.argmax())} with it in {int(marks[half.argmax()].sum())} of {y.shape[1]}. Fill them in, "
-                "mark the whole row, or fit one model for each column."
+                f"row {int(half.argmax())} with it in {int(missing[half.argmax()].sum())} of {y.shape[1]} columns. "
+                "Fill in these targets, or fit one model per column."
             )
             raise DataError(msg)
 
 
-def check_lacks_mark(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None) -> None:
-    """Raise if a mark is meant to stand among labels of another kind, where it cannot."""
-    of_texts, missing = y.dtype.kind in "US", is_missing(unlabeled)
-    # A block of a file, all of whose labels are known, holds texts alone: the mark would be among them as a text.
-    wrong = np.intersect1d(y.astype(str), MISSING_TEXTS if missing else [str(unlabeled)]) if of_texts else np.zeros(0)
-    all_known = (of_texts and missing) or (learned is not None and label_kind(y, None) == learned)
+def check_kinds_agree(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None) -> None:
+    """Raise if the `unlabeled` value is a number but `y` holds strings, or the other way round."""
+    strings, missing = y.dtype.kind in "US", is_missing(unlabeled)
+    # A block of a file whose labels are all known holds strings alone; an unlabeled value would be one of them.
+    wrong = np.intersect1d(y.astype(str), MISSING_STRINGS if missing else [str(unlabeled)]) if strings else np.zeros(0)
+    all_known = (strings and missing) or (learned is not None and label_kind(y, None) == learned)
     if all_known and not len(wrong):
         return
-    hint = "Give a mark of their kind, or make y an array of dtype object, which can hold both."
+    hint = "Use a value of the kind of the labels, or make y an array of dtype object, which can hold both."
     if y.dtype.kind == "f":
-        hint = "Give a number, such as np.nan."
+        hint = "Use a number, such as np.nan."
     elif len(wrong):
         name = "NaN" if missing else repr(unlabeled)
-        hint = f"In an array of texts {name} is the text {str(wrong[0])!r}: make y an array of dtype object."
-    kind = "texts" if of_texts else "numbers"
-    msg = f"{owner}: unlabeled={unlabeled!r} cannot stand among the {kind} of y. {hint}"
+        hint = f"In an array of strings {name} is the string {str(wrong[0])!r}: make y an array of dtype object."
+    kind = "a string" if isinstance(unlabeled, str | bytes) else "a number"
+    msg = f"{owner}: unlabeled={unlabeled!r} is {kind} but y holds {'strings' if strings else 'numbers'}. {hint}"
     raise DataError(msg)
 
 
-def no_targets(learner: Any, shape: int | tuple[int, ...]) -> np.ndarray:
-    """Return an array of the mark, for rows that came without targets, or say that there must be some."""
-    mark = learner.unlabeled
-    if mark is None:
-        name = type(learner).__name__
+def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
+    """Raise if there is no `y` although every row must have a target."""
+    if unlabeled is None:
         msg = (
-            f"{name} requires y to be passed, but the target y is None. Pass y, or blocks (X, y); if rows without a "
-            "target are meant, say what marks them elsewhere, such as unlabeled=np.nan: then y may be None in a block."
+            f"{owner} requires y to be passed, but the target y is None. Pass y, or blocks (X, y). If these rows have "
+            "no target on purpose, set the unlabeled parameter, such as unlabeled=np.nan: then y may be None."
         )
         raise DataError(msg)
-    return np.full(shape, np.nan if is_missing(mark) else mark)
+
+
+def unlabeled_entry(unlabeled: Any) -> Any:
+    """Return what an array of targets holds for a row without a target."""
+    return np.nan if is_missing(unlabeled) else unlabeled
+
+
+def check_no_missing_targets(estimator: Any, y: Any) -> None:
+    """Raise if some targets are missing, for a learner whose `unlabeled` is None."""
+    if y is None or sp.issparse(y):
+        return
+    values = np.asarray(as_targets(y))
+    if values.ndim == 0 or values.dtype.kind not in ("f", "O"):
+        return
+    found = is_unlabeled(values, np.nan)
+    missing = found.any(axis=tuple(range(1, found.ndim)))
+    if not missing.any():
+        return
+    supported = "unlabeled" in estimator.get_params()
+    hint = " If these rows have no target on purpose, set unlabeled=np.nan." if supported else ""
+    msg = (
+        f"{type(estimator).__name__}: y contains NaN or None in {int(missing.sum())} of {len(values)} rows, first in "
+        f"row {int(missing.argmax())}.{hint} Otherwise fill in these targets, or drop such rows."
+    )
+    raise DataError(msg)
+
+
+# ---- kinds of targets -------------------------------------------------------------------------
 
 
 def as_targets(y: Any) -> Any:
-    """Return targets as they are, or lists of texts among other things as objects: NumPy would make all of it text."""
+    """Return targets unchanged, except that lists of strings and other values become arrays of objects.
+
+    NumPy would convert all entries of such a list to strings.
+    """
     if isinstance(y, list | tuple) and 0 < sum(isinstance(one, str) for one in y) < len(y):
         out = np.empty(len(y), dtype=object)
         out[:] = y
@@ -146,109 +364,88 @@ def as_targets(y: Any) -> Any:
     return y
 
 
-def check_numbers(owner: str, y: Any) -> None:
-    """Raise if a target of a regression is a text that is no number, such as a mark."""
+def check_numeric(owner: str, y: Any) -> None:
+    """Raise if a target of a regression is a string that is not a number."""
     values = np.asarray(as_targets(y))
     if values.dtype.kind not in "OUS":
         return
     for value in values.ravel():
-        if isinstance(value, str | bytes) and not is_number(value):
+        if isinstance(value, str | bytes) and not reads_as_number(value):
             msg = (
-                f"{owner}: targets must be numbers, got the text {str(value)!r}. If it marks rows without a target, "
-                "put np.nan in its place and say unlabeled=np.nan."
+                f"{owner}: targets must be numbers, got the string {str(value)!r}. If it marks rows without a target, "
+                "replace it by np.nan and set unlabeled=np.nan."
             )
             raise DataError(msg)
 
 
-def is_number(text: str | bytes) -> bool:
-    """Return whether a text can be read as a number."""
+def reads_as_number(string: str | bytes) -> bool:
+    """Return whether a string can be read as a number."""
     try:
-        float(text)
+        float(string)
     except ValueError:
         return False
     return True
 
 
-def known_labels(learner: Any, y: np.ndarray) -> np.ndarray:
-    """Return the labels that are known, numbers and truth values in arrays of their own, or say what is wrong."""
-    owner, mark = type(learner).__name__, learner.unlabeled
-    known = y if mark is None else y[has_label(y, mark)]
-    missing = with_mark(known, np.nan) if known.dtype.kind in ("f", "O") else np.zeros(len(known), bool)
+def known_labels(owner: str, y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Return the labels that are known, with a numeric or boolean dtype where possible; raise if kinds are mixed."""
+    known = y if unlabeled is None else y[has_target(y, unlabeled)]
+    missing = is_unlabeled(known, np.nan) if known.dtype.kind in ("f", "O") else np.zeros(len(known), bool)
     if missing.any():
         msg = (
-            f"{owner}: y contains NaN, or no value, in {int(missing.sum())} of {len(y)} rows, which is not the mark, "
-            f"unlabeled={mark!r}. Put the mark in its place, or say unlabeled=np.nan and put NaN for all of them."
+            f"{owner}: y contains NaN or None in {int(missing.sum())} of {len(y)} rows, which is not the value of "
+            f"unlabeled={unlabeled!r}. Replace it by that value, or set unlabeled=np.nan and use NaN throughout."
         )
         raise DataError(msg)
     if known.dtype.kind == "O" and object_kind(known) == "objects":
         one = known[0]
         other = next((value for value in known if type(value) is not type(one)), one)
         got = f"{type(one).__name__} {one!r}" + (f" and {type(other).__name__} {other!r}" if other is not one else "")
-        rest = "" if mark is None else f", but for the mark, unlabeled={mark!r}"
+        rest = "" if unlabeled is None else f", except for unlabeled={unlabeled!r}"
         msg = (
-            f"{owner}: labels must be all texts, all numbers or all truth values{rest}; got {got}. Try texts for all "
-            "of them: [str(label) for label in y]."
+            f"{owner}: labels must be all strings, all numbers or all booleans{rest}; got {got}. Try strings: "
+            "[str(label) for label in y]."
         )
         raise DataError(msg)
-    return plain(known)
+    return plain_labels(known)
 
 
-def plain(labels: np.ndarray) -> np.ndarray:
-    """Return labels, numbers and truth values among objects in arrays of their own.
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Return labels with a numeric or boolean dtype where they are numbers or booleans in an array of objects.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.data.targets import plain
-    >>> plain(np.array([0, 1], dtype=object)), plain(np.array([True, False], dtype=object))
+    >>> from mercer.data.targets import plain_labels
+    >>> plain_labels(np.array([0, 1], dtype=object)), plain_labels(np.array([True, False], dtype=object))
     (array([0, 1]), array([ True, False]))
     """
     kind = object_kind(labels) if labels.dtype.kind == "O" and labels.ndim == 1 else None
-    return labels.astype(bool) if kind == "truth values" else np.array(labels.tolist()) if kind == "numbers" else labels
+    return labels.astype(bool) if kind == "booleans" else np.array(labels.tolist()) if kind == "numbers" else labels
 
 
 def object_kind(values: np.ndarray) -> str | None:
-    """Return what objects are, in words: what all of them are, or just objects; None if there is none."""
+    """Return the kind that all entries of an array of objects have, "objects" if there is none, None if it is empty."""
     if not len(values):
         return None
-    for types, kind in ((str, "texts"), (bytes, "bytes"), ((bool, np.bool_), "truth values")):
+    for types, kind in ((str, "strings"), (bytes, "bytes"), ((bool, np.bool_), "booleans")):
         if all(isinstance(one, types) for one in values):
             return kind
     are_numbers = all(isinstance(one, Real) and not isinstance(one, bool | np.bool_) for one in values)
     return "numbers" if are_numbers else "objects"
 
 
-def check_none_missing(learner: Any, y: Any) -> None:
-    """Raise if some targets are missing, for a learner to which nobody said what that means."""
-    if y is None or sp.issparse(y):
-        return
-    values = np.asarray(as_targets(y))
-    if values.ndim == 0 or values.dtype.kind not in ("f", "O"):
-        return
-    marked = with_mark(values, np.nan)
-    missing = marked.any(axis=tuple(range(1, marked.ndim)))
-    if not missing.any():
-        return
-    has_mark = "unlabeled" in learner.get_params()
-    hint = " If that marks rows without a target, say so: unlabeled=np.nan." if has_mark else ""
-    msg = (
-        f"{type(learner).__name__}: y contains NaN, or no value, in {int(missing.sum())} of {len(values)} rows, the "
-        f"first in row {int(missing.argmax())} of these.{hint} Otherwise fill them, or drop such rows."
-    )
-    raise DataError(msg)
-
-
 def label_kind(y: np.ndarray, unlabeled: Any) -> str | None:
-    """Return what the known labels are made of, in words; None if none is known.
+    """Return the kind of the labels that are known, None if none is known.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.data.targets import label_kind
     >>> label_kind(np.array(["a", None], dtype=object), np.nan), label_kind(np.array(["a", "b"]), np.nan)
-    ('texts', 'texts')
+    ('strings', 'strings')
     """
-    known = y if unlabeled is None else y[has_label(y, unlabeled)]
+    known = y if unlabeled is None else y[has_target(y, unlabeled)]
     if not len(known):
         return None
     return object_kind(known) if y.dtype.kind == "O" else KINDS.get(y.dtype.kind, "numbers")

@@ -1,4 +1,4 @@
-"""How good, after drawing: measured errors of fitted maps, as frozen results."""
+"""Measured errors and times of fitted feature maps."""
 
 from mercer.diagnostics.audit import Audit, audit
 from mercer.diagnostics.compare import Comparison, compare

@@ -1,4 +1,4 @@
-"""How good a fitted map is on rows like these: its error, measured, with an interval."""
+"""Error of a fitted feature map, measured on a sample of rows, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from mercer.engines import MemoryEngine, block_rows_for
 from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
-from mercer.maps.seeds import seed_of
 from mercer.statistics import RowSample
+from mercer.statistics.sample import seed_of
 
 __all__ = ["Audit", "audit", "audit_matrix"]
 
-Z_95 = 1.959963984540054  # two-sided 95 % of the normal law
+Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,20 @@ class Audit:
     Attributes
     ----------
     feature_map, kernel : str
-        What was measured, against what.
+        The map that was measured, and the kernel that it approximates.
     n_components : int
-        Columns of the map.
+        Number of components of the map.
     n_rows : int
-        Rows of the sample; all their pairs were compared.
+        Number of rows of the sample, all pairs of which were compared.
     rmse : float
         Root mean squared error of the approximate kernel over pairs of different rows.
     rmse_interval : tuple of float
-        95 % interval of `rmse` for all rows like these, this draw of the map being given.
+        95 % confidence interval for the root mean squared error over the distribution of the rows, conditional on this
+        draw of the map.
     predicted_rmse : float or None
-        What theory predicts before drawing, where a closed form exists.
+        Root mean squared error over draws of the map by the closed form of its variance, or None if there is none.
     relative_error : float
-        Frobenius norm of the error over that of the exact matrix, diagonals included.
+        Frobenius norm of the error matrix divided by that of the exact kernel matrix, diagonals included.
     max_error : float
         Largest absolute error in the sample.
     mean_error : float
@@ -57,16 +58,16 @@ class Audit:
     mean_error: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain Python values."""
+        """Return the result as a dictionary of built-in types."""
         return asdict(self)
 
     def __str__(self) -> str:
         low, high = self.rmse_interval
         predicted = "" if self.predicted_rmse is None else f", predicted {self.predicted_rmse:.3g}"
         return (
-            f"{self.feature_map} with {self.n_components} columns for {self.kernel}: RMSE {self.rmse:.3g} "
+            f"{self.feature_map} with {self.n_components} components for {self.kernel}: RMSE {self.rmse:.3g} "
             f"(95 % {low:.3g} to {high:.3g}{predicted}), relative error {self.relative_error:.3g}, largest "
-            f"{self.max_error:.3g}, on all pairs of {self.n_rows} rows"
+            f"error {self.max_error:.3g}, on all pairs of {self.n_rows} rows"
         )
 
 
@@ -78,20 +79,30 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     feature_map : BaseMap
         A fitted map.
     X : array-like or CSR of shape (n, d)
-        Rows like those that the map will see; at least 3.
+        Rows from the distribution that the map will be applied to; at least 3.
     n_rows : int, default=1000
-        Size of the sample. Cost O(n_rows^2 (d + D)).
+        Number of rows to draw from `X`. The cost is O(n_rows^2 (d + D)) for D components.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the sample.
+        Seed of the sample of rows.
 
     Returns
     -------
     Audit
+        The errors, and a confidence interval.
+
+    See Also
+    --------
+    compare : Measures several maps for one kernel.
 
     Notes
     -----
-    The mean squared error over pairs is a U-statistic, so its standard error is twice the standard deviation of the
-    row means over the root of the number of rows (Hoeffding 1948).
+    The mean squared error over pairs is a U-statistic of degree two, so its standard error is twice the standard
+    deviation of the row means divided by the square root of the number of rows [1]_.
+
+    References
+    ----------
+    .. [1] W. Hoeffding, "A class of statistics with asymptotically normal distribution", The Annals of Mathematical
+       Statistics 19(3), 293-325, 1948.
 
     Examples
     --------
@@ -136,7 +147,7 @@ def audit_matrix(
     n_components: int,
     predicted_rmse: float | None = None,
 ) -> Audit:
-    """Return the audit of an approximate kernel matrix of a sample of rows, wherever it comes from."""
+    """Return the audit of any approximation of the kernel matrix of a sample of rows."""
     n = len(exact)
     error = approximate.astype(np.float64) - exact
     size = np.linalg.norm(exact)
@@ -160,10 +171,11 @@ def audit_matrix(
 
 
 def _predicted_rmse(feature_map: BaseMap, X: Any) -> float | None:
+    """Return the predicted root mean squared error over pairs of different rows, or None without a closed form."""
     if feature_map.unbiased is not True:
-        return None  # its error is not its variance
+        return None  # the variance is not the mean squared error
     try:
-        variance = feature_map._variance(X, None)
+        variance = feature_map.known_variance(X)
     except NoClosedFormError:
         return None
     np.fill_diagonal(variance, 0.0)

@@ -1,4 +1,4 @@
-"""Several maps for one kernel, side by side on the same rows: error and time at equal width."""
+"""Comparison of feature maps for one kernel on the same rows: error and time at equal numbers of components."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from mercer.diagnostics.audit import Audit, audit
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
-from mercer.maps.base import for_kernel
 
 __all__ = ["Compared", "Comparison", "compare"]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One map of a comparison."""
+    """Error and times of one map of a comparison."""
 
     name: str
     audit: Audit
@@ -26,31 +25,31 @@ class Compared:
     transform_seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain Python values."""
+        """Return the result as a dictionary of built-in types."""
         times = {"name": self.name, "fit_seconds": self.fit_seconds, "transform_seconds": self.transform_seconds}
         return times | {"audit": self.audit.to_dict()}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Maps for one kernel, the one of least error first."""
+    """Errors and times of several maps for one kernel, in increasing order of the error."""
 
     kernel: str
     n_rows: int
     maps: tuple[Compared, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain Python values."""
+        """Return the result as a dictionary of built-in types."""
         return {"kernel": self.kernel, "n_rows": self.n_rows, "maps": [m.to_dict() for m in self.maps]}
 
     def __str__(self) -> str:
         width = max(len(m.name) for m in self.maps)
         lines = [
             f"{self.kernel}, {self.n_rows} rows",
-            f"{'map':<{width}}  columns      RMSE  relative    fit s  transform s",
+            f"{'map':<{width}}  components      RMSE  relative    fit s  transform s",
         ]
         lines += [
-            f"{m.name:<{width}}  {m.audit.n_components:>7}  {m.audit.rmse:>8.2e}  {m.audit.relative_error:>8.2e}  "
+            f"{m.name:<{width}}  {m.audit.n_components:>10}  {m.audit.rmse:>8.2e}  {m.audit.relative_error:>8.2e}  "
             f"{m.fit_seconds:>7.3f}  {m.transform_seconds:>11.4f}"
             for m in self.maps
         ]
@@ -72,24 +71,31 @@ def compare(
     Parameters
     ----------
     kernel : Kernel
-        The kernel; data-dependent parameters are resolved once, on `X`, so that all maps face the same one.
+        The kernel. Parameters that depend on the data are resolved once, on `X`, so that all maps approximate the same
+        kernel.
     X : array-like or CSR of shape (n, d)
-        Rows.
+        Rows to fit the maps on and to measure their errors on.
     n_components : int, default=512
-        Width of every map that `maps` does not name.
+        Number of components of every map, if `maps` is None.
     maps : mapping of str to BaseMap, default=None
         Unfitted maps by name; their kernel is replaced by `kernel`. None means every map that accepts the kernel,
         with its default parameters.
     repeats : int, default=3
-        Times each transform is timed; the best counts.
+        Number of times that each transform is timed; the shortest time is reported.
     random_state : int, default=0
-        Seed of the maps in the default choice and of the rows that are audited.
+        Seed of the maps, if `maps` is None, and of the sample of rows.
     progress : callable, default=None
         Called with the name of each map before it is measured.
 
     Returns
     -------
     Comparison
+        The maps in increasing order of their errors.
+
+    See Also
+    --------
+    audit : Measures one fitted map.
+    maps_for : The maps that accept a kernel.
 
     Examples
     --------
@@ -115,7 +121,7 @@ def compare(
     for name, feature_map in chosen.items():
         if progress is not None:
             progress(name)
-        fitted = for_kernel(feature_map, kernel)
+        fitted = feature_map.with_kernel(kernel)
         start = time.perf_counter()
         fitted.fit(X)
         fit_seconds = time.perf_counter() - start

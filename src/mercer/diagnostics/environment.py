@@ -1,4 +1,4 @@
-"""What this process runs on: versions, compiled kernels, threads. For reports that others can repeat."""
+"""Description of the environment of this process: versions, compiled kernels and threads, for reproducible reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 import joblib
-import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that it is among those found
+import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that threadpoolctl reports it
 import threadpoolctl
 
 import mercer
@@ -18,7 +18,7 @@ from mercer.linalg import instruction_set
 __all__ = ["Blas", "Environment", "describe_environment"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl")
-# Each extra of the package and what it installs.
+# Each extra of the package, and the packages that it installs.
 EXTRAS = {
     "io": ("pyarrow",),
     "dask": ("dask", "distributed"),
@@ -29,7 +29,7 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class Blas:
-    """One BLAS library that is loaded."""
+    """A BLAS library that is loaded."""
 
     library: str
     version: str | None
@@ -39,7 +39,7 @@ class Blas:
 
 @dataclass(frozen=True)
 class Environment:
-    """What this process runs on. Holds no name of a machine or user, and no path.
+    """Versions, kernels and threads of this process, without the names of machines or users, and without paths.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Environment:
     extras : dict of str to dict of str to str or None
         For each extra, the versions of its packages; None means not installed.
     compiled : bool
-        Whether the compiled kernels serve, not their NumPy twins.
+        Whether the compiled kernels are used rather than their NumPy implementations.
     instruction_set : str
-        The kernels in use, as `mercer.linalg.instruction_set` names them.
+        The kernels in use, by the names of `mercer.linalg.instruction_set`.
     cpu_count, threads : int
         Processors that this process may use, and threads that mercer uses by default.
     blas : tuple of Blas
@@ -71,7 +71,7 @@ class Environment:
     blas: tuple[Blas, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts as plain Python values."""
+        """Return the description as a dictionary of built-in types."""
         return asdict(self) | {"blas": [asdict(library) for library in self.blas]}
 
 
@@ -100,6 +100,7 @@ def describe_environment() -> Environment:
 
 
 def _version(distribution: str) -> str | None:
+    """Return the version of a package, or None if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -107,10 +108,11 @@ def _version(distribution: str) -> str | None:
 
 
 def _blas() -> tuple[Blas, ...]:
-    # The paths that threadpoolctl also reports stay out: they say where somebody's home is.
+    """Return the BLAS libraries that are loaded."""
+    # Without the paths that threadpoolctl also reports, which may contain the name of a user.
     loaded = [
         Blas(str(one["internal_api"]), one.get("version"), one.get("architecture"), int(one["num_threads"]))
         for one in threadpoolctl.threadpool_info()
         if one["user_api"] == "blas"
     ]
-    return tuple(dict.fromkeys(loaded))  # NumPy and SciPy often ship the same one
+    return tuple(dict.fromkeys(loaded))  # NumPy and SciPy often have the same one

@@ -1,8 +1,18 @@
-"""Where: add the same statistic over row blocks, in memory, from a stream, or on a cluster."""
+"""Engines: sum a statistic over blocks of rows, in memory, from a stream, or on a Dask cluster."""
 
-from mercer.engines.base import Accumulator, Block, Engine, Place, Progress, Workers
-from mercer.engines.checkpoint import Checkpoint, Journal
-from mercer.engines.dask.partitions import is_dask, on_dask
+from mercer.engines.base import (
+    Accumulator,
+    Block,
+    Engine,
+    LocalEngine,
+    Position,
+    Progress,
+    Report,
+    TermSum,
+    Workers,
+)
+from mercer.engines.checkpoint import Checkpoint, CheckpointedEngine
+from mercer.engines.dask.partitions import on_dask
 from mercer.engines.filter import FilteredEngine, some_rows
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.prefetch import read_ahead
@@ -13,18 +23,20 @@ __all__ = [
     "Accumulator",
     "Block",
     "Checkpoint",
+    "CheckpointedEngine",
     "Engine",
     "FilteredEngine",
-    "Journal",
+    "LocalEngine",
     "MemoryEngine",
-    "Place",
+    "Position",
     "Progress",
+    "Report",
     "StreamEngine",
+    "TermSum",
     "Workers",
     "block_rows_for",
     "empty_rows",
     "fill_rows",
-    "is_dask",
     "on_dask",
     "read_ahead",
     "show_progress",

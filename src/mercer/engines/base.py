@@ -1,13 +1,13 @@
-"""The contract of an engine: add one statistic over row blocks, always in the same order.
+"""The contract of an engine: sum one statistic over blocks of rows, always in the same order.
 
-A statistic is any value with ``+``. Parts of it may be computed by several threads at once, but they are added one
-after another in the order of the rows: equal rows give equal bits for any number of threads. Inside a part, BLAS
-runs on one thread, because the engine owns all parallelism.
+A statistic is any value with ``+``. Its terms may be computed by several threads at once, but they are added one after
+another in the order of the rows, so equal rows give equal bits for any number of threads. Inside a term, BLAS runs on
+one thread, because the engine owns all parallelism.
 
-Small statistics come from `Engine.sum`, one term a block. Large ones, whose terms would be as large as the sum, come
-from `Engine.accumulate`: blocks one after another, all threads at work on each, added in place.
+Small statistics come from `Engine.sum`, one term per block. Large ones, whose terms would be as large as the sum, come
+from `Engine.accumulate`: blocks are added in place one after another, with all threads at work on each.
 
-Rows may lie on other machines, so what is summed must be able to travel: see `Engine`.
+Rows may lie on other machines, so what is summed must survive pickle: see `Engine`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
@@ -32,17 +32,17 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
 
-if TYPE_CHECKING:
-    from mercer.engines.checkpoint import Journal
-
 __all__ = [
-    "BEGIN",
+    "START",
     "UNKNOWN",
     "Accumulator",
     "Block",
     "Engine",
-    "Place",
+    "LocalEngine",
+    "Position",
     "Progress",
+    "Report",
+    "TermSum",
     "Workers",
     "closing_all",
     "count_threads",
@@ -52,7 +52,7 @@ __all__ = [
 
 NO_ROWS = "There are no rows: every block was empty, or there was no block. Check what the blocks yield."
 
-#: In place of a fact that nobody knows: it differs from none.
+#: Value of a fingerprint entry that is not known: it matches every other value.
 UNKNOWN = "unknown"
 
 S = TypeVar("S")
@@ -61,16 +61,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows with their targets and weights; `start` is the index of the first row in the data.
+    """Consecutive rows with their targets and weights.
 
-    Where some rows have been left out, `places` has the indices of the others; see `index`.
+    Attributes
+    ----------
+    start : int
+        Index of the first row in the data.
+    X : ndarray or CSR of shape (n, d)
+        Rows.
+    y : ndarray or None
+        Targets, None where there are none.
+    weight : ndarray of shape (n,) or None
+        Sample weights; None means that all are one.
+    positions : ndarray of shape (n,) or None
+        Indices of the rows in the data, where some rows have been left out; see `index`.
     """
 
     start: int
     X: Any
-    y: Any = None  # an array, or None where there are no targets
+    y: Any = None
     weight: np.ndarray | None = None
-    places: np.ndarray | None = None
+    positions: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -78,86 +89,106 @@ class Block:
     @property
     def index(self) -> np.ndarray:
         """Indices of the rows in the data."""
-        return np.arange(self.start, self.start + len(self)) if self.places is None else self.places
+        return np.arange(self.start, self.start + len(self)) if self.positions is None else self.positions
 
 
 def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
-    """Cut a block into consecutive ones of at most `rows` rows, and leave out those among the first `done` rows."""
+    """Cut a block into consecutive ones of at most `rows` rows, without the first `done` rows."""
     if 0 < done < len(block) and done % rows:
-        msg = f"Row {block.start + done} is not where a block ends: {rows} rows are worked on at a time."
+        msg = f"Row {block.start + done} is not where a block ends: blocks have {rows} rows."
         raise DataError(msg)
     for i in range(max(0, done), len(block), rows):
         part = slice(i, i + rows)
         y = None if block.y is None else block.y[part]
         weight = None if block.weight is None else block.weight[part]
-        places = None if block.places is None else block.places[part]
-        yield Block(block.start + i, block.X[part], y, weight, places)
+        positions = None if block.positions is None else block.positions[part]
+        yield Block(block.start + i, block.X[part], y, weight, positions)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a pass over the rows stands: all rows before `row` are done."""
+class Position:
+    """Position of a pass in the rows: all rows before `row` are done."""
 
     row: int = 0
-    item: int = 0  # the block or part of the source that the row belongs to
-    item_row: int = 0  # the first row of that
+    item: int = 0  # index of the block or part of the source that the row belongs to
+    item_row: int = 0  # index of the first row of that item
 
 
-BEGIN = Place()
+#: Position before the first row.
+START = Position()
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pass over the rows has come; the last report has ``rows == total``."""
+    """Progress of a pass over the rows; the last report has ``rows == total``."""
 
     rows: int
     total: int | None  # None if the number of rows is not known before the last one is read
     seconds: float
-    note: str = ""  # what else there is to say, such as the number of the pass
+    note: str = ""  # further information, such as the number of the pass
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the time to go, at the rate so far."""
+        """Estimate of the remaining time, at the rate so far."""
         return None if self.total is None else self.seconds * (self.total - self.rows) / max(self.rows, 1)
 
 
-class Accumulator(ABC, Generic[S]):
-    """A sum that blocks are added to in place.
+#: Receives the progress of a pass.
+Report = Callable[[Progress], None]
 
-    An empty one is a small value that survives pickle: matrices as large as the sum are made when the first block is
-    added. An engine may send copies of an empty one to several places and add their results.
+
+class Accumulator(ABC, Generic[S]):
+    """A sum to which blocks are added in place.
+
+    An empty accumulator is small and survives pickle: matrices as large as the sum are allocated with the first block.
+    An engine may send copies of an empty accumulator to several workers and add their results.
     """
 
     @abstractmethod
     def add(self, block: Block, workers: Workers) -> None:
-        """Add a block that has rows."""
+        """Add a block with at least one row."""
 
     @abstractmethod
     def result(self) -> S:
-        """Return the sum as a value with ``+``."""
+        """Return the sum as a value with ``+``, complete enough for `restore` to continue from it to the bit.
 
-    def state(self) -> Any:
-        """Return the sum so far, whole: all that `restore` needs to go on from here to the bit.
-
-        It may share memory with the sum, so it is good until the next block is added.
+        It may share memory with the accumulator, so it is valid until the next block is added.
         """
-        return self.result()
 
     @abstractmethod
-    def restore(self, state: Any) -> None:
-        """Go on from what `state` returned, in place of nothing."""
+    def restore(self, state: S) -> None:
+        """Continue from a result of an earlier accumulator; this one must be empty."""
+
+
+class TermSum(Accumulator[S]):
+    """An accumulator of ``term(block)``, for statistics that are small."""
+
+    def __init__(self, term: Callable[[Block], S]) -> None:
+        self._term = term
+        self._total: S | None = None
+
+    def add(self, block: Block, workers: Workers) -> None:  # noqa: ARG002 - one thread evaluates a term
+        part = self._term(block)
+        self._total = part if self._total is None else operator.add(self._total, part)
+
+    def result(self) -> S:
+        assert self._total is not None
+        return self._total
+
+    def restore(self, state: S) -> None:
+        self._total = state
 
 
 class Engine(ABC):
-    """A source of row blocks and a way to add over them.
+    """A source of row blocks and a way to sum over them.
 
-    What is to be added may have to travel to where the rows are, and come back:
+    What is summed may have to be sent to where the rows are, and its result sent back:
 
     - The `term` of `sum` and an empty `Accumulator` survive pickle: frozen dataclasses with ``__call__``, or
-      `functools.partial` of functions of a module; no lambdas, no functions inside functions. They hold all that they
-      need (the drawn features, the coefficients of this step) and refer to no learner.
-    - A term is pure, and an accumulator depends on nothing but the blocks it was given: a block may be worked on again
-      elsewhere, and must then give the same bits.
+      `functools.partial` of module-level functions; no lambdas, no nested functions. They hold all that they need (the
+      drawn features, the current coefficients) and refer to no learner.
+    - A term is pure, and an accumulator depends on nothing but the blocks that it was given: a block may be processed
+      again by another worker, and must then give the same bits.
     - Statistics survive pickle too. One with a symmetric matrix pickles a triangle of it
       (`mercer.statistics.moments.Triangular`).
     """
@@ -167,57 +198,63 @@ class Engine(ABC):
     #: The number of rows, or None if it is not known beforehand.
     n_rows: int | None
     n_jobs: int | None
-
-    #: Where finished sums are kept, so that a fit that was stopped can go on.
-    journal: Journal | None = None
-    #: Whether a pass can begin in the middle: `blocks` takes a place, and `place` tells one.
+    #: All rows as one block, where they are in memory; otherwise None.
+    in_memory: Block | None = None
+    #: Whether a pass can be interrupted and continued; then the engine is a `LocalEngine`.
     resumable: bool = False
 
     @abstractmethod
-    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
-        """Yield the blocks in order, from a place on: the same blocks that follow it in a pass from the begin."""
-
-    def place(self, row: int) -> Place:
-        """Return the place of a row that a block has ended at, in the pass under way."""
-        return Place(row)
-
-    def facts(self) -> dict[str, str]:
-        """Return what is known of the rows beforehand, in words: a checkpoint is for the same rows only."""
-        return {"number of rows": str(self.n_rows), "digest of all rows": UNKNOWN}
-
     def first(self) -> Block:
         """Return the first block that has rows."""
-        with closing_all(self.blocks()) as blocks:
-            for block in blocks:
-                if len(block):
-                    return block
-        raise DataError(NO_ROWS)
 
-    def sum(self, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
+    @abstractmethod
+    def blocks(self, since: Position = START) -> Iterator[Block]:
+        """Yield the blocks in order, starting at a position: the same blocks that follow it in a complete pass."""
+
+    @abstractmethod
+    def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
         """Return the sum of ``term(block)`` over all blocks; report after each block."""
-        return self.sum_anew(term, progress) if self.journal is None else self.journal.sum(self, term, progress)
 
-    def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
+    @abstractmethod
+    def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
         """Add all blocks to an accumulator and return its result; report after each block."""
-        if self.journal is None:
-            return self.accumulate_anew(into, progress)
-        return self.journal.accumulate(self, into, progress)
 
-    # ---- how an engine adds: one that adds elsewhere does these in its own way --------------------
+    @abstractmethod
+    def fingerprint(self) -> dict[str, str]:
+        """Return what identifies the rows without reading them: a checkpoint is valid for the same rows only.
 
-    def sum_anew(self, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
-        """Add over all blocks, whatever a journal says."""
-        return deque(self.sums(term, progress=progress), maxlen=1).pop()[1]
+        The value `UNKNOWN` matches every other value.
+        """
 
-    def sums(
+
+class LocalEngine(Engine):
+    """An engine that sums in this process, block after block, and can continue an interrupted pass."""
+
+    resumable = True
+
+    @abstractmethod
+    def position(self, row: int) -> Position:
+        """Return the position of a row at which a block of the current pass has ended."""
+
+    def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
+        return deque(self.partial_sums(term, progress=progress), maxlen=1).pop()[1]
+
+    def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
+        deque(self.additions(into, progress), maxlen=0)
+        return into.result()
+
+    def partial_sums(
         self,
         term: Callable[[Block], S],
-        since: Place = BEGIN,
+        since: Position = START,
         total: S | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Report | None = None,
         seconds: float = 0.0,
     ) -> Iterator[tuple[int, S]]:
-        """Yield after each block how many rows are done and the sum so far; go on from a place, a sum and a time."""
+        """Yield the number of rows done and the sum so far, after each block.
+
+        A pass is continued from a position, the sum up to it, and the seconds that it has taken.
+        """
         start = time.perf_counter() - seconds
         with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
             with_rows = (block for block in blocks if len(block))
@@ -229,19 +266,14 @@ class Engine(ABC):
         if total is None:
             raise DataError(NO_ROWS)
 
-    def accumulate_anew(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
-        """Add all blocks to an accumulator, whatever a journal says."""
-        deque(self.additions(into, progress), maxlen=0)
-        return into.result()
-
     def additions(
         self,
         into: Accumulator[Any],
-        progress: Callable[[Progress], None] | None = None,
-        since: Place = BEGIN,
+        progress: Report | None = None,
+        since: Position = START,
         seconds: float = 0.0,
     ) -> Iterator[int]:
-        """Add block after block, and yield after each how many rows are done; go on from a place after some time."""
+        """Add block after block, and yield the number of rows done after each; continue from a position."""
         start, rows = time.perf_counter() - seconds, since.row
         with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
             for block in blocks:
@@ -264,7 +296,7 @@ def _with_end(term: Callable[[Block], S], block: Block) -> tuple[int, S]:
 
 @contextmanager
 def closing_all(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
-    """Close a generator at the end of the block, also after an error, whose traceback would keep it open."""
+    """Close a generator at the end of the with statement, also after an error, whose traceback would keep it open."""
     try:
         yield iterator
     finally:
@@ -274,16 +306,16 @@ def closing_all(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
 
 
 class Workers:
-    """Threads that work through tasks; BLAS inside a task runs on one thread."""
+    """A team of threads; BLAS inside a task runs on one thread."""
 
     def __init__(self, threads: int, pool: ThreadPoolExecutor | None) -> None:
         self.threads = threads
         self._pool = pool
 
     def in_order(self, function: Callable[[T], S], items: Iterable[T]) -> Iterator[S]:
-        """Yield ``function(item)`` in the order of the items, a few ahead at a time.
+        """Yield ``function(item)`` in the order of the items.
 
-        At most one item more than there are threads is under way or waiting, which bounds the memory.
+        At most one item more than there are threads is in progress or waiting, which bounds the memory.
         """
         if self._pool is None:
             yield from map(function, items)
@@ -303,8 +335,8 @@ class Workers:
     def run(self, function: Callable[[T], Any], items: Iterable[T]) -> None:
         """Call ``function(item)`` for all items and wait for the last; if any fail, raise the error of the first.
 
-        The calling thread works too, and all take items from one queue: short items would cost less than handing each
-        to another thread.
+        The calling thread takes part, and all threads take items from one queue, since handing every item to another
+        thread would cost more than a short item itself.
         """
         rest = deque(enumerate(items))
         failed: list[tuple[int, BaseException]] = []
@@ -331,7 +363,7 @@ class Workers:
 
 @contextmanager
 def workers(n_jobs: int | None) -> Iterator[Workers]:
-    """Provide a team of threads for `n_jobs` while the block runs."""
+    """Provide a team of `n_jobs` threads inside a with statement."""
     threads = count_threads(n_jobs)
     with _ONE_BLAS_THREAD:
         if threads == 1:
@@ -342,10 +374,10 @@ def workers(n_jobs: int | None) -> Iterator[Workers]:
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for `n_jobs`: None means all cores this process may use.
+    """Return the number of threads for `n_jobs`; None means all cores that this process may use.
 
-    Results do not depend on it, so the default is the fastest choice. Negative values count from the end, as
-    in joblib: -1 is all cores, -2 all but one.
+    Results do not depend on the number of threads, so the default is the fastest choice. Negative values count from
+    the number of cores, as in joblib: -1 is all cores, -2 all but one.
     """
     if n_jobs is None:
         return int(joblib.cpu_count())
@@ -361,17 +393,16 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 class _BlasLimit:
-    """Keeps BLAS on one thread as long as anybody works, and then gives it back as it was.
+    """Limits BLAS to one thread while any team of threads exists, and restores the previous limit afterwards.
 
-    The setting belongs to the process, so teams that overlap must share it: the first in sets it, the last out
-    restores it.
+    The setting belongs to the process, so teams that overlap share it: the first sets it and the last restores it.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew, as in a child process, where the threads that held the limit do not exist."""
+        """Reset the state, as in a child process, where the threads that held the limit do not exist."""
         self._lock = threading.Lock()
         self._users = 0
         self._limit: Any = None

@@ -1,9 +1,9 @@
-"""Checkpoints: a fit that was stopped goes on where it was, to the bit.
+"""Checkpoints: a fit that was interrupted continues where it was, to the bit.
 
-All that a fit learns from its rows are sums, and it is a deterministic function of them. So the journal of a fit holds
-the results of its finished passes, one after another, and of the pass under way the sum so far and the place in the
-rows. A fit that is taken up again gets finished sums from the journal without reading a row, and goes on in the middle
-of the unfinished one.
+All that a fit learns from its rows are sums, and it is a deterministic function of them. So the checkpoint of a fit
+holds the results of its finished passes, one after another, and the sum so far and the position of the current pass. A
+fit that is resumed takes finished sums from the file without reading a row, and continues in the middle of the
+interrupted pass.
 """
 
 from __future__ import annotations
@@ -12,44 +12,42 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from mercer.engines.base import START, UNKNOWN, Accumulator, Block, Engine, LocalEngine, Position, Report
 from mercer.errors import CheckpointError, ParameterError
 from mercer.io.archive import ArchiveError, Stored, check_archive, read_archive, store, write_archive
 from mercer.io.digests import digest_of
 from mercer.io.files import remove_file
 
-if TYPE_CHECKING:
-    from mercer.engines.base import Accumulator, Block, Engine, Progress
-
-__all__ = ["Checkpoint", "Journal"]
+__all__ = ["Checkpoint", "CheckpointedEngine", "Journal"]
 
 S = TypeVar("S")
-FORMAT = 1
-# Saving takes at most one part in so many of the time.
+FORMAT = 2
+# Saving takes at most this fraction of the time: one part in so many.
 SHARE = 20
-# Results that wait in memory to be saved.
+# Bytes of results that may wait in memory to be saved.
 WAITING_BYTES = 256 * 2**20
-# Rows on which a drawn map is compared with that of the checkpoint.
+# Number of rows on which a drawn map is compared with that of the checkpoint.
 PROBE_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a fit saves how far it has come, and how often.
+    """File in which a fit saves its progress, and how often.
 
     Parameters
     ----------
     path : path-like
-        A file, made by the fit and removed when it has succeeded. If it is there already, the fit goes on from it.
+        The file, created by the fit and removed when the fit has succeeded. If it exists, the fit continues from it.
     seconds : float, default=30.0
-        Time between two savings; more where saving would take more than a twentieth of the time.
+        Time between two savings; longer where saving would take more than a twentieth of the time.
 
     Examples
     --------
@@ -76,80 +74,116 @@ class Checkpoint:
             raise ParameterError(msg)
 
 
-class Journal:
-    """The passes of one fit over the rows of one engine, in a file.
+class CheckpointedEngine(Engine):
+    """An engine that saves the sums over another engine to a file, and takes finished sums from it.
 
     Parameters
     ----------
-    checkpoint : Checkpoint
-        The file.
     engine : Engine
         The rows.
-    facts : mapping of str to str
-        What must be the same for a fit to be the same: the learner and its parameters.
+    checkpoint : Checkpoint
+        The file.
+    fingerprint : mapping of str to str
+        What identifies the fit besides its rows: the learner and its parameters.
 
     Attributes
     ----------
     seed : int
-        A number that is drawn once for a fit: what stands for ``random_state=None`` when it is taken up again.
+        A number that is drawn once per fit, and takes the place of ``random_state=None`` when the fit is resumed.
     """
 
-    def __init__(self, checkpoint: Checkpoint, engine: Engine, facts: Mapping[str, str]) -> None:
-        self._path = Path(checkpoint.path).expanduser().resolve()
-        self._seconds = float(checkpoint.seconds)
+    def __init__(self, engine: Engine, checkpoint: Checkpoint, fingerprint: Mapping[str, str]) -> None:
+        self.engine = engine
+        self.replayable, self.n_rows, self.n_jobs = engine.replayable, engine.n_rows, engine.n_jobs
+        self.in_memory = engine.in_memory
         head = engine.first()
         self._probe = head.X[:PROBE_ROWS].copy()
-        self._facts = {
-            **facts,
-            "first block of rows": fingerprint(head),
-            **engine.facts(),
-            # Not imported: the package is above this module. Another version may compute other bits.
-            "version of mercer": sys.modules["mercer"].__version__,
-        }
-        self._passes = 0  # of this process: replayed, finished or under way
+        self._journal = Journal(
+            checkpoint,
+            {
+                **fingerprint,
+                "first block of rows": describe(head),
+                **engine.fingerprint(),
+                # Looked up, since the package is above this module. Another version may compute other bits.
+                "version of mercer": sys.modules["mercer"].__version__,
+            },
+        )
+        self.seed = self._journal.seed
+
+    def first(self) -> Block:
+        return self.engine.first()
+
+    def blocks(self, since: Position = START) -> Iterator[Block]:
+        return self.engine.blocks(since)
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.engine.fingerprint()
+
+    def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
+        journal = self._journal
+        if journal.next_is_finished():
+            return journal.finished_result()
+        if not isinstance(self.engine, LocalEngine):
+            return journal.finish(self.engine.sum(term, progress))
+        since, total, seconds = journal.interrupted()
+        start = time.perf_counter() - seconds
+        for row, total in self.engine.partial_sums(term, since, total, progress, seconds):  # noqa: B020 - continued
+            journal.save_if_due(self.engine.position, row, start, lambda so_far=total: so_far)
+        return journal.finish(total)
+
+    def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
+        journal = self._journal
+        if journal.next_is_finished():
+            return journal.finished_result()
+        if not isinstance(self.engine, LocalEngine):
+            return journal.finish(self.engine.accumulate(into, progress))
+        since, state, seconds = journal.interrupted()
+        if state is not None:
+            into.restore(state)
+        start = time.perf_counter() - seconds
+        for row in self.engine.additions(into, progress, since, seconds):
+            journal.save_if_due(self.engine.position, row, start, into.result)
+        return journal.finish(into.result())
+
+    def check_same(self, what: str, function: Callable[[Any], np.ndarray]) -> None:
+        """Raise if a function of a few rows differs from what it was when the fit started.
+
+        Parameters
+        ----------
+        what : str
+            Name of the function, for the message.
+        function : callable
+            Given rows, an array; a drawn map, say.
+        """
+        self._journal.check_same(what, np.asarray(function(self._probe)))
+
+    def remove(self) -> None:
+        """Remove the file: the fit has succeeded."""
+        self._journal.remove()
+
+
+class Journal:
+    """The results of the passes of one fit, in a file: finished ones, and the sum so far of the current one."""
+
+    def __init__(self, checkpoint: Checkpoint, fingerprint: Mapping[str, str]) -> None:
+        self._path = Path(checkpoint.path).expanduser().resolve()
+        self._seconds = float(checkpoint.seconds)
+        self._fingerprint = dict(fingerprint)
+        self._passes = 0  # of this process: replayed, finished or current
         self._saved = 0  # finished passes in the file
-        self._waiting: dict[str, Stored] = {}  # results of passes after those
+        self._waiting: dict[str, Stored] = {}  # results of later passes, not yet in the file
         self._witnesses: dict[str, Any] = {}
-        self._running: dict[str, Any] | None = None  # what the file says of a pass under way
+        self._running: dict[str, Any] | None = None  # the interrupted pass of the file
         self.seed = secrets.randbits(31)
         if self._path.exists():
             self._open()
         else:
-            self._save()  # so that a place that cannot be written to is found now and not in an hour
+            self._save()  # so that a path that cannot be written to is found now and not in an hour
         self._cost = 0.0
         self._last = time.monotonic()
 
-    # ---- what an engine calls ---------------------------------------------------------------------
-
-    def sum(self, engine: Engine, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
-        """Return ``engine.sum(term)``, from the journal as far as it goes."""
-        if self._is_replayed():
-            return self._replayed()
-        if not engine.resumable:
-            return self._finished(engine.sum_anew(term, progress))
-        since, total, seconds = self._taken_up()
-        start = time.perf_counter() - seconds
-        for row, total in engine.sums(term, since, total, progress, seconds):  # noqa: B020 - goes on from the total
-            self._save_if_due(engine, row, start, total)
-        return self._finished(total)
-
-    def accumulate(self, engine: Engine, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
-        """Return ``engine.accumulate(into)``, from the journal as far as it goes."""
-        if self._is_replayed():
-            return self._replayed()
-        if not engine.resumable:
-            return self._finished(engine.accumulate_anew(into, progress))
-        since, state, seconds = self._taken_up()
-        if state is not None:
-            into.restore(state)
-        start = time.perf_counter() - seconds
-        for row in engine.additions(into, progress, since, seconds):
-            self._save_if_due(engine, row, start, into)
-        return self._finished(into.result())
-
-    def witness(self, what: str, of: Callable[[Any], np.ndarray]) -> None:
-        """Compare a function of a few rows with what it was when the fit began, or take note of it."""
-        values = np.asarray(of(self._probe))
+    def check_same(self, what: str, values: np.ndarray) -> None:
+        """Raise if values differ from those of the same name in the file; store them if there are none."""
         before = self._witnesses.setdefault(what, values)
         # On another machine the last digits may differ.
         same = before.shape == values.shape and np.allclose(before, values, rtol=0, atol=1e-4 * np.abs(before).max())
@@ -161,30 +195,31 @@ class Journal:
             raise CheckpointError(msg)
 
     def remove(self) -> None:
-        """Remove the file: the fit has succeeded."""
+        """Remove the file."""
         remove_file(self._path)
 
     # ---- replaying --------------------------------------------------------------------------------
 
-    def _is_replayed(self) -> bool:
+    def next_is_finished(self) -> bool:
+        """Start the next pass, and return whether its result is in the file."""
         self._passes += 1
         return self._passes <= self._saved
 
-    def _replayed(self) -> Any:
+    def finished_result(self) -> Any:
+        """Return the result of the current pass, which is in the file."""
         return self._read(f"pass{self._passes - 1}")[0]
 
-    def _taken_up(self) -> tuple[Any, Any, float]:
-        """Return place, sum and seconds of the pass that the file has begun, or those of a new one."""
-        from mercer.engines.base import BEGIN, Place
-
+    def interrupted(self) -> tuple[Position, Any, float]:
+        """Return position, sum and seconds of the pass that was interrupted, or those of a new pass."""
         running, self._running = self._running, None
         if running is None:
-            return BEGIN, None, 0.0
-        return Place(**running["place"]), running["total"], running["seconds"]
+            return START, None, 0.0
+        return Position(**running["position"]), running["total"], running["seconds"]
 
-    def _finished(self, result: S) -> S:
+    def finish(self, result: S) -> S:
+        """Store the result of the current pass, and return it."""
         name = f"pass{self._passes - 1}"
-        # A copy, unless it is written at once: whoever asked for the result may change it.
+        # A copy, unless it is written at once: the caller may change the result.
         self._waiting[name] = store((result,), copy=not self._is_due())
         if self._is_due() or sum(one.nbytes for one in self._waiting.values()) > WAITING_BYTES:
             self._save()
@@ -195,19 +230,19 @@ class Journal:
     def _is_due(self) -> bool:
         return time.monotonic() - self._last >= max(self._seconds, SHARE * self._cost)
 
-    def _save_if_due(self, engine: Engine, row: int, start: float, total: Any) -> None:
+    def save_if_due(
+        self, position: Callable[[int], Position], row: int, start: float, total: Callable[[], Any]
+    ) -> None:
+        """Save the sum so far of the current pass, if the last saving is long enough ago."""
         if self._is_due():
-            from mercer.engines.base import Accumulator
-
-            state = total.state() if isinstance(total, Accumulator) else total
-            running = {"place": asdict(engine.place(row)), "seconds": time.perf_counter() - start, "total": state}
-            self._save(running)
+            seconds = time.perf_counter() - start
+            self._save({"position": asdict(position(row)), "seconds": seconds, "total": total()})
 
     def _save(self, running: dict[str, Any] | None = None) -> None:
         begin = time.monotonic()
         keep = [f"pass{i}" for i in range(self._saved)]
         saved = self._saved + len(self._waiting)
-        header = {"format": FORMAT, "facts": self._facts, "seed": self.seed, "passes": saved}
+        header = {"format": FORMAT, "fingerprint": self._fingerprint, "seed": self.seed, "passes": saved}
         values = {"header": store(header), **self._waiting, "witnesses": store(self._witnesses, copy=False)}
         if running is not None:
             values["running"] = store(running, copy=False)
@@ -220,8 +255,6 @@ class Journal:
     # ---- opening ----------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        from mercer.engines.base import UNKNOWN
-
         header = None
         if self._path.is_file():
             try:
@@ -229,21 +262,21 @@ class Journal:
                 header = self._read("header")
             except ArchiveError as error:
                 msg = (
-                    f"{self._path} is no checkpoint, or a damaged one: {error}. Nothing was changed. Use another path, "
-                    "or remove the file to start over."
+                    f"{self._path} is not a checkpoint, or it is damaged: {error}. Nothing was changed. Use another "
+                    "path, or remove the file to start over."
                 )
                 raise CheckpointError(msg) from error
         if not isinstance(header, dict) or "format" not in header:
-            msg = f"{self._path} is something else than a checkpoint. Nothing was changed. Use another path."
+            msg = f"{self._path} is not a checkpoint. Nothing was changed. Use another path."
             raise CheckpointError(msg)
         if header["format"] != FORMAT:
             msg = (
-                f"{self._path} has format {header['format']}, which this version of mercer does not know (it writes "
-                f"{FORMAT}). Go on with the version that made it, or remove the file to start over."
+                f"{self._path} has format {header['format']}, which this version of mercer cannot read (it writes "
+                f"format {FORMAT}). Continue with the version that wrote it, or remove the file to start over."
             )
             raise CheckpointError(msg)
-        for name in dict.fromkeys([*header["facts"], *self._facts]):
-            was, now = header["facts"].get(name, "absent"), self._facts.get(name, "absent")
+        for name in dict.fromkeys([*header["fingerprint"], *self._fingerprint]):
+            was, now = header["fingerprint"].get(name, "absent"), self._fingerprint.get(name, "absent")
             if was != now and UNKNOWN not in (was, now):
                 msg = (
                     f"{self._path} is the checkpoint of another fit: {name} was {was}, and is {now}. Use another path, "
@@ -259,6 +292,6 @@ class Journal:
         return read_archive(self._path, name)
 
 
-def fingerprint(block: Block) -> str:
-    """Return a short text that tells a block of rows from others."""
+def describe(block: Block) -> str:
+    """Return a short string that identifies a block of rows: its shape, its dtype and a digest."""
     return f"{' x '.join(map(str, block.X.shape))} of {block.X.dtype}, {digest_of([block.X, block.y, block.weight])}"

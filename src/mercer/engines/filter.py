@@ -1,4 +1,4 @@
-"""Some rows of another engine: those that a rule keeps."""
+"""An engine over some rows of another engine: those that a rule selects."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from mercer.engines.base import BEGIN, Accumulator, Block, Engine, Place, Progress, Workers
+from mercer.engines.base import START, Accumulator, Block, Engine, Position, Report, Workers
 from mercer.errors import DataError
 from mercer.io.archive import storable
 
-__all__ = ["FilteredEngine", "Kept", "Rule", "some_rows"]
+__all__ = ["FilteredEngine", "Rule", "Selected", "some_rows"]
 
 S = TypeVar("S")
 
 
 class Rule(Protocol):
-    """Keeps the rows of a block that count; it may have to travel, and so survives pickle."""
+    """Selects rows of a block; it survives pickle, since it may be sent to where the rows are."""
 
     def __call__(self, block: Block) -> Block:
-        """Return these rows, such as `some_rows` does; they may be none."""
+        """Return the selected rows, as `some_rows` does; there may be none."""
 
 
 class FilteredEngine(Engine):
-    """An engine over the rows that a rule keeps; they know their places among all rows.
+    """An engine over the rows that a rule selects; blocks know the indices of their rows among all rows.
 
     Parameters
     ----------
     engine : Engine
         All rows.
     rule : Rule
-        Which of them count.
+        Selects rows of a block.
     nothing : str
-        What to say if there are none.
+        Message of the error that is raised if no row is selected.
     """
 
     n_rows = None
@@ -46,19 +46,27 @@ class FilteredEngine(Engine):
         self.replayable = engine.replayable
         self.n_jobs = engine.n_jobs
 
-    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+    def first(self) -> Block:
+        for block in self.blocks():
+            return block
+        raise DataError(self.nothing)
+
+    def blocks(self, since: Position = START) -> Iterator[Block]:
         for block in self.engine.blocks(since):
             some = self.rule(block)
             if len(some):
                 yield some
 
-    def sum(self, term: Callable[[Block], S], progress: Callable[[Progress], None] | None = None) -> S:
-        return self._found(self.engine.sum(KeptTerm(term, self.rule), progress))
+    def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
+        return self._found(self.engine.sum(SelectedTerm(term, self.rule), progress))
 
-    def accumulate(self, into: Accumulator[S], progress: Callable[[Progress], None] | None = None) -> S:
-        return self._found(self.engine.accumulate(KeptSum(into, self.rule), progress))
+    def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
+        return self._found(self.engine.accumulate(SelectedSum(into, self.rule), progress))
 
-    def _found(self, total: Kept) -> Any:
+    def fingerprint(self) -> dict[str, str]:
+        return self.engine.fingerprint()
+
+    def _found(self, total: Selected) -> Any:
         if total.value is None:
             raise DataError(self.nothing)
         return total.value
@@ -66,31 +74,31 @@ class FilteredEngine(Engine):
 
 @storable
 @dataclass(frozen=True)
-class Kept:
-    """A sum over the rows kept, None if there was none of them."""
+class Selected:
+    """A sum over the selected rows, None if there were none."""
 
     value: Any
 
-    def __add__(self, other: Kept) -> Kept:
+    def __add__(self, other: Selected) -> Selected:
         if self.value is None or other.value is None:
             return other if self.value is None else self
-        return Kept(self.value + other.value)
+        return Selected(self.value + other.value)
 
 
 @dataclass(frozen=True)
-class KeptTerm:
-    """The term of the rows kept."""
+class SelectedTerm:
+    """A term evaluated on the selected rows."""
 
     term: Callable[[Block], Any]
     rule: Rule
 
-    def __call__(self, block: Block) -> Kept:
+    def __call__(self, block: Block) -> Selected:
         some = self.rule(block)
-        return Kept(self.term(some) if len(some) else None)
+        return Selected(self.term(some) if len(some) else None)
 
 
-class KeptSum(Accumulator[Kept]):
-    """Adds the rows kept to another sum."""
+class SelectedSum(Accumulator[Selected]):
+    """An accumulator to which the selected rows are added."""
 
     def __init__(self, into: Accumulator[Any], rule: Rule) -> None:
         self._into = into
@@ -103,20 +111,17 @@ class KeptSum(Accumulator[Kept]):
             self._into.add(some, workers)
             self._any = True
 
-    def result(self) -> Kept:
-        return Kept(self._into.result() if self._any else None)
+    def result(self) -> Selected:
+        return Selected(self._into.result() if self._any else None)
 
-    def state(self) -> Kept:
-        return Kept(self._into.state() if self._any else None)
-
-    def restore(self, state: Kept) -> None:
+    def restore(self, state: Selected) -> None:
         if state.value is not None:
             self._into.restore(state.value)
             self._any = True
 
 
 def some_rows(block: Block, mask: np.ndarray) -> Block:
-    """Return the rows of a block for which a truth value says so; they know their places."""
+    """Return the rows of a block for which the mask is true."""
     if mask.all():
         return block
     y, weight = (None if values is None else values[mask] for values in (block.y, block.weight))

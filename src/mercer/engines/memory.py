@@ -1,4 +1,4 @@
-"""Rows in memory (or in a memory-mapped file), cut into blocks of fixed size."""
+"""The engine for rows in memory or in a memory-mapped file, cut into blocks of fixed size."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.base import BEGIN, Block, Engine, Place, count_threads, row_blocks, workers
+from mercer.engines.base import NO_ROWS, START, Block, LocalEngine, Position, count_threads, row_blocks, workers
 from mercer.engines.buffers import recycled_bytes
-from mercer.errors import ParameterError
+from mercer.errors import DataError, ParameterError
 from mercer.io.digests import digest_of
 
 __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 
 # A block of features of this size keeps matrix products at full speed and D x D additions rare.
 BLOCK_BYTES = 128 * 2**20
-# Of narrow features so many rows do that already; more would only make a fit touch more fresh memory.
+# For narrow features this many rows are enough for that; more would only make a fit touch more fresh memory.
 BLOCK_ROWS = 8192
-# A block of a transform: small enough to stay in cache and to share out evenly, large enough for a matrix product at
-# full speed and for what is done once a block (packing the draw, checking arguments) not to count.
+# A block of a transform is small enough to stay in cache and to be divided evenly among threads, and large enough for a
+# matrix product at full speed and for the fixed cost per block (packing the draw, checking arguments) not to matter.
 TRANSFORM_BYTES = 8 * 2**20
 CACHE_LINE = 64
 
 
 def block_rows_for(n_components: int, itemsize: int = 8) -> int:
-    """Return how many rows make a block of features of `n_components` columns.
+    """Return the number of rows of a block whose features have `n_components` components.
 
     It depends on the width alone, so that equal rows give equal bits on every machine.
     """
     return int(np.clip(BLOCK_BYTES // max(1, n_components * itemsize), 256, BLOCK_ROWS))
 
 
-class MemoryEngine(Engine):
+class MemoryEngine(LocalEngine):
     """An engine over arrays: `X`, and optionally `y` and `weight`, with equal numbers of rows."""
 
     replayable = True
-    resumable = True
 
     def __init__(
         self,
@@ -52,26 +51,32 @@ class MemoryEngine(Engine):
         if block_rows < 1:
             msg = f"block_rows must be at least 1, got {block_rows}."
             raise ParameterError(msg)
-        self.X = X
-        self.n_rows = int(X.shape[0])
-        self.y = y
-        self.weight = weight
+        self.in_memory: Block = Block(start, X, y, weight)
+        self.n_rows = len(self.in_memory)
         self.block_rows = block_rows
         self.n_jobs = n_jobs
-        self.start = start
 
-    def facts(self) -> dict[str, str]:
-        return {**super().facts(), "digest of all rows": digest_of([self.X, self.y, self.weight])}
+    def first(self) -> Block:
+        if not self.n_rows:
+            raise DataError(NO_ROWS)
+        return next(self.blocks())
 
-    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
-        return row_blocks(Block(self.start, self.X, self.y, self.weight), self.block_rows, since.row - self.start)
+    def blocks(self, since: Position = START) -> Iterator[Block]:
+        return row_blocks(self.in_memory, self.block_rows, since.row - self.in_memory.start)
+
+    def position(self, row: int) -> Position:
+        return Position(row)
+
+    def fingerprint(self) -> dict[str, str]:
+        rows = self.in_memory
+        return {"number of rows": str(self.n_rows), "digest of all rows": digest_of([rows.X, rows.y, rows.weight])}
 
 
 def empty_rows(n: int, columns: int, dtype: Any, *, recycled: bool = False) -> np.ndarray:
-    """Return a matrix to be filled whose memory begins with a cache line.
+    """Return an uninitialized matrix whose memory is aligned to a cache line.
 
-    NumPy's own begins 16 bytes after one, so that every store of a wide register would touch two lines. `recycled` is
-    for results that are made again and again: their memory may be that of an earlier one.
+    NumPy aligns to 16 bytes only, so that every store of a wide register would touch two lines. With `recycled`, the
+    memory may be that of an earlier result that is no longer referenced; see `mercer.engines.buffers`.
     """
     dtype = np.dtype(dtype)
     size = n * columns * dtype.itemsize
@@ -90,11 +95,11 @@ def fill_rows(
 ) -> None:
     """Call ``function(rows of X, the same rows of out)`` for blocks of rows, on several threads.
 
-    `width` is the number of columns that the function works with, by default those of `out`. The blocks depend on
-    it and on the width of `X` alone, so the bits do not depend on the number of threads.
+    `width` is the number of columns of the intermediate matrices, by default that of `out`. The blocks depend on it
+    and on the width of `X` alone, so the bits do not depend on the number of threads.
     """
     columns = out.shape[1] if width is None else width
-    if not sp.issparse(X):  # of sparse rows only a small part of the width is there
+    if not sp.issparse(X):  # sparse rows store a small part of their width
         columns = max(columns, X.shape[1])
     step = max(16, TRANSFORM_BYTES // max(1, X.dtype.itemsize * columns))
     slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]

@@ -1,4 +1,4 @@
-"""Progress of learners that read the rows many times, nobody knows how often."""
+"""Progress of solvers whose number of passes over the rows is not known in advance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Passes"]
 
 
 class Passes:
-    """Counts passes over the rows, and tells of them: as they are done, or also how far each has come.
+    """Counts passes over the rows, and reports them.
 
-    `tell` and `end` are for runs of many short passes, whose rows add up. `within` and `done` are for passes that may
-    be long: each is told by its number. Within a pass, seconds are those of the pass, so that the time left is its own.
+    `tell` and `end` are for many short passes, whose rows add up. `within` and `done` are for passes that may be long:
+    each is reported by its number, and its seconds are its own, so that the remaining time is that of the pass.
     """
 
     def __init__(self, report: Callable[[Progress], None] | None) -> None:
@@ -23,43 +23,43 @@ class Passes:
         self._report = report
         self._start = time.perf_counter()
         self._rows = 0
-        self._before = 0  # rows of runs that came before this one
-        self._read = 0  # rows of the pass that is under way, labeled or not, as far as was told
+        self._before = 0  # rows of earlier runs
+        self._read = 0  # rows of the current pass, labeled or not, as far as reported
         self._note = ""
 
     # ---- rows of all passes together ----------------------------------------------------------
 
     def tell(self, rows: int, number: int) -> None:
-        """Report pass `number` over so many rows; how many there will be, nobody knows."""
+        """Report pass `number` over so many rows; the total number of passes is unknown."""
         self.count += 1
         self._before = self._rows if number == 1 else self._before
         self._rows = self._before + rows * number
         self._send(Progress(self._rows, None, self._seconds()))
 
     def end(self) -> None:
-        """Report that there will be no more."""
+        """Report that the last pass is done."""
         self._send(Progress(self._rows, self._rows, self._seconds()))
 
     # ---- each pass by itself ------------------------------------------------------------------
 
     @property
     def within(self) -> Callable[[Progress], None] | None:
-        """What an engine reports its blocks to, in the pass that comes next; None if nobody listens."""
+        """The receiver of the progress of an engine in the next pass, or None if progress is not reported."""
         return None if self._report is None else self._part
 
     def _part(self, progress: Progress) -> None:
         self._read = progress.rows
-        if progress.rows != progress.total:  # that a pass is over is told by `done`, which knows more
-            self._send(replace(progress, note=self._words(self.count + 1)))
+        if progress.rows != progress.total:  # the end of a pass is reported by `done`, with a note
+            self._send(replace(progress, note=self._describe(self.count + 1)))
 
     def done(self, rows: int, note: str = "") -> None:
-        """Report a pass over so many rows, and what there is to say of it and of those to come."""
+        """Report a finished pass over so many rows, with a note that also describes the next passes."""
         self.count += 1
         self._note = note or self._note
-        rows, self._read = self._read or rows, 0  # of which some may count for nothing
-        self._send(Progress(rows, rows, self._seconds(), self._words(self.count)))
+        rows, self._read = self._read or rows, 0  # with rows that have no label
+        self._send(Progress(rows, rows, self._seconds(), self._describe(self.count)))
 
-    def _words(self, number: int) -> str:
+    def _describe(self, number: int) -> str:
         return f"pass {number}" + (f", {self._note}" if self._note else "")
 
     def _seconds(self) -> float:

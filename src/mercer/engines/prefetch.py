@@ -1,4 +1,4 @@
-"""Reading ahead: a thread reads the next blocks while the last one is worked on."""
+"""Reading ahead: a thread reads the next blocks while the current one is processed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 def read_ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items of an iterator that a thread of its own reads, at most `depth` of them ahead.
+    """Yield the items of an iterator, which a separate thread reads at most `depth` items ahead.
 
-    The thread lives as long as this generator: it ends with the last item, with an error, which is raised here, or as
-    soon as the generator is closed. Then the iterator is closed too.
+    The thread ends with the last item, with an error, which is raised here, or when the generator is closed. The
+    iterator is closed with it.
     """
     ready: SimpleQueue[tuple[T | None, BaseException | None, bool]] = SimpleQueue()
-    room = threading.Semaphore(depth)
+    slots = threading.Semaphore(depth)
     stop = threading.Event()
 
     def read() -> None:
         error: BaseException | None = None
         try:
             with closing_all(items):
-                while room.acquire() and not stop.is_set():
+                while slots.acquire() and not stop.is_set():
                     try:
                         item = next(items)
                     except StopIteration:
@@ -45,16 +45,16 @@ def read_ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
     try:
         while True:
             if os.getpid() != process:
-                msg = "This process was forked while blocks were read: begin a new pass over the rows here."
+                msg = "This process was forked while blocks were read. Start a new pass over the rows in the child."
                 raise RuntimeError(msg)
             item, error, end = ready.get()
             if error is not None:
                 raise error
             if end:
                 return
-            room.release()
+            slots.release()
             yield item  # type: ignore[misc]
     finally:
         stop.set()
-        room.release()
+        slots.release()
         thread.join()  # at once in a forked child, where the thread does not exist

@@ -1,9 +1,9 @@
-"""Rows that arrive as an iterable of blocks: (X, y) or (X, y, weight), once or many times.
+"""The engine for an iterable of blocks: (X, y) or (X, y, weight), read once or many times.
 
-An iterable may say more about itself. `n_rows` is the number of its rows, or None. `parts()` returns a tuple of
-iterables, which one after another give the same blocks: then a thread reads ahead, and a pass that begins in the middle
-does not read the parts before. `facts()` returns what must be the same for the rows to be the same, in words, by which
-a checkpoint knows them again. What `mercer.open_rows` returns has all three.
+An iterable may provide more. `n_rows` is the number of its rows, or None. `parts()` returns a tuple of iterables that
+give the same blocks one after another: then a thread reads ahead, and a pass that starts in the middle does not read
+the earlier parts. `fingerprint()` returns what identifies its rows, by which a checkpoint recognizes them. The result
+of `mercer.open_rows` has all three.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from mercer.engines.base import BEGIN, NO_ROWS, Block, Engine, Place, closing_all, row_blocks
+from mercer.engines.base import NO_ROWS, START, UNKNOWN, Block, LocalEngine, Position, closing_all, row_blocks
 from mercer.engines.prefetch import read_ahead
 from mercer.errors import DataError
 from mercer.io.digests import digest_of
@@ -23,23 +23,21 @@ from mercer.io.digests import digest_of
 __all__ = ["StreamEngine"]
 
 
-class StreamEngine(Engine):
+class StreamEngine(LocalEngine):
     """An engine over an iterable of blocks.
 
     Parameters
     ----------
     blocks : iterable
         Each is ``X``, ``(X,)``, ``(X, y)`` or ``(X, y, weight)``. A list, or any object whose ``iter`` starts again,
-        can be read more than once; a generator cannot. See above for `n_rows` and `parts`.
+        can be read more than once; a generator cannot. See the module for `n_rows`, `parts` and `fingerprint`.
     check : callable
-        Turns the parts of one block into validated ``(X, y, weight)``.
+        Validates the parts of one block and returns ``(X, y, weight)``.
     block_rows : callable, default=None
-        Given checked rows, the number of them to work on at a time: larger blocks are cut. None leaves them whole.
+        Given validated rows, the number of rows per block: larger blocks are cut. None leaves them as they are.
     n_jobs : int or None, default=None
         Threads.
     """
-
-    resumable = True
 
     def __init__(
         self,
@@ -56,13 +54,17 @@ class StreamEngine(Engine):
         self.replayable = iter(blocks) is not blocks
         self.n_rows = getattr(blocks, "n_rows", None)
         self._parts: tuple[Any, ...] | None = blocks.parts() if hasattr(blocks, "parts") else None
-        self._pending: Iterator[Any] | None = None  # an iterator that was begun, with what was read put back
+        self._pending: Iterator[Any] | None = None  # an iterator that was started, with what was read put back
         self._rows: int | None = None  # of the first complete reading
         self._item_rows: list[int] = []  # the first row of each item of the source, in the pass under way
 
     def first(self) -> Block:
         if self._parts is not None:
-            return super().first()
+            with closing_all(self.blocks()) as blocks:
+                for block in blocks:
+                    if len(block):
+                        return block
+            raise DataError(NO_ROWS)
         # Whatever is read here is put back for the next reading. Starting over instead would lose it for sources
         # that only look as if they could.
         source = iter(self.source) if self._pending is None else self._pending
@@ -77,7 +79,7 @@ class StreamEngine(Engine):
             self._pending = chain(read, source)
         raise DataError(NO_ROWS)
 
-    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+    def blocks(self, since: Position = START) -> Iterator[Block]:
         items = self._items(since.item)
         if self._parts is not None:
             items = read_ahead(items)
@@ -92,20 +94,20 @@ class StreamEngine(Engine):
                 row += len(block)
         self._check_rows(row)
 
-    def place(self, row: int) -> Place:
+    def position(self, row: int) -> Position:
         item = bisect_left(self._item_rows, row) - 1
-        return Place(row, max(item, 0), self._item_rows[max(item, 0)])
+        return Position(row, max(item, 0), self._item_rows[max(item, 0)])
 
-    def facts(self) -> dict[str, str]:
-        facts = super().facts()
+    def fingerprint(self) -> dict[str, str]:
+        known = {"number of rows": str(self.n_rows), "digest of all rows": UNKNOWN}
         if isinstance(self.source, list | tuple):
-            facts["digest of all rows"] = digest_of(self._all_values())
+            known["digest of all rows"] = digest_of(self._all_values())
         if self._parts is None:
-            return facts
-        # Not the folder, for files may be moved, nor the address of an object that has nothing else to say.
+            return known
+        # Neither the folder, since files may be moved, nor the address of an object without a description.
         last = re.sub(r" at 0x[0-9a-fA-F]+", "", str(self._parts[-1]).split(os.sep)[-1])
-        facts["parts of the files"] = f"{len(self._parts)}, the last {last}"
-        return {**facts, **(self.source.facts() if hasattr(self.source, "facts") else {})}
+        known["parts of the files"] = f"{len(self._parts)}, the last {last}"
+        return {**known, **(self.source.fingerprint() if hasattr(self.source, "fingerprint") else {})}
 
     def _all_values(self) -> Iterator[Any]:
         row = 0
@@ -115,7 +117,7 @@ class StreamEngine(Engine):
             row += len(block)
 
     def _items(self, skip: int) -> Iterator[tuple[int, Any]]:
-        """Yield the blocks of the source, each with the number of its item: of its part, or its own."""
+        """Yield the blocks of the source, each with the index of its item: that of its part, or its own."""
         if self._parts is None:
             source = iter(self.source) if self._pending is None else self._pending
             self._pending = None
@@ -128,12 +130,12 @@ class StreamEngine(Engine):
     def _check_rows(self, rows: int) -> None:
         if self._rows is not None and rows != self._rows:
             msg = (
-                f"The blocks gave {self._rows} rows at the first reading and {rows} at the next. Pass a list, or an "
-                "object whose __iter__ starts over, or a map that does not learn from rows."
+                f"The blocks had {self._rows} rows in the first pass and {rows} in the next. Pass a list, or an object "
+                "whose __iter__ starts over, or a map that does not depend on the rows."
             )
             raise DataError(msg)
         if self.n_rows is not None and rows != self.n_rows:
-            msg = f"The source of the blocks said that it has {self.n_rows} rows, but gave {rows}."
+            msg = f"The source of the blocks has n_rows={self.n_rows}, but its blocks had {rows} rows."
             raise DataError(msg)
         self._rows = rows
 
@@ -155,7 +157,7 @@ class StreamEngine(Engine):
         return Block(start, X, y, weight)
 
     def _cut(self, block: Block, done: int) -> Iterator[Block]:
-        """Cut a block, and leave out what is done of it."""
+        """Cut a block, without its first `done` rows."""
         if 0 < len(block) <= done:
             return
         if self.block_rows is None or not len(block):

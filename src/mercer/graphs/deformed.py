@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -27,8 +28,8 @@ from mercer.maps.algebra.copies import check_real
 from mercer.maps.base import BaseMap, available_if, fresh_copy
 from mercer.maps.fourier.random_fourier import RandomFourier
 from mercer.maps.parameters import check_count
-from mercer.maps.seeds import seed_of
 from mercer.maps.whitened import LowRankFeatures, WhitenedFeatures, strongest_of, whitening_of
+from mercer.statistics.sample import seed_of
 
 __all__ = ["Deformed"]
 
@@ -150,10 +151,6 @@ class Deformed(BaseMap):
 
     # ---- the map below ------------------------------------------------------------------------
 
-    @classmethod
-    def accepts(cls, kernel: Kernel) -> bool:  # noqa: ARG003 - it approximates none as it is
-        return False
-
     @property
     def unbiased(self) -> bool | str:
         return (
@@ -162,7 +159,7 @@ class Deformed(BaseMap):
         )
 
     @property
-    def kernel(self) -> Kernel | None:  # type: ignore[override]
+    def kernel(self) -> Kernel | None:
         """The kernel before it is deformed."""
         return self._below().kernel
 
@@ -205,6 +202,9 @@ class Deformed(BaseMap):
             )
             raise ParameterError(msg)
         return self.graph
+
+    def needs_rows(self) -> bool:
+        return True
 
     def check(self) -> None:
         self._below().check()
@@ -295,25 +295,25 @@ class Deformed(BaseMap):
         moments = self._graph().moments(features, engine, seed=seed, after=self._moments)
         self._take(moments.roughness(self._asked()), engine.first().X.dtype)
 
-    def check_grows(self, owner: str) -> None:
+    @property
+    def refuses_rows(self) -> str | None:
         if isinstance(self._below(), Deformed):
-            msg = (
-                f"{owner}: partial_fit does not go with a Deformed map of a Deformed map: rows that are added to the "
-                "outer graph would be missing in the inner one. Use fit on all rows, or one Deformed map."
+            return (
+                "partial_fit does not go with a Deformed map of a Deformed map: rows that are added to the outer "
+                "graph would be missing in the inner one. Use fit on all rows, or one Deformed map."
             )
-            raise ParameterError(msg)
         if not self._graph().grows:
-            msg = (
-                f"{owner}: partial_fit needs a map that can take more rows, but the {type(self._graph()).__name__} of "
+            return (
+                f"partial_fit needs a map that can take more rows, but the {type(self._graph()).__name__} of "
                 "the Deformed map is made of all rows at once. Use fit on all rows, labeled and not, as arrays or as "
                 "blocks that can be read again; or Deformed(..., FeatureGraph()), which grows."
             )
-            raise ParameterError(msg)
+        return None
 
-    def grow(self, engine: Engine) -> Array:
-        before = self.features_.matrix
-        self._add(engine)
-        return np.linalg.solve(before, self.features_.matrix)
+    def grown(self, engine: Engine) -> tuple[Self, Array]:
+        grown = copy(self)
+        grown._add(engine)
+        return grown, np.linalg.solve(self.features_.matrix, grown.features_.matrix)
 
     @staticmethod
     def _check_features(inner: BaseMap) -> None:
@@ -354,7 +354,7 @@ class Deformed(BaseMap):
         self._n_features_out = features.n_components
 
     @property
-    def kernel_(self) -> DeformedKernel:  # type: ignore[override]
+    def kernel_(self) -> DeformedKernel:
         """The exact deformed kernel, cubic in the rows of the graph."""
         self._check_fitted()
         if self._exact is None:

@@ -37,8 +37,8 @@ from mercer.kernels import Gaussian
 from mercer.kernels.base import as_rows, dense64, squared_norms
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.maps.parameters import check_count
-from mercer.maps.seeds import as_generator
 from mercer.statistics import GramSum, RowSample
+from mercer.statistics.sample import as_generator
 
 __all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
 
@@ -147,7 +147,7 @@ class FeatureGraph(Graph):
         if after is not None:
             return after + engine.accumulate(MomentsOfBoth(features, after.positive, after.mean))
         sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True, targets=False))
-        positive = self.draw(sample.X, sample.weight if sample.is_whole else None)
+        positive = self.draw(sample.X, sample.weight if sample.is_complete else None)
         total = engine.sum(partial(PositiveSum.of, positive=positive))
         moments = engine.accumulate(MomentsOfBoth(features, positive, total.mean))
         if moments.isolated > moments.rows / 2:

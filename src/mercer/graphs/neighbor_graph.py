@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Block, Engine, MemoryEngine
+from mercer.engines import Block, Engine
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.features import Features
 from mercer.graphs.laplacian import GraphLaplacian
@@ -22,7 +22,7 @@ from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors
 from mercer.graphs.roughness import sum_roughness
 from mercer.io.archive import storable
 from mercer.kernels.base import as_rows
-from mercer.maps.base import FrozenParams
+from mercer.maps.base import Estimator
 from mercer.maps.parameters import check_choice, check_count
 from mercer.statistics import RowSample
 
@@ -113,7 +113,7 @@ class Roughness:
 Measure = Callable[[Penalty], Roughness]
 
 
-class Graph(FrozenParams, ABC):
+class Graph(Estimator, ABC):
     """A rule that makes a graph of rows, and can tell how rough features are on it."""
 
     #: Whether rows can be added one block after another.
@@ -321,8 +321,9 @@ class AllRows:
 
 def gathered_rows(engine: Engine, most: int | None, seed: int) -> Any:
     """Return all rows of an engine that have a weight above zero, or a uniform sample of them."""
-    if isinstance(engine, MemoryEngine) and engine.weight is None and (most is None or engine.X.shape[0] <= most):
-        return engine.X
+    rows = engine.in_memory
+    if rows is not None and rows.weight is None and (most is None or len(rows) <= most):
+        return rows.X
     if most is None:
         return engine.sum(AllRows.of).joined()
     return engine.sum(partial(RowSample.of, size=most, seed=seed, targets=False)).X

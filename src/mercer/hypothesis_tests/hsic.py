@@ -18,8 +18,8 @@ from mercer.hypothesis_tests.permutation import (
 )
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.choice import unfitted_map
-from mercer.maps.seeds import seed_of
+from mercer.maps.registry import unfitted_map
+from mercer.statistics.sample import seed_of
 
 __all__ = ["hsic_test"]
 

@@ -18,9 +18,9 @@ from mercer.hypothesis_tests.permutation import (
 )
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.choice import unfitted_map
-from mercer.maps.seeds import seed_of
-from mercer.solvers.clusters.lloyd import Draw
+from mercer.maps.registry import unfitted_map
+from mercer.statistics.feature_cache import RowFeatures
+from mercer.statistics.sample import seed_of
 
 __all__ = ["mmd_test"]
 
@@ -107,7 +107,7 @@ def mmd_test(
     # How many rows of each block fall into the first sample: once that is drawn, blocks are independent.
     counts = np.random.default_rng(seed).multivariate_hypergeometric(blocks, m, n_permutations, method="marginals")
     starts = np.cumsum([0, *blocks[:-1]]).tolist()
-    draw = Draw(fitted.features_)
+    draw = RowFeatures(fitted.features_)
     # Differences of means do not change if all features are shifted, and lose fewer digits around zero.
     shift = draw.of(engine.first().X).mean(axis=0)
     found = engine.sum(DividedSums(draw, shift, m, dict(zip(starts, counts.T, strict=True)), seed))
@@ -130,7 +130,7 @@ class SumsOfDivisions:
 class DividedSums:
     """The term of the sums: of the division as it came, then of random ones."""
 
-    draw: Draw
+    draw: RowFeatures
     shift: Array  # (D,)
     first_rows: int
     counts: dict[int, Array]  # by the start of a block: how many of its rows fall into the first sample, (B,)

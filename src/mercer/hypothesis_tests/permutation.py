@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.row_results import in_memory, is_source
-from mercer.engines import Engine, is_dask
+from mercer.data.sources import source_of
+from mercer.engines import Engine
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
-from mercer.maps.choice import check_features
+from mercer.maps.base import check_features
 from mercer.solvers.clusters.starts import UniformRows
 
 __all__ = ["PermutationTest", "check_permutations", "checked_rows", "fit_to_distinct_rows", "result_of"]
@@ -117,10 +117,7 @@ class Sample:
 
 def checked_rows(name: str, X: Any, least: int) -> Any:
     """Return rows as an array or CSR matrix, also those of files; otherwise explain."""
-    if is_dask(X):
-        msg = f"{name} must be rows in memory, or files as open_rows opens them, got {type(X).__name__}. Try compute()."
-        raise DataError(msg)
-    X = as_rows(Sample(name), in_memory(X) if is_source(X) else X)
+    X = as_rows(Sample(name), source_of(X, owner=name).in_memory(name))
     if X.shape[0] < least or X.shape[1] < 1:
         msg = f"{name} must have at least {least} rows and one column, got shape {X.shape}."
         raise DataError(msg)

@@ -1,4 +1,4 @@
-"""The only place that reads or writes files."""
+"""Reading and writing of files; no other subpackage opens one."""
 
 from mercer.io.archive import storable
 from mercer.io.files import write_text

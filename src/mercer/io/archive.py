@@ -1,8 +1,8 @@
-"""Values in a zip of JSON and npy arrays: written whole, read without executing anything.
+"""Archives of values: zip files of JSON and npy arrays, replaced atomically and read without executing code.
 
-Each value of an archive is a JSON tree, in which arrays stand as numbers of members of the zip. Numbers, texts, tuples,
-lists, dictionaries, arrays and CSR matrices are written as they are; a class only if it was declared `storable`, and
-only its data: what a file can bring back is a closed list.
+Each value of an archive is a JSON tree, in which an array is represented by its number among the npy members of the
+value. Numbers, strings, tuples, lists, dictionaries, arrays and CSR matrices can be stored, and instances of classes
+that were declared `storable`, by their state. Reading an archive can therefore only create objects of these classes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from mercer.io.files import replacing
 __all__ = ["ArchiveError", "Stored", "read_archive", "storable", "store", "write_archive"]
 
 C = TypeVar("C", bound=type)
-#: The key under which everything that JSON has no word for says what it is.
-MARK = "~"
+#: The key of a JSON object that gives the type of the value which the object represents.
+TYPE_KEY = "~"
 _STORABLE: dict[str, type] = {}
 
 
 class ArchiveError(ValueError):
-    """A file is no archive, or a damaged one."""
+    """Raised if a file is not an archive, or is damaged."""
 
 
 def storable(cls: C) -> C:
-    """Let instances of a dataclass be written to archives, under the name of the class.
+    """Declare that instances of a dataclass can be written to archives, under the name of the class.
 
-    What is written is what pickle would write: ``__getstate__`` and ``__setstate__`` have the say where there are any.
+    The state that is written is the one that pickle would write, so ``__getstate__`` and ``__setstate__`` are used
+    where they are defined.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def storable(cls: C) -> C:
     """
     known = _STORABLE.setdefault(cls.__name__, cls)
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        msg = f"There is another storable class of the name {cls.__name__}, in {known.__module__}."
+        msg = f"storable: there is another class named {cls.__name__}, in {known.__module__}. Rename one of them."
         raise TypeError(msg)
     _STORABLE[cls.__name__] = cls
     return cls
@@ -58,36 +59,46 @@ def storable(cls: C) -> C:
 
 @dataclass
 class Stored:
-    """A value as it is written: a JSON tree and the arrays it refers to."""
+    """A value in the form in which it is written: a JSON tree and the arrays that it refers to."""
 
     tree: Any
     arrays: list[np.ndarray] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
-        """The size of its arrays."""
+        """Size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
     def value(self) -> Any:
-        """Return the value."""
+        """Return the value, rebuilt."""
         return _decode(self.tree, self.arrays)
 
 
 def store(value: Any, *, copy: bool = True) -> Stored:
-    """Return a value as it is written; unless `copy`, its arrays may share memory with it."""
+    """Return a value in the form in which it is written; with ``copy=False`` the arrays may share memory with it."""
     stored = Stored(None)
     stored.tree = _encode(value, stored.arrays, copy)
     return stored
 
 
 def write_archive(path: str | os.PathLike[str], values: Mapping[str, Stored], keep: Iterable[str] = ()) -> None:
-    """Write values under their names, atomically; those of `keep` are taken over from the archive that stood there."""
+    """Write named values, and replace the archive at `path` atomically.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write.
+    values : mapping of str to Stored
+        The values by their names.
+    keep : iterable of str, default=()
+        Names of values to copy from the archive that is replaced.
+    """
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        kept = set(keep)
-        if kept:
+        retained = set(keep)
+        if retained:
             with zipfile.ZipFile(path) as old:
                 for info in old.infolist():
-                    if info.filename.split("/")[0] in kept:
+                    if info.filename.split("/")[0] in retained:
                         with old.open(info) as source, archive.open(info.filename, "w", force_zip64=True) as copy:
                             shutil.copyfileobj(source, copy, 2**20)
         for name, stored in values.items():
@@ -98,7 +109,7 @@ def write_archive(path: str | os.PathLike[str], values: Mapping[str, Stored], ke
 
 
 def read_archive(path: str | os.PathLike[str], name: str) -> Any:
-    """Return a value of an archive, or None if it has none of that name."""
+    """Return the value of an archive with a given name, or None if there is none."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
@@ -109,7 +120,7 @@ def read_archive(path: str | os.PathLike[str], name: str) -> Any:
             while f"{name}/{len(arrays)}.npy" in names:
                 with archive.open(f"{name}/{len(arrays)}.npy") as member:
                     arrays.append(np.lib.format.read_array(member, allow_pickle=False))
-                    member.read()  # to its end, where the check sum is compared
+                    member.read()  # to the end, where zipfile compares the checksum
             return _decode(tree, arrays)
     except ArchiveError:
         raise
@@ -118,54 +129,57 @@ def read_archive(path: str | os.PathLike[str], name: str) -> Any:
 
 
 def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raise ArchiveError unless a file is an archive and all of it is as it was written."""
+    """Raise ArchiveError unless a file is an archive and the checksums of all its members are right."""
     try:
         with zipfile.ZipFile(Path(path)) as archive:
             bad = archive.testzip()
     except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
         raise ArchiveError(str(error)) from error
     if bad is not None:
-        msg = f"the check sum of {bad} is wrong"
+        msg = f"the checksum of {bad} is wrong"
         raise ArchiveError(msg)
 
 
-# ---- values as trees ------------------------------------------------------------------------------
+# ---- encoding of values as trees ------------------------------------------------------------------------------
 
 
 def _encode(value: Any, arrays: list[np.ndarray], copy: bool) -> Any:
+    """Return the JSON tree of a value, and append its arrays to `arrays`."""
+
     def put(array: np.ndarray) -> int:
         arrays.append(np.array(array, order="K") if copy else array)
         return len(arrays) - 1
 
-    def deeper(part: Any) -> Any:
+    def encoded(part: Any) -> Any:
         return _encode(part, arrays, copy)
 
     if isinstance(value, np.generic):
-        return {MARK: "scalar", "array": put(np.asarray(value))}
+        return {TYPE_KEY: "scalar", "array": put(np.asarray(value))}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
         if value.dtype == object:
-            return {MARK: "objects", "shape": list(value.shape), "items": [deeper(one) for one in value.ravel()]}
-        return {MARK: "array", "array": put(value)}
+            return {TYPE_KEY: "objects", "shape": list(value.shape), "items": [encoded(one) for one in value.ravel()]}
+        return {TYPE_KEY: "array", "array": put(value)}
     if sp.issparse(value) and value.format == "csr":
         parts = [put(value.data), put(value.indices), put(value.indptr)]
         kind = "csr_matrix" if isinstance(value, sp.csr_matrix) else "csr_array"
-        return {MARK: kind, "arrays": parts, "shape": list(value.shape)}
+        return {TYPE_KEY: kind, "arrays": parts, "shape": list(value.shape)}
     if isinstance(value, tuple | list):
-        return {MARK: type(value).__name__, "items": [deeper(one) for one in value]}
+        return {TYPE_KEY: type(value).__name__, "items": [encoded(one) for one in value]}
     if isinstance(value, dict):
-        return {MARK: "dict", "items": [[deeper(key), deeper(one)] for key, one in value.items()]}
+        return {TYPE_KEY: "dict", "items": [[encoded(key), encoded(one)] for key, one in value.items()]}
     if _STORABLE.get(type(value).__name__) is type(value):
-        return {MARK: "class", "name": type(value).__name__, "state": deeper(value.__getstate__())}
+        return {TYPE_KEY: "class", "name": type(value).__name__, "state": encoded(value.__getstate__())}
     msg = f"{type(value).__name__} cannot be written to an archive: declare the class with mercer.io.storable."
     raise TypeError(msg)
 
 
 def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
+    """Return the value of a JSON tree."""
     if not isinstance(tree, dict):
         return tree
-    kind = tree[MARK]
+    kind = tree[TYPE_KEY]
     if kind == "scalar":
         return arrays[tree["array"]][()]
     if kind == "array":
@@ -184,11 +198,12 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
         return {_decode(key, arrays): _decode(one, arrays) for key, one in tree["items"]}
     if kind == "class" and tree["name"] in _STORABLE:
         return _rebuilt(_STORABLE[tree["name"]], _decode(tree["state"], arrays))
-    msg = f"{tree.get('name', kind)!r} is nothing that an archive can hold"
+    msg = f"{tree.get('name', kind)!r} is not a type that an archive can hold"
     raise ArchiveError(msg)
 
 
 def _rebuilt(cls: Any, state: Any) -> Any:
+    """Return an instance with a given state, as pickle makes it."""
     value = cls.__new__(cls)
     restore = getattr(value, "__setstate__", None)
     if restore is not None:

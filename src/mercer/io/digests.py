@@ -1,4 +1,4 @@
-"""Short texts that tell rows from others: in memory by all their bytes, in files by what is cheap to know of a file."""
+"""Fingerprints of rows: digests of all bytes of arrays, and metadata of files, which need not be read completely."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["digest_of", "file_in_words"]
+__all__ = ["digest_of", "file_fingerprint"]
 
-# The end of a file, which is hashed: of Parquet it is the footer, with the extremes of every column.
+# Length of the end of a file that is hashed. In Parquet it has the footer, with the extremes of every column.
 TAIL_BYTES = 2**16
-# Arrays that do not lie in one piece are copied so many bytes at a time.
+# Arrays that are not contiguous are copied this many bytes at a time.
 SLAB_BYTES = 2**24
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return a digest of all bytes of arrays, dense or sparse, of which any may be None.
+    """Return a digest of all bytes of some arrays, dense or sparse, or None.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def digest_of(values: Iterable[Any]) -> str:
         if value is None:
             digest.update(b"none")
         elif sp.issparse(value):
-            # One order of the entries, whatever the format, and each place once.
+            # CSR with sorted indices and no duplicates, so that the digest does not depend on the format.
             entries = value.tocsr()
             if not entries.has_canonical_format:
                 entries = entries.copy()
@@ -50,6 +50,7 @@ def digest_of(values: Iterable[Any]) -> str:
 
 
 def _add(digest: Any, array: np.ndarray) -> None:
+    """Add the shape, the dtype and the bytes of an array to a digest."""
     digest.update(f"{array.shape} {array.dtype}".encode())
     if array.dtype == object:
         digest.update(repr(array.tolist()).encode())
@@ -63,10 +64,10 @@ def _add(digest: Any, array: np.ndarray) -> None:
             digest.update(np.ascontiguousarray(array[i : i + step]).reshape(-1).view(np.uint8))
 
 
-def file_in_words(path: str | os.PathLike[str]) -> str:
-    """Return name, size, time of the last change and a digest of the end of a file.
+def file_fingerprint(path: str | os.PathLike[str]) -> str:
+    """Return the name, the size, the modification time and a digest of the end of a file, as one string.
 
-    Not its folder: files may be moved together.
+    The folder is not part of it, so that files may be moved.
     """
     with open(path, "rb") as file:
         about = os.fstat(file.fileno())

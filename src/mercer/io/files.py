@@ -1,4 +1,4 @@
-"""Files on disk, written so that nobody ever sees half of one."""
+"""Atomic replacement of files: a reader sees the previous content or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["remove_file", "replacing", "write_text"]
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a text file atomically: a reader sees the old content or the new, never a part.
+    """Write a text file atomically: a reader sees the previous content or the new one, never a part.
 
     Parameters
     ----------
     path : path-like
-        Where to; missing folders are made.
+        The file to write; missing folders are created.
     text : str
         The content.
 
@@ -34,18 +34,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of `path` at the end of the block, at once and whole; after an error, never.
+    """Open a temporary file that atomically replaces `path` at the end of the block, unless there was an error.
 
-    Whatever stops the process, there is at most one other file, which the next one to write takes over.
+    A process that is killed leaves at most one temporary file, which the next write to `path` overwrites.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(target)
+    temporary = _temporary_path(target)
     try:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # or the name may reach the disk before the content does
+            os.fsync(file.fileno())  # otherwise the name may reach the disk before the content
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -53,12 +53,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def remove_file(path: str | os.PathLike[str]) -> None:
-    """Remove a file that `replacing` wrote, and what a killed process may have left beside it."""
+    """Remove a file that `replacing` wrote, and the temporary file that a killed process may have left."""
     target = Path(path).resolve()
-    for file in (target, _beside(target)):
+    for file in (target, _temporary_path(target)):
         with suppress(FileNotFoundError):
             file.unlink()
 
 
-def _beside(target: Path) -> Path:
+def _temporary_path(target: Path) -> Path:
+    """Return the path of the temporary file of a target, in the same folder."""
     return target.with_name(f".{target.name}.part")

@@ -1,4 +1,4 @@
-"""Which files are meant, and whether they are there."""
+"""Paths, patterns and folders resolved to lists of files."""
 
 from __future__ import annotations
 
@@ -14,45 +14,46 @@ __all__ = ["check_file", "find_files"]
 
 
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
-    """Return the files that a path, a pattern, a folder or a list of these stands for, in order.
+    """Return the files that a path, a glob pattern, a folder or a list of these denotes, in order.
 
-    Of a folder, those in it and in its folders at any depth are taken whose names end in one of `ends`, in the order of
-    their paths; names that begin with a dot or an underscore are passed over, as Arrow and Spark do. Whether single
-    files exist is left to who opens them.
+    A folder denotes the files below it, at any depth, whose names end in one of `ends`, in the order of their paths.
+    Names that start with a dot or an underscore are skipped, as Arrow and Spark do. Whether a single file exists is not
+    checked here.
     """
     if isinstance(source, list | tuple):
         found = [path for one in source for path in find_files(one, ends)]
         if not found:
-            msg = "There is no file to open: the list of paths is empty."
+            msg = "There is no file to open, because the list of paths is empty."
             raise ParameterError(msg)
         return found
     if not isinstance(source, str | PathLike):
         msg = (
-            f"Paths or Arrow data are needed, got {type(source).__name__}. Arrays need not be opened: pass them to fit "
-            "as they are."
+            f"Paths or Arrow data are needed, got {type(source).__name__}. Arrays need not be opened; pass them to fit "
+            "directly."
         )
         raise ParameterError(msg)
     path = Path(fspath(source)).expanduser()
     if path.is_dir():
         files = list(_files_below(path, tuple(ends), set()))
         if not files:
-            msg = f"The folder {path} has no file whose name ends in {', '.join(ends)}, nor have the folders in it."
+            msg = f"The folder {path} and its subfolders have no file whose name ends in {', '.join(ends)}."
             raise DataError(msg)
         return files
-    if not path.exists() and any(mark in str(path) for mark in "*?["):
+    if not path.exists() and any(wildcard in str(path) for wildcard in "*?["):
         matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
         if not matches:
             msg = f"No file matches {path}."
             raise DataError(msg)
-        # A pattern may match a folder and files in it: each is meant once.
+        # A pattern may match a folder and also files in it; each file is taken once.
         return list(dict.fromkeys(file for one in matches for file in find_files(str(one), ends)))
     return [path]
 
 
 def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Iterator[Path]:
+    """Yield the files below a folder, whose resolved parents are `above`."""
     real = folder.resolve()
     if real in above:
-        msg = f"The folder {folder} is a link to one that it lies in: its files would have no end. Name the files."
+        msg = f"The folder {folder} is a link to one of its parent folders, which is a cycle. Pass the files instead."
         raise DataError(msg)
     for path in sorted(folder.iterdir()):
         if path.name.startswith((".", "_")):
@@ -64,13 +65,13 @@ def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Itera
 
 
 def check_file(path: Path) -> Path:
-    """Return the path of a file that is there and not empty."""
+    """Return the path of a file; raise if it does not exist or is empty."""
     if not path.exists():
         folder = path.parent
         why = "There is no such file." if folder.is_dir() else f"There is no folder {folder}."
         msg = f"{path} cannot be opened. {why}"
         raise DataError(msg)
     if path.is_file() and path.stat().st_size == 0:
-        msg = f"{path} is empty: it has no bytes."
+        msg = f"{path} is empty (0 bytes)."
         raise DataError(msg)
     return path

@@ -1,4 +1,4 @@
-"""The front door: rows from files, whatever their format."""
+"""Opening of rows in files of any supported format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer.io.source import RowSource
 
 __all__ = ["open_rows"]
 
-# Each format, the ends of names that tell it, and who opens it.
+# Each format with its file name extensions and the function that opens it.
 FORMATS: dict[str, tuple[tuple[str, ...], Callable[..., RowSource]]] = {
     "arrow": (arrow.ENDS, arrow.open_ipc),
     "csv": (csv.ENDS, csv.open_csv),
@@ -38,41 +38,45 @@ def open_rows(
 ) -> RowSource | BatchStream:
     """Open rows in files, or Arrow data, for a learner to read block by block.
 
-    Memory does not grow with the files. Rows keep their order, so every reading gives the same model.
+    Memory use does not grow with the size of the files. The order of the rows is fixed, so every pass over them, and
+    every fit, gives the same result.
 
     Parameters
     ----------
     source : path, glob pattern, folder, list of these, or Arrow data
         Files of one format, read in the order given; those of a pattern or a folder in the order of their names. A
-        folder stands for all files below it, such as ``year=2024/part-0.parquet``; what names of folders say becomes no
-        column, and names that begin with a dot or an underscore are passed over. Or a pyarrow Table, RecordBatch, list
-        of batches or RecordBatchReader, or a pandas or polars frame.
+        folder denotes all files below it, such as ``year=2024/part-0.parquet``. Names of folders are not made columns,
+        and names that start with a dot or an underscore are skipped. Arrow data are a pyarrow Table, RecordBatch, list
+        of batches or RecordBatchReader, or a pandas or polars data frame.
     target : str, int, list or None, default=None
-        The column of the targets by name or place, -1 being the last, or several; numbers, or text for labels. Where
-        it is empty, rows have no target: NaN or None, for learners with ``unlabeled=np.nan``. For npy files also a path
-        of another npy file, or one for each. svmlight files have their own.
+        The column of the targets by name or index, -1 being the last, or a list of columns. Targets are numbers, or
+        strings for labels. A missing value is returned as NaN or None, for learners with ``unlabeled=np.nan``. For npy
+        files the target may also be the path of another npy file, or a list with one path per file. svmlight files
+        contain their targets.
     weight : str, int or None, default=None
         The column of the sample weights; for npy files also a path.
     columns : list of str or int, default=None
-        The columns that are features; None means all others. The index of a pandas frame, also in a file that pandas
-        wrote, is a column only if it is named here; places do not count it.
+        The columns that are features; None means all others. The index of a pandas data frame, also in a file that
+        pandas wrote, is used only if it is named here, and is not counted by column indices.
     dtype : dtype, default=None
-        Of the features, float32 or float64; None means float32 if the files hold no wider numbers.
+        Dtype of the features, float32 or float64; None means float32 if no feature in the files is wider.
     format : {"arrow", "csv", "npy", "parquet", "svmlight"} or None, default=None
-        None goes by the names of the files.
+        Format of the files; None infers it from their names.
     header : bool or None, default=None
-        Whether the first line of CSV files names the columns; None finds out, and raises where it may be either.
+        Whether the first line of CSV files has the names of the columns; None infers it, and raises if it is ambiguous.
 
     Returns
     -------
     RowSource
-        Yields blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``, as often as it is read; `n_rows` where that is known,
-        and `parts` for readers in other processes. (Of a RecordBatchReader, an iterator that can be read once.)
+        Iterable of blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``, which can be read any number of times. Has
+        `n_rows` where it is known, and `parts()` for readers in other processes. For a RecordBatchReader, an iterator
+        that can be read once.
 
     See Also
     --------
-    mercer.io.open_csv : More options for CSV: delimiter, targets that are text.
-    mercer.io.open_svmlight : More options for svmlight: number of columns, counted from 0 or 1.
+    mercer.io.open_csv : More options for CSV files, such as the delimiter.
+    mercer.io.open_svmlight : More options for svmlight files, such as the number of features.
+    mercer.on_dask : Fit on a Dask cluster, which reads the parts of the source in parallel.
 
     Examples
     --------
@@ -86,21 +90,21 @@ def open_rows(
     ...     rows = open_rows(path, target=-1)
     ...     model = KernelRidge(random_state=0).fit(rows)
     >>> rows
-    <1,000 rows of 2 columns in 1 part>
+    <1,000 rows of 2 features in 1 part>
     >>> in_memory = KernelRidge(random_state=0).fit(table[:, :2], table[:, 2])
     >>> bool(np.allclose(model.coef_, in_memory.coef_))
     True
 
-    Learners predict and score from files, too, block by block: ``model.predict(rows)``, ``model.score(rows)``.
+    Learners also predict and score files block by block: ``model.predict(rows)``, ``model.score(rows)``.
     """
     if is_arrow(source) or (isinstance(source, list | tuple) and source and all(map(is_arrow, source))):
         _check_header(header, "Arrow data")
         return open_arrow(source, target=target, weight=weight, columns=columns, dtype=dtype)  # type: ignore[arg-type]
     known = [end for ends, _ in FORMATS.values() for end in ends]
     paths = find_files(source, FORMATS[format][0] if format in FORMATS else known)
-    kinds = {kind_of(path) for path in paths} if format is None else {format}
+    kinds = {format_of(path) for path in paths} if format is None else {format}
     if len(kinds) > 1:
-        msg = f"Files of one format are needed, got {' and '.join(sorted(kinds))}. Open them one by one."
+        msg = f"All files must have one format, got {' and '.join(sorted(kinds))}. Open each format separately."
         raise ParameterError(msg)
     kind = kinds.pop()
     if kind not in FORMATS:
@@ -111,22 +115,22 @@ def open_rows(
         options = {"header": header} if kind == "csv" else {}
         return FORMATS[kind][1](paths, target=target, weight=weight, columns=columns, dtype=dtype, **options)
     if not (target is None and weight is None and columns is None):
-        msg = "svmlight files have their own targets and all columns: leave target, weight and columns out."
+        msg = "svmlight files contain their targets and all features. Omit target, weight and columns."
         raise ParameterError(msg)
     return svmlight.open_svmlight(paths, dtype=dtype)
 
 
 def _check_header(header: bool | None, kind: str) -> None:
     if header is not None and kind != "csv":
-        msg = f"header is for CSV files, got header={header!r} for {kind}."
+        msg = f"header applies only to CSV files, got header={header!r} for {kind}."
         raise ParameterError(msg)
 
 
-def kind_of(path: Path) -> str:
-    """Return the format that the name of a file tells."""
+def format_of(path: Path) -> str:
+    """Return the format of a file, by its name."""
     for kind, (ends, _) in FORMATS.items():
         if path.name.lower().endswith(ends):
             return kind
     known = ", ".join(end for ends, _ in FORMATS.values() for end in ends)
-    msg = f"{path}: the format cannot be told from the name, which ends in none of {known}. Pass format=."
+    msg = f"{path}: the format cannot be inferred from the name, which ends in none of {known}. Pass format=."
     raise ParameterError(msg)

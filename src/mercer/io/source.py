@@ -1,4 +1,4 @@
-"""What a source of rows is: parts in a fixed order, each of which yields its own blocks."""
+"""Sources of rows: parts in a fixed order, each of which yields blocks of rows."""
 
 from __future__ import annotations
 
@@ -10,34 +10,30 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import DataError, MissingPackageError
-from mercer.io.digests import file_in_words
+from mercer.io.digests import digest_of, file_fingerprint
 
 __all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part"]
 
-# A block as it comes from a file. Two of them may wait while a third is worked on.
+# Size of a block that is read from a file. Two of them may be in a queue while a third is processed.
 BLOCK_BYTES = 16 * 2**20
-# However wide rows are, so many of them make a block.
+# Minimum number of rows of a block, however wide they are.
 LEAST_ROWS = 256
-# Blocks of whole multiples of this are cut by learners without a remainder.
+# Blocks whose number of rows is a multiple of this are divided by learners without a remainder.
 BLOCK_STEP = 8192
-# Blocks of a part: enough work for one task, and small pieces of a file (row groups, batches) are joined to so many.
+# Blocks per part: enough work for one task. Small row groups or record batches are joined up to this size.
 PART_BLOCKS = 4
 
 
 class Part(ABC):
-    """A run of consecutive rows that any process can read: small, picklable, the same blocks every time."""
+    """Consecutive rows that any process can read; small, picklable, and with the same blocks on every pass."""
 
-    #: The number of rows, or None if only reading them tells.
+    #: The number of rows, or None if it is not known before they are read.
     n_rows: int | None
 
     @property
+    @abstractmethod
     def files(self) -> tuple[str, ...]:
-        """Paths of the files that hold these rows; none for rows in memory."""
-        return ()
-
-    def facts(self) -> str | None:
-        """Return what tells rows that lie in no file from others, in words, or None if nothing does."""
-        return None
+        """Paths of the files that contain these rows; empty for rows in memory."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -45,22 +41,26 @@ class Part(ABC):
 
     @abstractmethod
     def __str__(self) -> str:
-        """Say for messages where these rows are."""
+        """Return where these rows are, for messages."""
 
 
 class RowSource:
-    """Rows in files, read block by block, as often as needed, always in the same order.
+    """Rows in files, read block by block, any number of times and always in the same order.
 
-    `open_rows` makes one; learners take it: ``model.fit(source)``.
+    `open_rows` returns one, and learners accept it: ``model.fit(source)``.
 
     Attributes
     ----------
     n_rows : int or None
-        The number of rows, or None if only reading them tells.
+        The number of rows, or None if it is not known before they are read.
     n_features : int
-        The number of columns of `X`.
+        The number of features.
     feature_names : tuple of str or None
-        Their names, where the files have some; learners keep them as ``feature_names_in_``.
+        Names of the features, if the files have names; learners store them as ``feature_names_in_``.
+
+    See Also
+    --------
+    mercer.open_rows : Opens files of any supported format.
     """
 
     def __init__(self, parts: Sequence[Part], *, n_features: int, feature_names: tuple[str, ...] | None = None) -> None:
@@ -71,19 +71,26 @@ class RowSource:
         known = [count for count in counts if count is not None]
         self.n_rows = sum(known) if len(known) == len(counts) else None
         if self.n_rows == 0:
-            msg = "There are no rows in these files."
+            msg = "The files have no rows."
             raise DataError(msg)
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the parts, in order: each can be pickled and read elsewhere."""
+        """Return the parts in order; each can be pickled and read in another process."""
         return self._parts
 
-    def facts(self) -> dict[str, str]:
-        """Return what must be the same for the rows to be the same, in words; checkpoints compare it."""
+    def fingerprint(self) -> dict[str, str]:
+        """Return strings that identify the rows, which a checkpoint compares before it resumes a fit.
+
+        Files are identified by their metadata, and rows in memory by a digest.
+        """
         files = dict.fromkeys(path for part in self._parts for path in part.files)
-        facts = {f"file {number}": file_in_words(path) for number, path in enumerate(files)}
-        known = ((f"part {number}", part.facts()) for number, part in enumerate(self._parts))
-        return {**facts, **{name: words for name, words in known if words is not None}}
+        in_files = {f"file {number}": file_fingerprint(path) for number, path in enumerate(files)}
+        in_memory = {
+            f"part {number}": f"rows in memory, {digest_of(values for block in part for values in block)}"
+            for number, part in enumerate(self._parts)
+            if not part.files
+        }
+        return {**in_files, **in_memory}
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for part in self._parts:
@@ -91,7 +98,7 @@ class RowSource:
 
     def __repr__(self) -> str:
         rows = "unknown number of rows" if self.n_rows is None else counted(self.n_rows, "row")
-        return f"<{rows} of {counted(self.n_features, 'column')} in {counted(len(self._parts), 'part')}>"
+        return f"<{rows} of {counted(self.n_features, 'feature')} in {counted(len(self._parts), 'part')}>"
 
 
 def counted(number: int, noun: str) -> str:
@@ -100,18 +107,18 @@ def counted(number: int, noun: str) -> str:
 
 
 def rows_per_block(n_features: int, itemsize: int) -> int:
-    """Return how many rows of a file make a block: it depends on their width alone."""
+    """Return the number of rows of a block, which depends only on the width of the rows."""
     rows = int(np.clip(BLOCK_BYTES // max(1, n_features * itemsize), LEAST_ROWS, 8 * BLOCK_STEP))
     return rows if rows < BLOCK_STEP else rows - rows % BLOCK_STEP
 
 
 def rows_per_part(block_rows: int) -> int:
-    """Return how many rows make a part, where a file can be cut anywhere."""
+    """Return the number of rows of a part, for files that can be divided at any row."""
     return PART_BLOCKS * block_rows
 
 
 def load_pyarrow(module: str, what: str) -> Any:
-    """Import a module of pyarrow, or say how to get it."""
+    """Import a module of pyarrow, or raise an error that tells how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,19 +1,18 @@
-"""What every learner shares: rows in, sums over them by an engine, predictions out.
+"""The template of all learners: read, fit the map, sum a statistic over the rows, solve.
 
-A concrete learner adds `_learn`, which asks the engine for sums as often as it needs; the bases below, for numbers, for
-labels and for rows alone, validate targets. How rows become an engine stands in `reading`. Learners that need a single
-sum have more in common: `one_pass`.
+A learner is three things: a coding of its targets (`mercer.data.targets`), a statistic that is summed over rows
+(`mercer.statistics`), and a solver that turns the sum into coefficients (`mercer.solvers`). `Learner.fit` is the same
+for all learners and for all sources of rows: arrays, blocks, files, Dask collections.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Callable
-from copy import copy
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -26,88 +25,170 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_array,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.data.row_methods import ROW_METHODS, lazy_on_dask
-from mercer.data.row_results import is_source, predicted_and_targets, predicted_on_dask
-from mercer.data.sources import RowReader, check_rows_are_numbers
-from mercer.data.targets import (
-    HasLabel,
-    as_targets,
-    check_mark,
-    check_none_missing,
-    check_numbers,
-    has_label,
-    known_labels,
-    label_kind,
-    no_targets,
-    plain,
+from mercer._docs import PARAGRAPHS, doc
+from mercer.data.results import predictions_and_targets, rowwise
+from mercer.data.sources import Reader, source_of
+from mercer.data.targets import FLOATS, Coding, HasTarget, Ignored, Labels, Numbers, has_target, validate_rows
+from mercer.engines import (
+    Accumulator,
+    Checkpoint,
+    CheckpointedEngine,
+    Engine,
+    FilteredEngine,
+    MemoryEngine,
+    Report,
+    fill_rows,
+    show_progress,
 )
-from mercer.engines import Checkpoint, Engine, FilteredEngine, Progress, fill_rows, is_dask, show_progress
-from mercer.errors import DataError, ParameterError
+from mercer.errors import DataError
 from mercer.features import features_of
 from mercer.kernels import Kernel
-from mercer.learners.checkpointing import journalled, seeded
 from mercer.maps import BaseMap
-from mercer.maps.base import FLOATS
-from mercer.maps.choice import check_features, rows_to_features, unfitted_map
+from mercer.maps.base import Estimator, check_features
+from mercer.maps.registry import check_grows, unfitted_map
+from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters
 
 __all__ = [
-    "BaseLearner",
     "Classifier",
     "Clusterer",
+    "Fit",
+    "Learner",
     "Regressor",
     "Transformer",
-    "Unsupervised",
     "available_if",
-    "check_fitted",
+    "can_add_rows",
+    "check_grows",
     "warn_not_converged",
 ]
 
+Array = np.ndarray
+# Domains of the parameters that all learners have; `n_jobs` is checked where threads are counted.
+COMMON_DOMAINS: Mapping[str, Domain] = {
+    "block_size": Choice(None) | Integer(1),
+    "progress": Choice(True, False) | Instance(Callable, "a callable"),  # type: ignore[arg-type]
+}
 
-class BaseLearner(RowReader):
-    """An estimator on the features of a map that knows its rows through sums over them only."""
+PARAGRAPHS |= {
+    "unlabeled_number": """\
+unlabeled : float or None, default=None
+    Value in `y` of rows whose target is not known, such as ``np.nan``. The map is fitted to these rows too, the model
+    to the others only, and `score` ignores them. None means that every row has a target.""",
+    "unlabeled_label": """\
+unlabeled : label or None, default=None
+    Value in `y` of rows whose label is not known, such as -1. The map is fitted to these rows too, the model to the
+    others only, and `score` ignores them. None means that every row has a label.""",
+    "block_size": """\
+block_size : int or None, default=None
+    Number of rows that are processed at a time; None chooses by the width of the map. It changes the result by
+    rounding only.""",
+    "seed_of_map": """\
+random_state : int, Generator, RandomState or None, default=None
+    Seed of the map, where `feature_map` is a kernel or None.""",
+    "progress": """\
+progress : bool or callable, default=False
+    True shows the number of rows done and the remaining time on a terminal; a callable receives a `Progress` after
+    each block.""",
+    "feature_map": """\
+feature_map : BaseMap, Kernel or None, default=None
+    Feature map, cloned before it is fitted; or a kernel, for which a map of 512 components is chosen; None means a
+    Gaussian kernel of median lengthscale.""",
+    "fit_intercept": """\
+fit_intercept : bool, default=True
+    Whether to fit an intercept, which is not penalized.""",
+    "X_y_to_score": """\
+X, y, sample_weight
+    Rows, targets and weights as arrays or Dask collections; or files as `open_rows` opens them, with their
+    targets.""",
+    "arrays_as_in_fit": """\
+X, y, sample_weight
+    Rows, targets and weights as arrays, as in `fit`.""",
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What one call of `fit` or `partial_fit` works with.
+
+    Attributes
+    ----------
+    engine : Engine
+        All rows.
+    labeled : Engine
+        The rows whose target is known.
+    feature_map : BaseMap
+        The unfitted map.
+    random_state : int, Generator, RandomState or None
+        The seed of the learner, or that of the checkpoint in its place.
+    report : callable or None
+        Receives the progress.
+    previous : mapping
+        Fitted attributes of the previous fit, for a warm start.
+    """
+
+    engine: Engine
+    labeled: Engine
+    feature_map: BaseMap
+    random_state: Any
+    report: Report | None
+    previous: Mapping[str, Any]
+
+
+class Learner(Estimator, ABC):
+    """An estimator on the features of a map that reads its rows through sums over them only.
+
+    A subclass declares `parameter_domains`, and defines `_coding` (or inherits it from
+    `Regressor`, `Classifier` or `Transformer`), `_statistic`, `_solve` and `_several_passes`.
+    """
+
+    #: Attributes that `_solve` sets; after `partial_fit` they are computed at their first use.
+    solved: ClassVar[frozenset[str]] = frozenset()
+    #: The map for a kernel or None, if the default of the kernel is not meant: a function of kernel and options.
+    default_map: ClassVar[Callable[..., BaseMap] | None] = None
+    #: Upper bound on the rows of a block, where their number is chosen by the width of the map.
+    most_block_rows: ClassVar[int | None] = None
 
     feature_map: BaseMap | Kernel | None
+    block_size: int | None
+    n_jobs: int | None
     random_state: Any
-    progress: bool | Callable[[Progress], None]
-
-    #: What stands for a target that is not known, or None where every row has one.
-    unlabeled: Any = None
+    progress: bool | Report
 
     feature_map_: BaseMap
-    _seed: int | None = None  # what stands for no random_state, in a fit with a checkpoint
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name in ROW_METHODS & vars(cls).keys():
-            setattr(cls, name, lazy_on_dask(name, vars(cls)[name]))
-
-    @property
-    def rounding_(self) -> float:
-        """By about what share rounding may change the result: from other blocks, say. Zero means the last digits."""
-        return 0.0
-
-    # ---- what a learner adds ------------------------------------------------------------------
+    # ---- what a learner supplies ----------------------------------------------------------------
 
     @abstractmethod
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
-        """Return validated rows and targets, or None for learners that have none."""
+    def _coding(self) -> Coding:
+        """Return the coding of the targets, before any row was seen."""
 
     @abstractmethod
-    def _learn(self, engine: Engine) -> None:
-        """Learn from the rows of an engine, with `feature_map_` fitted."""
+    def _statistic(self, fit: Fit) -> Accumulator[Any] | None:
+        """Return an empty accumulator of the statistic that `_solve` needs, with `feature_map_` fitted.
 
-    # ---- fitting ------------------------------------------------------------------------------
+        None means that the solver asks for its sums by itself.
+        """
 
+    @abstractmethod
+    def _solve(self, statistic: Any, fit: Fit | None) -> None:
+        """Set the fitted attributes, given the sum of the statistic.
+
+        Parameters
+        ----------
+        statistic : object
+            The result of the accumulator, or None if there was none.
+        fit : Fit or None
+            The rows, for solvers that need further sums; None after `partial_fit`, which keeps no rows.
+        """
+
+    @abstractmethod
+    def _several_passes(self) -> str | None:
+        """Return why the rows are read more than once with the parameters as they are; None if one pass suffices."""
+
+    # ---- fitting --------------------------------------------------------------------------------
+
+    @doc
     def fit(
         self,
         X: Any,
@@ -120,140 +201,177 @@ class BaseLearner(RowReader):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d), iterable of blocks, or dask collection
-            Rows; or, without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)``, read block by block, such as
-            `open_rows` makes of files. A map that learns from rows, such as one with ``lengthscale="median"``, needs an
-            iterable that can be read twice. Or a dask array or dataframe, a list of delayed tuples, or files `on_dask`:
-            worked on partition by partition, by the active ``distributed.Client`` if there is one.
+        X : array-like or CSR of shape (n, d), iterable of blocks, files, or Dask collection
+            Rows. Without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)`` is read block by block, such as
+            the result of `open_rows`. A map that depends on the rows, such as one with ``lengthscale="median"``, needs
+            an iterable that can be read twice. A Dask array or data frame, a list of delayed tuples, or files
+            `on_dask` are processed partition by partition, by the active ``distributed.Client`` if there is one.
         y : array-like of shape (n,) or (n, t)
-            Targets; of a dask dataframe also the name of their column.
+            Targets; for a Dask data frame also the name of their column.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a weight of two equals the row repeated. Of a dask dataframe also the name of their column.
+            Weights >= 0; a weight of two is equivalent to repeating the row. For a Dask data frame also the name of
+            their column.
         checkpoint : path-like, Checkpoint or None, default=None
-            A file in which the fit saves how far it has come, every half minute unless a `Checkpoint` says otherwise.
-            If the fit is stopped, the same call goes on from there, and gives the same model to the bit. The file is
-            removed when the fit has succeeded.
+            File in which the fit saves its progress, every 30 seconds unless a `Checkpoint` specifies otherwise. If
+            the fit is interrupted, the same call continues from the file, and gives the same model to the bit. The
+            file is removed when the fit has succeeded.
 
         Returns
         -------
-        self
+        %(returns_self)s
         """
         with self._unchanged_if_it_fails():
-            self._forget()
-            engine = self._engine(X, y, sample_weight)
-            with journalled(self, engine, checkpoint):
-                self._fit_map(engine)
-                self._learn(self._labeled(engine))
+            self._check_parameters()
+            previous = self._reset()
+            prototype = self._unfitted_map(self.random_state)
+            reader = self._reader(prototype.n_components, fresh=True)
+            engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
+            if checkpoint is None:
+                self._fit_rows(self._fit_of(engine, prototype, self.random_state, previous), reader)
+            else:
+                from mercer.learners.checkpointing import checkpointed, seeded
+
+                with checkpointed(self, engine, checkpoint) as (engine, random_state):
+                    prototype = seeded(self._unfitted_map(random_state), engine.seed)
+                    self._fit_rows(self._fit_of(engine, prototype, random_state, previous), reader)
         return self
 
-    def _labeled(self, engine: Engine) -> Engine:
-        """Return an engine over the rows whose targets are known: the map has seen the others, too."""
-        if self.unlabeled is None:
-            return engine
-        nothing = (
-            f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}, or there is no y: there is nothing "
-            "to learn from. Give y of some rows."
-        )
-        return FilteredEngine(engine, HasLabel(self.unlabeled), nothing)
+    def _check_parameters(self) -> None:
+        check_parameters(self, {**COMMON_DOMAINS, **self.parameter_domains})
 
-    def _forget(self) -> None:
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+    def _fit_rows(self, fit: Fit, reader: Reader) -> None:
+        reason = self._several_passes()
+        if reason is not None and not fit.engine.replayable:
+            msg = (
+                f"{type(self).__name__}: the blocks can be read only once, but {reason} Or pass an iterable that can "
+                "be read again: a list, or an object whose __iter__ starts over."
+            )
+            raise DataError(msg)
+        self._set_map(self._fit_map(fit))
+        self._coding_ = reader.coding
+        if isinstance(fit.engine, CheckpointedEngine):
+            fit.engine.check_same("the drawn map", self._features_of_any)
+        accumulator = self._statistic(fit)
+        statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
+        self._solve(statistic, fit)
 
-    def _checked(self, X: Any, y: Any, weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
-            if is_dask(values):
-                msg = (
-                    f"{type(self).__name__}: {name} is a dask collection, which fit takes only together with rows that "
-                    "are one too, and partial_fit never. Try fit with all of them from dask, or compute() it first."
-                )
-                raise DataError(msg)
-        check_rows_are_numbers(type(self).__name__, X)
-        X, y = self._validate(X, y, reset=reset)
-        if weight is not None:
-            zeros = np.zeros(X.shape[0])
-            # A block may have no weight at all; whether all of them have none, the solve will see.
-            if not np.array_equal(np.asarray(weight), zeros):
-                zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
-            weight = zeros
-        return X, y, weight
+    def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
+        unlabeled, labeled = self._coding().unlabeled, engine
+        if unlabeled is not None:
+            nothing = (
+                f"{type(self).__name__}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing "
+                "to learn from. Give y for some rows."
+            )
+            labeled = FilteredEngine(engine, HasTarget(unlabeled), nothing)
+        return Fit(engine, labeled, prototype, random_state, self._report(), previous)
 
-    def _prototype(self) -> BaseMap:
-        """Return an unfitted map for the `feature_map` parameter."""
-        feature_map = unfitted_map(type(self).__name__, self.feature_map, self.random_state)
-        return feature_map if self._seed is None else seeded(feature_map, self._seed)
+    def _fit_map(self, fit: Fit) -> BaseMap:
+        """Return the fitted map."""
+        return fit.feature_map.fit_engine(fit.engine)
 
-    def _fit_map(self, engine: Engine) -> None:
-        self._take_map(self._prototype().fit_engine(engine))
-        if engine.journal is not None:
-            engine.journal.witness("the drawn map", partial(rows_to_features, self.feature_map_.features_))
-
-    def _grow_map(self, engine: Engine) -> np.ndarray | None:
-        """Let the map see more rows; return what turns features before into those of now, None if that is nothing."""
-        grown = copy(self.feature_map_)  # so that an error later leaves the model the map that it had
-        change = grown.grow(engine)
-        self.feature_map_ = grown
-        return change
-
-    def _take_map(self, feature_map: BaseMap) -> None:
-        """Learn on the features of a fitted map."""
+    def _set_map(self, feature_map: BaseMap) -> None:
         check_features(type(self).__name__, feature_map)
         if hasattr(self, "feature_names_in_"):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
 
-    def _report(self) -> Callable[[Progress], None] | None:
-        """Return who wants to know of the progress."""
-        report = show_progress if self.progress is True else self.progress or None
-        if report is not None and not callable(report):
-            msg = f"{type(self).__name__}: progress must be True, False or a callable, got {report!r}."
-            raise ParameterError(msg)
-        return report
+    def _unfitted_map(self, random_state: Any) -> BaseMap:
+        choice = self.feature_map
+        if type(self).default_map is not None and (choice is None or isinstance(choice, Kernel)):
+            return type(self).default_map(choice, random_state=random_state)
+        return unfitted_map(type(self).__name__, choice, random_state)
 
-    # ---- predicting ---------------------------------------------------------------------------
+    def _reader(self, width: int, *, fresh: bool) -> Reader:
+        return Reader(
+            self,
+            self._coding() if fresh else self._coding_,
+            width=width,
+            block_size=self.block_size,
+            most_rows=self.most_block_rows,
+            n_jobs=self.n_jobs,
+            fresh=fresh,
+        )
 
-    def _linear(self, X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return features @ coef + intercept of all rows, without ever holding all features."""
-        return self._linear_of(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False), coef, intercept)
+    def _reset(self) -> dict[str, Any]:
+        """Remove all fitted attributes, and return them. Their names end with an underscore."""
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name in fitted:
+            delattr(self, name)
+        return fitted
 
-    def _linear_of(self, X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return the same of validated rows."""
+    def _features_of_any(self, X: Any) -> Array:
+        return features_of(self.feature_map_.features_.astype(X.dtype), X)
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _report(self) -> Report | None:
+        return show_progress if self.progress is True else self.progress or None
+
+    # ---- adding rows ----------------------------------------------------------------------------
+
+    def _add_rows(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Add a block of rows to the statistic; solving is deferred until a result is used."""
+        self._check_parameters()
+        fresh = "statistic_" not in vars(self)
+        prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
+        reader = self._reader(prototype.n_components, fresh=fresh)
+        X, y, weight = reader(X, y, sample_weight)
+        # Rows without a label count too: a row has the same index, and so the same part in samples, as in `fit`.
+        start = 0 if fresh else vars(self).get("_n_seen_", self.statistic_.rows)
+        engine = MemoryEngine(X, y, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs, start=start)
+        fit = self._fit_of(engine, prototype, self.random_state, {})
+        self._coding_, self._n_seen_ = reader.coding, start + X.shape[0]
+        if fresh:
+            self._set_map(self._fit_map(fit))
+        else:
+            change = self._grow_map(engine)
+            if change is not None:
+                self.statistic_ = self.statistic_.transformed(change)
+                self._defer_solve()
+            unlabeled = self._coding_.unlabeled
+            if unlabeled is not None and not has_target(y, unlabeled).any():
+                return  # the map has seen these rows
+        statistic = fit.labeled.accumulate(self._statistic(fit), fit.report)
+        self.statistic_ = statistic if fresh else self.statistic_ + statistic
+        self._defer_solve()
+
+    def _grow_map(self, engine: Engine) -> Array | None:
+        """Add rows to the fitted map, and return T with Z_new = Z_old @ T, or None if the features do not change."""
+        self.feature_map_, change = self.feature_map_.grown(engine)
+        return change
+
+    def _defer_solve(self) -> None:
+        for name in self.solved & vars(self).keys():
+            delattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for attributes that are not set: those of the solver, after `partial_fit`, are computed now.
+        if name in type(self).solved and "statistic_" in self.__dict__:
+            self._solve(self.statistic_, None)
+            return self.__dict__[name]
+        msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    # ---- predicting -----------------------------------------------------------------------------
+
+    def _linear(self, X: Any, coef: Array, intercept: Array) -> Array:
+        """Return features @ coef + intercept, without ever holding the features of all rows."""
+        check_is_fitted(self)
+        return self._linear_of(validate_rows(self, X, reset=False), coef, intercept)
+
+    def _linear_of(self, X: Any, coef: Array, intercept: Array) -> Array:
+        """Return features @ coef + intercept of validated rows."""
         features = self.feature_map_.features_.astype(X.dtype)
-        # In float64 whatever the rows are: coefficients may be large and cancel, an intercept larger than what varies.
+        # In float64 whatever the rows are: coefficients may be large and cancel, and an intercept may be larger than
+        # what varies.
         out = np.empty((X.shape[0], coef.shape[1]))
 
-        def predict_rows(rows: Any, target: np.ndarray) -> None:
+        def predict_rows(rows: Any, target: Array) -> None:
             np.add(features_of(features, rows) @ coef, intercept, out=target)
 
         fill_rows(predict_rows, X, out, n_jobs=self.n_jobs, width=features.n_components)
         return out
-
-    def _on_known(self, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return targets, predictions and weights of rows whose target is known."""
-        if is_source(X):
-            if y is not None or weight is not None:
-                msg = f"{type(self).__name__}: files carry their own targets and weights: name them in open_rows."
-                raise DataError(msg)
-            predicted, y, weight = predicted_and_targets(self, X)
-        elif is_dask(X):
-            predicted, y, weight = predicted_on_dask(self, X, y, weight)
-        elif y is None:
-            msg = f"{type(self).__name__}: score needs targets, y, or files opened with open_rows(..., target=...)."
-            raise DataError(msg)
-        else:
-            predicted = np.asarray(self.predict(X))
-            check_consistent_length(predicted, y)
-        if self.unlabeled is None:
-            check_none_missing(self, y)
-            return y, predicted, weight
-        y = as_targets(y)
-        y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
-        check_mark(type(self).__name__, y, self.unlabeled, getattr(self, "_label_kind", None))
-        known = has_label(y, self.unlabeled)
-        if not known.any():
-            msg = f"{type(self).__name__}: every target is unlabeled={self.unlabeled!r}: there is nothing to score."
-            raise DataError(msg)
-        return plain(y[known]), predicted[known], None if weight is None else np.asarray(weight)[known]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,63 +384,56 @@ class BaseLearner(RowReader):
         return tags
 
 
-class Regressor(RegressorMixin, BaseLearner):
-    """A learner of numbers: one column of targets or several."""
+def can_add_rows(model: Learner) -> bool:
+    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
+    reason = model._several_passes()
+    if reason is not None:
+        msg = f"{type(model).__name__} has no partial_fit: {reason}"
+        raise AttributeError(msg)
+    return check_grows(model)
 
-    #: Of the targets of one row: () for a single column, (t,) for several, None as long as no row came with any.
-    _target_shape: tuple[int, ...] | None
 
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        if y is None:
-            return self._validate_none(X, reset=reset)
-        check_numbers(type(self).__name__, y)
-        if self.unlabeled is None:
-            check_none_missing(self, y)
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
-            )
-        else:
-            X, y = self._validate_some(X, y, reset=reset)
-        if reset or self._target_shape is None:
-            self._target_shape = y.shape[1:]
-        elif y.shape[1:] != self._target_shape:
-            needed = ", ".join(["n", *map(str, self._target_shape)])
-            msg = f"y must keep its shape from block to block: needed ({needed}), got {y.shape}."
-            raise DataError(msg)
-        return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+class Regressor(RegressorMixin, Learner):
+    """A learner of numeric targets, in one column or several."""
 
-    def _validate_none(self, X: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """Return validated rows that came without targets, and marks in their place."""
-        no_targets(self, 0)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-        check_mark(type(self).__name__, np.zeros(0), self.unlabeled)
-        if reset:
-            self._target_shape = None
-        return X, no_targets(self, (X.shape[0], *(self._target_shape or (1,)))).astype(np.float64)
+    unlabeled: Any
 
-    def _validate_some(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """Return validated rows and targets, some of which are not known: then no column of them is."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
-        check_consistent_length(X, y)
-        check_mark(type(self).__name__, y, self.unlabeled)
-        known = has_label(y, self.unlabeled)
-        if not np.isfinite(y[known]).all():
-            msg = (
-                f"{type(self).__name__}: targets must be finite, or unlabeled={self.unlabeled!r} in all columns of a "
-                "row; got NaN or infinity in a row that is neither. Check y, or drop these rows."
-            )
-            raise DataError(msg)
-        return X, y
+    def _coding(self) -> Numbers:
+        return Numbers(self.unlabeled)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R^2 of the predictions, on rows whose target is known.
+    @property
+    def _single(self) -> bool:
+        """Whether targets have one column."""
+        return not self._coding_.shape
+
+    @available_if(can_add_rows)
+    @doc
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
+        map adds all rows, labeled or not, to its `FeatureGraph`, and accumulated statistics are transformed exactly to
+        the updated features; a graph that cannot grow raises.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As arrays or dask collections in `fit`; or files as `open_rows` opens them, with their targets, read block
-            by block, or by the workers of dask.
+        %(arrays_as_in_fit)s
+
+        Returns
+        -------
+        %(returns_self)s
+        """
+        with self._unchanged_if_it_fails():
+            self._add_rows(X, y, sample_weight)
+        return self
+
+    @doc
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.
+
+        Parameters
+        ----------
+        %(X_y_to_score)s
 
         Returns
         -------
@@ -330,7 +441,8 @@ class Regressor(RegressorMixin, BaseLearner):
         """
         from sklearn.metrics import r2_score
 
-        truth, predicted, weight = self._on_known(X, y, sample_weight)
+        check_is_fitted(self)
+        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
         return r2_score(truth, predicted, sample_weight=weight)
 
     def __sklearn_tags__(self) -> Any:
@@ -339,48 +451,100 @@ class Regressor(RegressorMixin, BaseLearner):
         return tags
 
 
-class Classifier(ClassifierMixin, BaseLearner):
-    """A learner of labels."""
+class Classifier(ClassifierMixin, Learner):
+    """A learner of labels, linear in the features: a fit sets `classes_`, `coef_` and `intercept_`.
 
-    _label_kind: str | None  # what labels are made of: numbers, texts, ...; None as long as none is known
+    Coefficients have one row per label, or one row for two labels.
+    """
 
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        if y is None:
-            no_targets(self, 0)
-            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-            y = no_targets(self, X.shape[0])
-            check_mark(type(self).__name__, np.zeros(0, y.dtype), self.unlabeled)
-        elif self.unlabeled is None:
-            check_none_missing(self, y)
-            if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
-                y = known_labels(self, y)
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
-            check_classification_targets(y)
-            y = column_or_1d(y, warn=True)
-        else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
-            y = column_or_1d(as_targets(y), warn=True)
-            check_consistent_length(X, y)
-            check_mark(type(self).__name__, y, self.unlabeled, None if reset else self._label_kind)
-            known = known_labels(self, y)
-            if len(known):
-                check_classification_targets(known)
-        kind = label_kind(y, self.unlabeled)
-        if reset or self._label_kind is None:
-            self._label_kind = kind
-        elif kind not in (self._label_kind, None):
-            msg = f"y must keep its kind from block to block: needed {self._label_kind}, got {kind}."
-            raise DataError(msg)
-        return X, y
+    unlabeled: Any
+    classes_: Array
+    coef_: Array
+    intercept_: Array
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the share of labels that are predicted, of rows whose label is known.
+    def _coding(self) -> Labels:
+        return Labels(self.unlabeled)
+
+    @available_if(can_add_rows)
+    @doc
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
+        map adds all rows, labeled or not, to its `FeatureGraph`, and accumulated statistics are transformed exactly to
+        the updated features; a graph that cannot grow raises.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As arrays or dask collections in `fit`; or files as `open_rows` opens them, with their targets, read block
-            by block, or by the workers of dask.
+        %(arrays_as_in_fit)s
+        classes : array-like, default=None
+            All labels. It is optional: labels that appear in a later block are added then. Once it was given, a label
+            that is not among them raises.
+
+        Returns
+        -------
+        %(returns_self)s
+        """
+        with self._unchanged_if_it_fails():
+            announced = vars(self).get("_announced_") if classes is None else np.unique(classes)
+            if announced is not None:
+                unknown = np.setdiff1d(self._coding().known(y), announced)
+                if unknown.size:
+                    msg = f"{type(self).__name__}: y has labels {unknown.tolist()}, not among {announced.tolist()}."
+                    raise DataError(msg)
+            self._add_rows(X, y, sample_weight)
+            if announced is not None:
+                self._announced_ = announced
+                self.statistic_ = self.statistic_.with_labels(announced)
+        return self
+
+    def _check_two_labels(self, labels: Array) -> None:
+        """Raise unless there are rows of at least two labels."""
+        if len(labels) < 2:
+            got = f"one class only: {labels.tolist()[0]!r}" if len(labels) else "no row with a positive weight"
+            msg = f"{type(self).__name__} needs rows of at least two classes, got {got}."
+            raise DataError(msg)
+
+    @rowwise
+    @doc
+    def decision_function(self, X: Any) -> Array:
+        """Return decision values: one per row for two labels, positive for the second; otherwise one per label.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+        """
+        check_is_fitted(self)
+        values = self._linear(X, self.coef_.T, self.intercept_)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    @rowwise
+    @doc
+    def predict(self, X: Any) -> Array:
+        """Return the label of the largest decision value of each row.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        values = self.decision_function(X)
+        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+
+    @doc
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predicted labels, on rows whose label is known.
+
+        Parameters
+        ----------
+        %(X_y_to_score)s
 
         Returns
         -------
@@ -388,34 +552,27 @@ class Classifier(ClassifierMixin, BaseLearner):
         """
         from sklearn.metrics import accuracy_score
 
-        truth, predicted, weight = self._on_known(X, y, sample_weight)
+        check_is_fitted(self)
+        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
         return accuracy_score(truth, predicted, sample_weight=weight)
 
-    def _known_labels(self, y: Any) -> np.ndarray:
-        y = np.asarray(as_targets(y))
-        return plain(y if self.unlabeled is None else y[has_label(y, self.unlabeled)])
 
+class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner):
+    """A learner without targets that maps rows to other rows; `y` may be passed, as pipelines do, and is ignored."""
 
-class Unsupervised(BaseLearner):
-    """A learner of rows alone: targets may be passed, as pipelines do, and do not matter."""
-
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, None]:  # noqa: ARG002, pipelines pass targets
-        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset), None
-
-
-class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised):
-    """A learner that turns rows into other rows."""
+    def _coding(self) -> Ignored:
+        return Ignored()
 
     def _check_rows(self, X: Any) -> Any:
         """Return rows like those of `fit`, validated."""
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return validate_rows(self, X, reset=False)
 
-    def _check_scores(self, X: Any, width: int) -> np.ndarray:
+    def _check_scores(self, X: Any) -> Array:
         """Return rows like those that `transform` returns, validated."""
         X = check_array(X, dtype=FLOATS)
-        if X.shape[1] != width:
-            msg = f"{type(self).__name__}: inverse_transform needs rows of {width} columns, got {X.shape[1]}."
+        if X.shape[1] != self._n_features_out:
+            msg = f"{type(self).__name__}: inverse_transform needs {self._n_features_out} columns, got {X.shape[1]}."
             raise DataError(msg)
         return X
 
@@ -426,14 +583,9 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervise
 
 
 class Clusterer(ClusterMixin, Transformer):
-    """A learner of groups of rows: `predict` tells the group of a row, `transform` its distances to all of them."""
-
-
-def check_fitted(learner: BaseLearner) -> None:
-    """Raise NotFittedError unless the learner has seen rows."""
-    check_is_fitted(learner)
+    """A learner of clusters: `predict` returns the cluster of a row, `transform` its distances to all centers."""
 
 
 def warn_not_converged(message: str) -> None:
-    """Warn that a search ended before its end, in the class that users of scikit-learn know."""
+    """Issue scikit-learn's ConvergenceWarning."""
     warnings.warn(message, ConvergenceWarning, stacklevel=2)

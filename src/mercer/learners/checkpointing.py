@@ -1,4 +1,4 @@
-"""Fits with a checkpoint: what must be the same for a fit to be the same, so that no other one takes it up."""
+"""Fits with a checkpoint: the fingerprint by which a resumed fit is recognized, and seeds that survive a restart."""
 
 from __future__ import annotations
 
@@ -12,58 +12,52 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Checkpoint, Engine, Journal
+from mercer.engines import Checkpoint, CheckpointedEngine, Engine
 from mercer.errors import ParameterError
 from mercer.io.digests import digest_of
 from mercer.maps.base import BaseMap
-from mercer.maps.seeds import seed_of
+from mercer.statistics.sample import seed_of
 
-__all__ = ["facts_of", "journalled", "seeded"]
+__all__ = ["checkpointed", "fingerprint_of", "seeded"]
 
 # Parameters that change no bit of the result.
 WITHOUT_EFFECT = ("n_jobs", "progress", "verbose")
 
 
 @contextmanager
-def journalled(learner: Any, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint | None) -> Iterator[None]:
-    """Let the engine keep a journal of its sums while the block runs."""
-    if checkpoint is None:
-        yield
-        return
+def checkpointed(
+    learner: Any, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint
+) -> Iterator[tuple[CheckpointedEngine, Any]]:
+    """Provide an engine that saves its sums, and the seed of the fit; the file is removed if the fit succeeds.
+
+    A fit without a seed gets one, which is stored in the file.
+    """
     if learner.get_params(deep=False).get("warm_start"):
-        msg = f"{type(learner).__name__}: a checkpoint does not know the model that warm_start begins with. Use one."
+        msg = f"{type(learner).__name__}: checkpoint and warm_start cannot be combined. Use one of them."
         raise ParameterError(msg)
     check_seeds(learner)
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
-    engine.journal = Journal(checkpoint, engine, facts_of(learner))
-    given = learner.random_state
-    # A fit without a seed gets one, which the journal knows, for as long as it runs.
-    learner._seed = engine.journal.seed
-    learner.random_state = learner._seed if given is None else given
-    try:
-        yield
-    finally:
-        learner.random_state = given
-        del learner._seed
-    engine.journal.remove()
+    saving = CheckpointedEngine(engine, checkpoint, fingerprint_of(learner))
+    yield saving, saving.seed if learner.random_state is None else learner.random_state
+    saving.remove()
 
 
-def facts_of(learner: Any) -> dict[str, str]:
-    """Return the class and the parameters of an estimator and of its parts, in words."""
-    facts = {"learner": type(learner).__name__}
-    for name, value in sorted(learner.get_params(deep=True).items()):
+def fingerprint_of(estimator: Any) -> dict[str, str]:
+    """Return the class and the parameters of an estimator and of its parts, as strings."""
+    out = {"learner": type(estimator).__name__}
+    for name, value in sorted(estimator.get_params(deep=True).items()):
         if name.split("__")[-1] not in WITHOUT_EFFECT:
-            facts[name] = _in_words(value)
-    return facts
+            out[name] = _as_string(value)
+    return out
 
 
-def _in_words(value: Any) -> str:
+def _as_string(value: Any) -> str:
     if hasattr(value, "get_params"):
         return type(value).__name__  # its parameters follow
     if sp.issparse(value) or (hasattr(value, "__array__") and np.ndim(value)):
         return f"{type(value).__name__} of shape {value.shape}, {digest_of([value])}"
-    # Of what is made of parts not the repr, which may leave out what is long.
+    # For containers not the repr, which may abbreviate.
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_in_full, value))})"
     inside = _inside("", value)
@@ -73,28 +67,29 @@ def _in_words(value: Any) -> str:
 
 
 def _in_full(value: Any) -> str:
-    """Return a value that is inside another one, whose parameters do not follow."""
+    """Return a value inside a container as a string, together with its parameters."""
     if not hasattr(value, "get_params"):
-        return _in_words(value)
-    return f"{type(value).__name__}({', '.join(f'{key} = {words}' for key, words in facts_of(value).items())})"
+        return _as_string(value)
+    inner = ", ".join(f"{key} = {string}" for key, string in fingerprint_of(value).items())
+    return f"{type(value).__name__}({inner})"
 
 
 def check_seeds(learner: Any) -> None:
-    """Raise for a random_state that another process could not have: a generator, or None where `seeded` sets none."""
+    """Raise if another process cannot reproduce a random_state: a generator, or None where `seeded` sets none."""
     for name, value in learner.get_params(deep=True).items():
         for key, one in [(name, value), *_all_inside(name, value)]:
             is_moving = isinstance(one, np.random.Generator | np.random.RandomState | np.random.BitGenerator)
-            # What is None elsewhere gets a seed that the journal knows.
+            # None elsewhere is replaced by a seed that is stored in the checkpoint.
             if is_moving or (one is None and key.endswith(".random_state")):
                 msg = (
-                    f"{type(learner).__name__}: with a checkpoint, {key} must be an integer, or the fit could not go "
-                    f"on; got {'None' if one is None else type(one).__name__}. Try {key}=0."
+                    f"{type(learner).__name__}: with a checkpoint, {key} must be an integer, so that the fit can be "
+                    f"resumed; got {'None' if one is None else type(one).__name__}. Try {key}=0."
                 )
                 raise ParameterError(msg)
 
 
 def _all_inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of all that is inside a value of a parameter, at any depth."""
+    """Yield names and values of everything inside the value of a parameter, at any depth."""
     if hasattr(value, "get_params") and "." not in name and "[" not in name:
         return  # its parameters are parameters of the learner
     for key, one in _inside(name, value):
@@ -115,7 +110,7 @@ def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def seeded(feature_map: BaseMap, seed: int) -> BaseMap:
-    """Give every part of an unfitted map that has no random_state one of its own, drawn from a seed."""
+    """Set the random_state of every part of an unfitted map that has none, to a number derived from a seed."""
     seeds = {
         name: seed_of(seed, name)
         for name, value in feature_map.get_params().items()

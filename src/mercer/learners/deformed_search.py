@@ -11,13 +11,14 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
+from mercer.data.sources import source_of
 from mercer.engines import Progress
 from mercer.errors import DataError, ParameterError
 from mercer.graphs import Deformed
 from mercer.graphs.neighbor_graph import MOST_POWER, GraphFacts, Penalty, Roughness
-from mercer.learners.base import BaseLearner, Classifier
+from mercer.learners.base import Classifier, Learner
 from mercer.learners.deformation_trials import DeformationTrial, best_of, warn_of_edges
-from mercer.learners.ridge_learner import RidgeLearner
+from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 from mercer.linalg.cholesky import factorize
 from mercer.maps.base import fresh_copy
 from mercer.maps.whitened import strongest_of
@@ -104,7 +105,7 @@ class TunedDeformation:
 
 
 def tune_deformation(
-    learner: BaseLearner,
+    learner: Learner,
     X: Any,
     y: Any = None,
     sample_weight: Any = None,
@@ -185,10 +186,12 @@ def tune_deformation(
     """
     model = checked_learner(learner)
     grid = Grid.of(alphas, powers, penalties, by)
-    engine = model._engine(X, y, sample_weight)
-    prototype = model._prototype()
+    prototype = model._unfitted_map(model.random_state)
+    reader = model._reader(prototype.n_components, fresh=True)
+    engine = source_of(X, y, sample_weight, owner=type(model).__name__).engine(reader)
+    fit = model._fit_of(engine, prototype, model.random_state, {})
     inner, measure = prototype.measure(engine)
-    rows = model._labeled(engine).sum(LabeledFeatures(inner.features_))
+    rows = fit.labeled.sum(LabeledFeatures(inner.features_))
     classes = isinstance(model, Classifier)
     scorer = LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=random_state, n_rows=engine.n_rows)
     weight = float(rows.weight.sum())
@@ -227,14 +230,15 @@ def tune_deformation(
     deformed = fresh_copy(prototype, alpha=best.alpha, power=best.power)
     deformed.fit_roughness(inner, scaled(kept, best.alpha / grid.largest), engine.first().X.dtype)
     model.set_params(feature_map=fresh_copy(deformed), alpha=best.penalty)
-    model._take_map(deformed)
-    model._learn(model._labeled(engine))
+    model._set_map(deformed)
+    model._coding_ = reader.coding
+    model._solve(fit.labeled.accumulate(model._statistic(fit), fit.report), fit)
     return TunedDeformation(model, best, tuple(trials), by, len(rows.Z), kept.graph)
 
 
 def checked_learner(learner: Any) -> Any:
     """Return an unfitted copy of a ridge learner on a deformed map, or say what is wrong with it."""
-    if not isinstance(learner, RidgeLearner):
+    if not isinstance(learner, KernelRidge | KernelRidgeClassifier):
         msg = (
             "tune_deformation: learner must be a KernelRidge or a KernelRidgeClassifier, whose solves are cheap, got "
             f"{type(learner).__name__}. Tune one of these, and give its feature map to another learner."

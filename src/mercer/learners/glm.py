@@ -2,21 +2,213 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from mercer.learners.loss_learner import LossLearner
-from mercer.solvers.losses.losses import Logistic, SquaredHinge
+from mercer._docs import PARAGRAPHS, doc
+from mercer.data.results import rowwise
+from mercer.engines import Report, TermSum
+from mercer.engines.passes import Passes
+from mercer.errors import ParameterError
+from mercer.features import features_of
+from mercer.kernels import Kernel
+from mercer.learners.base import Classifier, Fit, warn_not_converged
+from mercer.learners.checkpointing import fingerprint_of
+from mercer.maps import BaseMap
+from mercer.parameters import Choice, Domain, Instance, Integer, Interval
+from mercer.solvers.losses.fit import minimize_on_rows, sample_size
+from mercer.solvers.losses.losses import Logistic, Loss, Problem, SquaredHinge
+from mercer.statistics.label_counts import CountLabels, LabelCounts
 
 __all__ = ["KernelLogisticRegression", "KernelSVC"]
 
 Array = np.ndarray
+# The sample is a means to find the minimum and does not change it, so it is the same for every `random_state`.
+SAMPLE_SEED = 20260
+# Generators have a state that changes with use, so that equal parameters do not mean equal draws.
+GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+# Rows on which two maps with equal features are taken to be the same.
+SAME_ROWS = 64
+
+PARAGRAPHS |= {
+    "loss_parameters": """\
+C : float, default=1.0
+    Weight of the losses relative to half the squared norm of the coefficients, as in scikit-learn: smaller values mean
+    more regularization.
+fit_intercept : bool, default=True
+    Whether to fit an intercept, which is not penalized.
+class_weight : dict, "balanced" or None, default=None
+    Factors of the sample weights by label; "balanced" gives all labels the same total weight. Labels that a dict does
+    not name have the factor one.
+max_iter : int, default=100
+    Maximal number of Newton steps.
+tol : float, default=1e-11
+    The fit ends when the next Newton step would change no coefficient by more than this fraction of the largest. Newton
+    steps double the number of correct digits near the minimum, so a larger `tol` saves few passes.
+warm_start : bool, default=False
+    Whether `fit` starts from the coefficients of the previous fit and uses its map, as long as the parameters of the
+    map, the number of features and the labels are the same. A map that depends on the rows is drawn again: with a
+    seed, the coefficients are reused if the map is the same.""",
+    "loss_attributes": """\
+classes_ : ndarray of shape (K,)
+    Labels of rows with a positive weight, sorted.
+coef_ : ndarray of shape (K, D), or (1, D) for two labels
+    Coefficients of the features.
+intercept_ : ndarray of shape (K,) or (1,)
+    Intercepts.
+n_iter_ : int
+    Number of Newton steps on all rows.
+n_passes_ : int
+    Number of passes over all rows.
+feature_map_ : BaseMap
+    The fitted map.""",
+    "loss_notes": """\
+The minimum is the same in memory, out of core and on Dask, to rounding. A sample of rows gives a starting point and the
+Hessian that preconditions conjugate gradients; each Hessian product and each gradient is then one sum over all rows, of
+which a fit takes some tens. Features are never stored: memory is O(D^2 + block) for any number of rows.""",
+}
 
 
-class KernelLogisticRegression(LossLearner):
-    r"""Kernel logistic regression at linear cost: probabilities of labels.
+class LossClassifier(Classifier):
+    """A classifier that minimizes a penalized loss by Newton steps on all rows."""
+
+    #: The loss that is minimized.
+    loss: ClassVar[Loss]
+
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "C": Interval(0, closed="neither"),
+        "class_weight": Choice(None, "balanced") | Instance(dict, "a dict"),
+        "max_iter": Integer(1),
+        "tol": Interval(0, closed="neither"),
+    }
+
+    def __init__(
+        self,
+        feature_map: BaseMap | Kernel | None = None,
+        *,
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        max_iter: int = 100,
+        tol: float = 1e-11,
+        warm_start: bool = False,
+        unlabeled: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | Report = False,
+    ) -> None:
+        self.feature_map = feature_map
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.unlabeled = unlabeled
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def _several_passes(self) -> str:
+        return "it reads the rows many times. Use KernelRidgeClassifier, which reads them once."
+
+    def _statistic(self, fit: Fit) -> TermSum:  # noqa: ARG002 - the signature of the contract
+        return TermSum(CountLabels(sample_size(self.feature_map_.features_.n_components), SAMPLE_SEED))
+
+    def _solve(self, statistic: LabelCounts, fit: Fit | None) -> None:
+        assert fit is not None
+        self._check_two_labels(statistic.labels)
+        label_weight = self._label_weight(statistic.labels, statistic.weight)
+        problem = Problem(self.feature_map_.features_, self.loss, statistic.labels, label_weight)
+        passes = Passes(fit.report)
+        found = minimize_on_rows(
+            fit.labeled,
+            problem,
+            statistic,
+            C=float(self.C),
+            fit_intercept=bool(self.fit_intercept),
+            start=self._start(fit, statistic.labels),
+            passes=passes,
+            n_jobs=self.n_jobs,
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+        )
+        self.classes_ = statistic.labels
+        self.coef_ = found.coef[:-1].T.copy()
+        self.intercept_ = found.coef[-1].copy()
+        self.n_iter_ = found.steps
+        self.n_passes_ = passes.count + 1  # that of the label counts
+        if not found.converged:
+            warn_not_converged(
+                f"{type(self).__name__}: after {found.steps} Newton steps, the next would change the coefficients by "
+                f"{found.error:.1g} of the largest (tol={self.tol:g}). Try a larger max_iter, a larger tol, or a "
+                "smaller C."
+            )
+
+    def _label_weight(self, labels: Array, weight: Array) -> Array:
+        """Return the factor of each label for the `class_weight` parameter."""
+        choice = self.class_weight
+        if choice is None:
+            return np.ones(len(labels))
+        if isinstance(choice, str):
+            return weight.sum() / (len(labels) * weight)
+        unknown = [label for label in choice if label not in set(labels.tolist())]
+        if unknown and not set(labels.tolist()) <= set(choice):
+            msg = (
+                f"{type(self).__name__}: class_weight has {unknown}, which are not labels of these rows; the labels "
+                f"are {labels.tolist()}."
+            )
+            raise ParameterError(msg)
+        factors = np.array([choice.get(label, 1.0) for label in labels.tolist()], dtype=np.float64)
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
+            msg = f"{type(self).__name__}: weights in class_weight must be finite and > 0, got {choice!r}."
+            raise ParameterError(msg)
+        return factors
+
+    # ---- starting from the previous fit -----------------------------------------------------------
+
+    def _fit_map(self, fit: Fit) -> BaseMap:
+        # A map drawn again would make the previous coefficients meaningless, so it is reused if its parameters are
+        # the same.
+        prototype, n_features = fit.feature_map, fit.engine.first().X.shape[1]
+        generators = [id(value) for value in prototype.get_params().values() if isinstance(value, GENERATORS)]
+        self._drawn_for_ = (n_features, fingerprint_of(prototype), generators)
+        reusable = self.warm_start and fit.previous.get("_drawn_for_") == self._drawn_for_
+        if reusable and not prototype.needs_rows():
+            return fit.previous["feature_map_"]
+        return prototype.fit_engine(fit.engine)
+
+    def _start(self, fit: Fit, labels: Array) -> Array | None:
+        """Return the coefficients of the previous fit, if they are asked for and belong to the same features."""
+        before = fit.previous
+        if not self.warm_start or before.get("_drawn_for_") != self._drawn_for_:
+            return None
+        if not np.array_equal(before["classes_"], labels):
+            return None
+        if not same_features(before["feature_map_"], self.feature_map_, fit.engine.first().X[:SAME_ROWS]):
+            return None
+        coef = np.vstack([before["coef_"].T, before["intercept_"]])
+        if not self.fit_intercept:
+            coef[-1] = 0.0
+        return coef
+
+
+def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
+    """Return whether two fitted maps give equal features of some rows."""
+    if one is other:
+        return True
+    a, b = (features_of(each.features_.astype(X.dtype), X) for each in (one, other))
+    return a.shape == b.shape and bool(np.array_equal(a, b))
+
+
+@doc
+class KernelLogisticRegression(LossClassifier):
+    r"""Kernel logistic regression at linear cost.
 
     Multinomial logistic regression on the features of a map: the model of scikit-learn's `LogisticRegression` on
     them, at its exact minimum,
@@ -28,62 +220,27 @@ class KernelLogisticRegression(LossLearner):
 
     Parameters
     ----------
-    feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
-        lengthscale.
-    C : float, default=1.0
-        Weight of the losses beside half the squared coefficients, as in scikit-learn: less of it is more penalty.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalized.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of rows by label; "balanced" gives all labels the same total weight. Labels that a dict
-        does not name have the factor one.
-    max_iter : int, default=100
-        Most Newton steps.
-    tol : float, default=1e-11
-        The fit ends when the next Newton step would change no coefficient by more than this share of the largest. Steps
-        double the digits at the end, so a larger `tol` saves few passes.
-    warm_start : bool, default=False
-        Whether `fit` starts from the coefficients of the last fit, with the same map, as long as its parameters, the
-        width of the rows and the labels are the same. A map that learns from rows is drawn anew: give it a seed, and
-        the coefficients are kept if it is the same again.
-    unlabeled : label or None, default=None
-        What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
-        model only from the others, and `score` passes over them. None means that every row has one.
-    block_size : int or None, default=None
-        Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
-    n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the map, where `feature_map` is a kernel or None.
-    progress : bool or callable, default=False
-        True shows each pass over the rows and the loss on a terminal; a callable gets a `Progress` after each pass.
+    %(feature_map)s
+    %(loss_parameters)s
+    %(unlabeled_label)s
+    %(block_size)s
+    %(n_jobs)s
+    %(seed_of_map)s
+    %(progress)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        Labels of rows with a weight, sorted.
-    coef_ : ndarray of shape (K, D), or (1, D) for two labels
-        Coefficients of the features.
-    intercept_ : ndarray of shape (K,) or (1,)
-        Intercepts.
-    n_iter_ : int
-        Newton steps on all rows.
-    n_passes_ : int
-        How often all rows were read.
-    feature_map_ : BaseMap
-        The fitted map.
-
-    Notes
-    -----
-    Every road is the same search for the same minimum: rows in memory, blocks from files and clusters differ by
-    rounding. A sample of rows gives a start and the curvature that preconditions conjugate gradients; each product and
-    each gradient is then one sum over all rows, of which a fit takes some tens. Features are never held: memory is
-    O(D^2 + block) for any number of rows.
+    %(loss_attributes)s
 
     See Also
     --------
     KernelRidgeClassifier : One pass over the rows, and `partial_fit`.
+    KernelSVC : The squared hinge loss.
+    sklearn.linear_model.LogisticRegression : The same model on given features.
+
+    Notes
+    -----
+    %(loss_notes)s
 
     Examples
     --------
@@ -99,15 +256,16 @@ class KernelLogisticRegression(LossLearner):
     (450, 10)
     """
 
-    _loss = Logistic()
+    loss = Logistic()
 
+    @rowwise
+    @doc
     def predict_proba(self, X: Any) -> Array:
-        """Return probabilities of all labels.
+        """Return the probabilities of all labels.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
 
         Returns
         -------
@@ -118,18 +276,30 @@ class KernelLogisticRegression(LossLearner):
             return np.column_stack([special.expit(-values), special.expit(values)])
         return special.softmax(values, axis=1)
 
+    @rowwise
+    @doc
     def predict_log_proba(self, X: Any) -> Array:
-        """Return logarithms of the probabilities, also where these are too small to be told from zero."""
+        """Return the logarithms of the probabilities, finite also where the probabilities underflow.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
         values = self.decision_function(X)
         if values.ndim == 1:
             return np.column_stack([special.log_expit(-values), special.log_expit(values)])
         return special.log_softmax(values, axis=1)
 
 
-class KernelSVC(LossLearner):
+@doc
+class KernelSVC(LossClassifier):
     r"""Kernel support vector machine at linear cost, with the squared hinge loss, one label against the rest.
 
-    The model of scikit-learn's `LinearSVC` on the features of a map, at its exact minimum, but for an intercept that is
+    The model of scikit-learn's `LinearSVC` on the features of a map, at its exact minimum, except that the intercept is
     not penalized,
 
     .. math:: \min_{w, b} \; C \sum_i w_i \max(0, 1 - s_i (w^\top z(x_i) + b))^2 + \tfrac{1}{2} \|w\|^2,
@@ -139,62 +309,26 @@ class KernelSVC(LossLearner):
 
     Parameters
     ----------
-    feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
-        lengthscale.
-    C : float, default=1.0
-        Weight of the losses beside half the squared coefficients, as in scikit-learn: less of it is more penalty.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalized.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of the weights of rows by label; "balanced" gives all labels the same total weight. Labels that a dict
-        does not name have the factor one.
-    max_iter : int, default=100
-        Most Newton steps.
-    tol : float, default=1e-11
-        The fit ends when the next Newton step would change no coefficient by more than this share of the largest. Steps
-        double the digits at the end, so a larger `tol` saves few passes.
-    warm_start : bool, default=False
-        Whether `fit` starts from the coefficients of the last fit, with the same map, as long as its parameters, the
-        width of the rows and the labels are the same. A map that learns from rows is drawn anew: give it a seed, and
-        the coefficients are kept if it is the same again.
-    unlabeled : label or None, default=None
-        What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
-        model only from the others, and `score` passes over them. None means that every row has one.
-    block_size : int or None, default=None
-        Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
-    n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the map, where `feature_map` is a kernel or None.
-    progress : bool or callable, default=False
-        True shows each pass over the rows and the loss on a terminal; a callable gets a `Progress` after each pass.
+    %(feature_map)s
+    %(loss_parameters)s
+    %(unlabeled_label)s
+    %(block_size)s
+    %(n_jobs)s
+    %(seed_of_map)s
+    %(progress)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (K,)
-        Labels of rows with a weight, sorted.
-    coef_ : ndarray of shape (K, D), or (1, D) for two labels
-        Coefficients of the features.
-    intercept_ : ndarray of shape (K,) or (1,)
-        Intercepts.
-    n_iter_ : int
-        Newton steps on all rows.
-    n_passes_ : int
-        How often all rows were read.
-    feature_map_ : BaseMap
-        The fitted map.
-
-    Notes
-    -----
-    Every road is the same search for the same minimum: rows in memory, blocks from files and clusters differ by
-    rounding. A sample of rows gives a start and the curvature that preconditions conjugate gradients; each product and
-    each gradient is then one sum over all rows, of which a fit takes some tens. Features are never held: memory is
-    O(D^2 + block) for any number of rows.
+    %(loss_attributes)s
 
     See Also
     --------
-    KernelLogisticRegression : The same with probabilities.
+    KernelLogisticRegression : The logarithmic loss, with probabilities.
+    sklearn.svm.SVC : The exact machine with the hinge loss, in time between O(n^2) and O(n^3).
+
+    Notes
+    -----
+    %(loss_notes)s
 
     Examples
     --------
@@ -208,4 +342,4 @@ class KernelSVC(LossLearner):
     True
     """
 
-    _loss = SquaredHinge()
+    loss = SquaredHinge()

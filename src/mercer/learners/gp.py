@@ -1,39 +1,41 @@
-"""Gaussian process regression on features: predictions with an error bar, from one pass over the rows."""
+"""Gaussian process regression on features: predictions with error bars, from one pass over the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from numbers import Real
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mercer.engines import Engine, Progress, fill_rows
+from mercer._docs import doc
+from mercer.data.results import rowwise
+from mercer.data.sources import source_of
+from mercer.engines import Report, fill_rows
 from mercer.errors import DataError, ParameterError
-from mercer.features import Features, features_of
+from mercer.features import features_of
 from mercer.kernels import Kernel
-from mercer.learners.one_pass import OnePassRegressor
-from mercer.maps import BaseMap, Nystroem
-from mercer.maps.base import for_kernel
-from mercer.maps.parameters import check_choice, check_count
-from mercer.maps.seeds import as_generator, seed_of
+from mercer.learners.base import Fit, Regressor
+from mercer.maps import BaseMap, DrawnMap, Nystroem
+from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
-from mercer.solvers.processes.tuning import Trial, tune_lengthscales
+from mercer.solvers.processes.tuning import tune_lengthscales
 from mercer.solvers.ridge.spectrum import Spectrum
-from mercer.statistics import RowSample
-from mercer.statistics.process_moments import ProcessMoments, ProcessSum
+from mercer.statistics.moments import Moments, MomentSum
+from mercer.statistics.sample import RowSample, as_generator, seed_of
 
 __all__ = ["GaussianProcessRegressor"]
 
 Array = np.ndarray
-# Features of the default map, if there are that many rows.
+# Components of the default map, if there are that many rows.
 DEFAULT_COMPONENTS = 1024
 
 
-class GaussianProcessRegressor(OnePassRegressor):
+@doc
+class GaussianProcessRegressor(Regressor):
     r"""Gaussian process regression at linear cost.
 
     The function is :math:`f(x) = a\, z(x)^\top w` with features z of a map, :math:`w \sim N(0, I)` and amplitude a, and
@@ -42,33 +44,29 @@ class GaussianProcessRegressor(OnePassRegressor):
     Parameters
     ----------
     feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which `Nystroem` takes up to 1024 landmarks: its error bars grow away from the rows as
-        those of the exact process do. None means a Gaussian kernel.
+        Feature map, cloned before it is fitted; or a kernel, for which `Nystroem` takes up to 1024 landmarks: its error
+        bars grow away from the rows as those of the exact process do. None means a Gaussian kernel.
     noise : float or "tune", default="tune"
-        Standard deviation of the noise, in the unit of the targets; "tune" takes that of highest evidence.
+        Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1.
-    lengthscale : {"tune", "ard", "keep"}, default="tune"
-        Whether to multiply the lengthscale of the kernel by the factor of highest evidence; or to give every column a
-        lengthscale of its own; or to keep what the kernel has. Kernels that are not shift-invariant keep theirs.
+    lengthscale_tuning : {"shared", "ard"} or None, default="shared"
+        "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
+        determination) tunes one lengthscale per feature; None keeps those of the kernel. Kernels that are not
+        shift-invariant keep theirs.
     normalize_y : bool, default=True
-        Whether the mean of the targets is subtracted, and added to predictions; otherwise the mean is zero. The scale
-        of the targets never matters: noise and amplitude are in their unit.
-    variance : {"weight-space", "pathwise"}, default="weight-space"
-        How uncertainty is told; see Notes. "pathwise" is for random features.
+        Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero. The
+        scale of the targets never matters: noise and amplitude are in their unit.
+    variance_method : {"weight-space", "pathwise"}, default="weight-space"
+        How the posterior variance is computed; see Notes. "pathwise" is for random features.
     tune_rows : int, default=1000
-        Rows of the seeded sample that lengthscales are tuned on, and that "pathwise" keeps.
-    unlabeled : float or None, default=None
-        What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
-        model only from the others, and `score` passes over them. None means that every row has one.
-    block_size : int or None, default=None
-        Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
-    n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
+        Number of rows of the seeded sample on which lengthscales are tuned, and which "pathwise" conditions on.
+    %(unlabeled_number)s
+    %(block_size)s
+    %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
         Seed of the sample, and of the map where `feature_map` is a kernel or None.
-    progress : bool or callable, default=False
-        True shows rows done and time left on a terminal; a callable gets a `Progress` after each block.
+    %(progress)s
 
     Attributes
     ----------
@@ -79,39 +77,41 @@ class GaussianProcessRegressor(OnePassRegressor):
     log_marginal_likelihood_value_ : float
         Evidence of all rows, summed over targets.
     tuning_ : tuple of Trial
-        Lengthscales that were tried, as factors of those that the kernel came with, and the evidence of each.
+        Lengthscales that were tried, as factors of those of the given kernel, and the evidence of each.
     coef_ : ndarray of shape (D,) or (t, D)
         Posterior mean of the coefficients of the features, with the amplitude.
     feature_map_ : BaseMap
         The fitted map.
-    statistic_ : ProcessMoments
-        What was learned from the rows; `partial_fit` adds to it.
+    statistic_ : Moments
+        The sums over the rows; `partial_fit` adds to them.
+
+    See Also
+    --------
+    KernelRidge : Predictions without error bars, with the penalty chosen by leave-one-out.
+    sklearn.gaussian_process.GaussianProcessRegressor : The exact process, in time O(n^3) and memory O(n^2).
 
     Notes
     -----
-    Noise and amplitude cost no pass over the rows: the evidence is a function of the second moments, from one
-    eigendecomposition. Several columns of targets share the kernel; each has a noise and an amplitude of its own.
+    Tuning noise and amplitude takes no further pass over the rows: the evidence is a function of the second moments,
+    from one eigendecomposition. Several columns of targets share the kernel; each has its own noise and amplitude.
     Weights are repetitions of rows.
 
     Lengthscales are tuned on a sample of rows, with exact gradients: a `RandomFourier` map by its own evidence (of 1024
     features at most), other maps of isotropic kernels by the exact evidence of the kernel on the sample, and maps of
     other shift-invariant kernels by that of random features. `partial_fit` tunes on its first rows.
 
-    *Variance starvation.* A map of D random features has no more than D degrees of freedom. Where there are more rows
-    than that, they settle all coefficients, and then the model is sure of itself everywhere, also far from the rows,
-    where the exact process knows nothing. `Nystroem` does not do that: what the landmarks leave of the kernel,
-    :math:`k(x, x) - |z(x)|^2`, is added to the variance, so that error bars go back to the amplitude. For random
-    features, ``variance="pathwise"`` tells the variance of the exact process given a sample of `tune_rows` rows (all of
-    them, if there are no more): never too small by the choice of features, too large where rows that were left out
-    matter. Its samples are paths, a prior path from the features and an update through the kernel of the sample [1]_.
+    *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
+    all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
+    of the exact process is the prior variance. `Nystroem` avoids this: the residual of the kernel,
+    :math:`k(x, x) - |z(x)|^2`, is added to the variance, so that error bars return to the amplitude. For random
+    features, ``variance_method="pathwise"`` computes the variance of the exact process given a sample of `tune_rows`
+    rows (or all rows, if there are no more): it is never too small because of the features, and too large where rows
+    outside the sample matter. Its samples are paths: a prior path from the features and an update through the kernel of
+    the sample [1]_.
 
     References
     ----------
     .. [1] Wilson et al. (2020), Efficiently Sampling Functions from Gaussian Process Posteriors, ICML.
-
-    See Also
-    --------
-    sklearn.gaussian_process.GaussianProcessRegressor : The exact process, in time O(n^3) and memory O(n^2).
 
     Examples
     --------
@@ -124,14 +124,19 @@ class GaussianProcessRegressor(OnePassRegressor):
     >>> bool(0.09 < model.noise_ < 0.11)
     True
     >>> mean, std = model.predict([[0.0], [30.0]], return_std=True)
-    >>> bool(std[0] < 0.05 and abs(std[1] / model.amplitude_ - 1) < 1e-6)  # far away it knows nothing
+    >>> bool(std[0] < 0.05 and abs(std[1] / model.amplitude_ - 1) < 1e-6)  # far away: the prior
     True
     """
 
-    statistic_: ProcessMoments
-    _posterior: Posterior
-    _tuned: tuple[Kernel, tuple[Trial, ...]] | None = None  # the kernel with new lengthscales, and what was tried
-    _most: int | None = None  # rows that there are, where that is known: no more landmarks than that
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "noise": Interval(0, closed="neither") | Choice("tune"),
+        "amplitude": Interval(0, closed="neither") | Choice("tune"),
+        "lengthscale_tuning": Choice("shared", "ard", None),
+        "variance_method": Choice("weight-space", "pathwise"),
+        "tune_rows": Integer(1),
+    }
+    solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    default_map = partial(Nystroem, n_components=DEFAULT_COMPONENTS)
 
     def __init__(
         self,
@@ -139,22 +144,22 @@ class GaussianProcessRegressor(OnePassRegressor):
         *,
         noise: float | Literal["tune"] = "tune",
         amplitude: float | Literal["tune"] = "tune",
-        lengthscale: Literal["tune", "ard", "keep"] = "tune",
+        lengthscale_tuning: Literal["shared", "ard"] | None = "shared",
         normalize_y: bool = True,
-        variance: Literal["weight-space", "pathwise"] = "weight-space",
+        variance_method: Literal["weight-space", "pathwise"] = "weight-space",
         tune_rows: int = 1000,
         unlabeled: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        progress: bool | Callable[[Progress], None] = False,
+        progress: bool | Report = False,
     ) -> None:
         self.feature_map = feature_map
         self.noise = noise
         self.amplitude = amplitude
-        self.lengthscale = lengthscale
+        self.lengthscale_tuning = lengthscale_tuning
         self.normalize_y = normalize_y
-        self.variance = variance
+        self.variance_method = variance_method
         self.tune_rows = tune_rows
         self.unlabeled = unlabeled
         self.block_size = block_size
@@ -164,70 +169,55 @@ class GaussianProcessRegressor(OnePassRegressor):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        for name in ("noise", "amplitude"):
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (value == "tune" if isinstance(value, str) else number and 0 < float(value) < np.inf):
-                msg = f"{type(self).__name__}: {name} must be a finite number > 0 or 'tune', got {value!r}."
-                raise ParameterError(msg)
-        check_choice(self, "lengthscale", ("tune", "ard", "keep"))
-        check_choice(self, "variance", ("weight-space", "pathwise"))
-        check_count(self, "tune_rows")
+    def _several_passes(self) -> None:
+        return None  # tuning reads a sample first, which is checked where it is drawn
 
     def _given(self, name: str) -> float | None:
         value = getattr(self, name)
         return None if isinstance(value, str) else float(value)
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._tuned = self._most = None
-
-    def _prototype(self) -> BaseMap:
-        choice = self.feature_map
-        if choice is None or isinstance(choice, Kernel):
-            width = DEFAULT_COMPONENTS if self._most is None else min(self._most, DEFAULT_COMPONENTS)
-            feature_map: BaseMap = Nystroem(choice, width, random_state=self.random_state)
-        else:
-            feature_map = super()._prototype()
-        return feature_map if self._tuned is None else for_kernel(feature_map, self._tuned[0])
-
-    def _fit_map(self, engine: Engine) -> None:
-        self._check_parameters()
-        self._tuned, self._most = None, engine.n_rows
-        if self.lengthscale != "keep":
-            self._tune(engine)
-        super()._fit_map(engine)
-        if self.variance == "pathwise" and self.feature_map_.unbiased is not True:
+    def _fit_map(self, fit: Fit) -> BaseMap:
+        prototype = fit.feature_map
+        if self.feature_map is None or isinstance(self.feature_map, Kernel):
+            n_rows = fit.engine.n_rows  # no more landmarks than rows, where their number is known
+            width = DEFAULT_COMPONENTS if n_rows is None else min(n_rows, DEFAULT_COMPONENTS)
+            prototype = prototype.set_params(n_components=width)
+        self.tuning_ = ()
+        if self.lengthscale_tuning is not None:
+            prototype = self._tuned(replace(fit, feature_map=prototype))
+        fitted = prototype.fit_engine(fit.engine)
+        if self.variance_method == "pathwise" and fitted.unbiased is not True:
             msg = (
-                f"{type(self).__name__}: variance='pathwise' needs unbiased random features for its prior, got "
-                f"{type(self.feature_map_).__name__}: {self.feature_map_.unbiased}. Use variance='weight-space'."
+                f"{type(self).__name__}: variance_method='pathwise' needs unbiased random features for its prior, got "
+                f"{type(fitted).__name__}: {fitted.unbiased}. Use variance_method='weight-space'."
             )
             raise ParameterError(msg)
+        return fitted
 
-    def _tune(self, engine: Engine) -> None:
-        prototype = self._prototype()
+    def _tuned(self, fit: Fit) -> BaseMap:
+        """Return the unfitted map with the lengthscales of highest evidence on a sample, and set `tuning_`."""
+        prototype, name = fit.feature_map, type(self).__name__
         kernel = prototype._kernel()
-        # A map that changes its kernel, such as a deformed one, approximates none as it is.
-        changed = not prototype.accepts(kernel)
+        # A map that changes its kernel, such as a deformed one, is not drawn for it.
+        changed = not (isinstance(prototype, DrawnMap) and prototype.accepts(kernel))
         if changed or kernel.spectral_parts() is None:
-            if self.lengthscale == "ard":
+            if self.lengthscale_tuning == "ard":
                 what = f"{type(prototype).__name__} of {kernel!r}" if changed else f"{kernel!r}: {kernel.structure}"
                 msg = (
-                    f"{type(self).__name__}: lengthscale='ard' needs a shift-invariant kernel, got {what}. Use "
-                    "lengthscale='keep'; or Transformed(kernel, lengthscales=...) by hand."
+                    f"{name}: lengthscale_tuning='ard' needs a shift-invariant kernel, got {what}. Use "
+                    "lengthscale_tuning=None, with Transformed(kernel, lengthscales=...) for given lengthscales."
                 )
                 raise ParameterError(msg)
-            return
-        if not engine.replayable:
+            return prototype
+        if not fit.engine.replayable:
             msg = (
-                f"{type(self).__name__}: lengthscale={self.lengthscale!r} looks at rows first, but the blocks can be "
-                "read only once. Pass an iterable that can be read again (a list, or an object whose __iter__ starts "
-                "over), or use lengthscale='keep' and give the kernel its lengthscale."
+                f"{name}: lengthscale_tuning={self.lengthscale_tuning!r} reads a sample of the rows first, but the "
+                "blocks can be read only once. Pass an iterable that can be read again (a list, or an object whose "
+                "__iter__ starts over), or use lengthscale_tuning=None and give the kernel its lengthscale."
             )
             raise DataError(msg)
-        seed = seed_of(self.random_state, "tune")
-        sample = self._labeled(engine).sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
+        seed = seed_of(fit.random_state, "tune")
+        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -235,76 +225,55 @@ class GaussianProcessRegressor(OnePassRegressor):
             prototype,
             kernel,
             sample,
-            ard=self.lengthscale == "ard",
+            ard=self.lengthscale_tuning == "ard",
             noise=self._given("noise"),
             amplitude=self._given("amplitude"),
             centered=self.normalize_y,
             seed=seed,
         )
-        self._tuned = tuning.kernel, tuning.trials
+        self.tuning_ = tuning.trials
+        return prototype.with_kernel(tuning.kernel)
 
-    def _accumulator(self, features: Features) -> ProcessSum:
-        keep = self.tune_rows if self.variance == "pathwise" else 0
-        return ProcessSum(features, keep, seed_of(self.random_state, "representers"))
+    def _statistic(self, fit: Fit) -> MomentSum:
+        sample = None
+        if self.variance_method == "pathwise":
+            seed = seed_of(fit.random_state, "representers")
+            sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True)
+        return MomentSum(self.feature_map_.features_, double=True, sample=sample)  # small eigenvalues matter
 
-    def _solve(self) -> None:
+    def _solve(self, statistic: Moments, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
         self._check_parameters()
-        moments = self.statistic_.moments
-        offset = moments.targets.target_mean if self.normalize_y else None
-        spectrum = Spectrum.of(moments, centered=False, offset=offset)
+        self.statistic_ = statistic
+        offset = statistic.targets.target_mean if self.normalize_y else None
+        spectrum = Spectrum.of(statistic, centered=False, offset=offset)
         scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
-        representers = self.statistic_.sample if self.variance == "pathwise" else None
-        self._posterior = Posterior.of(self.feature_map_, spectrum, scales, representers)
-        self._solved = True
-
-    # ---- what was found -----------------------------------------------------------------------
-
-    def _fitted(self) -> Posterior:
-        self._ensure_solved()
-        return self._posterior
+        representers = statistic.sample if self.variance_method == "pathwise" else None
+        self.posterior_ = posterior = Posterior.of(self.feature_map_, spectrum, scales, representers)
+        self.noise_, self.amplitude_ = self._one_or_all(scales.noise), self._one_or_all(scales.amplitude)
+        self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
+        self.log_marginal_likelihood_value_ = float(Evidence(spectrum).value(scales).sum())
 
     def _one_or_all(self, values: Array) -> Any:
-        return values if self._target_shape else float(values[0])
+        return float(values[0]) if self._single else values
 
     @property
     def kernel_(self) -> Kernel:
-        self._fitted()
+        self._check_fitted()
         return self.feature_map_.kernel_
 
-    @property
-    def noise_(self) -> Any:
-        return self._one_or_all(self._fitted().scales.noise)
-
-    @property
-    def amplitude_(self) -> Any:
-        return self._one_or_all(self._fitted().scales.amplitude)
-
-    @property
-    def coef_(self) -> Array:
-        coef = self._fitted().coef
-        return coef.T if self._target_shape else coef[:, 0]
-
-    @property
-    def tuning_(self) -> tuple[Trial, ...]:
-        self._fitted()
-        return () if self._tuned is None else self._tuned[1]
-
-    @property
-    def log_marginal_likelihood_value_(self) -> float:
-        posterior = self._fitted()
-        return float(Evidence(posterior.spectrum).value(posterior.scales).sum())
+    # ---- evidence -----------------------------------------------------------------------------
 
     def log_marginal_likelihood(
         self, noise: Any = None, amplitude: Any = None, *, eval_gradient: bool = False
     ) -> float | tuple[float, Array]:
-        """Return the log marginal likelihood of all rows seen, from their moments: no pass over them.
+        """Return the log marginal likelihood of all rows seen, from their moments, without a pass over them.
 
         Parameters
         ----------
         noise, amplitude : float or ndarray of shape (t,), default=None
             Standard deviations; None means those of the model.
         eval_gradient : bool, default=False
-            Whether to return the derivatives in log noise and log amplitude, too.
+            Whether to also return the derivatives in log noise and log amplitude.
 
         Returns
         -------
@@ -313,7 +282,8 @@ class GaussianProcessRegressor(OnePassRegressor):
         gradient : ndarray of shape (2,) or (2, t)
             If `eval_gradient`. For lengthscales see `lengthscale_gradient`.
         """
-        posterior = self._fitted()
+        self._check_fitted()
+        posterior = self.posterior_
         count = len(posterior.scales.noise)
         given = [posterior.scales.noise if noise is None else noise, posterior.scales.amplitude]
         given[1] = given[1] if amplitude is None else amplitude
@@ -328,13 +298,13 @@ class GaussianProcessRegressor(OnePassRegressor):
         if not eval_gradient:
             return value
         gradient = np.stack(evidence.gradient(scales))
-        return value, gradient if self._target_shape else gradient[:, 0]
+        return value, gradient[:, 0] if self._single else gradient
 
     def lengthscale_gradient(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Return the derivatives of the log marginal likelihood in the log of the lengthscale of every column.
+        """Return the derivatives of the log marginal likelihood in the log of the lengthscale of every feature.
 
-        Exact, through the features of the model, with the draw or the landmarks kept: one pass over the rows, which
-        must be those of `fit`. The sum is the derivative in the log of a common lengthscale.
+        They are exact, through the features of the model, with the draw or the landmarks fixed, and take one pass over
+        the rows, which must be those of `fit`. Their sum is the derivative in the log of a common lengthscale.
 
         Parameters
         ----------
@@ -345,31 +315,30 @@ class GaussianProcessRegressor(OnePassRegressor):
         -------
         ndarray of shape (d,)
         """
-        posterior = self._fitted()
-        term = LengthscaleGradient(self.feature_map_.features_, posterior.spectrum, posterior.scales)
-        engine = self._engine_again(X, y, sample_weight)
-        return term.whole(self._labeled(engine).sum(term))
-
-    def _engine_again(self, X: Any, y: Any, sample_weight: Any) -> Engine:
-        if y is None:
-            return self._stream(X)
-        return self._memory(*self._checked(X, y, sample_weight, reset=False))
+        self._check_fitted()
+        posterior, feature_map = self.posterior_, self.feature_map_
+        term = LengthscaleGradient(feature_map.features_, posterior.spectrum, posterior.scales)
+        reader = self._reader(feature_map.n_components, fresh=False)
+        engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
+        fit = self._fit_of(engine, feature_map, self.random_state, {})
+        return term.whole(fit.labeled.sum(term))
 
     # ---- predicting ---------------------------------------------------------------------------
 
+    @rowwise
+    @doc
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, with_noise: bool = False) -> Any:
-        """Return the posterior mean, and how uncertain it is.
+        """Return the posterior mean, and its standard deviation or covariance.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
         return_std : bool, default=False
-            Whether to return standard deviations, too.
+            Whether to also return standard deviations.
         return_cov : bool, default=False
-            Whether to return the covariance of all pairs of rows, too.
+            Whether to also return the covariance of all pairs of rows.
         with_noise : bool, default=False
-            Whether the uncertainty is that of a new target rather than that of the function.
+            Whether the uncertainty is that of a new target rather than of the function.
 
         Returns
         -------
@@ -379,12 +348,13 @@ class GaussianProcessRegressor(OnePassRegressor):
         cov : ndarray of shape (n, n) or (n, n, t)
             If `return_cov`.
         """
-        posterior = self._fitted()
+        self._check_fitted()
+        posterior = self.posterior_
         if return_std and return_cov:
-            msg = "return_std and return_cov: at most one of them can be asked for."
+            msg = f"{type(self).__name__}: at most one of return_std and return_cov can be True."
             raise ParameterError(msg)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
-        mean = mean if self._target_shape else mean[:, 0]
+        mean = mean[:, 0] if self._single else mean
         if not (return_std or return_cov):
             return mean
         X = self.feature_map_.check_rows(X)
@@ -397,18 +367,17 @@ class GaussianProcessRegressor(OnePassRegressor):
             width = self.feature_map_.features_.n_components
             fill_rows(posterior.variance_into, X, variance, n_jobs=self.n_jobs, width=width)
             spread = np.sqrt(variance + np.square(posterior.scales.noise) * with_noise)
-        return mean, spread if self._target_shape else spread[..., 0]
+        return mean, spread[..., 0] if self._single else spread
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Return functions drawn from the posterior, at some rows.
+        """Return samples of the posterior function at some rows.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows. With `Nystroem`, what the landmarks leave of the kernel is drawn jointly for all of them, in time
-            O(n^3).
+            Rows. With `Nystroem`, the residual of the kernel is sampled jointly for all of them, in time O(n^3).
         n_samples : int, default=1
-            How many functions.
+            Number of functions.
         random_state : int, Generator, RandomState or None, default=0
             Seed; the same seed gives the same functions.
 
@@ -416,9 +385,10 @@ class GaussianProcessRegressor(OnePassRegressor):
         -------
         ndarray of shape (n, n_samples) or (n, t, n_samples)
         """
-        posterior = self._fitted()
+        self._check_fitted()
+        posterior = self.posterior_
         X = self.feature_map_.check_rows(X)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
         Z = features_of(self.feature_map_.features_.astype(X.dtype), X).astype(np.float64, copy=False)
         draws = mean[:, :, None] + posterior.deviations(X, Z, int(n_samples), as_generator(random_state))
-        return draws if self._target_shape else draws[:, 0]
+        return draws[:, 0] if self._single else draws

@@ -3,115 +3,112 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from numbers import Real
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from mercer.data.row_results import is_source, on_blocks
-from mercer.engines import Engine, Progress, fill_rows
+from mercer._docs import doc
+from mercer.data.results import rowwise
+from mercer.data.sources import FileRows, source_of
+from mercer.engines import Engine, MemoryEngine, Report, fill_rows
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import Clusterer, available_if, check_fitted
+from mercer.learners.base import Clusterer, Fit, available_if, check_grows
 from mercer.maps import BaseMap
-from mercer.maps.choice import check_grows
-from mercer.maps.parameters import check_count
-from mercer.maps.seeds import seed_of
+from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd
-from mercer.solvers.clusters.lloyd import Assign, Draw, FeatureClusters, best_of, first_of_least, lloyd
+from mercer.solvers.clusters.lloyd import Assign, FeatureClusters, best_of, first_of_least, lloyd
 from mercer.solvers.clusters.mini_batch import RunningMeans, by_batches
 from mercer.solvers.clusters.starts import STARTS, Start
-from mercer.statistics.feature_cache import is_memory, keeping_features
+from mercer.statistics.feature_cache import RowFeatures
+from mercer.statistics.sample import seed_of
 
 __all__ = ["KernelKMeans"]
 
 Array = np.ndarray
-# Most rows that one thread takes at a time.
-BLOCK_ROWS = 2048
 
 
-def _on_features(model: KernelKMeans) -> bool:
+def can_add_to_clusters(model: KernelKMeans) -> bool:
+    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     if model.exact:
         msg = f"{type(model).__name__}: exact=True needs all rows at once. Use exact=False for partial_fit."
         raise AttributeError(msg)
     return check_grows(model)
 
 
+@doc
 class KernelKMeans(Clusterer):
     r"""Kernel k-means at linear cost.
 
-    Groups rows so that the sum of squared distances to the center of their group, in the space of the kernel, is small:
+    Partitions rows into clusters so that the sum of squared distances to the cluster centers, in the feature space of
+    the kernel, is small:
 
     .. math:: J = \sum_i w_i \min_r \| \varphi(x_i) - c_r \|^2 .
 
-    Groups may have any shape that the kernel can see, where k-means on the rows themselves has straight borders. By
-    default Lloyd's iteration runs on the features of a map: time O(n k D) a pass, memory O(k D + block), where the Gram
-    matrix would take O(n^2) of both. It equals exact kernel k-means with the approximate kernel of the map.
+    Clusters need not be separated by hyperplanes, as those of k-means on the rows themselves are. By default Lloyd's
+    algorithm runs on the features of a map: time O(n k D) per pass and memory O(k D + block), where the Gram matrix
+    would take O(n^2) of both. The result is that of exact kernel k-means with the approximate kernel of the map.
 
     Parameters
     ----------
-    feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
-        lengthscale.
+    %(feature_map)s
     n_clusters : int, default=8
-        Number of clusters, k.
+        Number of clusters k.
     exact : bool, default=False
-        Whether to work on the Gram matrix of the kernel itself, for a few thousand rows in memory.
+        Whether to use the Gram matrix of the kernel itself, for a few thousand rows in memory.
     init : {"k-means++", "k-means||"} or array-like of shape (k, d), default="k-means++"
-        Where to start: at rows far apart, found by greedy k-means++ on a uniform sample of the rows (4096 of them, or
-        as many as 512 MiB hold, or 20 a cluster), or by k-means||, which looks at all rows, in five passes; or at the
-        images of given rows.
+        Initialization: greedy k-means++ on a uniform sample of the rows (4096 of them, or as many as fit into 512 MiB,
+        or 20 per cluster); k-means||, which reads all rows in five passes; or the features of given rows.
     n_init : int, default=1
-        Starts, of which the best result is kept. They share each pass over the rows.
+        Number of starts, of which the best result is returned. They share each pass over the rows.
     max_iter : int, default=300
-        Most passes over the rows.
+        Maximal number of passes over the rows.
     tol : float, default=1e-5
-        The iteration ends when moving the centers lowers the inertia by no more than this share; with 0, when no row
-        changes its cluster.
+        The iteration ends when moving the centers lowers the inertia by no more than this fraction; with 0, when no
+        row changes its cluster.
     batch_size : int or None, default=None
-        Rows after which the centers move. None means all of them (Lloyd); with a number, centers are running means of
-        the rows that came to them, in the order of the data, which should be random. Then `n_init` starts are compared
-        before the first step.
-    block_size : int or None, default=None
-        Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
-    n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
+        Number of rows after which the centers move. None means all rows (Lloyd's algorithm). With a number, centers are
+        running means of the rows assigned to them, in the order of the data, which should be random, and the `n_init`
+        starts are compared before the first step.
+    %(block_size)s
+    %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts, and of the map where `feature_map` is a kernel or None.
     progress : bool or callable, default=False
-        True shows rows done on a terminal; a callable gets a `Progress` after each pass.
+        True shows the number of rows done on a terminal; a callable receives a `Progress` after each pass.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (k, D)
-        Centers in the space of the features; not with ``exact=True``, where centers are sums over rows.
+        Centers in the feature space; not with ``exact=True``, where centers are sums over rows.
     labels_ : ndarray of shape (n,)
-        Clusters of the rows of `fit`, if they were in memory. Of a stream or of dask they are not kept, since they
-        would grow with the rows: call `predict` on the blocks. After `partial_fit`, those of the last block.
+        Clusters of the rows of `fit`, if they were in memory; otherwise they are not stored, since they would grow with
+        the number of rows: call `predict` on the blocks. After `partial_fit`, those of the last block.
     inertia_ : float
-        J of these centers, on the rows of `fit` or of the last `partial_fit`.
+        The objective J of the centers, on the rows of `fit` or of the last `partial_fit`.
     inertia_path_ : ndarray
-        J at each pass, which never increases; with batches, at the end only.
+        The objective J at each pass, which never increases; with batches, at the end only.
     n_iter_ : int
-        Passes in which centers moved.
+        Number of passes in which centers moved.
     feature_map_ : BaseMap
         The fitted map.
 
     Notes
     -----
-    The start depends on the seed and on the contents of rows alone, by hashes of their entries: not on blocks, not on
-    their order, and a row repeated counts as a row with a weight. So equal rows give equal clusters to rounding in
-    memory, from a stream and on dask. Candidates for centers are drawn among distinct rows; weights and
-    repetitions come in where these are reduced to k.
+    The initialization depends on the seed and on the content of the rows alone, through hashes of their entries: not on
+    blocks or on the order of rows, and a repeated row counts as a row with a weight. So equal rows give equal clusters,
+    to rounding, in memory, out of core and on Dask. Candidates for centers are drawn among distinct rows; weights and
+    repetitions matter where the candidates are reduced to k.
 
-    Distances that differ by rounding only count as equal, and the cluster of the smaller number gets the row. A cluster
-    that has lost all its rows starts anew at the row farthest from its center. Features of rows in memory are kept from
-    pass to pass if they take at most 512 MiB, and computed anew in each pass otherwise.
+    Distances that differ by rounding only are taken to be equal, and the row is assigned to the first of the clusters.
+    A cluster that has lost all its rows is moved to the row farthest from its center. Features of rows in memory are
+    cached if they take at most 512 MiB, and computed again in each pass otherwise.
 
     See Also
     --------
+    KernelPCA : Principal components in the same feature space.
     sklearn.cluster.KMeans : The same with the linear kernel.
 
     References
@@ -121,7 +118,7 @@ class KernelKMeans(Clusterer):
 
     Examples
     --------
-    Two rings, one inside the other, that no straight border can part:
+    Two rings, one inside the other, which no straight line separates:
 
     >>> import numpy as np
     >>> from mercer import Gaussian, KernelKMeans
@@ -138,9 +135,15 @@ class KernelKMeans(Clusterer):
     True
     """
 
-    _clusters: FeatureClusters | ExactClusters
-    _running: RunningMeans
-    _labels: Array | None
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "n_clusters": Integer(1),
+        "n_init": Integer(1),
+        "max_iter": Integer(1),
+        "tol": Interval(0),
+        "batch_size": Choice(None) | Integer(1),
+    }
+    # Sums over clusters are small, so that small blocks cost nothing and are divided evenly among threads.
+    most_block_rows = 2048
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class KernelKMeans(Clusterer):
         block_size: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        progress: bool | Callable[[Progress], None] = False,
+        progress: bool | Report = False,
     ) -> None:
         self.feature_map = feature_map
         self.n_clusters = n_clusters
@@ -173,192 +176,188 @@ class KernelKMeans(Clusterer):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def _fit_map(self, engine: Engine) -> None:
+    def _several_passes(self) -> str:
+        return "it reads the rows many times. Use partial_fit with one block after another."
+
+    def _fit_map(self, fit: Fit) -> BaseMap:
         with warnings.catch_warnings():
-            if self.exact:  # the map is there for its kernel alone: columns too many do no harm
+            if self.exact:  # only the kernel of the map is used, so that too many components do no harm
                 warnings.simplefilter("ignore", MercerWarning)
-            super()._fit_map(engine)
+            return fit.feature_map.fit_engine(fit.engine)
 
-    def _block_rows(self, X: Any) -> int:
-        # Sums over clusters are small, so that small blocks cost nothing and share out evenly.
-        rows = super()._block_rows(X)
-        return min(rows, BLOCK_ROWS) if self.block_size is None else rows
+    def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
+        return None  # the solver asks for its sums
 
-    def _learn(self, engine: Engine) -> None:
-        self._check_parameters()
-        passes = Passes(self._report())
-        if not engine.replayable:
-            msg = (
-                f"{type(self).__name__} reads the rows many times, but the blocks can be read only once. Pass an "
-                "iterable that can be read again (a list, or an object whose __iter__ starts over), or give the blocks "
-                "to partial_fit one by one."
-            )
-            raise DataError(msg)
+    def _solve(self, statistic: None, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
+        assert fit is not None
+        self._check_init()
+        passes = Passes(fit.report)
         if self.exact:
-            self._learn_exactly(engine, passes)
-            passes.end()
-            return
-        draw = Draw(self.feature_map_.features_)
-        source = keeping_features(engine, draw, self.n_jobs)
-        starts = self._start().on_features(source, draw)
-        if self.batch_size is None:
-            found = lloyd(source, draw, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
-            self._running = RunningMeans(found.centers, found.weight)
-            self.inertia_, self.inertia_path_, self.n_iter_ = found.inertia, np.array(found.path), found.n_iter
+            self._solve_exactly(fit, passes)
         else:
-            self._learn_by_batches(source, draw, starts, passes)
-        self._conclude(draw)
-        self._labels = self._of_rows(engine.X, np.empty(engine.X.shape[0], np.int32)) if is_memory(engine) else None
+            self._solve_on_features(fit, passes)
         passes.end()
 
-    def _learn_by_batches(self, engine: Engine, draw: Draw, starts: Array, passes: Passes) -> None:
-        self._running, self.n_iter_ = by_batches(
+    def _solve_on_features(self, fit: Fit, passes: Passes) -> None:
+        plain = RowFeatures(self.feature_map_.features_)
+        features = plain.cached(fit.engine, self.n_jobs)
+        starts = self._start(fit.random_state).on_features(fit.engine, features)
+        if self.batch_size is None:
+            found = lloyd(fit.engine, features, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
+            self._means_ = RunningMeans(found.centers, found.weight)
+            self.inertia_, self.inertia_path_, self.n_iter_ = found.inertia, np.array(found.path), found.n_iter
+        else:
+            self._solve_by_batches(fit.engine, features, starts, passes)
+        self._set_centers(plain)
+        rows = fit.engine.in_memory
+        self._labels_ = None if rows is None else self._of_rows(rows.X, np.empty(len(rows), np.int32))
+
+    def _solve_by_batches(self, engine: Engine, features: RowFeatures, starts: Array, passes: Passes) -> None:
+        self._means_, self.n_iter_ = by_batches(
             engine,
-            draw,
-            best_of(engine, draw, starts),
+            features,
+            best_of(engine, features, starts),
             batch_size=int(self.batch_size or 1),
-            block_rows=self._block_rows,
+            block_rows=self._reader(self.feature_map_.n_components, fresh=False).block_rows,
             max_iter=self.max_iter,
             tol=self.tol,
             report=passes.tell,
         )
-        found = engine.sum(Assign(draw, self._running.centers[None]))
-        self.inertia_ = float(found.inertia[0])
+        self._set_inertia(engine, features)
+
+    def _set_inertia(self, engine: Engine, features: RowFeatures) -> None:
+        self.inertia_ = float(engine.sum(Assign(features, self._means_.centers[None])).inertia[0])
         self.inertia_path_ = np.array([self.inertia_])
 
-    def _learn_exactly(self, engine: Engine, passes: Passes) -> None:
-        if not is_memory(engine):
+    def _solve_exactly(self, fit: Fit, passes: Passes) -> None:
+        rows = fit.engine.in_memory
+        if rows is None:
             msg = (
                 f"{type(self).__name__}: exact=True needs all rows in memory at once, for their Gram matrix. Pass one "
-                "array, or use exact=False: it takes blocks, and memory does not grow with them."
+                "array, or use exact=False, which takes blocks with memory independent of their number."
             )
             raise DataError(msg)
-        X, kernel = engine.X, self.feature_map_.kernel_
-        K = kernel(X.astype(np.float64))  # distances are small differences of its entries
+        kernel = self.feature_map_.kernel_
+        K = kernel(rows.X.astype(np.float64))  # distances are small differences of its entries
         runs = [
-            exact_lloyd(K, start, engine.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
-            for start in self._start().on_gram(engine, K, kernel)
+            exact_lloyd(K, start, rows.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
+            for start in self._start(fit.random_state).on_gram(fit.engine, rows.X, K, kernel)
         ]
         best = runs[first_of_least(np.array([run.inertia for run in runs]))]
         counts = best.coefficients.any(axis=1)  # rows of weight zero are part of no center
-        self._clusters = ExactClusters(kernel, X[counts], best.coefficients[counts], best.norms)
+        self._clusters_ = ExactClusters(kernel, rows.X[counts], best.coefficients[counts], best.norms)
         self.inertia_, self.inertia_path_, self.n_iter_ = best.inertia, np.array(best.path), best.n_iter
-        self._labels = best.labels
-        self._n_features_out = self.n_clusters
+        self._labels_ = best.labels
 
-    @available_if(_on_features)
+    @available_if(can_add_to_clusters)
+    @doc
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Let the rows of a block come to the centers, which move as running means of all that came.
+        """Assign the rows of a block to the centers, which move as running means of all rows assigned so far.
 
-        The first call fits the map and finds the start, on the rows it is given: at least as many as there are
-        clusters. After `fit`, it goes on from there. A `Deformed` map takes the rows into its `FeatureGraph`; a graph
-        that cannot grow is refused.
+        The first call fits the map and initializes the centers, on the rows it is given, which must be at least as many
+        as there are clusters. After `fit`, it continues from there. A `Deformed` map adds the rows to its
+        `FeatureGraph`; a graph that cannot grow raises.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-        y : ignored
-            For pipelines.
-        sample_weight : array-like of shape (n,), default=None
-            Weights >= 0.
+        %(X)s
+        %(y_ignored)s
+        %(sample_weight)s
 
         Returns
         -------
-        self
+        %(returns_self)s
         """
         with self._unchanged_if_it_fails():
             self._check_parameters()
-            fresh = not hasattr(self, "feature_map_")
-            X, _, weight = self._checked(X, y, sample_weight, reset=fresh)
-            engine = self._memory(X, None, weight)
+            self._check_init()
+            fresh = "feature_map_" not in vars(self)
+            prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
+            reader = self._reader(prototype.n_components, fresh=fresh)
+            X, _, weight = reader(X, y, sample_weight)
+            engine = MemoryEngine(X, None, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs)
             if fresh:
-                self._fit_map(engine)
+                self._coding_ = reader.coding
+                self._set_map(self._fit_map(self._fit_of(engine, prototype, self.random_state, {})))
             else:
                 change = self._grow_map(engine)
-                self._running = self._running if change is None else self._running.transformed(change)
-            draw = Draw(self.feature_map_.features_)
+                self._means_ = self._means_ if change is None else self._means_.transformed(change)
+            features = RowFeatures(self.feature_map_.features_)
             if fresh:
-                self._running = RunningMeans.starting_at(best_of(engine, draw, self._start().on_features(engine, draw)))
-            self._running = self._running.after(engine.sum(Assign(draw, self._running.centers[None])))
-            self._conclude(draw)
-            found = engine.sum(Assign(draw, self._running.centers[None]))
-            self.inertia_ = float(found.inertia[0])
-            self.inertia_path_ = np.array([self.inertia_])
-            self.n_iter_ = getattr(self, "n_iter_", 0) + 1
-            self._labels = self._of_rows(X, np.empty(X.shape[0], np.int32))
+                starts = self._start(self.random_state).on_features(engine, features)
+                self._means_ = RunningMeans.starting_at(best_of(engine, features, starts))
+            self._means_ = self._means_.after(engine.sum(Assign(features, self._means_.centers[None])))
+            self._set_centers(features)
+            self._set_inertia(engine, features)
+            self.n_iter_ = vars(self).get("n_iter_", 0) + 1
+            self._labels_ = self._of_rows(X, np.empty(X.shape[0], np.int32))
         return self
 
-    def _conclude(self, draw: Draw) -> None:
-        if not self._running.weight.any():
-            msg = f"{type(self).__name__}: no row has a weight above zero."
+    def _set_centers(self, features: RowFeatures) -> None:
+        if not self._means_.weight.any():
+            msg = f"{type(self).__name__}: no row has a positive weight."
             raise DataError(msg)
-        self.cluster_centers_ = self._running.centers
-        self._clusters = FeatureClusters(draw, self.cluster_centers_)
-        self._n_features_out = self.n_clusters
+        self.cluster_centers_ = self._means_.centers
+        self._clusters_ = FeatureClusters(features, self.cluster_centers_)
 
-    def _forget(self) -> None:
-        super()._forget()
-        for name in ("_clusters", "_running", "_labels"):
-            self.__dict__.pop(name, None)
-
-    def _check_parameters(self) -> None:
-        for name in ("n_clusters", "n_init", "max_iter", *(() if self.batch_size is None else ("batch_size",))):
-            check_count(self, name)
-        number = isinstance(self.tol, Real) and not isinstance(self.tol, bool)
-        if not number or not 0 <= self.tol < np.inf:
-            msg = f"{type(self).__name__}: tol must be a finite number >= 0, got {self.tol!r}."
-            raise ParameterError(msg)
-        if isinstance(self.init, str) and self.init not in STARTS:
+    def _check_init(self) -> None:
+        """Raise for values of parameters that cannot be combined."""
+        name, init = type(self).__name__, self.init
+        if isinstance(init, str) and init not in STARTS:
             msg = (
-                f"{type(self).__name__}: init must be one of {', '.join(map(repr, STARTS))}, or an array of "
-                f"{self.n_clusters} rows, got {self.init!r}."
+                f"{name}: init must be one of {', '.join(map(repr, STARTS))}, or an array of {self.n_clusters} rows, "
+                f"got {init!r}."
             )
             raise ParameterError(msg)
         if self.exact and self.batch_size is not None:
-            msg = f"{type(self).__name__}: exact=True takes all rows at once. Use batch_size=None, or exact=False."
+            msg = f"{name}: exact=True takes all rows at once. Use batch_size=None, or exact=False."
             raise ParameterError(msg)
-        if self.exact and isinstance(self.init, str) and self.init != "k-means++":
+        if self.exact and isinstance(init, str) and init != "k-means++":
             msg = (
-                f"{type(self).__name__}: exact=True starts by init='k-means++' or at given rows, got {self.init!r}, "
-                "which is for rows that do not fit in memory."
+                f"{name}: exact=True needs init='k-means++' or given rows, got {init!r}, which is for rows that do not "
+                "fit in memory."
             )
             raise ParameterError(msg)
 
-    def _start(self) -> Start:
-        """Return the rule by which first centers are found."""
+    def _start(self, random_state: Any) -> Start:
+        """Return the initialization."""
         init = self.init
         if not isinstance(init, str):
             init = self._check_rows(init)
             if init.shape[0] != self.n_clusters:
                 msg = (
-                    f"{type(self).__name__}: init must have one row a cluster: n_clusters={self.n_clusters}, got "
+                    f"{type(self).__name__}: init must have one row per cluster: n_clusters={self.n_clusters}, got "
                     f"{init.shape[0]} rows."
                 )
                 raise ParameterError(msg)
-        seed = seed_of(self.random_state, "k-means")
+        seed = seed_of(random_state, "k-means")
         return Start(type(self).__name__, init, self.n_clusters, self.n_init, self.n_features_in_, seed)
 
     # ---- using --------------------------------------------------------------------------------
 
     @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+    @property
     def labels_(self) -> Array:
-        check_fitted(self)
-        if self._labels is None:
+        self._check_fitted()
+        if self._labels_ is None:
             msg = (
-                f"{type(self).__name__} keeps no labels_ of a stream or of dask: they would grow with the rows. Call "
-                "predict on the blocks."
+                f"{type(self).__name__} stores no labels_ for blocks, files and Dask collections: they would grow with "
+                "the number of rows. Call predict on the blocks."
             )
             raise AttributeError(msg)
-        return self._labels
+        return self._labels_
 
+    @rowwise
+    @doc
     def predict(self, X: Any) -> Array:
-        """Return the cluster of each row: the number of its nearest center.
+        """Return the index of the nearest center of each row.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
 
         Returns
         -------
@@ -367,13 +366,14 @@ class KernelKMeans(Clusterer):
         X = self._check_rows(X)
         return self._of_rows(X, np.empty(X.shape[0], np.int32))
 
+    @rowwise
+    @doc
     def transform(self, X: Any) -> Array:
-        """Return the distances of each row to all centers, in the space of the kernel.
+        """Return the distances of each row to all centers, in the feature space.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
 
         Returns
         -------
@@ -382,6 +382,7 @@ class KernelKMeans(Clusterer):
         X = self._check_rows(X)
         return self._of_rows(X, np.empty((X.shape[0], self.n_clusters), X.dtype))
 
+    @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002, pipelines pass targets
         """Return minus the sum of squared distances of the rows to their nearest centers.
 
@@ -389,25 +390,24 @@ class KernelKMeans(Clusterer):
         ----------
         X : array-like or CSR of shape (n, d), or files
             Rows; or files as `open_rows` opens them, with their weights, read block by block.
-        y : ignored
-            For pipelines.
-        sample_weight : array-like of shape (n,), default=None
-            Weights >= 0.
+        %(y_ignored)s
+        %(sample_weight)s
 
         Returns
         -------
         float
         """
-        check_fitted(self)
-        if is_source(X):
-            return sum(on_blocks(self, X, lambda model, rows, _, weight: model.score(rows, None, weight)))
-        X, _, weight = self._checked(X, None, sample_weight, reset=False)
+        self._check_fitted()
+        source = source_of(X, None, sample_weight, owner=type(self).__name__)
+        if isinstance(source, FileRows):
+            return sum(source.on_blocks(self, lambda model, rows, _, weight: model.score(rows, None, weight)))
+        X, _, weight = self._reader(self.feature_map_.n_components, fresh=False)(X, None, sample_weight)
         distances = self._of_rows(X, np.empty((X.shape[0], self.n_clusters))).min(axis=1)
         return -float(np.square(distances) @ (np.ones(len(distances)) if weight is None else weight))
 
     def _of_rows(self, X: Any, out: Array) -> Array:
-        """Fill in labels, or distances, of checked rows."""
-        clusters = self._clusters
+        """Fill in labels, or distances, of validated rows."""
+        clusters = self._clusters_
 
         def fill(rows: Any, target: Array) -> None:
             if target.ndim == 1:

@@ -1,78 +1,78 @@
-"""Ridge regression and ridge classification on features."""
+"""Kernel ridge regression and kernel ridge classification on features."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from mercer.engines import Accumulator, Block, Engine, Workers
-from mercer.errors import DataError
-from mercer.features import Features, features_of
-from mercer.learners.base import check_fitted
-from mercer.learners.linear_classifier import LinearClassifier
-from mercer.learners.one_pass import OnePassClassifier, OnePassRegressor
-from mercer.learners.ridge_learner import RidgeLearner
-from mercer.maps.seeds import seed_of
-from mercer.solvers.ridge.calibration import best_scale
-from mercer.solvers.ridge.least_squares import Leverages, solve_ridge
-from mercer.statistics.label_moments import LabelSum
-from mercer.statistics.moments import Moments, MomentSum, TargetMoments
+from mercer._docs import PARAGRAPHS, doc
+from mercer.data.results import rowwise
+from mercer.data.targets import label_codes
+from mercer.engines import Report
+from mercer.features import features_of
+from mercer.kernels import Kernel
+from mercer.learners.base import Classifier, Fit, Regressor
+from mercer.maps import BaseMap
+from mercer.parameters import Choice, Domain, Interval
+from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
+from mercer.solvers.ridge.leave_one_out import calibrated_scale
+from mercer.solvers.ridge.paths import CRITERIA, Criterion, left_out_path
+from mercer.statistics.moments import Moments, MomentSum, TargetRule, label_indicators, numeric_targets
+from mercer.statistics.sample import RowSample, seed_of
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 
 Array = np.ndarray
+# Rows on which the scale of predicted probabilities is chosen.
+CALIBRATION_ROWS = 1000
+
+PARAGRAPHS |= {
+    "ridge_alpha": """\
+alpha : float, "loo", "evidence" or "gcv", default=1.0
+    Penalty, as in scikit-learn; or the criterion by which it is chosen on a path of penalties, all from one
+    eigendecomposition. "loo" is exact leave-one-out and the recommended choice; it reads the rows twice. "evidence"
+    (the marginal likelihood) and "gcv" (generalized cross-validation) need one pass, so they also work with
+    `partial_fit` and iterators; prefer "evidence" among these. See Notes.""",
+    "ridge_attributes": """\
+alpha_ : float
+    The penalty used.
+path_ : RidgePath or None
+    Scores of all penalties of the path, where `alpha` is a criterion.
+rounding_ : float
+    Estimate of the relative change of predictions by rounding, from other blocks or another engine: the rounding
+    error of the second moments over the penalty.
+feature_map_ : BaseMap
+    The fitted map.
+statistic_ : Moments
+    The sums over the rows; `partial_fit` adds to them.""",
+    "ridge_criteria": """\
+"loo" scores a penalty by the squared error of every row when it is left out, weights being repetitions of which one is
+left out, and takes about three times the time of a fit with a number. "evidence" assumes Gaussian coefficients and
+homoscedastic Gaussian noise. "gcv" assumes equal leverages: where a few rows are far from all others, as with
+heavy-tailed features, it can choose far too small a penalty (`benchmarks/ridge_paths.py` measures by how much).""",
+}
 
 
-class NumberSum(Accumulator[Moments]):
-    """Moments of numeric targets."""
-
-    def __init__(self, features: Features, *, double: bool, centered: bool = True) -> None:
-        self._sum = MomentSum(features, double=double, centered=centered)
-        self._targets: TargetMoments | None = None
-
-    def add(self, block: Block, workers: Workers) -> None:
-        part = self._sum.add(block, block.y, workers)
-        self._targets = part if self._targets is None else self._targets + part
-
-    def result(self) -> Moments:
-        assert self._targets is not None
-        return self._sum.moments(self._targets)
-
-    def restore(self, state: Moments) -> None:
-        self._sum.restore(state.gram, state.roundoff, state.shift)
-        self._targets = state.targets
-
-
-class KernelRidge(RidgeLearner, OnePassRegressor):
+@doc
+class KernelRidge(Regressor):
     """Kernel ridge regression at linear cost.
 
     Ridge regression on the features of a map: time O(n D^2), memory O(D^2 + block), never O(n D) or O(n^2).
 
     Parameters
     ----------
-    feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
-        lengthscale.
-    alpha : float, "loo", "evidence" or "gcv", default=1.0
-        Penalty, as in scikit-learn's KernelRidge; or how to choose it on a path of penalties, all from one
-        eigendecomposition. "loo" is exact leave-one-out and the one to prefer; it
-        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalized cross-validation) need one
-        pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalized.
-    unlabeled : float or None, default=None
-        What `y` holds for rows whose target is not known, such as ``np.nan``: the map learns from these rows too, the
-        model only from the others, and `score` passes over them. None means that every row has one.
-    block_size : int or None, default=None
-        Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
-    n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the map, where `feature_map` is a kernel or None.
-    progress : bool or callable, default=False
-        True shows rows done and time left on a terminal; a callable gets a `Progress` after each block.
+    %(feature_map)s
+    %(ridge_alpha)s
+    %(fit_intercept)s
+    %(unlabeled_number)s
+    %(block_size)s
+    %(n_jobs)s
+    %(seed_of_map)s
+    %(progress)s
 
     Attributes
     ----------
@@ -80,29 +80,17 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
         Coefficients of the features.
     intercept_ : float or ndarray of shape (t,)
         Intercept.
-    alpha_ : float
-        The penalty used.
-    path_ : RidgePath or None
-        Scores of all penalties tried, where `alpha` is a word.
-    rounding_ : float
-        By about what share rounding may change predictions, from other blocks or another engine, say: the rounding of
-        the second moments over the penalty.
-    feature_map_ : BaseMap
-        The fitted map.
-    statistic_ : Moments
-        What was learned from the rows; `partial_fit` adds to it.
-
-    Notes
-    -----
-    "loo" scores a penalty by the squared error of every row when it is left out, weights being repetitions of which
-    one is left out, and takes about three times the time of a fit with a number. "evidence" takes coefficients for
-    Gaussian, and noise for Gaussian and the same everywhere. "gcv" takes all rows for equally influential: where a few
-    rows lie far from all others, as with heavy-tailed columns, it can choose far too small a penalty
-    (`benchmarks/ridge_paths.py` shows by how much).
+    %(ridge_attributes)s
 
     See Also
     --------
+    KernelRidgeClassifier : The same for labels.
+    GaussianProcessRegressor : Predictions with error bars, and lengthscales tuned by the evidence.
     sklearn.kernel_ridge.KernelRidge : The exact model, in time O(n^3) and memory O(n^2), without an intercept.
+
+    Notes
+    -----
+    %(ridge_criteria)s
 
     Examples
     --------
@@ -120,104 +108,108 @@ class KernelRidge(RidgeLearner, OnePassRegressor):
     True
     """
 
-    def _accumulator(self, features: Features, *, double: bool | None = None) -> NumberSum:
-        self._check_alpha()
-        double = self._needs_double() if double is None else double
-        return NumberSum(features, double=double, centered=bool(self.fit_intercept))
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"alpha": Interval(0) | Choice(*CRITERIA)}
+    solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_"})
 
-    def _moments(self) -> Moments:
-        return self.statistic_
+    def __init__(
+        self,
+        feature_map: BaseMap | Kernel | None = None,
+        *,
+        alpha: float | Criterion = 1.0,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | Report = False,
+    ) -> None:
+        self.feature_map = feature_map
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
 
-    def _solve(self, engine: Engine | None = None) -> None:
-        self._check_alpha()
-        self._solution, _ = solve_ridge(
-            self.statistic_, self.alpha, fit_intercept=self.fit_intercept, left_out=self._left_out(engine)
-        )
-        self._solved = True
+    def _several_passes(self) -> str | None:
+        return why_two_passes(self.alpha)
 
-    @property
-    def coef_(self) -> Array:
-        self._ensure_solved()
-        return self._solution.coef.T if self._target_shape else self._solution.coef[:, 0]
+    def _statistic(self, fit: Fit) -> MomentSum:
+        return moment_sum(self, fit, numeric_targets)
 
-    @property
-    def intercept_(self) -> Any:
-        self._ensure_solved()
-        return self._solution.intercept if self._target_shape else float(self._solution.intercept[0])
+    def _solve(self, statistic: Moments, fit: Fit | None) -> None:
+        self.statistic_ = refined(self, statistic, fit, numeric_targets)
+        solution = solve(self, self.statistic_, fit)
+        self.coef_ = solution.coef[:, 0] if self._single else solution.coef.T
+        self.intercept_ = float(solution.intercept[0]) if self._single else solution.intercept
+        self.alpha_, self.path_ = solution.alpha, solution.path
+        self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
 
+    @rowwise
+    @doc
     def predict(self, X: Any) -> Array:
         """Return predictions.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
 
         Returns
         -------
         ndarray of shape (n,) or (n, t)
         """
-        self._ensure_solved()
-        values = self._linear(X, self._solution.coef, self._solution.intercept)
-        return values if self._target_shape else values[:, 0]
+        self._check_fitted()
+        values = self._linear(X, np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_))
+        return values[:, 0] if self._single else values
 
 
-class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
+@doc
+class KernelRidgeClassifier(Classifier):
     r"""Kernel ridge classification at linear cost.
 
-    Ridge regression on targets +1 for a label and -1 for the others, one column a label; the largest decision value
-    wins. Labels need not be known in advance: they may appear in any block.
+    Ridge regression on targets +1 for the label of a column and -1 for the others; the label of the largest decision
+    value is predicted. Labels need not be known in advance: they may appear in any block.
 
     Parameters
     ----------
-    feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel of median
-        lengthscale.
-    alpha : float, "loo", "evidence" or "gcv", default=1.0
-        Penalty, as in scikit-learn's RidgeClassifier; or how to choose it on a path of penalties, all from one
-        eigendecomposition. "loo" is exact leave-one-out, by the squared error of targets +-1, and the one to prefer; it
-        reads the rows twice. "evidence" (the marginal likelihood) and "gcv" (generalized cross-validation) need one
-        pass, and so serve `partial_fit` and iterators too; of these prefer "evidence". See Notes.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalized.
-    unlabeled : label or None, default=None
-        What `y` holds for rows whose label is not known, such as -1: the map learns from these rows too, the
-        model only from the others, and `score` passes over them. None means that every row has one.
-    block_size : int or None, default=None
-        Rows that are worked on at a time; None chooses by width. It changes the result by rounding only.
-    n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
+    %(feature_map)s
+    %(ridge_alpha)s
+    %(fit_intercept)s
+    %(unlabeled_label)s
+    %(block_size)s
+    %(n_jobs)s
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the map, where `feature_map` is a kernel or None, and of the sample that probabilities are scaled on.
-    progress : bool or callable, default=False
-        True shows rows done and time left on a terminal; a callable gets a `Progress` after each block.
+        Seed of the map, where `feature_map` is a kernel or None, and of the sample on which probabilities are
+        calibrated.
+    %(progress)s
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        Labels of rows with a weight, or announced to `partial_fit`, sorted.
+        Labels of rows with a positive weight, or given to `partial_fit`, sorted.
     coef_ : ndarray of shape (K, D), or (1, D) for two labels
         Coefficients of the features.
     intercept_ : ndarray of shape (K,) or (1,)
         Intercepts.
-    alpha_ : float
-        The penalty used.
-    path_ : RidgePath or None
-        Scores of all penalties tried, where `alpha` is a word.
-    rounding_ : float
-        By about what share rounding may change predictions, from other blocks or another engine, say: the rounding of
-        the second moments over the penalty.
     probability_scale_ : float
         The factor a of `predict_proba`.
-    feature_map_ : BaseMap
-        The fitted map.
+    %(ridge_attributes)s
+
+    See Also
+    --------
+    KernelLogisticRegression : Probabilities at the minimum of the logarithmic loss.
+    KernelSVC : The squared hinge loss.
+    sklearn.linear_model.RidgeClassifier : The same model on given features.
 
     Notes
     -----
+    %(ridge_criteria)s
+
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
-    labels. The one number a > 0 minimizes the logarithmic loss of the leave-one-out decision values of a seeded sample
-    of 1000 training rows: exact leave-one-out, from the leverages, so training rows count as unseen ones. One more row,
-    whose label could be any, keeps it finite. It never changes which label is the most probable.
+    labels. The factor a > 0 minimizes the logarithmic loss of the leave-one-out decision values of a seeded sample of
+    1000 training rows, which are exact, from the leverages. One further row, whose label is each label with equal
+    probability, keeps the factor finite. It never changes which label is the most probable.
 
     Examples
     --------
@@ -231,76 +223,63 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
     True
     """
 
-    def _accumulator(self, features: Features, *, double: bool | None = None) -> LabelSum:
-        self._check_alpha()
-        double = self._needs_double() if double is None else double
-        seed = seed_of(self.random_state, "calibration")
-        return LabelSum(features, seed, double=double, centered=bool(self.fit_intercept))
+    parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
+    solved = KernelRidge.solved | {"classes_", "probability_scale_"}
 
-    def _moments(self) -> Moments:
-        return self.statistic_.signed()
+    def __init__(
+        self,
+        feature_map: BaseMap | Kernel | None = None,
+        *,
+        alpha: float | Criterion = 1.0,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | Report = False,
+    ) -> None:
+        self.feature_map = feature_map
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
 
-    def _solve(self, engine: Engine | None = None) -> None:
-        self._check_alpha()
-        labels = self.statistic_.labels
-        if len(labels) < 2:
-            got = f"one class only: {labels.tolist()[0]!r}" if len(labels) else "no row with a weight"
-            msg = f"{type(self).__name__} needs rows of at least two classes, got {got}."
-            raise DataError(msg)
-        signed = self.statistic_.signed()
-        self._solution, leverages = solve_ridge(
-            signed, self.alpha, fit_intercept=self.fit_intercept, left_out=self._left_out(engine, labels)
-        )
-        self._scale = self._calibrate(leverages)
-        self._solved = True
+    def _several_passes(self) -> str | None:
+        return why_two_passes(self.alpha)
 
-    def _calibrate(self, leverages: Leverages) -> float:
-        """Return the scale of the logits, chosen on leave-one-out decision values of the sample."""
-        sample, solution = self.statistic_.sample, self._solution
+    def _statistic(self, fit: Fit) -> MomentSum:
+        return moment_sum(self, fit, label_indicators)
+
+    def _solve(self, statistic: Moments, fit: Fit | None) -> None:
+        labels = statistic.labels
+        assert labels is not None
+        self._check_two_labels(labels)
+        self.statistic_ = statistic = refined(self, statistic, fit, label_indicators)
+        solution = solve(self, statistic.signed(), fit, labels)
+        self.classes_ = labels
+        self.coef_, self.intercept_ = solution.coef.T, solution.intercept
+        self.alpha_, self.path_ = solution.alpha, solution.path
+        self.rounding_ = relative_rounding(statistic, solution.alpha)
+        self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)
+
+    def _calibrated(self, solution: RidgeSolution, sample: RowSample | None, labels: Array) -> float:
+        assert sample is not None
         Z = features_of(self.feature_map_.features_.astype(np.float64), sample.X.astype(np.float64))
-        codes = np.searchsorted(self.statistic_.labels, sample.y)
-        signs = np.where(codes[:, None] == np.arange(len(self.statistic_.labels)), 1.0, -1.0)
-        if signs.shape[1] == 2:
-            signs = signs[:, 1:]
-        weight = np.ones(len(Z)) if sample.weight is None else sample.weight
-        # Weights are repetitions, of which one is left out. A row of leverage one is fitted whatever its label is,
-        # so it says nothing about new rows.
-        room = 1 - leverages(Z, np.minimum(weight, 1.0))
-        free = (room > 1e-6) & (weight > 0)
-        if not free.any():
-            return 2.0  # least squares reads f as 2p - 1, whose logit is 2f near zero
-        fitted = Z[free] @ solution.coef + solution.intercept
-        left_out = signs[free] - (signs[free] - fitted) / room[free, None]
+        fitted = Z @ solution.coef + solution.intercept
+        codes = label_codes(np.asarray(sample.y), labels)
+        return calibrated_scale(fitted, codes, len(labels), solution.leverages(Z), sample.weight)
 
-        return best_scale(left_out, codes[free], weight[free])
-
-    @property
-    def classes_(self) -> Array:
-        check_fitted(self)
-        return self.statistic_.labels
-
-    @property
-    def coef_(self) -> Array:
-        self._ensure_solved()
-        return self._solution.coef.T
-
-    @property
-    def intercept_(self) -> Array:
-        self._ensure_solved()
-        return self._solution.intercept
-
-    @property
-    def probability_scale_(self) -> float:
-        self._ensure_solved()
-        return self._scale
-
+    @rowwise
+    @doc
     def predict_proba(self, X: Any) -> Array:
-        """Return probabilities of all labels; see Notes for the rule.
+        """Return the probabilities of all labels; see Notes for the rule.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
 
         Returns
         -------
@@ -311,3 +290,46 @@ class KernelRidgeClassifier(RidgeLearner, OnePassClassifier, LinearClassifier):
             positive = special.expit(logits)
             return np.column_stack([1 - positive, positive])
         return special.softmax(logits, axis=1)
+
+
+def why_two_passes(alpha: float | Criterion) -> str | None:
+    """Return why rows are read twice with this penalty, or None."""
+    if not (isinstance(alpha, str) and alpha == "loo"):
+        return None
+    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', or fit on all rows at once."
+
+
+def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:
+    """Return an empty accumulator of the moments, with a sample for calibration if targets are labels."""
+    sample = None
+    if targets is label_indicators:
+        seed = seed_of(fit.random_state, "calibration")
+        sample = partial(RowSample.of, size=CALIBRATION_ROWS, seed=seed)
+    return MomentSum(
+        model.feature_map_.features_,
+        targets,
+        double=needs_double(model.alpha) if double is None else double,
+        centered=bool(model.fit_intercept),
+        sample=sample,
+    )
+
+
+def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) -> Moments:
+    """Return the moments, summed once more in float64 if those in float32 are too coarse for the penalty."""
+    if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
+        return moments
+    return fit.labeled.accumulate(moment_sum(model, fit, targets, double=True), fit.report)
+
+
+def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:
+    """Return the solution for the penalty of a model; leave-one-out reads the rows again."""
+    left_out = None
+    if fit is not None and model.alpha == "loo":
+        left_out = partial(
+            left_out_path,
+            engine=fit.labeled,
+            features=model.feature_map_.features_,
+            fit_intercept=model.fit_intercept,
+            labels=labels,
+        )
+    return solve_ridge(moments, model.alpha, fit_intercept=model.fit_intercept, left_out=left_out)

@@ -1,16 +1,16 @@
-"""The numeric floor: inner loops in compiled code, each beside the NumPy twin that defines it.
+"""Compiled inner loops of the feature maps, with an implementation in NumPy that defines each of them.
 
-Every function fills an array that the caller provides, works row by row so that a row's result never
-depends on the other rows, keeps float32, and runs on one thread with the interpreter lock released.
+Every function fills an array that the caller provides and returns it, computes each row independently of the other
+rows, computes in the dtype of its input, and runs on one thread with the interpreter lock released.
 """
 
-from mercer.linalg.butterfly import ButterflyPlan, butterfly_plan
+from mercer.linalg.butterfly_projections import ButterflyPlan, butterfly, butterfly_pairs, butterfly_plan
 from mercer.linalg.dense_projections import dense, dense_cosines, dense_pairs
 from mercer.linalg.dispatch import instruction_set
+from mercer.linalg.hadamard_projections import sign_hadamard, sign_hadamard_pairs
+from mercer.linalg.numpy_kernels import FunctionName
 from mercer.linalg.sparse_products import sparse_product
-from mercer.linalg.structured_projections import butterfly, butterfly_pairs, sign_hadamard, sign_hadamard_pairs
 from mercer.linalg.trigonometric import cosines, sincos_pairs
-from mercer.linalg.twins import FunctionName
 
 __all__ = [
     "ButterflyPlan",

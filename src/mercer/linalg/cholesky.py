@@ -1,4 +1,4 @@
-"""Cholesky factors in place, of any size."""
+"""Cholesky factorization and inverse in place, for matrices of any size."""
 
 import numpy as np
 import scipy.linalg
@@ -8,26 +8,30 @@ from scipy.linalg import lapack
 __all__ = ["factorize", "inverse_root"]
 
 Matrix = NDArray[np.float64]
-# Above this order LAPACK works on blocks only: the threads of OpenBLAS (0.3.30 and 0.3.31, AVX-512) overrun their
-# buffers in symmetric products of about 15,000 columns, which ends the process.
-WHOLE = 8192
+# Larger matrices are factorized block by block, because the threads of OpenBLAS (0.3.30 and 0.3.31, AVX-512) overrun
+# their buffers in symmetric products of about 15,000 columns, which kills the process.
+MAX_UNBLOCKED = 8192
 BLOCK = 2048
 
 
 def factorize(A: Matrix) -> bool:
-    """Replace the upper triangle of a symmetric matrix A by R with A = R'R.
+    """Replace the upper triangle of a symmetric matrix A by its Cholesky factor R, A = R'R.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
-        Float64, contiguous by rows. What stands below the diagonal is not read, and stays or is overwritten.
+        Float64 and C-contiguous. The entries below the diagonal are not read; they may be overwritten.
 
     Returns
     -------
     bool
-        Whether A is positive definite, and finite; if not, it is spoilt.
+        Whether A is positive definite and finite. If it is not, its contents are undefined afterwards.
+
+    See Also
+    --------
+    scipy.linalg.cholesky : Allocates the factor, and raises if there is none.
     """
-    if len(A) <= WHOLE:
+    if len(A) <= MAX_UNBLOCKED:
         return _by_lapack(A)
     for start in range(0, len(A), BLOCK):
         stop = min(start + BLOCK, len(A))
@@ -43,15 +47,16 @@ def factorize(A: Matrix) -> bool:
 
 
 def _by_lapack(A: Matrix) -> bool:
-    # The upper triangle by rows is the lower by columns, which LAPACK takes without a copy.
+    """Factorize A by one call of LAPACK, without a copy."""
+    # The upper triangle of a C-contiguous matrix is the lower one of its transpose, which has LAPACK's layout.
     _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
-    return not failed and bool(np.isfinite(np.diagonal(A)).all())  # OpenBLAS lets NaN through
+    return not failed and bool(np.isfinite(np.diagonal(A)).all())  # OpenBLAS does not report NaN
 
 
 def inverse_root(R: Matrix) -> Matrix:
-    """Return the upper triangle T with A^-1 = T T', in the place of the factor R of A."""
+    """Replace the Cholesky factor R of A by the upper triangular T with A^-1 = T T', and return it."""
     lapack.dtrtri(R.T, lower=1, overwrite_c=1)  # A = R'R, so A^-1 = R^-1 R^-T
-    for start in range(0, len(R), BLOCK):  # in place: fresh memory of this size takes its time
+    for start in range(0, len(R), BLOCK):  # in place, because allocating a matrix of this size is slow
         rows = R[start : start + BLOCK]
         rows[:, :start] = 0.0
         rows[:, start : start + BLOCK] = np.triu(rows[:, start : start + BLOCK])

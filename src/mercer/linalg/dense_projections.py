@@ -1,10 +1,18 @@
-"""Projections on a dense matrix, with a function on top, written in one go."""
+"""Products of rows with a dense matrix, with a function or a cosine applied to each product as it is written."""
 
-from mercer.linalg import arguments
-from mercer.linalg.dispatch import kernels
-from mercer.linalg.twins import FloatArray, FunctionName
+from mercer.linalg import dispatch
+from mercer.linalg.numpy_kernels import FloatArray, FunctionName
 
 __all__ = ["dense", "dense_cosines", "dense_pairs"]
+
+
+def _check_factors(function: str, X: FloatArray, weights: FloatArray) -> None:
+    """Require two matrices of one dtype that can be multiplied."""
+    dispatch.check_array(function, "X", X, 2)
+    dispatch.check_array(function, "weights", weights, 2, X.dtype)
+    if len(weights) != X.shape[1]:
+        msg = f"{function}: weights must have {X.shape[1]} rows, one per column of X, got {len(weights)}"
+        raise ValueError(msg)
 
 
 def dense(
@@ -12,33 +20,39 @@ def dense(
     weights: FloatArray,
     out: FloatArray,
     *,
-    function: FunctionName = "identity",
     scale: float = 1.0,
+    function: FunctionName = "identity",
     product: bool = False,
 ) -> FloatArray:
-    r"""Multiply rows by a matrix, each row alone: its result does not depend on the batch.
+    r"""Multiply rows by a matrix and apply a function to the products.
+
+    Each row is multiplied on its own, so its result does not depend on the other rows of the batch.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
         Rows to project, float32 or float64.
     weights : ndarray of shape (d, m)
-        Matrix, in the dtype of `X`. It is copied once per call, which is little beside the products from
+        Matrix, in the dtype of `X`. It is copied once per call, which costs little beside the products from
         some dozen rows on.
     out : ndarray of shape (n, m)
         Filled with ``scale * function(X @ weights)``. Has the dtype of `X` and shares no memory with it.
-    function : {"identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"}
-        What to do to the products: :math:`u`, :math:`\mathrm{sign}\,u` with 0 at 0,
-        :math:`|u|`, :math:`\max(u, 0)`, :math:`\max(u, 0)^2`, :math:`u|u|` or :math:`e^u`. NaN stays NaN.
     scale : float
         Factor of the results.
+    function : {"identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"}
+        Function to apply to each product :math:`u`: :math:`u`, :math:`\mathrm{sign}\,u` with 0 at 0,
+        :math:`|u|`, :math:`\max(u, 0)`, :math:`\max(u, 0)^2`, :math:`u|u|` or :math:`e^u`. NaN remains NaN.
     product : bool
-        Whether to multiply `out` by the results instead of writing them there.
+        Whether to multiply `out` by the results instead of overwriting it.
 
     Returns
     -------
     ndarray of shape (n, m)
         The array `out`.
+
+    See Also
+    --------
+    sign_hadamard, butterfly : Orthogonal projections in O(log d) operations per result.
 
     Examples
     --------
@@ -48,36 +62,29 @@ def dense(
     array([[3., 0.]])
     """
     name = "dense"
-    arguments.check_array(name, "X", X, 2)
-    arguments.check_weights(name, weights, X)
-    arguments.check_out(name, out, X)
-    arguments.check_columns(name, "out", out.shape[1], weights.shape[1])
-    arguments.check_function(name, function)
-    for what, array in (("X", X), ("weights", weights)):
-        arguments.check_separate(name, what, array, out)
-    kernels().dense(X, weights, out, function, float(scale), bool(product))
+    _check_factors(name, X, weights)
+    dispatch.check_out(name, out, X)
+    dispatch.check_columns(name, out, weights.shape[1])
+    dispatch.check_function(name, function)
+    dispatch.check_separate(name, out, {"X": X, "weights": weights})
+    dispatch.kernels.dense(X, weights, out, function, float(scale), bool(product))
     return out
 
 
 def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write the pairs of `sincos_pairs` at angles ``X @ weights``, which are never in memory as a whole.
+    """Write the cosines and sines of the angles ``X @ weights``, which are never in memory all at once.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Rows to project, float32 or float64.
-    weights : ndarray of shape (d, m)
-        Frequencies, in the dtype of `X`; copied once per call.
-    scale : float
-        Factor of every cosine and sine.
-    out : ndarray of shape (n, D), m <= D <= 2m
-        Filled with `m` columns of cosines and ``D - m`` of sines. Has the dtype of `X` and shares no
-        memory with it.
+    X, weights : ndarrays of shape (n, d) and (d, m)
+        Rows and frequencies, as in `dense`.
+    scale, out : float and ndarray of shape (n, D), m <= D <= 2m
+        As in `sincos_pairs`. `out` shares no memory with `X` and `weights`.
 
     Returns
     -------
     ndarray of shape (n, D)
-        The array `out`.
+        The array `out`, with the cosines first.
 
     Examples
     --------
@@ -87,36 +94,30 @@ def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArra
     array([[-1.,  0.,  0.,  1.]])
     """
     name = "dense_pairs"
-    arguments.check_array(name, "X", X, 2)
-    arguments.check_weights(name, weights, X)
-    arguments.check_out(name, out, X)
-    arguments.check_pair_width(name, weights.shape[1], out)
-    for what, array in (("X", X), ("weights", weights)):
-        arguments.check_separate(name, what, array, out)
-    kernels().dense_pairs(X, weights, float(scale), out)
+    _check_factors(name, X, weights)
+    dispatch.check_out(name, out, X)
+    dispatch.check_pair_width(name, weights.shape[1], out)
+    dispatch.check_separate(name, out, {"X": X, "weights": weights})
+    dispatch.kernels.dense_pairs(X, weights, float(scale), out)
     return out
 
 
 def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write ``scale * cos(X @ weights + phases)``; the angles are never in memory as a whole.
+    """Write ``scale * cos(X @ weights + phases)``; the angles are never in memory all at once.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Rows to project, float32 or float64.
-    weights : ndarray of shape (d, m)
-        Frequencies, in the dtype of `X`; copied once per call.
-    phases : ndarray of shape (m,)
-        Added to every row of angles, in the dtype of `X`.
-    scale : float
-        Factor of every cosine.
+    X, weights : ndarrays of shape (n, d) and (d, m)
+        Rows and frequencies, as in `dense`.
+    phases, scale : ndarray of shape (m,) and float
+        As in `cosines`.
     out : ndarray of shape (n, m)
         Has the dtype of `X` and shares no memory with it.
 
     Returns
     -------
     ndarray of shape (n, m)
-        The array `out`.
+        The array `out`, with one cosine per frequency.
 
     Examples
     --------
@@ -126,13 +127,11 @@ def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale:
     array([[-2.,  2.]])
     """
     name = "dense_cosines"
-    arguments.check_array(name, "X", X, 2)
-    arguments.check_weights(name, weights, X)
-    arguments.check_array(name, "phases", phases, 1, X.dtype)
-    arguments.check_out(name, out, X)
-    arguments.check_columns(name, "phases", len(phases), weights.shape[1])
-    arguments.check_columns(name, "out", out.shape[1], weights.shape[1])
-    for what, array in (("X", X), ("weights", weights), ("phases", phases)):
-        arguments.check_separate(name, what, array, out)
-    kernels().dense_cosines(X, weights, phases, float(scale), out)
+    _check_factors(name, X, weights)
+    dispatch.check_array(name, "phases", phases, 1, X.dtype)
+    dispatch.check_out(name, out, X)
+    dispatch.check_length(name, "phases", phases, weights.shape[1])
+    dispatch.check_columns(name, out, weights.shape[1])
+    dispatch.check_separate(name, out, {"X": X, "weights": weights, "phases": phases})
+    dispatch.kernels.dense_cosines(X, weights, phases, float(scale), out)
     return out

@@ -1,128 +1,83 @@
-"""The choice of kernels: compiled ones for the best instruction set that the processor has, or the NumPy twins.
+"""Choice of the kernels, made once at import, and checks of the arguments that they do not check themselves.
 
-It is made once, at import. The functions of this folder check their arguments and call what is chosen here.
+The kernels are the compiled ones for the best instruction set of the processor, or the NumPy implementations if the
+extension is not installed. Every check raises an error of one line that names the function, the argument, the
+requirement and the value that was passed.
 """
 
 import threading
 import warnings
-from typing import Protocol
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.linalg import twins
-from mercer.linalg.twins import FloatArray, FunctionName
+from mercer.linalg import numpy_kernels
+from mercer.linalg.numpy_kernels import FUNCTION_NAMES, FloatArray
 
-__all__ = ["instruction_set", "kernels"]
+__all__ = [
+    "check_array",
+    "check_columns",
+    "check_function",
+    "check_length",
+    "check_out",
+    "check_pair_width",
+    "check_projections",
+    "check_radii",
+    "check_separate",
+    "check_width",
+    "check_writeable",
+    "instruction_set",
+    "kernels",
+]
 
-
-class _Kernels(Protocol):
-    """A compiled kernel set, or the twins."""
-
-    def sincos_pairs(self, angles: FloatArray, scale: float, out: FloatArray) -> None: ...
-
-    def cosines(self, angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None: ...
-
-    def sign_hadamard(
-        self,
-        X: FloatArray,
-        signs: FloatArray,
-        out: FloatArray,
-        radii: FloatArray | None = None,
-        function: FunctionName = "identity",
-        scale: float = 1.0,
-        product: bool = False,
-    ) -> None: ...
-
-    def sign_hadamard_pairs(
-        self, X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
-    ) -> None: ...
-
-    def butterfly(
-        self,
-        X: FloatArray,
-        signs: FloatArray,
-        order: NDArray[np.int64],
-        multipliers: FloatArray,
-        factors: FloatArray,
-        out: FloatArray,
-        radii: FloatArray | None = None,
-        function: FunctionName = "identity",
-        scale: float = 1.0,
-        product: bool = False,
-    ) -> None: ...
-
-    def butterfly_pairs(
-        self,
-        X: FloatArray,
-        signs: FloatArray,
-        order: NDArray[np.int64],
-        multipliers: FloatArray,
-        factors: FloatArray,
-        radii: FloatArray,
-        scale: float,
-        out: FloatArray,
-    ) -> None: ...
-
-    def dense(
-        self,
-        X: FloatArray,
-        weights: FloatArray,
-        out: FloatArray,
-        function: FunctionName = "identity",
-        scale: float = 1.0,
-        product: bool = False,
-    ) -> None: ...
-
-    def dense_pairs(self, X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None: ...
-
-    def dense_cosines(
-        self, X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray
-    ) -> None: ...
-
-    def sparse_product(
-        self,
-        starts: NDArray[np.int32],
-        indices: NDArray[np.int32],
-        values: FloatArray,
-        X: FloatArray,
-        out: FloatArray,
-    ) -> None: ...
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def _choose() -> tuple[str, _Kernels]:
+class _WarningKernels:
+    """The NumPy kernels, with a warning when one of them is called for the first time."""
+
+    def __init__(self) -> None:
+        # Acquired by the first use and never released, so that two threads cannot both warn.
+        self._first_use = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        if self._first_use.acquire(blocking=False):
+            warnings.warn(
+                "mercer: the compiled kernels are not installed; the NumPy implementations are used instead, with "
+                "results that are equal up to rounding but several times slower. Install a C++ compiler and reinstall "
+                "mercer.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return getattr(numpy_kernels, name)
+
+
+def _choose() -> tuple[str, ModuleType | _WarningKernels]:
     try:
         from mercer.linalg import _native
     except ImportError:
-        return "numpy", twins
+        return "numpy", _WarningKernels()
     best = _native.supported()[0]
     return best, getattr(_native, best)
 
 
-_INSTRUCTION_SET, _KERNELS = _choose()
-# Taken by the first use and never given back, so that threads cannot warn twice.
-_FIRST_USE = threading.Lock()
-
-
-def kernels() -> _Kernels:
-    """Return the kernels in use; the first call says so if they are the twins."""
-    if _INSTRUCTION_SET == "numpy" and _FIRST_USE.acquire(blocking=False):
-        warnings.warn(
-            "mercer: the compiled kernels are not installed; their NumPy twins serve, with equal results "
-            "to rounding but several times slower. Install a C++ compiler and reinstall mercer.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    return _KERNELS
+_INSTRUCTION_SET, _CHOSEN = _choose()
+if TYPE_CHECKING:
+    from mercer.linalg import numpy_kernels as kernels  # all implementations have these signatures
+else:
+    kernels = _CHOSEN
 
 
 def instruction_set() -> str:
-    """Name the kernels in use.
+    """Return the name of the instruction set of the kernels in use.
 
     Returns
     -------
     str
-        "avx512", "avx2" or "baseline" for compiled kernels, "numpy" for their twins.
+        "avx512", "avx2" or "baseline" for compiled kernels, "numpy" for the NumPy implementations.
 
     Examples
     --------
@@ -130,3 +85,120 @@ def instruction_set() -> str:
     True
     """
     return _INSTRUCTION_SET
+
+
+def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype: np.dtype[Any] | None = None) -> None:
+    """Require an `ndim`-dimensional array with unit stride along its last axis.
+
+    Its dtype must be `dtype`, or float32 or float64 if that is None.
+    """
+    if not isinstance(array, np.ndarray):
+        msg = f"{function}: {name} must be a NumPy array, got {type(array).__name__}"
+        raise TypeError(msg)
+    if dtype is None and array.dtype not in _DTYPES:
+        msg = f"{function}: {name} must be float32 or float64, got {array.dtype}"
+        raise TypeError(msg)
+    if dtype is not None and array.dtype != dtype:
+        like = " as the data" if dtype in _DTYPES else ""
+        msg = f"{function}: {name} must be {dtype}{like}, got {array.dtype}"
+        raise TypeError(msg)
+    if array.ndim != ndim:
+        msg = f"{function}: {name} must have {ndim} dimension{'s' * (ndim > 1)}, got {array.ndim}"
+        raise ValueError(msg)
+    if array.size == 0:
+        return  # the strides of an empty array have no meaning
+    itemsize = array.itemsize
+    if array.shape[-1] > 1 and array.strides[-1] != itemsize:
+        msg = (
+            f"{function}: {name} must have unit stride along its last axis, "
+            f"got a stride of {array.strides[-1]} bytes for items of {itemsize}"
+        )
+        raise ValueError(msg)
+    for stride in array.strides:
+        if stride % itemsize:
+            msg = (
+                f"{function}: {name} must have strides that are multiples of its item size of {itemsize} bytes, "
+                f"got a stride of {stride} bytes"
+            )
+            raise ValueError(msg)
+
+
+def check_writeable(function: str, out: FloatArray, data: FloatArray) -> None:
+    """Require a writeable matrix with the dtype of `data`."""
+    check_array(function, "out", out, 2, data.dtype)
+    if not out.flags.writeable:
+        msg = f"{function}: out must be writeable, got a read-only array"
+        raise ValueError(msg)
+
+
+def check_out(function: str, out: FloatArray, data: FloatArray) -> None:
+    """Require a writeable matrix with the dtype and the number of rows of `data`."""
+    check_writeable(function, out, data)
+    if len(out) != len(data):
+        msg = f"{function}: out must have {len(data)} rows, as the data has, got {len(out)}"
+        raise ValueError(msg)
+
+
+def check_columns(function: str, out: FloatArray, m: int) -> None:
+    """Require `m` columns of `out`."""
+    if out.shape[1] != m:
+        msg = f"{function}: out must have m = {m} columns, got {out.shape[1]}"
+        raise ValueError(msg)
+
+
+def check_pair_width(function: str, m: int, out: FloatArray) -> None:
+    """Require columns of `out` for `m` cosines and at most as many sines."""
+    if not m <= out.shape[1] <= 2 * m:
+        msg = f"{function}: out must have m = {m} to 2m = {2 * m} columns, got {out.shape[1]}"
+        raise ValueError(msg)
+
+
+def check_length(function: str, name: str, vector: FloatArray, m: int) -> None:
+    """Require `m` entries of a vector."""
+    if len(vector) != m:
+        msg = f"{function}: {name} must have length m = {m}, got {len(vector)}"
+        raise ValueError(msg)
+
+
+def check_separate(function: str, out: FloatArray, inputs: Mapping[str, NDArray[Any]]) -> None:
+    """Require that no input, given by its name, shares memory with `out`."""
+    for name, array in inputs.items():
+        if np.shares_memory(array, out):
+            msg = f"{function}: out must not share memory with {name}, got overlapping arrays"
+            raise ValueError(msg)
+
+
+def check_function(function: str, name: str) -> None:
+    """Require the name of a function that is applied to projections."""
+    if name not in FUNCTION_NAMES:
+        msg = f"{function}: function must be one of {', '.join(FUNCTION_NAMES)}, got {name!r}"
+        raise ValueError(msg)
+
+
+def check_width(function: str, name: str, width: int, X: FloatArray) -> None:
+    """Require that the width of the blocks is a power of two, and at least that of `X`."""
+    if width < 1 or width & (width - 1):
+        msg = f"{function}: the width of {name} must be a power of two, got {width}"
+        raise ValueError(msg)
+    if width < X.shape[1]:
+        msg = f"{function}: the width of {name} must be at least that of X, {X.shape[1]}, got {width}"
+        raise ValueError(msg)
+
+
+def check_projections(function: str, what: str, m: int, blocks: int, width: int) -> None:
+    """Require that `m` projections use every block, the last one at least in part."""
+    least, most = (blocks - 1) * width + 1, blocks * width
+    if not least <= m <= most:
+        msg = (
+            f"{function}: the number of {what} must be {least} to {most} for {blocks} blocks of width {width}, got {m}"
+        )
+        raise ValueError(msg)
+
+
+def check_radii(function: str, radii: FloatArray | None, out: FloatArray) -> None:
+    """Require one radius per column of `out`, if there are radii."""
+    if radii is None:
+        return
+    check_array(function, "radii", radii, 1, out.dtype)
+    check_length(function, "radii", radii, out.shape[1])
+    check_separate(function, out, {"radii": radii})

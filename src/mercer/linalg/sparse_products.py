@@ -1,11 +1,12 @@
-"""Rows of a sparse matrix times a dense one."""
+"""Products of the rows of a sparse matrix with a dense matrix."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.linalg import arguments
-from mercer.linalg.dispatch import kernels
-from mercer.linalg.twins import FloatArray
+from mercer.linalg import dispatch
+from mercer.linalg.numpy_kernels import FloatArray
 
 __all__ = ["sparse_product"]
 
@@ -13,25 +14,26 @@ __all__ = ["sparse_product"]
 def sparse_product(
     starts: NDArray[np.int32], indices: NDArray[np.int32], values: FloatArray, X: FloatArray, out: FloatArray
 ) -> FloatArray:
-    """Multiply rows of a sparse matrix by a dense one, whose rows may lie apart: neither is copied.
+    """Multiply rows of a sparse matrix by a dense matrix, without a copy of either.
 
     Parameters
     ----------
     starts : ndarray of shape (n + 1,), int32
-        Where the entries of each row begin and, last, where they end: a part of ``indptr`` of a SciPy CSR matrix.
+        Where the entries of each row start and, last, where those of the last row end: a slice of the ``indptr`` of a
+        SciPy CSR matrix.
     indices : ndarray of shape (nnz,), int32
-        Columns of all entries.
+        Column indices of all entries of the matrix.
     values : ndarray of shape (nnz,)
         Values of all entries, in the dtype of `X`.
     X : ndarray of shape (m, D)
-        The dense matrix, float32 or float64.
+        The dense matrix, float32 or float64. Its rows need not be contiguous with each other.
     out : ndarray of shape (n, D)
         Filled with the product. Has the dtype of `X` and shares no memory with it.
 
     Returns
     -------
     ndarray of shape (n, D)
-        The array `out`.
+        The product, which is the array `out`.
 
     Examples
     --------
@@ -43,15 +45,29 @@ def sparse_product(
            [0., 0., 3.]])
     """
     name = "sparse_product"
-    arguments.check_array(name, "X", X, 2)
-    arguments.check_array(name, "values", values, 1, X.dtype)
+    dispatch.check_array(name, "X", X, 2)
+    dispatch.check_array(name, "values", values, 1, X.dtype)
     for what, array in (("starts", starts), ("indices", indices)):
-        arguments.check_array(name, what, array, 1, np.dtype(np.int32))
-    arguments.check_sparse_rows(name, starts, indices, values, X)
-    arguments.check_writeable(name, out, X)
+        dispatch.check_array(name, what, array, 1, np.dtype(np.int32))
+    _check_rows(name, starts, indices, values, X)
+    dispatch.check_writeable(name, out, X)
     if out.shape != (len(starts) - 1, X.shape[1]):
         msg = f"{name}: out must have shape {(len(starts) - 1, X.shape[1])}, got {out.shape}"
         raise ValueError(msg)
-    arguments.check_separate(name, "X", X, out)
-    kernels().sparse_product(starts, indices, values, X, out)
+    dispatch.check_separate(name, out, {"X": X})
+    dispatch.kernels.sparse_product(starts, indices, values, X, out)
     return out
+
+
+def _check_rows(function: str, starts: NDArray[Any], indices: NDArray[Any], values: FloatArray, X: FloatArray) -> None:
+    """Require rows of a CSR matrix whose column indices are row indices of `X`."""
+    if len(indices) != len(values):
+        msg = f"{function}: indices and values must have equal lengths, got {len(indices)} and {len(values)}"
+        raise ValueError(msg)
+    if not len(starts) or starts[0] < 0 or starts[-1] > len(values) or (np.diff(starts) < 0).any():
+        msg = f"{function}: starts must not decrease, and lie between 0 and the number of entries, {len(values)}"
+        raise ValueError(msg)
+    used = indices[starts[0] : starts[-1]]
+    if len(used) and not (0 <= used.min() and used.max() < len(X)):
+        msg = f"{function}: indices must be indices of rows of X, 0 to {len(X) - 1}, got {used.min()} to {used.max()}"
+        raise ValueError(msg)

@@ -1,8 +1,7 @@
-"""Cosines and sines of angles, written where they are wanted."""
+"""Cosines and sines of matrices of angles, written into an array of the caller."""
 
-from mercer.linalg import arguments
-from mercer.linalg.dispatch import kernels
-from mercer.linalg.twins import FloatArray
+from mercer.linalg import dispatch
+from mercer.linalg.numpy_kernels import FloatArray
 
 __all__ = ["cosines", "sincos_pairs"]
 
@@ -17,13 +16,17 @@ def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> FloatArra
     scale : float
         Factor of every cosine and sine.
     out : ndarray of shape (n, D), m <= D <= 2m
-        Filled with `m` columns of cosines and the sines of the first ``D - m`` angles. Has the dtype of
-        `angles` and shares no memory with it.
+        Filled with `m` columns of cosines and the sines of the first ``D - m`` angles of each row. Has the dtype
+        of `angles` and shares no memory with it.
 
     Returns
     -------
     ndarray of shape (n, D)
-        The array `out`.
+        The array `out`, with cosines first.
+
+    See Also
+    --------
+    dense_pairs, sign_hadamard_pairs, butterfly_pairs : The same for angles that are projections of rows.
 
     Examples
     --------
@@ -33,16 +36,16 @@ def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> FloatArra
     array([[2., 0., 0.]])
     """
     name = "sincos_pairs"
-    arguments.check_array(name, "angles", angles, 2)
-    arguments.check_out(name, out, angles)
-    arguments.check_pair_width(name, angles.shape[1], out)
-    arguments.check_separate(name, "angles", angles, out)
-    kernels().sincos_pairs(angles, float(scale), out)
+    dispatch.check_array(name, "angles", angles, 2)
+    dispatch.check_out(name, out, angles)
+    dispatch.check_pair_width(name, angles.shape[1], out)
+    dispatch.check_separate(name, out, {"angles": angles})
+    dispatch.kernels.sincos_pairs(angles, float(scale), out)
     return out
 
 
 def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write the scaled cosines of a matrix of angles, each column shifted by a phase.
+    """Write the scaled cosines of a matrix of angles, with one phase per column added to them.
 
     Parameters
     ----------
@@ -54,12 +57,12 @@ def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArra
         Factor of every cosine.
     out : ndarray of shape (n, m)
         Filled with ``scale * cos(angles + phases)``. Has the dtype of `angles`; it may be `angles`
-        itself, but not overlap it in another way.
+        itself, but must not overlap it in any other way.
 
     Returns
     -------
     ndarray of shape (n, m)
-        The array `out`.
+        The array `out`, which may be `angles`.
 
     Examples
     --------
@@ -69,15 +72,15 @@ def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArra
     array([[ 3., -3.]])
     """
     name = "cosines"
-    arguments.check_array(name, "angles", angles, 2)
-    arguments.check_array(name, "phases", phases, 1, angles.dtype)
-    arguments.check_out(name, out, angles)
+    dispatch.check_array(name, "angles", angles, 2)
+    dispatch.check_array(name, "phases", phases, 1, angles.dtype)
+    dispatch.check_out(name, out, angles)
     m = angles.shape[1]
-    arguments.check_columns(name, "phases", len(phases), m)
-    arguments.check_columns(name, "out", out.shape[1], m)
+    dispatch.check_length(name, "phases", phases, m)
+    dispatch.check_columns(name, out, m)
     in_place = angles.ctypes.data == out.ctypes.data and angles.strides == out.strides
     if not in_place:
-        arguments.check_separate(name, "angles", angles, out)
-    arguments.check_separate(name, "phases", phases, out)
-    kernels().cosines(angles, phases, float(scale), out)
+        dispatch.check_separate(name, out, {"angles": angles})
+    dispatch.check_separate(name, out, {"phases": phases})
+    dispatch.kernels.cosines(angles, phases, float(scale), out)
     return out

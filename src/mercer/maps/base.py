@@ -1,46 +1,52 @@
-"""The contract of a feature map: fit learns, transform applies. The only scikit-learn code of this folder."""
+"""The contract of a feature map: `fit` draws, `transform` applies. The only module of `maps` that uses scikit-learn."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows, is_dask
-from mercer.errors import DataError, NoClosedFormError, ParameterError
+from mercer._docs import doc
+from mercer.data.sources import DaskRows, source_of
+from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.features import Features
-from mercer.io.formats.arrow import BatchStream
-from mercer.io.source import RowSource
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
-from mercer.maps.parameters import check_count
+from mercer.kernels.spectral import MEDIAN_ROWS
+from mercer.parameters import Domain, Integer, check_parameters
+from mercer.statistics import RowSample
+from mercer.statistics.sample import as_generator, seed_of
 
-__all__ = [
-    "BaseMap",
-    "FrozenParams",
-    "available_if",
-    "for_kernel",
-    "fresh_copy",
-]
+__all__ = ["BaseMap", "DrawnMap", "Estimator", "available_if", "check_features", "drawn_for", "fresh_copy"]
 
+Array = np.ndarray
 FLOATS = (np.float64, np.float32)
 
 
-class FrozenParams(BaseEstimator):
-    """An estimator some of whose parameters are frozen kernels.
+class Estimator(BaseEstimator):
+    """Base of all estimators of the package: declared domains of parameters, frozen kernels among them.
 
-    scikit-learn changes nested parameters in place; a kernel is replaced by a changed copy instead.
+    scikit-learn changes nested parameters in place; a kernel is immutable, and is replaced by a changed copy instead.
     """
+
+    #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {}
+
+    def _check_domains(self) -> None:
+        """Raise for the first parameter that lies outside its declared domain."""
+        check_parameters(self, self.parameter_domains)
 
     @contextmanager
     def _unchanged_if_it_fails(self) -> Iterator[None]:
-        """Undo every change of this object if an error leaves the block: a bad block of rows costs nothing."""
+        """Undo every change of this object if the block raises."""
         before = dict(self.__dict__)
         try:
             yield
@@ -68,39 +74,54 @@ class FrozenParams(BaseEstimator):
         return self
 
 
-Estimator = TypeVar("Estimator", bound=FrozenParams)
+SomeEstimator = TypeVar("SomeEstimator", bound=Estimator)
 
 
-class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, ABC):
+def fresh_copy(of: SomeEstimator, /, **changes: Any) -> SomeEstimator:
+    """Return an unfitted copy of a map or learner with some parameters changed."""
+    return clone(of).set_params(**changes)
+
+
+def _transformed(feature_map: BaseMap, X: Any) -> Array:
+    return feature_map.transform(X)
+
+
+class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
     """A map from rows to features whose inner products approximate a kernel.
 
-    A concrete map adds `accepts`, `unbiased`, `fit_engine`, and `_variance` where a closed form exists. Nearly all are
-    drawn from a sample of rows at most: a `DrawnMap` adds `_draw` instead of `fit_engine`.
+    Maps that are drawn for a kernel, from a sample of rows at most, subclass `DrawnMap`. A map that is fitted to all
+    rows, as `Deformed` is, subclasses this class.
     """
 
-    #: One phrase: the structure that a kernel must have for this map.
+    #: One phrase: what a kernel must have for this map.
     needs: ClassVar[str]
-    #: Where several maps can approximate a kernel, the one of the least number is the default.
-    preference: ClassVar[int] = 50
-    #: The kernel that None stands for.
-    default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
-    #: Whether the features themselves raise DataError for entries that are not finite, because they look at all anyway.
+    #: Whether the features themselves raise DataError for entries that are not finite, because they read all of them.
     features_check_entries: ClassVar[bool] = False
+    #: Whether the kernel minus the approximate kernel is a kernel again, which a Gaussian process keeps as variance.
+    residual_is_kernel: ClassVar[bool] = False
+    #: Whether a change of lengthscales leaves the draw as it is, so that it can be tuned on the features themselves.
+    tunes_own_draw: ClassVar[bool] = False
+    #: Optional: ``_variance(X, Y)``, the closed form of `variance` for checked rows; None for `Y` means `X`.
+    _variance: Callable[[Any, Any], Array] | None = None
 
-    kernel: Kernel | None
-    n_components: int
+    if TYPE_CHECKING:
+        # Parameters of most maps; of maps of other maps, properties.
+        @property
+        def kernel(self) -> Kernel | None: ...
+
+        @property
+        def n_components(self) -> int: ...
+
+        @property
+        def kernel_(self) -> Kernel: ...
+
     random_state: Any
     n_jobs: int | None
-
-    #: None, or +-1 a column where the approximate kernel is indefinite.
-    signs_: np.ndarray | None
-    kernel_: Kernel
+    #: None, or an array of +1 and -1, one per component, where the approximate kernel is indefinite.
+    signs_: Array | None
     features_: Features
 
-    @classmethod
-    @abstractmethod
-    def accepts(cls, kernel: Kernel) -> bool:
-        """Return whether this map can approximate the kernel."""
+    # ---- what a map adds ----------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -109,76 +130,57 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     @abstractmethod
     def fit_engine(self, engine: Engine) -> Self:
-        """Fit the map to the checked rows of an engine, wherever they are: what a learner calls.
+        """Fit the map to the checked rows of an engine: what a learner calls.
 
         Parameters
         ----------
         engine : Engine
-            A source of rows. A map that looks at more than their width needs one that can be read more than once.
+            A source of rows. A map that needs more than their width needs an engine that can be read more than once.
 
         Returns
         -------
         self
         """
 
+    @abstractmethod
     def check(self) -> None:
-        """Raise if a parameter lies outside its domain, as far as no rows are needed to tell."""
-        check_count(self, "n_components")
+        """Raise if a parameter lies outside its domain, as far as this can be told without rows."""
 
+    @abstractmethod
     def needs_rows(self) -> bool:
-        """Return whether `fit` looks at more than the width of the rows."""
-        return True
+        """Return whether `fit` needs more than the width of the rows."""
 
-    def check_grows(self, owner: str) -> None:
-        """Raise if rows cannot be added to this map, where `partial_fit` of a learner would have to: see `grow`."""
+    @abstractmethod
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return an unfitted copy of this map with another kernel."""
 
-    def grow(self, engine: Engine) -> np.ndarray | None:  # noqa: ARG002 - the signature of the contract
-        """Add rows to a fitted map, and return what its features before are to be multiplied by, to be those of now.
+    @abstractmethod
+    def _kernel(self) -> Kernel:
+        """Return the kernel before it is fitted: the parameter, or the default kernel for None."""
 
-        None means that they are what they were: most maps are drawn for their first rows.
+    @property
+    @abstractmethod
+    def refuses_rows(self) -> str | None:
+        """None if rows can be added to the fitted map, else an error message that explains why not."""
+
+    @abstractmethod
+    def grown(self, engine: Engine) -> tuple[Self, Array | None]:
+        """Return a fitted map that has seen more rows, and T such that Z_new = Z_old @ T.
+
+        None for T means that the features have not changed.
         """
-        return None
 
-    def variance(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
+    # ---- fitting ------------------------------------------------------------------------------
 
-        Parameters
-        ----------
-        X, Y : array-like or CSR of shapes (n, d) and (m, d)
-            Rows; None for `Y` means `X`.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-
-        Raises
-        ------
-        NoClosedFormError
-            If no formula is known for this design; `mercer.audit` measures the error then.
-        """
-        check_is_fitted(self, "features_")
-        return self._variance(self.check_rows(X), None if Y is None else self.check_rows(Y))
-
-    def check_rows(self, X: Any) -> Any:
-        """Return rows as an array or CSR matrix that this fitted map can take; otherwise explain."""
-        check_is_fitted(self, "features_")
-        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-
-    def _variance(self, X: Any, Y: Any) -> np.ndarray:  # noqa: ARG002 - the signature of the contract
-        msg = (
-            f"{type(self).__name__} has no closed form for its variance. Try mercer.audit(feature_map, X): it measures."
-        )
-        raise NoClosedFormError(msg)
-
+    @doc
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Fit the map.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows, labeled or not. Of most maps only their width matters, unless a parameter is learned from a sample.
-        y : ignored
-            For pipelines.
+            Rows, labeled or not. For most maps only their width matters, unless a parameter is learned from a sample.
+        %(y_ignored)s
 
         Returns
         -------
@@ -189,55 +191,58 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
 
     def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
         """Return an engine over rows to fit on, checked."""
-        refuse_files(self, X, "fit")
-        if is_dask(X):
-            msg = (
-                f"{type(self).__name__}: fit takes rows in memory, got a dask collection. Try a sample of its rows, or "
-                "pass the unfitted map to a learner, which reads what it needs by itself."
-            )
-            raise DataError(msg)
+        owner = f"{type(self).__name__}: fit"
+        hint = "Try a sample of the rows, or pass the unfitted map to a learner, which reads what it needs."
+        X = source_of(X, owner=owner).array(owner, hint)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
         self.check()
         if self._kernel().positive_only:
-            check_non_negative(type(self).__name__, X)  # all rows, of which the map may see few
+            check_non_negative(type(self).__name__, X)  # all rows, of which the map may be given a sample only
         rows = block_rows_for(max(self.n_components, X.shape[1]), X.dtype.itemsize)
         return MemoryEngine(X, block_rows=rows, n_jobs=self.n_jobs)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "features_")
 
-    def transform(self, X: Any, *, out: np.ndarray | None = None) -> np.ndarray:
+    # ---- applying -----------------------------------------------------------------------------
+
+    @doc
+    def transform(self, X: Any, *, out: Array | None = None) -> Array:
         """Return the features of the rows, float32 if they are float32.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d), or dask array or dataframe
-            Rows; of a dask collection the result is a dask array that is not computed yet.
+        %(X_or_dask)s
         out : ndarray of shape (n, n_components), default=None
-            Where to write them; a buffer that is used again saves the cost of fresh memory, which can be half of all.
+            Array to write the features into. Reusing it saves the cost of fresh memory, which can be half of all.
 
         Returns
         -------
         ndarray of shape (n, n_components)
             ``transform(X) @ transform(Y).conj().T`` approximates ``kernel_(X, Y)``.
         """
-        if is_dask(X):
-            from mercer.engines.dask.collections import lazy_rows
-
-            check_is_fitted(self, "features_")
-            return lazy_rows(self.transform, X)
-        refuse_files(self, X, "transform")
+        self._check_fitted()
+        owner = f"{type(self).__name__}: transform"
+        source = source_of(X, owner=owner)
+        if isinstance(source, DaskRows):
+            return source.row_results(self, "transform", _transformed)
+        X = source.array(owner, "Try one block after another: for X, *_ in rows.")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
-        check_is_fitted(self, "features_")
+        self._check_fitted()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_all_finite=False)
         try:
             return self.apply(X, out)
         except DataError:
-            self.check_rows(X)  # says which entries are not finite in the words of scikit-learn
+            self.check_rows(X)  # raises scikit-learn's error for entries that are not finite
             raise
 
-    def apply(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def check_rows(self, X: Any) -> Any:
+        """Return rows as an array or CSR matrix that this fitted map can take; raise if they cannot be."""
+        self._check_fitted()
+        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+
+    def apply(self, X: Any, out: Array | None = None) -> Array:
         """Return the features of checked rows; `transform` without the checks."""
         features = self.features_.astype(X.dtype)
         shape, dtype = (X.shape[0], features.n_components), features.output_dtype(X.dtype)
@@ -257,22 +262,129 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
         fill_rows(features, X, out, n_jobs=self.n_jobs)
         return out
 
-    def with_kernel(self, kernel: Kernel) -> Self:
-        """Return an unfitted copy of this map with another kernel."""
-        return clone(self).set_params(kernel=kernel)
-
-    def gram(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return the approximate kernel of all pairs of rows of `X` and `Y` (None: of `X`)."""
+    def gram(self, X: Any, Y: Any = None) -> Array:
+        """Return the approximate kernel of all pairs of rows of `X` and `Y`; None for `Y` means `X`."""
         left = self.apply(self.check_rows(X))
         right = left if Y is None else self.apply(self.check_rows(Y))
         return self.inner_products(left, right)
 
-    def inner_products(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the approximate kernel of all pairs of features."""
+    def inner_products(self, left: Array, right: Array) -> Array:
+        """Return the approximate kernel of all pairs of rows, given their features."""
         if np.iscomplexobj(left):
             # The imaginary part has mean zero: real kernels have symmetric spectra.
             return left.real @ right.real.T + left.imag @ right.imag.T
         return left @ right.T if self.signs_ is None else (left * self.signs_) @ right.T
+
+    def variance(self, X: Any, Y: Any = None) -> Array:
+        """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
+
+        Parameters
+        ----------
+        X, Y : array-like or CSR of shapes (n, d) and (m, d)
+            Rows; None for `Y` means `X`.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+
+        Raises
+        ------
+        NoClosedFormError
+            If no formula is known for this design; `mercer.audit` measures the error then.
+        """
+        return self.known_variance(self.check_rows(X), None if Y is None else self.check_rows(Y))
+
+    def known_variance(self, X: Any, Y: Any = None) -> Array:
+        """Return the variance for checked rows; `variance` without the checks."""
+        if self._variance is None:
+            name = type(self).__name__
+            msg = f"{name} has no closed form for its variance. Try mercer.audit(feature_map, X): it measures."
+            raise NoClosedFormError(msg)
+        return self._variance(X, Y)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        try:
+            tags.input_tags.positive_only = self._kernel().positive_only
+        except ParameterError:  # `fit` raises it
+            tags.input_tags.positive_only = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class DrawnMap(BaseMap):
+    """A map that is drawn for its kernel, from few rows at most, and can be a part of other maps.
+
+    A concrete map has parameters `kernel`, `n_components`, `random_state` and `n_jobs`, and adds `accepts`, `unbiased`,
+    `_draw` and the phrase `needs`. The hooks named below are optional: a map declares one by defining a method of its
+    name.
+    """
+
+    #: The kernel that None represents.
+    default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
+
+    kernel: Kernel | None
+    kernel_: Kernel
+    n_components: int
+
+    # ---- what a map adds ----------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        """Return whether this map can approximate the kernel."""
+
+    @abstractmethod
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
+        """Draw the features.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel, with a number for every parameter.
+        X : ndarray or CSR of shape (n, d)
+            A sample of rows: one row, unless the kernel or the map needs more; see `_rows_to_draw`.
+        weight : ndarray of shape (n,) or None
+            Weights > 0 of these rows.
+        rng : Generator
+            Source of randomness.
+
+        Returns
+        -------
+        Features
+        """
+
+    # ---- optional hooks -----------------------------------------------------------------------
+
+    #: ``_check()``: raise if parameters that each lie in their domain do not go together.
+    _check: Callable[[], None] | None = None
+    #: ``_rows_to_draw() -> int``: how many rows `_draw` needs; without it, their width is enough.
+    _rows_to_draw: Callable[[], int] | None = None
+    #: ``_independent(kernel) -> dict or None``: parameters with which all components are independent and identically
+    #: distributed. A component chosen at random, times the root of their number, is then an unbiased map by itself.
+    _independent: Callable[[Kernel], dict[str, Any] | None] | None = None
+    #: ``_exact_at(kernel, n_features) -> int or None``: the number of components from which on the map is exact.
+    _exact_at: Callable[[Kernel, int], int | None] | None = None
+    #: ``_least_components(kernel) -> int``: the least number of components that can be drawn; without it, one.
+    _least_components: Callable[[Kernel], int] | None = None
+    #: ``_parts_accept(kernel) -> bool``: whether maps that the user gave for parts of the kernel accept these parts,
+    #: in place of `accepts`; raises if they do not, and returns False if there are none.
+    _parts_accept: Callable[[Kernel], bool] | None = None
+
+    # ---- the contract of BaseMap --------------------------------------------------------------
+
+    def check(self) -> None:
+        check_parameters(self, {"n_components": Integer(1)})
+        self._check_domains()
+        if self._check is not None:
+            self._check()
+
+    def needs_rows(self) -> bool:
+        return self.rows_wanted() > 1
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        return fresh_copy(self, kernel=kernel)
 
     def _kernel(self) -> Kernel:
         if self.kernel is None:
@@ -282,31 +394,131 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FrozenParams, A
             raise ParameterError(msg)
         return self.kernel
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        kernel = self.default_kernel if self.kernel is None else self.kernel
-        tags.input_tags.positive_only = isinstance(kernel, Kernel) and kernel.positive_only
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+    @property
+    def refuses_rows(self) -> str | None:
+        return None
+
+    def grown(self, engine: Engine) -> tuple[Self, Array | None]:  # noqa: ARG002 - a draw stays what it was
+        return self, None
+
+    # ---- drawing ------------------------------------------------------------------------------
+
+    def rows_wanted(self) -> int:
+        """Return how many rows `fit` needs: one if only their width matters."""
+        self.check()
+        for_kernel = MEDIAN_ROWS if self._kernel().needs_rows else 1
+        return for_kernel if self._rows_to_draw is None else max(for_kernel, self._rows_to_draw())
+
+    def sample_seed(self) -> int:
+        """Return the seed of the sample of rows that `fit` draws, if there are more than it needs."""
+        return seed_of(self.random_state, "map")
+
+    def fit_engine(self, engine: Engine) -> Self:
+        return self.fit_sample(*self._sample(engine))
+
+    def _sample(self, engine: Engine) -> tuple[Any, Array | None]:
+        """Return as many checked rows as the draw needs, and their weights: all of them, or a seeded sample."""
+        wanted, seed = self.rows_wanted(), self.sample_seed()
+        if wanted == 1:
+            return engine.first().X[:1], None
+        check_replayable(self, engine)
+        rows = engine.in_memory
+        if rows is not None and len(rows) <= wanted:
+            return rows.X, rows.weight
+        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
+        # A sample is drawn in proportion to the weights, which then count no more; all rows still have theirs.
+        return sample.X, sample.weight if sample.is_complete else None
+
+    def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
+        """Draw the map from checked rows, all of which it may use.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            At most `rows_wanted` rows.
+        weight : ndarray of shape (n,), default=None
+            Weights of the rows; rows of weight zero are ignored.
+
+        Returns
+        -------
+        self
+        """
+        if weight is not None:
+            X, weight = X[weight > 0], weight[weight > 0]
+        kernel = self._accepted(self._kernel())
+        kernel = kernel.resolve(X, weight)
+        kernel.diag(X[:1])  # raises if the kernel cannot take such rows
+        features = self._draw(kernel, X, weight, as_generator(self.random_state))
+        self.n_features_in_ = X.shape[1]
+        self.kernel_ = kernel
+        self.features_ = features
+        self.signs_ = features.signs
+        self._n_features_out = features.n_components
+        return self
+
+    def _accepted(self, kernel: Kernel) -> Kernel:
+        """Return the kernel; raise if this map cannot approximate it."""
+        if self._parts_accept is not None and self._parts_accept(kernel):
+            return kernel
+        if self.accepts(kernel):
+            return kernel
+        from mercer.maps.registry import maps_for  # the table of all maps, which import this class
+
+        msg = (
+            f"{type(self).__name__} cannot approximate {kernel!r}.\n"
+            f"  needs: {self.needs}\n"
+            f"  got:   {kernel.structure}\n"
+            f"  try:   {', '.join(m.__name__ for m in maps_for(kernel))}"
+        )
+        raise UnsupportedKernelError(msg)
+
+    # ---- as a part of another map -------------------------------------------------------------
+
+    def with_independent_components(self, kernel: Kernel, n_components: int) -> Self | None:
+        """Return a copy of this map whose components are independent and identically distributed, or None."""
+        parameters = None if self._independent is None else self._independent(kernel)
+        if parameters is None:
+            return None
+        return fresh_copy(self, kernel=kernel, n_components=n_components, **parameters)
+
+    def exact_components(self, kernel: Kernel, n_features: int) -> int | None:
+        """Return the number of components from which on this map is exact for rows of a width, None if it never is."""
+        return None if self._exact_at is None else self._exact_at(kernel, n_features)
+
+    def least_components(self, kernel: Kernel) -> int:
+        """Return the least number of components with which this map can be drawn."""
+        return 1 if self._least_components is None else self._least_components(kernel)
 
 
-SomeMap = TypeVar("SomeMap", bound=BaseMap)
+def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:
+    """Return an unfitted copy, with another kernel, of a map that is to be a part of another map."""
+    part = feature_map.with_kernel(kernel)
+    if isinstance(part, DrawnMap):
+        return part
+    msg = f"{type(feature_map).__name__} cannot be a part of another map.\n  needs: {feature_map.needs}"
+    raise UnsupportedKernelError(msg)
 
 
-def fresh_copy(of: Estimator, /, **changes: Any) -> Estimator:
-    """Return an unfitted copy of a map or learner with some parameters changed."""
-    return clone(of).set_params(**changes)
+def check_features(owner: str, feature_map: BaseMap) -> None:
+    """Raise unless a fitted map has real features of a positive definite kernel."""
+    if feature_map.features_.is_complex:
+        msg = f"{owner} needs real features, got {feature_map!r}. Use form='pairs': real features of the same kernel."
+        raise ParameterError(msg)
+    if feature_map.signs_ is not None:
+        msg = (
+            f"{owner} needs a positive definite kernel, but the features of {feature_map.kernel_!r} by "
+            f"{type(feature_map).__name__} have signs, because of negative coefficients or a negative constant."
+        )
+        raise ParameterError(msg)
 
 
-def for_kernel(feature_map: SomeMap, kernel: Kernel) -> SomeMap:
-    """Return an unfitted copy of a map with another kernel."""
-    return feature_map.with_kernel(kernel)
-
-
-def refuse_files(feature_map: BaseMap, X: Any, what: str) -> None:
-    """Raise for files as `mercer.open_rows` opens them, whose features may be larger than memory."""
-    if isinstance(X, RowSource | BatchStream):
-        how = "pass the unfitted map to a learner" if what == "fit" else f"{what} block by block: for X, *_ in rows"
-        msg = f"{type(feature_map).__name__}: {what} takes rows in memory, got {type(X).__name__}. Try to {how}."
-        raise DataError(msg)
+def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
+    """Raise unless the rows can be read more than once."""
+    if engine.replayable:
+        return
+    msg = (
+        f"{feature_map!r} learns from rows before it can be used on them, but the blocks can be read only once. Pass "
+        "an iterable that can be read again (a list, or an object whose __iter__ starts over), or give the "
+        "lengthscale as a number (for thresholds, upper)."
+    )
+    raise DataError(msg)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-import numpy as np
+from mercer.errors import ParameterError
 
-from mercer.errors import DataError, ParameterError
-
-__all__ = ["check_choice", "check_count", "check_finite"]
+__all__ = ["check_choice", "check_count"]
 
 
 def check_count(owner: Any, name: str) -> None:
@@ -26,13 +24,3 @@ def check_choice(owner: Any, name: str, choices: Any) -> None:
     if value not in tuple(choices):
         msg = f"{type(owner).__name__}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}."
         raise ParameterError(msg)
-
-
-def check_finite(owner: str, out: np.ndarray) -> None:
-    """Raise if features, products of many numbers, overflow."""
-    # One pass over what is in cache anyway: a sum of finite numbers is finite, unless all are near overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = out.sum()
-    if not np.isfinite(total) and not np.isfinite(out).all():
-        msg = f"{owner}: features overflow {out.dtype}. Scale the rows down, or pass float64."
-        raise DataError(msg)

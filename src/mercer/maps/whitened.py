@@ -1,4 +1,4 @@
-"""Features times the root of an inverse, (I + U)^-1/2, or any other with the same kernel: whitened, or of low rank."""
+"""Features times a root of the inverse (I + U)^-1: a triangular root, or one of low rank."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Columns that are multiplied by a triangle together, by as many of its rows as are not zero there.
+# Columns of a triangle that are multiplied together, by those of its rows that are not zero there.
 PANEL = 512
 
 
 def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
-    """Return the upper triangle T with (I + U)^-1 = T T', from the upper triangle of U; in its place if `overwrite`."""
+    """Return the upper triangle T with (I + U)^-1 = T T', given the upper triangle of U, which may be overwritten."""
     A = np.array(roughness, np.float64, order="C", copy=None if overwrite else True)
     A[np.diag_indices_from(A)] += 1.0
     if not factorize(A):
@@ -38,14 +38,14 @@ def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
 
 
 def times_triangle(values: Array, triangle: Array, out: Array) -> None:
-    """Write values times an upper triangle into `out`, at little more than half the work of a square."""
+    """Write values times an upper triangle into `out`, at little more than half the cost of a full product."""
     for start in range(0, triangle.shape[1], PANEL):
         stop = min(start + PANEL, triangle.shape[1])
         np.matmul(values[:, :stop], triangle[:stop, start:stop], out=out[:, start:stop])
 
 
 def strongest_of(roughness: Array, rank: int) -> tuple[Array, Array, float]:
-    """Return the eigenvectors of the greatest roughness, 1 - (1 + u)^-1/2 of each, and what the next would shrink."""
+    """Return the leading eigenvectors of U, 1 - (1 + u)^-1/2 for each, and u / (1 + u) for the next eigenvalue."""
     D = len(roughness)
     values, vectors = scipy.linalg.eigh(
         roughness.T, lower=True, check_finite=False, subset_by_index=[D - rank - 1, D - 1]
@@ -55,7 +55,7 @@ def strongest_of(roughness: Array, rank: int) -> tuple[Array, Array, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class WhitenedFeatures:
+class WhitenedFeatures(Features):
     """Features times an upper triangle."""
 
     features: Features
@@ -63,7 +63,7 @@ class WhitenedFeatures:
 
     @property
     def matrix(self) -> Array:
-        """What features are multiplied by, in float64."""
+        """The matrix that features are multiplied by, in float64."""
         return self.whitening.astype(np.float64)
 
     @property
@@ -71,22 +71,16 @@ class WhitenedFeatures:
         return self.whitening.shape[1]
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
         return replace(self, features=self.features.astype(dtype), whitening=self.whitening.astype(dtype, copy=False))
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return self.features.output_dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         columns = np.empty((X.shape[0], self.n_components), out.dtype)
         self.features(X, columns)
         times_triangle(columns, self.whitening, out)
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankFeatures:
+class LowRankFeatures(Features):
     """Features shrunk along some orthogonal directions."""
 
     features: Features
@@ -95,7 +89,7 @@ class LowRankFeatures:
 
     @property
     def matrix(self) -> Array:
-        """What features are multiplied by, in float64."""
+        """The matrix that features are multiplied by, in float64."""
         basis, shrinkage = self.basis.astype(np.float64), self.shrinkage.astype(np.float64)
         return np.eye(len(basis)) - (basis * shrinkage) @ basis.T
 
@@ -104,15 +98,9 @@ class LowRankFeatures:
         return self.basis.shape[0]
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
         basis, shrinkage = (part.astype(dtype, copy=False) for part in (self.basis, self.shrinkage))
         return replace(self, features=self.features.astype(dtype), basis=basis, shrinkage=shrinkage)
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return self.features.output_dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         self.features(X, out)
         out -= ((out @ self.basis) * self.shrinkage) @ self.basis.T

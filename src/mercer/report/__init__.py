@@ -1,1 +1,1 @@
-"""Results as text, JSON and HTML. Computes nothing, and imports what it needs when it is called."""
+"""Results as text and HTML. Nothing is computed here, and packages are imported when they are needed."""

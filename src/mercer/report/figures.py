@@ -1,4 +1,4 @@
-"""The pictures of the demo."""
+"""Figures of the demo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["error_by_value", "error_by_width", "penalties", "reliability"]
 
 
 def error_by_value(demo: Demo, name: str = "pairs") -> str:
-    """Draw the error of a sample of pairs against their kernel value, one panel a map."""
+    """Draw the error of a sample of pairs against their kernel value, with one panel per map."""
     with figure_style(name):
         figure, axes = panels(2, 2, height=4.5)
         span = 1.08 * max(abs(error) for one in demo.contenders for error in one.pairs.error)
@@ -35,7 +35,7 @@ def error_by_value(demo: Demo, name: str = "pairs") -> str:
 
 
 def error_by_width(demo: Demo, name: str = "width") -> str:
-    """Draw measured errors against the width of the map, with the predictions of theory as lines."""
+    """Draw measured errors against the number of components of the map, with predicted errors as lines."""
     with figure_style(name):
         figure, axes = panels(height=4.5)
         panel = axes[0, 0]
@@ -49,7 +49,7 @@ def error_by_width(demo: Demo, name: str = "width") -> str:
         plain_ticks(panel, "x", demo.curves[0].widths)
         plain_ticks(panel, "y", _decades(*panel.get_ylim()))
         panel.grid(visible=True, axis="y")
-        panel.set(xlabel="width (number of features)", ylabel="RMSE of the kernel")
+        panel.set(xlabel="number of components", ylabel="RMSE of the kernel")
         panel.legend(loc="lower left", handletextpad=0.2)
         return to_svg(figure, name)
 
@@ -65,8 +65,8 @@ def penalties(demo: Demo, name: str = "penalty") -> str:
         panel.loglog(list(points), list(points.values()), "-", color=color, linewidth=2)
         panel.plot([path.alpha], [low], "o", color=color, markersize=10, markeredgecolor=PAPER)
         text = f"chosen: alpha = {significant(path.alpha, 2)}"
-        place = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
-        panel.annotate(text, (path.alpha, low), **place)
+        position = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
+        panel.annotate(text, (path.alpha, low), **position)
         panel.set_ylim(low / (high / low) ** 0.16, high * (high / low) ** 0.05)
         plain_ticks(panel, "x", _decades(min(points), max(points))[::2])
         steps = [step * decade for decade in _decades(low / 10, high) for step in (1, 2, 5)]
@@ -77,7 +77,7 @@ def penalties(demo: Demo, name: str = "penalty") -> str:
 
 
 def reliability(demo: Demo, name: str = "reliability") -> str:
-    """Draw how often predicted probabilities came true."""
+    """Draw a reliability diagram of the predicted probabilities."""
     color = _color_of_chosen(demo)
     with figure_style(name):
         figure, axes = panels()
@@ -86,20 +86,22 @@ def reliability(demo: Demo, name: str = "reliability") -> str:
         for one in demo.reliability:
             panel.plot([one.predicted] * 2, one.interval, "-", color=color, linewidth=2, alpha=0.55)
             panel.plot([one.predicted], [one.observed], "o", color=color, markersize=8)
-            # Off the diagonal, and on the side where the frame leaves room.
+            # Beside the diagonal, on the side where the label fits into the frame.
             side = 1 if one.predicted < 0.7 else -1
-            place = {"xytext": (8 * side, -6 * side), "textcoords": "offset points", "va": "center"}
+            position = {"xytext": (8 * side, -6 * side), "textcoords": "offset points", "va": "center"}
             ha = "left" if side == 1 else "right"
-            panel.annotate(f"n = {one.count}", (one.predicted, one.observed), ha=ha, **place)
+            panel.annotate(f"n = {one.count}", (one.predicted, one.observed), ha=ha, **position)
         panel.set(xlim=(-0.04, 1.04), ylim=(-0.07, 1.07))
-        panel.set(xlabel="predicted probability", ylabel="share that came true")
+        panel.set(xlabel="predicted probability", ylabel="observed frequency")
         panel.grid(visible=True, axis="y")
         return to_svg(figure, name)
 
 
 def _color_of_chosen(demo: Demo) -> str:
+    """Return the color of the selected contender."""
     return SERIES[[one.name for one in demo.contenders].index(demo.chosen)]
 
 
 def _decades(low: float, high: float) -> list[float]:
+    """Return the powers of ten in an interval."""
     return [10.0**power for power in range(ceil(log10(low)), floor(log10(high)) + 1)]

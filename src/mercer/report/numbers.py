@@ -1,4 +1,4 @@
-"""How numbers are written: the same in the terminal and on the page."""
+"""Formatting of numbers, the same in the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import math
 __all__ = ["interval", "memory", "percent", "seconds", "significant"]
 
 
-def percent(share: float, digits: int = 1) -> str:
-    """Return a share as a percentage.
+def percent(fraction: float, digits: int = 1) -> str:
+    """Return a fraction as a percentage.
 
     Examples
     --------
     >>> percent(0.98444)
     '98.4 %'
     """
-    return f"{100 * share:.{digits}f} %"
+    return f"{100 * fraction:.{digits}f} %"
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, without an exponent where it is not tiny.
+    """Return a number with a given number of significant digits, without an exponent unless it is tiny.
 
     Examples
     --------
@@ -31,12 +31,12 @@ def significant(value: float, digits: int = 3) -> str:
     rounded = f"{value:.{digits - 1}e}"
     if abs(value) < 1e-5:
         return rounded
-    # The power of ten after rounding: 99.96 is 100, not 100.0.
+    # The power of ten after rounding, because 99.96 is written 100, not 100.0.
     return f"{value:.{max(0, digits - 1 - int(rounded.partition('e')[2]))}f}"
 
 
 def interval(bounds: tuple[float, float]) -> str:
-    """Return an interval, both ends to the second digit of the larger one.
+    """Return an interval, with both ends rounded to two significant digits of the larger one.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def interval(bounds: tuple[float, float]) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a duration in the unit that suits it.
+    """Return a duration in milliseconds or seconds.
 
     Examples
     --------

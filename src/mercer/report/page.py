@@ -1,4 +1,4 @@
-"""The demo as one HTML page that needs nothing else: no network, no scripts, no fonts."""
+"""The demo as one self-contained HTML page, without scripts, fonts or access to the network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import resources
 from importlib.util import find_spec
 
 from mercer.diagnostics.demo import Demo
-from mercer.report import numbers, words
+from mercer.report import numbers, sentences
 
 __all__ = ["demo_page", "missing_packages"]
 
@@ -15,12 +15,12 @@ NEEDED = ("matplotlib", "jinja2")
 
 
 def missing_packages() -> list[str]:
-    """Return which packages of the extra ``mercer[report]`` are not installed."""
+    """Return the packages of the extra ``mercer[report]`` that are not installed."""
     return [name for name in NEEDED if find_spec(name) is None]
 
 
 def demo_page(demo: Demo) -> str:
-    """Return the page.
+    """Return the HTML page of the results of a demo.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def demo_page(demo: Demo) -> str:
     Returns
     -------
     str
-        HTML. Everything in it is escaped, but for the pictures, which are drawn here.
+        HTML. All values are escaped, except for the figures, which are generated here.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -50,9 +50,9 @@ def demo_page(demo: Demo) -> str:
     return environment.from_string(template).render(
         demo=demo,
         environment=demo.environment,
-        headline=words.headline(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
-        caveat=words.caveat(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
-        kernels=words.kernels_in_use(demo.environment),
+        headline=sentences.headline(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
+        caveat=sentences.caveat(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
+        kernels=sentences.kernels_in_use(demo.environment),
         chosen=next(one for one in demo.contenders if one.name == demo.chosen),
         pictures={
             "pairs": Markup(figures.error_by_value(demo)),
@@ -64,5 +64,5 @@ def demo_page(demo: Demo) -> str:
 
 
 def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
-    """Return the same with spaces at which no line is broken: a number stays with its unit."""
+    """Return a formatter with no-break spaces, which keep a number and its unit on one line."""
     return lambda *arguments: write(*arguments).replace(" ", "\N{NO-BREAK SPACE}")

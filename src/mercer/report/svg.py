@@ -1,7 +1,7 @@
-"""Pictures as SVG that takes its colors and letters from the page around it.
+"""Figures as SVG that takes its colors and its font from the page around it.
 
-They are drawn with placeholder colors, which are then replaced by CSS variables: one picture serves light
-and dark pages. Text stays text, so that it can be found.
+They are drawn with placeholder colors, which are then replaced by CSS variables, so that one figure fits light and dark
+pages. Text remains text, so that it can be searched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MARKERS", "MUTED", "PAPER", "SERIES", "figure_style", "panels", "pla
 
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04")
-# Shapes differ as well as colors: neither has to be told apart alone.
+# Series differ in shape as well as in color, for readers who cannot distinguish the colors.
 MARKERS = ("o", "s", "^", "D")
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
     color: f"--series-{i}" for i, color in enumerate(SERIES)
@@ -50,7 +50,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def figure_style(name: str) -> Iterator[None]:
-    """Draw inside this: placeholder colors, and names that depend on `name` alone."""
+    """Set the style of figures: placeholder colors, and identifiers that depend only on `name`."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
@@ -58,8 +58,8 @@ def figure_style(name: str) -> Iterator[None]:
 
 
 def panels(rows: int = 1, columns: int = 1, *, height: float = 3.7) -> tuple[Figure, Any]:
-    """Return a figure as wide as a column of the page, and its panels."""
-    # Made without pyplot, which would choose a backend and keep global state.
+    """Return a figure of the width of a column of the page, and its panels."""
+    # Without pyplot, which would choose a backend and keep global state.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, height), layout="constrained")
@@ -67,7 +67,7 @@ def panels(rows: int = 1, columns: int = 1, *, height: float = 3.7) -> tuple[Fig
 
 
 def plain_ticks(panel: Axes, axis: str, values: Any) -> None:
-    """Label an axis at these values, in plain numbers: powers in small type are hard to read."""
+    """Label an axis at given values in plain numbers, because superscripts in small type are hard to read."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     side = panel.xaxis if axis == "x" else panel.yaxis
@@ -77,6 +77,7 @@ def plain_ticks(panel: Axes, axis: str, values: Any) -> None:
 
 
 def _tick(value: float) -> str:
+    """Return the label of a tick."""
     power = round(log10(value))
     if 1e-4 < value < 1e5 or value != 10.0**power:
         return f"{value:g}"
@@ -84,14 +85,14 @@ def _tick(value: float) -> str:
 
 
 def to_svg(figure: Figure, name: str) -> str:
-    """Return a figure as an SVG element to stand inside a page, with the page's colors and font."""
+    """Return a figure as an SVG element for a page, with the colors and the font of the page."""
     file = io.StringIO()
-    # No date and no creator: equal results give equal pictures, and a page without addresses.
+    # Without date and creator, so that equal results give equal figures, and the page has no URLs.
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     head, _, body = text[text.index("<svg ") :].partition(">")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL).replace("xlink:href", "href")
-    # Several pictures share a page: names that are numbered from one would clash.
+    # Several figures share a page, where the identifiers that Matplotlib numbers from one would clash.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     body = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", body)
     for color, variable in VARIABLES.items():

@@ -1,4 +1,4 @@
-"""Results as tables in a terminal, and progress on its error stream."""
+"""Results as tables in a terminal, and progress on the standard error stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 from mercer.diagnostics.demo import Demo
 from mercer.diagnostics.environment import Environment
 from mercer.report.numbers import interval, memory, percent, seconds, significant
-from mercer.report.words import caveat, compiled_note, headline, kernels_in_use
+from mercer.report.sentences import caveat, compiled_note, headline, kernels_in_use
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["print_demo", "print_environment", "progress_bar"]
 
-# What is not a terminal has no width: wide enough that nothing wraps.
+# Width for files, which have none; wide enough that no line wraps.
 FILE_WIDTH = 100
 
 
 def print_demo(demo: Demo, file: IO[str]) -> None:
-    """Write the table of the demo."""
+    """Write the results of the demo as a table."""
     console = _console(file)
     split = demo.split
     console.print(
-        f"mercer demo: {split.data}, {split.n_train} rows to learn from, {split.n_test} to judge by, "
-        f"{split.n_columns} columns"
+        f"mercer demo: {split.data}, {split.n_train} training rows, {split.n_test} test rows, "
+        f"{split.n_features} features"
     )
     console.print(
         f"Gaussian kernel, lengthscale {significant(demo.lengthscale)}; n_components={demo.n_components}, "
@@ -40,6 +40,7 @@ def print_demo(demo: Demo, file: IO[str]) -> None:
 
 
 def _demo_table(demo: Demo) -> Table:
+    """Return the table of the contenders."""
     table = _table()
     table.add_column("feature map")
     for name in ("test\naccuracy", "relative\nerror", "kernel RMSE\n95 % interval"):
@@ -62,12 +63,12 @@ def _demo_table(demo: Demo) -> Table:
 
 
 def print_environment(environment: Environment, file: IO[str]) -> None:
-    """Write the table of versions, kernels and threads."""
+    """Write versions, kernels and threads as a table."""
     console = _console(file)
     table = _table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _facts(environment):
+    for name, value in _entries(environment):
         table.add_row(name, value)
     console.print(table)
     note = compiled_note(environment)
@@ -75,7 +76,8 @@ def print_environment(environment: Environment, file: IO[str]) -> None:
         console.print(note)
 
 
-def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
+def _entries(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of the table of the environment."""
     yield "mercer", environment.mercer
     yield "Python", f"{environment.python}, {environment.system}"
     yield from ((name, version or "not installed") for name, version in environment.packages.items())
@@ -91,7 +93,7 @@ def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Give a function that draws progress on the error stream; None where that is no terminal."""
+    """Yield a function that draws progress on the error stream, or None if that is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -121,5 +123,5 @@ def _console(file: IO[str]) -> Console:
     from rich.console import Console
 
     terminal = file.isatty()
-    # No highlighting: colors of every number would hide the one row that stands out.
+    # Without highlighting, because colored numbers would hide the row of the selected contender.
     return Console(file=file, width=None if terminal else FILE_WIDTH, highlight=False, emoji=False)

@@ -1,7 +1,21 @@
-"""What is added over rows: values with ``+``, each the sufficient statistic of some solver."""
+"""Statistics that are summed over rows: values with ``+``, and accumulators that sum them in place."""
 
 from mercer.statistics.distinct import DistinctRows, row_hashes
 from mercer.statistics.gram import GramSum, add_products
+from mercer.statistics.label_counts import CountLabels, LabelCounts
+from mercer.statistics.moments import Moments, MomentSum, TargetMoments
 from mercer.statistics.sample import RowSample, exponentials
 
-__all__ = ["DistinctRows", "GramSum", "RowSample", "add_products", "exponentials", "row_hashes"]
+__all__ = [
+    "CountLabels",
+    "DistinctRows",
+    "GramSum",
+    "LabelCounts",
+    "MomentSum",
+    "Moments",
+    "RowSample",
+    "TargetMoments",
+    "add_products",
+    "exponentials",
+    "row_hashes",
+]

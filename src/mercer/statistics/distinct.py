@@ -1,4 +1,4 @@
-"""Rows of smallest key, each distinct row once: a sample that neither order nor repetition of rows can change."""
+"""A random sample of the distinct rows, which depends neither on the order nor on the repetition of rows."""
 
 from __future__ import annotations
 
@@ -14,36 +14,35 @@ from mercer.statistics.sample import stack
 
 __all__ = ["DistinctRows", "row_hashes"]
 
-# Rows whose entries are hashed at a time.
+# Rows that are hashed at a time.
 TILE = 256
 
 
 @storable
 @dataclass(frozen=True)
 class DistinctRows:
-    """The `size` distinct rows of smallest key, with the weights of all their copies added up.
+    """The `size` distinct rows with the smallest keys, each with the total weight of its copies.
 
-    Keys that depend on the content of a row alone make this a sample of the distinct rows, the same one for every
-    order of the rows, every size of blocks, and whether a row is repeated or has a weight. A row of the final sample
-    was among the smallest in every part that has a copy of it, so that no copy is missed. Rows are in the order of
-    their hashes.
+    Keys depend on the content of a row alone, so the sample is the same for every order of the rows and every size of
+    the blocks, and for a row that is repeated as for a row with a weight. A row of the final sample has one of the
+    smallest keys in every part that contains a copy of it, so no copy is missed. Rows are ordered by their hashes.
     """
 
     size: int
-    seen: int  # rows of weight above zero, kept or not, copies counted
-    hash: np.ndarray  # (m,), ascending: who a row is
+    seen: int  # number of rows with a positive weight, copies included, sampled or not
+    hash: np.ndarray  # (m,), ascending: identifies the content of a row
     key: np.ndarray  # (m,)
     X: Any  # (m, d)
     weight: np.ndarray  # (m,)
 
     @classmethod
     def of(cls, block: Block, hashes: np.ndarray, keys: np.ndarray, *, size: int) -> Self:
-        """Return the rows of one block of smallest finite keys; weights of zero never count."""
+        """Return the rows of one block with the smallest finite keys; rows of weight zero are left out."""
         weight = np.ones(len(block)) if block.weight is None else block.weight
         candidates = np.flatnonzero(np.isfinite(keys) & (weight > 0))
         seen = int(np.count_nonzero(weight > 0))
         if len(candidates) > size:
-            # Copies have equal keys, or nearly so: what may be among the smallest after copies are joined stays.
+            # Copies have equal keys, or nearly so. What may be among the smallest after merging copies is retained.
             distinct, first = np.unique(hashes[candidates], return_index=True)
             if len(distinct) > size:
                 bound = np.partition(keys[candidates[first]], size - 1)[size - 1]
@@ -65,11 +64,11 @@ class DistinctRows:
 def merged(
     size: int, hashes: np.ndarray, keys: np.ndarray, X: Any, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
-    """Join copies of rows, and keep those of smallest key; ties go to the smaller hash."""
-    distinct, first, place = np.unique(hashes, return_index=True, return_inverse=True)
-    total = np.bincount(place, weight, len(distinct))
+    """Merge copies of rows, and return those with the smallest keys; ties go to the smaller hash."""
+    distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    total = np.bincount(inverse, weight, len(distinct))
     least = np.full(len(distinct), np.inf)
-    np.minimum.at(least, place, keys)
+    np.minimum.at(least, inverse, keys)
     keep = np.arange(len(distinct))
     if len(keep) > size:
         keep = np.sort(np.argsort(least, kind="stable")[:size])
@@ -77,10 +76,10 @@ def merged(
 
 
 def row_hashes(X: Any) -> np.ndarray:
-    """Return a number of 64 bits for the content of each row: the same for dense and sparse, float32 and float64.
+    """Return a 64-bit hash of the content of each row, equal for dense and sparse, float32 and float64 rows.
 
-    The bits of the entries, folded so that no part of them is all zeros, times one odd number a column, added up.
-    Entries of zero, of either sign, add nothing.
+    The hash is the sum over columns of the folded bits of the entry times an odd number, one per column. Entries that
+    are zero, of either sign, contribute nothing.
     """
     odd = odd_numbers(X.shape[1])
     out = np.empty(X.shape[0], np.uint64)
@@ -99,13 +98,13 @@ def row_hashes(X: Any) -> np.ndarray:
 
 
 def folded_bits(values: np.ndarray) -> np.ndarray:
-    """Return the bits of float64 numbers, with their upper parts folded onto the lower; zeros give zero."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # adding zero makes -0.0 to 0.0
+    """Return the bits of float64 numbers with the upper bits folded onto the lower ones; zeros give zero."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
     return bits ^ (bits >> np.uint64(32)) ^ (bits >> np.uint64(52))
 
 
 def odd_numbers(n: int) -> np.ndarray:
-    """Return n odd numbers of 64 bits, always the same (SplitMix64)."""
+    """Return a fixed sequence of n odd 64-bit numbers (SplitMix64)."""
     with np.errstate(over="ignore"):
         z = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,33 +1,75 @@
-"""Features of rows in memory that are kept from pass to pass, where there is room for them."""
+"""Features of rows, computed tile by tile or taken from a cache of those of all rows in memory."""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from mercer.engines import Engine, MemoryEngine, empty_rows, fill_rows
-from mercer.solvers.clusters.lloyd import Draw
+import numpy as np
 
-__all__ = ["is_memory", "keeping_features"]
+from mercer.engines import Block, Engine, empty_rows, fill_rows
+from mercer.features import Features, features_of
 
-# Features are kept if they take no more than this.
-KEPT_BYTES = 512 * 2**20
+__all__ = ["RowFeatures"]
+
+Array = np.ndarray
+# Rows whose features one thread computes and sums while they are in its cache.
+TILE_ROWS = 512
+# Features of all rows are cached if they take no more bytes than this.
+CACHE_BYTES = 512 * 2**20
 
 
-def is_memory(engine: Engine) -> TypeGuard[MemoryEngine]:
-    """Return whether all rows are in memory."""
-    return isinstance(engine, MemoryEngine)
+@dataclass(frozen=True)
+class RowFeatures:
+    """Drawn features, cast once to each dtype of rows, and possibly a cache of the features of all rows.
 
+    Pickling drops the cache: other processes have other rows.
+    """
 
-def keeping_features(engine: Engine, draw: Draw, n_jobs: int | None) -> Engine:
-    """Return an engine whose blocks have their features with them, in the place of targets, if these are small."""
-    if not is_memory(engine):
-        return engine
-    features = draw(engine.X.dtype)
-    shape, dtype = (engine.X.shape[0], features.n_components), features.output_dtype(engine.X.dtype)
-    if shape[0] * shape[1] * dtype.itemsize > KEPT_BYTES:
-        return engine
-    Z = empty_rows(*shape, dtype)
-    fill_rows(features, engine.X, Z, n_jobs=n_jobs)
-    kept = MemoryEngine(engine.X, Z, engine.weight, block_rows=engine.block_rows, n_jobs=n_jobs, start=engine.start)
-    kept.journal = engine.journal
-    return kept
+    features: Features
+    cache: Array | None = field(default=None, compare=False, repr=False)
+    start: int = 0  # index of the first row of the cache
+    _casts: dict[Any, Features] = field(default_factory=dict, compare=False, repr=False)
+
+    def cast(self, dtype: Any) -> Features:
+        """Return the features for rows of a dtype."""
+        if dtype not in self._casts:
+            self._casts[dtype] = self.features.astype(dtype)
+        return self._casts[dtype]
+
+    def of(self, X: Any) -> Array:
+        """Return the features of some rows, in float64."""
+        return features_of(self.cast(X.dtype), X).astype(np.float64, copy=False)
+
+    def tiles(self, block: Block) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of a block and the features of their rows, in a buffer that is reused."""
+        if self.cache is None:
+            features = self.cast(block.X.dtype)
+            rows = min(TILE_ROWS, len(block))
+            buffer = empty_rows(rows, features.n_components, features.output_dtype(block.X.dtype))
+        for first in range(0, len(block), TILE_ROWS):
+            part = slice(first, min(first + TILE_ROWS, len(block)))
+            if self.cache is None:
+                Z = buffer[: part.stop - part.start]
+                features(block.X[part], Z)
+            else:
+                offset = block.start - self.start
+                Z = self.cache[offset + part.start : offset + part.stop]
+            yield part, Z
+
+    def cached(self, engine: Engine, n_jobs: int | None) -> RowFeatures:
+        """Return these features with a cache for the rows of an engine, if they are in memory and small enough."""
+        rows = engine.in_memory
+        if rows is None:
+            return self
+        features = self.cast(rows.X.dtype)
+        shape, dtype = (len(rows), features.n_components), features.output_dtype(rows.X.dtype)
+        if shape[0] * shape[1] * dtype.itemsize > CACHE_BYTES:
+            return self
+        Z = empty_rows(*shape, dtype)
+        fill_rows(features, rows.X, Z, n_jobs=n_jobs)
+        return replace(self, cache=Z, start=rows.start)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowFeatures, (self.features,)

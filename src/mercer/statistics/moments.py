@@ -1,44 +1,49 @@
-"""Second moments of features and targets: what least squares needs to know of the rows it has seen."""
+"""Second moments of features and targets: the sufficient statistic of least squares."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import isqrt
 from operator import add
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
-from mercer.engines import Block, Workers, block_rows_for
+from mercer.engines import Accumulator, Block, Workers, block_rows_for
 from mercer.features import Features, features_of
 from mercer.io import storable
-from mercer.statistics import GramSum
-from mercer.statistics.shifts import far_mean, moved_gram
+from mercer.statistics.gram import GramSum, Triangular, far_mean, moved_gram, symmetric, upper_norm
+from mercer.statistics.sample import RowSample
 
 __all__ = [
     "MomentSum",
     "Moments",
     "TargetMoments",
-    "Triangular",
-    "joint_rounding",
-    "pack_upper",
-    "symmetric",
-    "unpack_upper",
+    "TargetRule",
+    "label_indicators",
+    "no_targets",
+    "numeric_targets",
+    "rows_as_targets",
 ]
 
 Array = np.ndarray
 # Rows whose features one thread computes and sums while they are in its cache.
 SLICE_ROWS = 256
 EPS = float(np.finfo(np.float64).eps)
-# Products with a vector that tell the largest eigenvalue of a matrix well enough for a bound.
+# Power iterations that estimate the largest eigenvalue well enough for a bound.
 ITERATIONS = 20
 
 
 @storable
 @dataclass(frozen=True)
 class TargetMoments:
-    """Moments in which targets take part, around the means: targets may sit far from zero."""
+    """First and second moments that involve targets, about the means, since targets may be far from zero.
+
+    Where targets are indicators of labels, `labels` has the label of each column, and moments with different labels
+    can be added: the union of the labels is taken.
+    """
 
     rows: int
     weight: float
@@ -46,84 +51,126 @@ class TargetMoments:
     target_mean: Array  # (t,)
     cross: Array  # (D, t), sum of w (z - mean) (y - mean)'
     target_scatter: Array  # (t,), sum of w (y - mean)^2
+    labels: Array | None = None  # (t,), sorted
 
     @classmethod
-    def of(cls, Z: Array, targets: Array, weight: Array | None = None) -> Self:
+    def of(cls, Z: Array, targets: Array, weight: Array | None = None, labels: Array | None = None) -> Self:
         """Return the moments of some rows, in float64 whatever the dtype of the features."""
         w = np.ones(len(Z)) if weight is None else weight
         total = float(w.sum())
         mean = (w @ targets / total) if total > 0 else np.zeros(targets.shape[1])
         centered = targets - mean
-        # The targets sum to zero around their mean, so the features need no centering here. One product gives the cross
+        # The targets sum to zero about their mean, so the features need no centering here. One product gives the cross
         # moments and, in its last column, the sum of the features.
         right = np.column_stack([w[:, None] * centered, w])
         size = np.abs(right).max(axis=0, initial=0.0)
         size = np.where(size > 0, size, 1.0)  # in units of the largest, targets of any size fit into float32
         product = (Z.T @ (right / size).astype(Z.dtype, copy=False)) * size
-        with np.errstate(over="ignore"):  # whoever needs the squares looks whether they are finite
+        with np.errstate(over="ignore"):  # solvers that need the squares check that they are finite
             scatter = w @ np.square(centered)
-        return cls(len(Z), total, product[:, -1], mean, product[:, :-1], scatter)
+        return cls(len(Z), total, product[:, -1], mean, product[:, :-1], scatter, labels)
 
     def __add__(self, other: TargetMoments) -> TargetMoments:
-        weight = self.weight + other.weight
-        # Chan, Golub, LeVeque (1979): means are joined, and the moments around them get a correction of rank one.
-        share = other.weight / weight if weight > 0 else 0.0
-        step = other.target_mean - self.target_mean
-        shift = (1 - share) * other.feature_sum - share * self.feature_sum
+        one, two = self, other
+        if one.labels is not None and two.labels is not None:
+            one, two = one.with_labels(two.labels), two.with_labels(one.labels)
+        weight = one.weight + two.weight
+        # Chan, Golub, LeVeque (1979): means are joined, and the moments about them get a correction of rank one.
+        share = two.weight / weight if weight > 0 else 0.0
+        step = two.target_mean - one.target_mean
+        shift = (1 - share) * two.feature_sum - share * one.feature_sum
         return TargetMoments(
-            rows=self.rows + other.rows,
+            rows=one.rows + two.rows,
             weight=weight,
-            feature_sum=self.feature_sum + other.feature_sum,
-            target_mean=self.target_mean + step * share,
-            cross=self.cross + other.cross + np.outer(shift, step),
-            target_scatter=self.target_scatter + other.target_scatter + np.square(step) * (share * self.weight),
+            feature_sum=one.feature_sum + two.feature_sum,
+            target_mean=one.target_mean + step * share,
+            cross=one.cross + two.cross + np.outer(shift, step),
+            target_scatter=one.target_scatter + two.target_scatter + np.square(step) * (share * one.weight),
+            labels=one.labels,
         )
 
     def transformed(self, matrix: Array) -> TargetMoments:
         """Return the moments of features times a matrix."""
         return replace(self, feature_sum=matrix.T @ self.feature_sum, cross=matrix.T @ self.cross)
 
+    def with_labels(self, labels: Array) -> TargetMoments:
+        """Return the moments with further labels; the indicators of labels without rows are zero."""
+        assert self.labels is not None
+        union = np.union1d(self.labels, labels)
+        if len(union) == len(self.labels):
+            return self
+        columns = np.searchsorted(union, self.labels)
 
-class Triangular:
-    """A statistic of whose symmetric matrix `gram` the upper triangle counts: pickles carry that alone."""
+        def spread(values: Array) -> Array:
+            out = np.zeros((*values.shape[:-1], len(union)))
+            out[..., columns] = values
+            return out
 
-    gram: Array
+        return replace(
+            self,
+            target_mean=spread(self.target_mean),
+            cross=spread(self.cross),
+            target_scatter=spread(self.target_scatter),
+            labels=union,
+        )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "gram": pack_upper(self.gram)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, gram=unpack_upper(state["gram"]))
+    def signed(self) -> TargetMoments:
+        """Return the moments of targets +1 for the label of a column and -1 otherwise; two labels have one column."""
+        assert self.labels is not None
+        columns = slice(1, None) if len(self.labels) == 2 else slice(None)
+        return replace(
+            self,
+            target_mean=2 * self.target_mean[columns] - 1,
+            cross=2 * self.cross[:, columns],
+            target_scatter=4 * self.target_scatter[columns],
+            labels=None,
+        )
 
 
 @storable
 @dataclass(frozen=True)
 class Moments(Triangular):
-    """All that ridge regression needs to know of the rows it has seen.
+    """Second moments of features, moments of targets, and possibly a sample of rows.
 
-    Second moments are about a point: zero, or where the first features lie if that is far from zero. Of the symmetric
-    matrix only the upper triangle counts; what stands below it is not defined.
+    Second moments of features are about a point: zero, or the mean of the first features if that is far from zero.
+    Only the upper triangle of the symmetric matrix is defined.
     """
 
     gram: Array  # (D, D), sum of w (z - shift) (z - shift)', upper triangle
     targets: TargetMoments
-    roundoff: float = EPS  # of the products behind it
+    roundoff: float = EPS  # unit roundoff of the products
     shift: Array | None = None  # (D,), None means zero
-    blur: Array | None = None  # (D, D), the rounding of features that were transformed; None: alike in all directions
+    blur: Array | None = None  # (D, D), covariance-like bound on the rounding error of transformed features
+    sample: RowSample | None = None
 
     @property
     def rows(self) -> int:
         return self.targets.rows
 
+    @property
+    def labels(self) -> Array | None:
+        """Labels, sorted, where targets are indicators of labels."""
+        return self.targets.labels
+
     def __add__(self, other: Moments) -> Moments:
         gram = self.gram + other.about(self.shift)
         roundoff, blur = joint_rounding(gram, self, other)
-        return Moments(gram, self.targets + other.targets, roundoff, self.shift, blur)
+        sample = None if self.sample is None or other.sample is None else self.sample + other.sample
+        return Moments(gram, self.targets + other.targets, roundoff, self.shift, blur, sample)
+
+    def with_labels(self, labels: Array) -> Moments:
+        """Return the moments with further labels, which no row has."""
+        return replace(self, targets=self.targets.with_labels(labels))
+
+    def signed(self) -> Moments:
+        """Return the moments of targets +1 for the label of a column and -1 otherwise; two labels have one column."""
+        return replace(self, targets=self.targets.signed())
 
     def transformed(self, matrix: Array) -> Moments:
-        """Return the moments of features times a matrix, of which the old rounding is a larger part if they shrink.
+        """Return the moments of features times a matrix, with a bound on their rounding error.
 
-        Rounding is transformed with them: what one matrix magnifies the next may shrink, where bounds would pile up.
+        The bound is a matrix and is transformed with the features: what one matrix magnifies the next may shrink, so
+        that a scalar bound would grow without need.
         """
         gram = matrix.T @ symmetric(self.gram) @ matrix
         size, after = upper_norm(self.gram), upper_norm(gram)
@@ -132,38 +179,27 @@ class Moments(Triangular):
         blur[np.diag_indices_from(blur)] += EPS * size * largest_eigenvalue(square)  # of the products above
         roundoff = max(EPS, largest_eigenvalue(blur) / after) if after > 0 else self.roundoff
         shift = None if self.shift is None else matrix.T @ self.shift
-        return Moments(gram, self.targets.transformed(matrix), roundoff, shift, blur)
+        return Moments(gram, self.targets.transformed(matrix), roundoff, shift, blur, self.sample)
 
     @property
     def rounding(self) -> float:
-        """About how large the rounding of the matrix is, by its spectral norm: penalties below that fit rounding.
+        """Estimate of the spectral norm of the rounding error of the matrix; smaller penalties would fit that error.
 
-        Products of blocks are rounded by chance, each on its own, so that many blocks are better than one.
+        Rounding errors of different blocks are independent, so the relative error falls with the number of blocks.
         """
         blocks = max(1.0, self.rows / block_rows_for(len(self.gram), np.dtype(np.float32).itemsize))
         return self.roundoff * upper_norm(self.gram) / np.sqrt(blocks)
 
     def about(self, point: Array | None) -> Array:
-        """Return the second moments about a point, None meaning zero: the upper triangle."""
+        """Return the upper triangle of the second moments about a point; None means zero."""
         if same_point(self.shift, point):
             return self.gram
         to = np.zeros(len(self.gram)) if point is None else point
         return moved_gram(self.gram, self.targets.feature_sum, self.targets.weight, self.shift, to)
 
 
-class Rounded(Protocol):
-    """Second moments that know their rounding."""
-
-    @property
-    def gram(self) -> Array: ...
-    @property
-    def roundoff(self) -> float: ...
-    @property
-    def blur(self) -> Array | None: ...
-
-
-def joint_rounding(gram: Array, one: Rounded, other: Rounded) -> tuple[float, Array | None]:
-    """Return the rounding of the sum of two moments, relative to it, and by directions if it is known so of one."""
+def joint_rounding(gram: Array, one: Moments, other: Moments) -> tuple[float, Array | None]:
+    """Return the relative rounding error of the sum of two moments, and its bound by directions if one has such."""
     if one.blur is None and other.blur is None:
         return max(one.roundoff, other.roundoff), None
     blur = np.zeros_like(gram)
@@ -177,7 +213,7 @@ def joint_rounding(gram: Array, one: Rounded, other: Rounded) -> tuple[float, Ar
 
 
 def largest_eigenvalue(matrix: Array) -> float:
-    """Return about the largest eigenvalue of a positive semi-definite matrix, by powers of it."""
+    """Estimate the largest eigenvalue of a positive semi-definite matrix by power iteration."""
     vector = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     vector = vector + vector.max(initial=0.0) * np.random.default_rng(0).random(len(vector))
     value = 0.0
@@ -191,47 +227,89 @@ def largest_eigenvalue(matrix: Array) -> float:
 
 
 def same_point(a: Array | None, b: Array | None) -> bool:
-    """Return whether two points, None meaning zero, are known to be the same."""
+    """Return whether two points, None meaning zero, are known to be equal."""
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
-class MomentSum:
-    """Adds features and targets of blocks: the features of a block are computed once, into a buffer that is reused.
+#: Given a block, its targets (n, t) in float64, and the labels of their columns if they are indicators of labels.
+TargetRule = Callable[[Block], tuple[Array, Array | None]]
+
+
+def numeric_targets(block: Block) -> tuple[Array, None]:
+    """Return the numeric targets of a block."""
+    return block.y, None
+
+
+def label_indicators(block: Block) -> tuple[Array, Array]:
+    """Return the indicators of the labels of a block, one per column, and the labels of rows with a positive weight."""
+    labels = np.unique(block.y if block.weight is None else block.y[block.weight > 0])
+    return (block.y[:, None] == labels).astype(np.float64), labels
+
+
+def rows_as_targets(block: Block) -> tuple[Array, None]:
+    """Return the rows of a block themselves, for a regression from features back to rows."""
+    return (block.X.toarray() if sp.issparse(block.X) else block.X).astype(np.float64, copy=False), None
+
+
+def no_targets(block: Block) -> tuple[Array, None]:
+    """Return targets without columns."""
+    return np.empty((len(block), 0)), None
+
+
+class MomentSum(Accumulator[Moments]):
+    """Accumulates moments of blocks; the features of a block are computed once, into a buffer that is reused.
 
     Parameters
     ----------
     features : Features
         The drawn map.
-    double : bool
-        Whether products run in float64 also for float32 features. Twice the time, and needed where small eigenvalues of
-        the moments count: next to a penalty far below the largest, products in float32 are mostly rounding.
-    centered : bool
-        Whether the moments will be taken about the means. Then features whose first rows lie far from zero, beside
-        which they vary little, are taken less a point near their mean: moments about zero would be mostly that.
+    targets : TargetRule, default=numeric_targets
+        Returns the targets of a block.
+    double : bool, default=False
+        Whether products are computed in float64 also for float32 features. It takes twice the time, and is needed where
+        small eigenvalues of the moments matter: beside a penalty far below the largest eigenvalue, products in float32
+        are mostly rounding error.
+    centered : bool, default=False
+        Whether the moments will be taken about the means. Then features whose first rows are far from zero, compared
+        with their variation, are shifted by a point near their mean.
+    sample : callable, default=None
+        Given a block, a `RowSample` of it; None keeps no rows.
     """
 
-    def __init__(self, features: Features, *, double: bool = False, centered: bool = False) -> None:
-        self._features: dict[Any, Features] = {}
-        self._draw = features
+    def __init__(
+        self,
+        features: Features,
+        targets: TargetRule = numeric_targets,
+        *,
+        double: bool = False,
+        centered: bool = False,
+        sample: Callable[[Block], RowSample] | None = None,
+    ) -> None:
+        self._casts: dict[Any, Features] = {}
+        self._features = features
+        self._rule = targets
         self._double = double
         self._undecided = centered
-        self._shift: Array | None = None
+        self._sample_of = sample
         self._gram = GramSum(features.n_components)
-        self.roundoff = float(np.finfo(np.float64).eps)
+        self._shift: Array | None = None
+        self._roundoff = EPS
+        self._targets: TargetMoments | None = None
+        self._sample: RowSample | None = None
 
-    def add(self, block: Block, targets: Array, workers: Workers) -> TargetMoments:
-        """Add the block to the matrix of second moments and return its other moments."""
+    def add(self, block: Block, workers: Workers) -> None:
         dtype = block.X.dtype
-        if dtype not in self._features:
-            self._features[dtype] = self._draw.astype(dtype)
-        features = self._features[dtype]
+        if dtype not in self._casts:
+            self._casts[dtype] = self._features.astype(dtype)
+        features = self._casts[dtype]
         products = np.dtype(np.float64) if self._double else dtype
-        self.roundoff = max(self.roundoff, float(np.finfo(products).eps))
-        Z = self._gram.room(len(block), products)
+        self._roundoff = max(self._roundoff, float(np.finfo(products).eps))
+        Z = self._gram.buffer(len(block), products)
         if self._undecided:
             self._shift = far_mean(features_of(features, block.X[:SLICE_ROWS]))
             self._undecided = False
         shift = None if self._shift is None else self._shift.astype(products)
+        targets, labels = self._rule(block)
 
         def compute(start: int) -> TargetMoments:
             rows = slice(start, start + SLICE_ROWS)
@@ -242,53 +320,25 @@ class MomentSum:
                 Z[rows] = features_of(features, block.X[rows])
             if shift is not None:
                 Z[rows] -= shift
-            part = TargetMoments.of(Z[rows], targets[rows], weight)
+            part = TargetMoments.of(Z[rows], targets[rows], weight, labels)
             if weight is not None:
                 Z[rows] *= np.sqrt(weight).astype(products)[:, None]
             return part
 
-        total = reduce(add, workers.in_order(compute, range(0, len(block), SLICE_ROWS)))
+        part = reduce(add, workers.in_order(compute, range(0, len(block), SLICE_ROWS)))
         self._gram.add(Z, workers)
         if self._shift is not None:
-            total = replace(total, feature_sum=total.feature_sum + total.weight * self._shift)
-        return total
+            part = replace(part, feature_sum=part.feature_sum + part.weight * self._shift)
+        self._targets = part if self._targets is None else self._targets + part
+        if self._sample_of is not None:
+            sample = self._sample_of(block)
+            self._sample = sample if self._sample is None else self._sample + sample
 
-    def moments(self, targets: TargetMoments) -> Moments:
-        """Return the moments of all blocks, given the sum of what `add` returned."""
-        return Moments(self._gram.result(), targets, self.roundoff, self._shift)
+    def result(self) -> Moments:
+        assert self._targets is not None
+        return Moments(self._gram.result(), self._targets, self._roundoff, self._shift, sample=self._sample)
 
-    def restore(self, gram: Array, roundoff: float, shift: Array | None = None) -> None:
-        """Go on from the moments of blocks that were added before."""
-        self._gram.restore(gram)
-        self.roundoff, self._shift, self._undecided = roundoff, shift, False
-
-
-def pack_upper(matrix: Array) -> Array:
-    """Return the upper triangle of a square matrix, row after row: D (D + 1) / 2 numbers."""
-    return np.concatenate([row[i:] for i, row in enumerate(matrix)] or [np.zeros(0, matrix.dtype)])
-
-
-def unpack_upper(packed: Array) -> Array:
-    """Return the square matrix whose upper triangle was packed; zeros stand below it."""
-    D = (isqrt(8 * len(packed) + 1) - 1) // 2
-    matrix = np.zeros((D, D), packed.dtype)
-    start = 0
-    for i, row in enumerate(matrix):
-        row[i:] = packed[start : start + D - i]
-        start += D - i
-    return matrix
-
-
-def upper_norm(upper: Array) -> float:
-    """Return the Frobenius norm of the positive semi-definite matrix of an upper triangle."""
-    diagonal = np.diagonal(upper)
-    unit = float(diagonal.max(initial=0.0))  # no entry is larger, and in its units no square overflows
-    if unit == 0 or not np.isfinite(unit):
-        return unit
-    squares = sum(float(np.square(row[i:] / unit).sum()) for i, row in enumerate(upper))
-    return unit * float(np.sqrt(2 * squares - np.square(diagonal / unit).sum()))
-
-
-def symmetric(upper: Array) -> Array:
-    """Return the whole matrix of an upper triangle."""
-    return np.triu(upper) + np.triu(upper, 1).T
+    def restore(self, state: Moments) -> None:
+        self._gram.restore(state.gram)
+        self._roundoff, self._shift, self._undecided = state.roundoff, state.shift, False
+        self._targets, self._sample = state.targets, state.sample

@@ -1,31 +1,61 @@
-"""A uniform sample of rows that is the same whatever the blocks were: a statistic like any other."""
+"""A random sample of rows that does not depend on the blocks, and the seeds of samples and draws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import Block
+from mercer.errors import ParameterError
 from mercer.io.archive import storable
 
-__all__ = ["RowSample"]
+__all__ = ["RowSample", "as_generator", "seed_of"]
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator for a seed, a Generator, a legacy RandomState, or None.
+
+    A seed is combined with a key: data made with ``default_rng(0)`` must not be the very numbers that a map with
+    ``random_state=0`` draws.
+    """
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return np.random.default_rng([int(random_state), *b"mercer"])
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        msg = f"random_state must be None, an integer >= 0, or a numpy Generator or RandomState, got {random_state!r}."
+        raise ParameterError(msg) from error
+
+
+def seed_of(random_state: Any, purpose: str) -> int:
+    """Return a seed for a sample of rows, independent of everything else that is drawn from the same state.
+
+    Samples for different purposes must not coincide: an audit on the rows that a map was drawn from would be
+    optimistic.
+    """
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
+    return int(as_generator(random_state).integers(2**63))
 
 
 @storable
 @dataclass(frozen=True)
 class RowSample:
-    """The `size` rows of smallest key, where keys are exponential numbers hashed from seed and row index.
+    """The `size` rows with the smallest keys, which are exponential variates hashed from the seed and the row index.
 
-    Every row gets its key from its index in the data, so samples of parts merge into the sample of the whole, and
-    the order or the size of the blocks does not matter. Keys divided by weights make a sample in proportion to
-    the weights, without replacement (Efraimidis, Spirakis 2006). Rows are kept in the order of the data.
+    The key of a row depends on its index in the data, so the samples of two parts merge into the sample of their union,
+    and neither order nor size of the blocks matters. Keys divided by weights give a sample in proportion to the
+    weights, without replacement (Efraimidis, Spirakis 2006). Rows are in the order of the data.
     """
 
     size: int
-    seen: int  # rows of weight above zero, kept or not
+    seen: int  # number of rows with a positive weight, sampled or not
     index: np.ndarray  # (k,), ascending
     key: np.ndarray  # (k,)
     X: Any  # (k, d)
@@ -34,9 +64,9 @@ class RowSample:
 
     @classmethod
     def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False, targets: bool = True) -> Self:
-        """Return the sample of one block: uniform, or in proportion to the weights; weights of zero never count.
+        """Return the sample of one block, uniform or in proportion to the weights; rows of weight zero are left out.
 
-        Without `targets` none are kept: those of blocks that have none may not go with those of others.
+        Without `targets`, the targets are dropped, so that samples of blocks with and without targets can be merged.
         """
         index = block.index.astype(np.uint64)
         key = exponentials(index, seed)
@@ -44,7 +74,7 @@ class RowSample:
             with np.errstate(divide="ignore", invalid="ignore"):
                 key = np.where(block.weight > 0, key / (block.weight if by_weight else 1.0), np.inf)
         keep = smallest(key, size)
-        # Copies: a view would keep the whole block alive.
+        # Copies, since a view would keep the block in memory.
         X = block.X[keep].copy()
         y = block.y[keep].copy() if targets and block.y is not None else None
         weight = None if block.weight is None else block.weight[keep].copy()
@@ -55,7 +85,7 @@ class RowSample:
         keep = smallest(key, self.size)
         index = np.concatenate([self.index, other.index])
         weight = None
-        if self.weight is not None or other.weight is not None:  # rows without a weight count once
+        if self.weight is not None or other.weight is not None:  # rows without a weight have weight one
             weight = np.concatenate([np.ones(len(s.key)) if s.weight is None else s.weight for s in (self, other)])
         keep = keep[np.argsort(index[keep], kind="stable")]
         return RowSample(
@@ -69,8 +99,8 @@ class RowSample:
         )
 
     @property
-    def is_whole(self) -> bool:
-        """Whether no row was left out."""
+    def is_complete(self) -> bool:
+        """Whether the sample has all rows with a positive weight."""
         return self.seen <= self.size
 
 
@@ -85,7 +115,7 @@ def exponentials(index: np.ndarray, seed: int) -> np.ndarray:
 
 
 def smallest(key: np.ndarray, size: int) -> np.ndarray:
-    """Return the positions of the `size` smallest finite keys, ascending by position."""
+    """Return the indices of the `size` smallest finite keys, in ascending order of the indices."""
     finite = np.flatnonzero(np.isfinite(key))
     if len(finite) <= size:
         return finite
@@ -93,7 +123,7 @@ def smallest(key: np.ndarray, size: int) -> np.ndarray:
 
 
 def stack(top: Any, bottom: Any) -> Any:
-    """Put rows below rows, sparse or dense."""
+    """Stack rows vertically, sparse or dense."""
     if sp.issparse(top) or sp.issparse(bottom):
         return sp.vstack([top, bottom], format="csr")
     return np.concatenate([top, bottom])

@@ -96,7 +96,7 @@ def gaussian_phase_constants(lengthscale: float, dimension: int) -> InnerConstan
     >>> gaussian_phase_constants(lengthscale=2.0, dimension=8).feature_gradient
     2.0
     """
-    return InnerConstants(1.0, 2.0, math.exp(-0.5) / lengthscale, math.sqrt(2) * math.sqrt(dimension) / lengthscale)
+    return InnerConstants(1.0, 2.0, math.exp(-0.5) / lengthscale, math.sqrt(2.0 * dimension) / lengthscale)
 
 
 @checked(kernel=DOT_PRODUCT, inner=INNER, base=BASE)

@@ -45,7 +45,7 @@ __all__ = [
     "POSITIVE",
     "SHARE",
     "WEIGHTS",
-    "Domain",
+    "Argument",
     "FormName",
     "at_least",
     "broadcast",
@@ -78,8 +78,11 @@ class OutsideError(Exception):
 
 
 @dataclass(frozen=True)
-class Domain:
-    """The values that a parameter accepts.
+class Argument:
+    """The domain of one argument, and how a value of it is converted.
+
+    `mercer.parameters.Domain` only tests membership; here numbers become floats or integers and lists arrays, and
+    values beyond a boundary by rounding are clipped.
 
     Attributes
     ----------
@@ -109,12 +112,12 @@ def refuse(owner: str, name: str, needs: str, got: str, hint: str = "") -> NoRet
     raise ParameterError(msg) from None
 
 
-def read_all(owner: str, domains: dict[str, Domain], values: dict[str, Any]) -> dict[str, Any]:
+def read_all(owner: str, domains: dict[str, Argument], values: dict[str, Any]) -> dict[str, Any]:
     """Return all values converted, each by its domain."""
     return {name: domain(owner, name, values[name]) for name, domain in domains.items()}
 
 
-def checked(**domains: Domain) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def checked(**domains: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function so that every argument is read by its domain; each parameter must have one."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -161,7 +164,7 @@ def real(value: Any) -> float:
 
 def interval(
     low: float, high: float, needs: str, *, closed: tuple[bool, bool] = (False, False), hint: str = ""
-) -> Domain:
+) -> Argument:
     """Return the domain of real numbers between two ends, each of which may belong to it."""
 
     def read(value: Any) -> float:
@@ -172,10 +175,10 @@ def interval(
             raise OutsideError(shown(value))
         return number
 
-    return Domain(needs, read, hint)
+    return Argument(needs, read, hint)
 
 
-def at_least(least: int, *, hint: str = "") -> Domain:
+def at_least(least: int, *, hint: str = "") -> Argument:
     """Return the domain of integers from `least` up; floats of integral value, such as 1e6, count as integers."""
 
     def read(value: Any) -> int:
@@ -184,7 +187,7 @@ def at_least(least: int, *, hint: str = "") -> Domain:
             raise OutsideError(shown(value))
         return int(value)
 
-    return Domain(f"an integer >= {least}", read, hint)
+    return Argument(f"an integer >= {least}", read, hint)
 
 
 POSITIVE = interval(0, math.inf, "a finite number > 0")
@@ -209,7 +212,7 @@ AMBIENT = at_least(2)
 # ---- choices and objects ---------------------------------------------------------------------------
 
 
-def choice(names: Collection[str]) -> Domain:
+def choice(names: Collection[str]) -> Argument:
     """Return the domain of some strings."""
 
     def read(value: Any) -> str:
@@ -217,13 +220,13 @@ def choice(names: Collection[str]) -> Domain:
             raise OutsideError(shown(value))
         return value
 
-    return Domain(f"one of {', '.join(names)}", read)
+    return Argument(f"one of {', '.join(names)}", read)
 
 
 FORM = choice(("pairs", "phase", "complex"))
 
 
-def instance_of(kind: type, needs: str) -> Domain:
+def instance_of(kind: type, needs: str) -> Argument:
     """Return the domain of the instances of a class."""
 
     def read(value: Any) -> Any:
@@ -231,15 +234,15 @@ def instance_of(kind: type, needs: str) -> Domain:
             raise OutsideError(shown(value))
         return value
 
-    return Domain(needs, read)
+    return Argument(needs, read)
 
 
-def optional(domain: Domain) -> Domain:
+def optional(domain: Argument) -> Argument:
     """Return a domain with None in it."""
-    return Domain(f"None or {domain.needs}", lambda value: None if value is None else domain.read(value), domain.hint)
+    return Argument(f"None or {domain.needs}", lambda value: None if value is None else domain.read(value), domain.hint)
 
 
-def iterable(needs: str) -> Domain:
+def iterable(needs: str) -> Argument:
     """Return the domain of iterables, read as lists."""
 
     def read(value: Any) -> list[Any]:
@@ -250,14 +253,14 @@ def iterable(needs: str) -> Domain:
         except TypeError:
             raise OutsideError(shown(value)) from None
 
-    return Domain(needs, read)
+    return Argument(needs, read)
 
 
 KERNEL = instance_of(Kernel, "a mercer kernel such as Gaussian()")
 
 
 @dataclass(frozen=True)
-class DotProductDomain(Domain):
+class DotProductArgument(Argument):
     """The domain of dot-product kernels: another kernel has no such theorem, another object is no kernel."""
 
     def __call__(self, owner: str, name: str, value: Any) -> Any:
@@ -272,7 +275,7 @@ class DotProductDomain(Domain):
         return super().__call__(owner, name, value)
 
 
-DOT_PRODUCT = DotProductDomain(
+DOT_PRODUCT = DotProductArgument(
     "a dot-product kernel such as Polynomial()", instance_of(DotProductKernel, "a dot-product kernel").read
 )
 
@@ -292,7 +295,7 @@ def numbers(value: Any) -> Array:
         return array.astype(np.float64)
 
 
-def array_between(low: float, high: float, needs: str, *, infinite: bool = False) -> Domain:
+def array_between(low: float, high: float, needs: str, *, infinite: bool = False) -> Argument:
     """Return the domain of numbers or arrays in [low, high]; what exceeds an end by rounding is clipped."""
 
     def read(value: Any) -> Array:
@@ -303,7 +306,7 @@ def array_between(low: float, high: float, needs: str, *, infinite: bool = False
             raise OutsideError(element(array, ~right))
         return np.clip(array, low, high)
 
-    return Domain(needs, read)
+    return Argument(needs, read)
 
 
 def element(array: Array, wrong: Array) -> str:
@@ -330,7 +333,7 @@ def read_matrix(value: Any) -> Array:
     return array
 
 
-MATRIX = Domain("a dense square matrix of finite real numbers", read_matrix)
+MATRIX = Argument("a dense square matrix of finite real numbers", read_matrix)
 
 
 # ---- relations -------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def orthogonal_covariance(distance: Array, ambient: int) -> Array:
     Examples
     --------
     >>> f"{orthogonal_covariance(1.0, 16):.5f}"
-    '-0.01905'
+    '-0.01122'
     """
     # Kummer: 1F1(P; h; -x) = exp(-x) 1F1(-h; h; x), h = P / 2: a Poisson(x) mean of (-h)_j / (h)_j, whose terms are
     # at most one in size, so nothing cancels badly.

@@ -256,7 +256,7 @@ def test_an_unfitted_model_says_so_at_once():
 
 def process():
     feature_map = RandomFourier(Gaussian(), 20, random_state=0)
-    return GaussianProcessRegressor(feature_map, lengthscale="keep", noise=0.3).fit(X, Y)
+    return GaussianProcessRegressor(feature_map, lengthscale_tuning=None, noise=0.3).fit(X, Y)
 
 
 @pytest.mark.parametrize("rows", [ARRAY, ARRAY[ARRAY[:, 0] > 1.0], ARRAY[ARRAY[:, 0] > 100.0]])

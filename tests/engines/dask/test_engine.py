@@ -19,7 +19,7 @@ from mercer import (
     NeighborGraph,
     RandomFourier,
 )
-from mercer.engines.base import Place
+from mercer.engines.base import Position
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine, _Watch, active_client
 
@@ -48,7 +48,7 @@ def test_blocks_come_here_in_order():
     blocks = list(eng.blocks())
     np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), X)
     assert [block.start for block in blocks] == [0, 7, 14, *range(20, 70, 7), 70, 77, 84]
-    later = list(eng.blocks(Place(27)))
+    later = list(eng.blocks(Position(27)))
     assert later[0].start == 27
     np.testing.assert_array_equal(np.concatenate([block.X for block in later]), X[27:])
 

@@ -1,4 +1,4 @@
-"""Arrow data in memory: tables, batches, streams that can be read once, frames of others."""
+"""Arrow data in memory: tables, batches, data frames, and streams that can be read once."""
 
 import pickle
 
@@ -21,7 +21,7 @@ def arrow(table):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_tables_batches_and_frames(arrow, table):
+def test_tables_batches_and_data_frames(arrow, table):
     X, y, weight, _ = table
     batches = arrow.to_batches(max_chunksize=170)
     chunked = pa.Table.from_batches(batches)
@@ -39,7 +39,7 @@ def test_tables_batches_and_frames(arrow, table):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_reader_can_be_read_once(arrow, table):
+def test_record_batch_reader_can_be_read_once(arrow, table):
     X, y, *_ = table
 
     def reader():
@@ -49,7 +49,7 @@ def test_a_reader_can_be_read_once(arrow, table):
     assert iter(rows) is rows
     assert rows.n_rows is None
     got = list(rows)
-    assert len(got) > 18  # large batches are cut
+    assert len(got) > 18  # large batches are divided
     assert np.array_equal(joined(got)[0], X)
     assert list(rows) == []
     learner = KernelRidge(RandomFourier(Gaussian(), 40, random_state=0))
@@ -59,7 +59,7 @@ def test_a_reader_can_be_read_once(arrow, table):
         KernelRidge(random_state=0).fit(open_rows(reader(), target="y", columns=NAMES))
 
 
-def test_a_stream_that_breaks(arrow):
+def test_error_of_a_stream_is_reported(arrow):
     def batches():
         yield arrow.to_batches()[0]
         raise OSError("the line is dead")
@@ -69,7 +69,7 @@ def test_a_stream_that_breaks(arrow):
         list(rows)
 
 
-def test_what_is_missing(arrow):
+def test_missing_rows_columns_and_values_raise(arrow):
     with pytest.raises(DataError, match="The Arrow table has no rows"):
         open_rows(arrow.slice(0, 0), columns=NAMES)
     with pytest.raises(DataError, match="The Arrow table has no column 'z'"):

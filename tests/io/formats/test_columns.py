@@ -1,4 +1,4 @@
-"""Which columns are meant."""
+"""Choice of the columns that are features, targets and weights."""
 
 import json
 
@@ -18,7 +18,7 @@ INDICES = {
     "named": pd.Index([30, 10, 0, 20], name="id"),
     "two": pd.MultiIndex.from_tuples([(1, 2), (1, 3), (2, 2), (2, 3)], names=["i", None]),
     "dates": pd.date_range("2024-01-01", periods=4),
-    "texts": list("pqrs"),
+    "strings": list("pqrs"),
 }
 
 
@@ -31,7 +31,7 @@ def opened(kind, frame, folder, **chosen):
 
 @pytest.mark.parametrize("index", INDICES)
 @pytest.mark.parametrize("kind", ["frame", "parquet"])
-def test_the_index_of_a_frame_is_no_feature(kind, index, tmp_path):
+def test_index_of_a_data_frame_is_not_a_feature(kind, index, tmp_path):
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "y": [5.0, 6, 7, 8]}, index=INDICES[index])
     for target in ("y", -1, 1):
         source = opened(kind, frame, tmp_path, target=target)
@@ -39,23 +39,23 @@ def test_the_index_of_a_frame_is_no_feature(kind, index, tmp_path):
         X, y = joined(source)
         assert X.tolist() == [[1], [2], [3], [4]]
         assert y.tolist() == [5, 6, 7, 8]
-    with pytest.raises(DataError, match="has 2 columns, so target=2 is none of them"):
+    with pytest.raises(DataError, match="has 2 columns, so target=2 is out of range"):
         opened(kind, frame, tmp_path, target=2)
 
 
 @pytest.mark.parametrize("kind", ["frame", "parquet"])
-def test_an_index_that_is_named_is_read(kind, tmp_path):
+def test_index_is_read_if_it_is_named(kind, tmp_path):
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "y": [5.0, 6, 7, 8]}, index=INDICES["named"])
     X, _ = joined(opened(kind, frame, tmp_path, target="y", columns=["a", "id"]))
     assert X.tolist() == [[1, 30], [2, 10], [3, 0], [4, 20]]
     X, weight = joined(opened(kind, frame, tmp_path, weight="id"))[::2]
     assert X.shape == (4, 2)
     assert weight.tolist() == [30, 10, 0, 20]
-    with pytest.raises(DataError, match=r"no column 'ids', asked for as columns\. The nearest is 'id'"):
+    with pytest.raises(DataError, match=r"no column 'ids', which columns asks for\. Did you mean 'id'\?"):
         opened(kind, frame, tmp_path, columns=["ids"])
 
 
-def test_the_model_of_a_shuffled_file_is_that_of_the_frame(tmp_path):
+def test_model_of_a_shuffled_file_equals_that_of_the_data_frame(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
     frame["y"] = frame.a + 0.05 * rng.normal(size=400)
@@ -67,11 +67,11 @@ def test_the_model_of_a_shuffled_file_is_that_of_the_frame(tmp_path):
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {b"pandas": b"no json"}, {b"pandas": b"[]"}, {b"pandas": b"{}"}])
-def test_tables_of_others_have_no_index(metadata):
+def test_tables_not_written_by_pandas_have_no_index(metadata):
     assert index_columns(pa.schema([("a", pa.int8())], metadata=metadata)) == []
 
 
-def test_a_range_has_no_column():
+def test_range_index_has_no_column():
     about = {"index_columns": [{"kind": "range", "name": None, "start": 0, "stop": 3, "step": 1}, "b"]}
     schema = pa.schema([("a", pa.int8()), ("b", pa.int8())], metadata={b"pandas": json.dumps(about).encode()})
     assert index_columns(schema) == ["b"]

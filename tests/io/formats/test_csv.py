@@ -1,4 +1,4 @@
-"""CSV files as people write them, and what is wrong with some."""
+"""CSV files: dialects, types of columns, and errors that name the line."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_delimiters_and_line_ends(delimiter, end, tmp_path):
     assert y.tolist() == ["x", "y", "x"]
 
 
-def test_quotes_blank_lines_and_a_mark_of_order(tmp_path):
+def test_quotes_blank_lines_and_byte_order_mark(tmp_path):
     path = write(tmp_path / "t.csv", '\ufeff"a, in m",b,"kind"\n\n1,"2","x, or y"\n\n3,4,"z"\n\n')
     X, y = joined(open_rows(path, target="kind"))
     assert X.tolist() == [[1, 2], [3, 4]]
@@ -32,7 +32,7 @@ def test_quotes_blank_lines_and_a_mark_of_order(tmp_path):
     assert open_rows(path, target="kind").feature_names == ("a, in m", "b")
 
 
-def test_with_and_without_names(tmp_path):
+def test_files_with_and_without_a_header(tmp_path):
     path = write(tmp_path / "t.csv", "1,2,u\n3,4,v\n")
     X, y = joined(open_rows(path, target=-1, header=False))
     assert X.tolist() == [[1, 2], [3, 4]]
@@ -42,11 +42,11 @@ def test_with_and_without_names(tmp_path):
     numbered = write(tmp_path / "n.csv", "0,1,y\n5,6,7\n")
     assert joined(open_rows(numbered, target="y", header=True))[0].tolist() == [[5, 6]]
     names = write(tmp_path / "names.csv", "a,b\n1,2\n")
-    with pytest.raises(DataError, match=r"names.csv, line 1: column '0' holds 'a', not a number"):
+    with pytest.raises(DataError, match=r"names.csv, line 1: column '0' contains 'a', not a number"):
         list(open_csv(names, header=False))
 
 
-def test_whole_numbers_stay_whole_as_labels(tmp_path):
+def test_integer_labels_remain_integers(tmp_path):
     path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i}.5,{i % 3}\n" for i in range(30)))
     X, y = joined(open_rows(path, target="y"))
     assert y.dtype == np.int64
@@ -57,7 +57,7 @@ def test_whole_numbers_stay_whole_as_labels(tmp_path):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_whole_numbers_that_later_are_not(tmp_path, monkeypatch):
+def test_targets_that_are_integers_only_at_first(tmp_path, monkeypatch):
     monkeypatch.setattr("mercer.io.formats.csv.SAMPLE_BYTES", 100)
     values = [*range(4000), 0.5, *range(10)]
     path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"1,{value}\n" for value in values))
@@ -66,7 +66,7 @@ def test_whole_numbers_that_later_are_not(tmp_path, monkeypatch):
     assert joined(blocks)[1].tolist() == values
     later = write(tmp_path / "later.csv", "a,y\n" + "1,2\n" * 4000 + "1,two\n")
     with pytest.raises(
-        DataError, match=r"later.csv, line 4002: column 'y' holds 'two', not a number.*text_target=True"
+        DataError, match=r"later.csv, line 4002: column 'y' contains 'two', not a number.*text_target=True"
     ):
         list(open_rows(later, target="y"))
     assert joined(open_csv(later, target="y", text_target=True))[1][-1] == "two"
@@ -78,27 +78,27 @@ def test_whole_numbers_that_later_are_not(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ("1,2", "line 3457: 2 columns, but there are 3 in the first line"),
-        ("1,2,3,4", "line 3457: 4 columns, but there are 3 in the first line"),
+        ("1,2", "line 3457 has 2 columns, but the first line has 3"),
+        ("1,2,3,4", "line 3457 has 4 columns, but the first line has 3"),
         ("1,,3", "line 3457: column 'b' is empty. Fill missing values, or drop such rows"),
-        ("1,NA,3", "line 3457: column 'b' holds 'NA', not a number"),
-        ("1,1_000,3", "line 3457: column 'b' holds '1_000', not a number"),
+        ("1,NA,3", "line 3457: column 'b' contains 'NA', not a number"),
+        ("1,1_000,3", "line 3457: column 'b' contains '1_000', not a number"),
     ],
 )
-def test_bad_lines_are_named(line, match, tmp_path):
+def test_errors_name_the_invalid_line(line, match, tmp_path):
     path = write(tmp_path / "t.csv", "a,b,y\n" + "1,2,3.5\n" * 3455 + line + "\n" + "1,2,3.5\n" * 200)
     with pytest.raises(DataError, match=f"t.csv, {match}"):
         list(open_rows(path, target="y"))
 
 
-def test_columns_that_are_not_read_may_hold_anything(tmp_path):
+def test_columns_that_are_not_read_are_not_checked(tmp_path):
     path = write(tmp_path / "t.csv", "a,note,y\n1,,2\n3,hello,4\n")
     assert joined(open_rows(path, target="y", columns=["a"]))[0].tolist() == [[1], [3]]
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_ranges_of_bytes_lose_no_line(tmp_path):
-    """Wherever ranges end: lines of many lengths, one range after another."""
+def test_every_line_belongs_to_exactly_one_range(tmp_path):
+    """Lines have many lengths, so that ranges end anywhere in a line."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=4000) * 10.0 ** rng.integers(-300, 300, size=4000)
     path = write(
@@ -111,7 +111,7 @@ def test_ranges_of_bytes_lose_no_line(tmp_path):
     assert np.array_equal(X[:, 0], values)
 
 
-def test_a_line_that_begins_where_a_range_does(tmp_path, monkeypatch):
+def test_line_that_starts_at_the_start_of_a_range(tmp_path, monkeypatch):
     path = write(tmp_path / "t.csv", "a\n" + "12345\n" * 100)
     for size in range(1, 40):
         monkeypatch.setattr("mercer.io.formats.lines.RANGE_BYTES", size)
@@ -120,17 +120,17 @@ def test_a_line_that_begins_where_a_range_does(tmp_path, monkeypatch):
             assert len(joined(open_rows(path))[0]) == 100
 
 
-def test_what_is_no_table(tmp_path):
-    with pytest.raises(DataError, match="has no rows below its first line"):
+def test_files_that_are_no_table_raise(tmp_path):
+    with pytest.raises(DataError, match="has no rows after its first line"):
         open_rows(write(tmp_path / "head.csv", "a,b\n"))
     with pytest.raises(DataError, match="only blank lines"):
         open_rows(write(tmp_path / "blank.csv", "\n\n"))
     (tmp_path / "t.csv").write_bytes(b"\x1f\x8b\x08\x00compressed")
     with pytest.raises(DataError, match=r"is compressed.*Decompress it first"):
         open_rows(tmp_path / "t.csv")
-    with pytest.raises(DataError, match="two columns of the name 'a'"):
+    with pytest.raises(DataError, match="two columns named 'a'"):
         open_rows(write(tmp_path / "twice.csv", "a,a\n1,2\n"))
     with pytest.raises(ParameterError, match="delimiter must be one character, got ', '"):
         open_csv(write(tmp_path / "ok.csv", "a,b\n1,2\n"), delimiter=", ")
-    with pytest.raises(ParameterError, match="dtype must be a float"):
+    with pytest.raises(ParameterError, match="dtype must be a floating point type"):
         open_rows(tmp_path / "ok.csv", dtype=int)

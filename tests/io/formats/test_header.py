@@ -1,4 +1,4 @@
-"""Whether the first line of a CSV file is a row: what cannot be told is asked."""
+"""Whether the first line of a CSV file is a row or names; an error is raised if it is ambiguous."""
 
 import numpy as np
 import pandas as pd
@@ -17,18 +17,18 @@ def write(path, text):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("0,1,2\n0.5,1.5,2.5\n", "Counted from 0, as the names that pandas writes"),
-        ("0,1,2\n1,2,3\n", "Counted from 0"),
-        (",0,1\n0,0.5,1.5\n", "Counted from 0"),  # with the index
-        ("0\n", "Counted from 0"),
+        ("0,1,2\n0.5,1.5,2.5\n", "It counts from 0, like the names that pandas writes"),
+        ("0,1,2\n1,2,3\n", "It counts from 0"),
+        (",0,1\n0,0.5,1.5\n", "It counts from 0"),  # with the index
+        ("0\n", "It counts from 0"),
         ("0;1;y\n0.5;1.5;0\n", "It has the word 'y' among numbers"),
         ("5.1,3.5,setosa\n4.9,3.0,setosa\n", "the word 'setosa' among numbers"),
         ('0,"y, in m"\n1,2\n', "the word 'y, in m' among numbers"),
-        ("2019,2020,2021\n0.5,1,2\n", "whole numbers, no two the same, and the line below has others"),
-        ("0,2,3\n0.5,1.5,2.5\n", "whole numbers, no two the same"),  # columns that pandas has kept
+        ("2019,2020,2021\n0.5,1,2\n", "distinct integers, and the line below has numbers that are not integers"),
+        ("0,2,3\n0.5,1.5,2.5\n", "distinct integers"),  # names of columns that pandas selected
     ],
 )
-def test_what_may_be_either_is_asked(text, why, tmp_path):
+def test_ambiguous_first_lines_raise(text, why, tmp_path):
     path = write(tmp_path / "t.csv", text)
     with pytest.raises(DataError, match=rf"t\.csv: is the first line, .*{why}.*Pass header=True if .*header=False if"):
         open_rows(path)
@@ -52,11 +52,11 @@ def test_what_may_be_either_is_asked(text, why, tmp_path):
         ("nan,1\n2,3\n", 2),
     ],
 )
-def test_what_is_clear_is_not(text, rows, tmp_path):
+def test_unambiguous_first_lines(text, rows, tmp_path):
     assert len(joined(open_rows(write(tmp_path / "t.csv", text)))[0]) == rows
 
 
-def test_what_pandas_writes(tmp_path):
+def test_files_written_by_pandas(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(100, 3)))
     path = tmp_path / "t.csv"
@@ -75,16 +75,16 @@ def test_what_pandas_writes(tmp_path):
     assert np.array_equal(joined(open_rows(path))[0], frame)
 
 
-def test_an_index_is_no_feature_unless_it_is_asked_for(tmp_path):
+def test_index_is_a_feature_only_if_it_is_asked_for(tmp_path):
     frame = pd.DataFrame({"a": [0.5, 1.5], "y": [1, 2]}, index=[7, 8])
     frame.to_csv(tmp_path / "t.csv")
-    with pytest.raises(DataError, match=r"t\.csv: column 0 has no name, as the index that pandas writes.*columns="):
+    with pytest.raises(DataError, match=r"t\.csv: column 0 has no name, like the index that pandas writes.*columns="):
         open_rows(tmp_path / "t.csv", target="y")
     assert joined(open_rows(tmp_path / "t.csv", target="y", columns=["a"]))[0].tolist() == [[0.5], [1.5]]
     assert joined(open_rows(tmp_path / "t.csv", target="y", columns=[0, 1]))[0].tolist() == [[7, 0.5], [8, 1.5]]
 
 
-def test_every_file_is_asked(tmp_path):
+def test_first_line_of_every_file_is_checked(tmp_path):
     first = write(tmp_path / "a.csv", "1.5,2\n")
     second = write(tmp_path / "b.csv", "0,1\n3,4\n")
     with pytest.raises(DataError, match=r"b\.csv: is the first line, '0,1'"):
@@ -95,10 +95,10 @@ def test_every_file_is_asked(tmp_path):
         open_rows(long)
 
 
-def test_other_formats_have_no_first_line(tmp_path):
+def test_header_raises_for_other_formats(tmp_path):
     np.save(tmp_path / "t.npy", np.ones((3, 2)))
     for header in (True, False):
-        with pytest.raises(ParameterError, match=f"header is for CSV files, got header={header} for npy"):
+        with pytest.raises(ParameterError, match=f"header applies only to CSV files, got header={header} for npy"):
             open_rows(tmp_path / "t.npy", header=header)
-        with pytest.raises(ParameterError, match="header is for CSV files"):
+        with pytest.raises(ParameterError, match="header applies only to CSV files"):
             open_rows(pd.DataFrame(np.ones((3, 2)), columns=["a", "b"]), header=header)

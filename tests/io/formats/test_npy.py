@@ -1,4 +1,4 @@
-"""Matrices in npy files, with targets beside them or in them."""
+"""Matrices in npy files, with targets in columns or in files of their own."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from ..conftest import joined
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_targets_and_weights_beside(table, tmp_path):
+def test_targets_and_weights_in_other_files(table, tmp_path):
     X, y, weight, labels = table
     for i, rows in enumerate(np.array_split(np.arange(len(X)), 2)):
         for name, values in (("X", X), ("y", y), ("w", weight), ("l", labels), ("Y", np.column_stack([y, y]))):
@@ -21,11 +21,11 @@ def test_targets_and_weights_beside(table, tmp_path):
         for one, other in zip(got, (X, expected, weight), strict=True):
             assert np.array_equal(one, other)
     assert np.array_equal(joined(open_rows(files["X"][0], target=str(files["y"][0])))[1], y[:1501])
-    with pytest.raises(ParameterError, match="target must be one npy file for each of the 2 matrices, got 1"):
+    with pytest.raises(ParameterError, match="target must be one npy file per matrix, that is 2 files, got 1"):
         open_rows(files["X"], target=[files["y"][0]])
     with pytest.raises(DataError, match=r"y1.npy has shape \(1500,\), but .*X0.npy has 1501 rows"):
         open_rows(files["X"][0], target=files["y"][1])
-    with pytest.raises(DataError, match=r"l0.npy holds <U5, not numbers\."):
+    with pytest.raises(DataError, match=r"l0.npy contains <U5, not numbers\."):
         open_rows(files["X"][0], weight=files["l"][0])
 
 
@@ -36,15 +36,15 @@ def test_blocks_are_copies_in_memory(table, tmp_path):
     assert type(block) is np.ndarray
     assert block.base is None
     assert block.flags.c_contiguous
-    whole = np.arange(12).reshape(4, 3)
-    np.save(tmp_path / "ints.npy", whole)
+    integers = np.arange(12).reshape(4, 3)
+    np.save(tmp_path / "ints.npy", integers)
     assert joined(open_rows(tmp_path / "ints.npy"))[0].dtype == np.float64
 
 
-def test_what_is_no_matrix(tmp_path):
+def test_files_that_are_no_matrix_raise(tmp_path):
     for values, match in (
-        (np.zeros(3), "must hold a matrix of numbers, got 1 dimensions of float64"),
-        (np.array([["a", "b"]]), "must hold a matrix of numbers, got 2 dimensions of <U1"),
+        (np.zeros(3), "must contain a matrix of numbers, got an array of 1 dimensions and dtype float64"),
+        (np.array([["a", "b"]]), "must contain a matrix of numbers, got an array of 2 dimensions and dtype <U1"),
         (np.zeros((0, 3)), "no rows"),
     ):
         np.save(tmp_path / "x.npy", values)
@@ -54,5 +54,5 @@ def test_what_is_no_matrix(tmp_path):
     with pytest.raises(DataError, match="cannot be read as an npy file of numbers"):
         open_rows(tmp_path / "x.npy")
     np.savez(tmp_path / "x.npz", a=np.zeros((3, 2)))
-    with pytest.raises(DataError, match="holds several arrays: npz"):
+    with pytest.raises(DataError, match="is an npz file of several arrays"):
         load_array(tmp_path / "x.npz")

@@ -1,4 +1,4 @@
-"""Parquet files: parts are runs of row groups, and memory does not grow with them."""
+"""Parquet files: parts are runs of row groups, and memory use does not grow with the size of a row group."""
 
 import os
 import subprocess
@@ -14,13 +14,13 @@ from mercer import open_rows
 
 @pytest.mark.parametrize("group_rows", [50, 7, 64, 1000])
 @pytest.mark.usefixtures("small_pieces")
-def test_small_row_groups_are_joined_and_large_ones_cut(group_rows, tmp_path):
+def test_small_row_groups_are_joined_and_large_ones_divided(group_rows, tmp_path):
     values = np.arange(4000.0)
     path = tmp_path / "t.parquet"
     pyarrow.parquet.write_table(
         pa.table({"a": values, "b": values, "c": values, "d": values}), path, row_group_size=group_rows
     )
-    source = open_rows(path)  # 64 rows a block, four blocks a part
+    source = open_rows(path)  # 64 rows per block, four blocks per part
     rows = [part.n_rows for part in source.parts()]
     assert sum(rows) == source.n_rows == 4000
     # A part ends with the first row group that fills four blocks of 64 rows.
@@ -31,7 +31,7 @@ def test_small_row_groups_are_joined_and_large_ones_cut(group_rows, tmp_path):
     assert str(source.parts()[0]).startswith(f"{path}, row group")
 
 
-# The most memory that a process needs to read a file, beyond what it has when all is imported, in MB.
+# Prints the growth of the peak memory of a process that reads a file, after everything is imported, in MB.
 READ = """
 import sys
 from mercer import open_rows
@@ -57,4 +57,4 @@ def test_memory_does_not_grow_with_the_row_group(tmp_path):
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     rows, growth = result.stdout.split()
     assert int(rows) == 1_500_000
-    assert float(growth) < 80  # of 120 MB in the one row group; blocks and buffers take some 50
+    assert float(growth) < 80  # the row group has 120 MB; blocks and buffers take about 50 MB

@@ -1,4 +1,4 @@
-"""Files stored piece by piece: how pieces are joined to parts, and what messages call them."""
+"""Files stored in pieces: how pieces are joined to parts, and their names in messages."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ NAMES = {"parquet": "row group", "arrow": "record batch"}
 
 
 def write(path, values, rows):
-    """Write columns a, b, c, d of equal values, in pieces of so many rows."""
+    """Write columns a, b, c, d of equal values, in pieces of a given number of rows."""
     table = pa.table(dict.fromkeys("abcd", values))
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(table, path, row_group_size=rows)
@@ -29,7 +29,7 @@ def write(path, values, rows):
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20))
-def test_runs_take_every_row_once_and_end_as_soon_as_they_are_large_enough(sizes, enough):
+def test_runs_have_every_row_once_and_end_when_they_have_enough_rows(sizes, enough):
     found = list(runs(sizes, enough))
     before = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
     end = 0
@@ -48,7 +48,7 @@ def test_runs_take_every_row_once_and_end_as_soon_as_they_are_large_enough(sizes
 def test_parts_are_runs_of_pieces_in_order_over_all_files(kind, tmp_path):
     values = np.arange(2000.0)
     paths = [write(tmp_path / f"{i}.{kind}", part, 100) for i, part in enumerate((values[:1200], values[1200:]))]
-    source = open_rows(paths, target="d")  # 85 rows a block, so 340 rows a part: four pieces
+    source = open_rows(paths, target="d")  # 85 rows per block, so 340 rows per part, which takes four pieces
     parts = source.parts()
     assert all(type(part) is FORMATS[kind] for part in parts)
     assert [(part.path, part.first, part.stop, part.start, part.n_rows) for part in parts] == [
@@ -63,7 +63,7 @@ def test_parts_are_runs_of_pieces_in_order_over_all_files(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.usefixtures("small_pieces")
-def test_a_part_says_where_it_is(kind, tmp_path):
+def test_str_of_a_part_names_the_file_and_pieces(kind, tmp_path):
     plural = {"row group": "row groups", "record batch": "record batches"}[NAMES[kind]]
     path = write(tmp_path / f"t.{kind}", np.arange(500.0), 250)
     assert [str(part) for part in open_rows(path).parts()] == [f"{path}, {plural} 0 to 1"]
@@ -75,7 +75,7 @@ def test_a_part_says_where_it_is(kind, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "what"), [("parquet", "Parquet"), ("arrow", "an Arrow file")])
-def test_a_file_of_another_format_is_named(kind, what, tmp_path):
+def test_error_names_a_file_of_another_format(kind, what, tmp_path):
     good, bad = write(tmp_path / f"good.{kind}", np.arange(9.0), 3), tmp_path / f"bad.{kind}"
     bad.write_bytes(b"nothing of the kind" * 9)
     with pytest.raises(DataError, match=rf"bad\.{kind} cannot be read as {what}: .* of this format\?"):
@@ -83,7 +83,7 @@ def test_a_file_of_another_format_is_named(kind, what, tmp_path):
 
 
 @pytest.mark.parametrize(("opener", "rows"), [(open_parquet, 20), (open_ipc, 9)])
-def test_of_a_folder_only_files_of_the_format_are_taken(opener, rows, tmp_path):
+def test_only_files_of_the_format_are_read_from_a_folder(opener, rows, tmp_path):
     write(tmp_path / "a.parquet", np.arange(20.0), 10)
     write(tmp_path / "b.arrow", np.arange(9.0), 10)
     (tmp_path / "notes.txt").write_text("neither")

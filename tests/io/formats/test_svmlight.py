@@ -1,4 +1,4 @@
-"""svmlight files give the rows that scikit-learn reads from them."""
+"""svmlight files yield the rows that scikit-learn reads from them."""
 
 import pickle
 
@@ -15,8 +15,11 @@ from mercer.io import open_svmlight
 def rows():
     rng = np.random.default_rng(0)
     X = sp.random_array((2000, 12), density=0.3, format="csr", rng=rng)
-    X = X + sp.csr_array(([1.0], ([5], [11])), shape=X.shape)  # so that the last column is there
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # which scikit-learn writes
+    X = X + sp.csr_array(([1.0], ([5], [11])), shape=X.shape)  # so that the last column occurs
+    X.indices, X.indptr = (
+        X.indices.astype(np.int32),
+        X.indptr.astype(np.int32),
+    )  # the index type that scikit-learn can write
     return X, rng.normal(size=2000)
 
 
@@ -27,7 +30,7 @@ def joined(source):
 
 @pytest.mark.parametrize("zero_based", [True, False])
 @pytest.mark.usefixtures("small_pieces")
-def test_rows_are_those_of_scikit_learn(zero_based, rows, tmp_path):
+def test_rows_equal_those_of_scikit_learn(zero_based, rows, tmp_path):
     X, y = rows
     path = tmp_path / "t.svm"
     dump_svmlight_file(X, y, str(path), zero_based=zero_based, comment="by scikit-learn")
@@ -46,7 +49,7 @@ def test_rows_are_those_of_scikit_learn(zero_based, rows, tmp_path):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_parts_and_models(rows, tmp_path):
+def test_parts_can_be_pickled_and_model_equals_that_of_the_matrix(rows, tmp_path):
     X, y = rows
     dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=True)
     source = open_svmlight(tmp_path / "t.svm", zero_based=True)
@@ -66,7 +69,7 @@ def write(path, text):
     return path
 
 
-def test_lines_of_all_kinds(tmp_path):
+def test_comments_qid_blank_lines_and_rows_without_entries(tmp_path):
     text = "# head\n\n+1 1:0.5 3:-2e1 # note 7:8\n-1\n2 qid:4 2:1\n  3   1:1\t2:2  \n"
     X, y = joined(open_svmlight(write(tmp_path / "t.svm", text)))
     assert X.toarray().tolist() == [[0.5, 0, -20], [0, 0, 0], [0, 1, 0], [1, 2, 0]]
@@ -87,32 +90,32 @@ def test_lines_of_all_kinds(tmp_path):
         ("1 1:2 3", "'3' is not a column and a number"),
         ("1 1:two", "'1:two' is not a column and a number"),
         ("1 1: 2", "'1:' is not a column and a number"),
-        ("1 a:2", "'a:2' is not a column, which is a whole number >= 0, and a number"),
-        ("1 1.5:2", "'1.5:2' is not a column, which is a whole"),
-        ("1 -1:2", "'-1:2' is not a column, which is a whole"),
-        ("1 2:1 1:1", "column 1 comes after column 2: columns must go up"),
+        ("1 a:2", "'a:2' is not a column, which is an integer >= 0, and a number"),
+        ("1 1.5:2", "'1.5:2' is not a column, which is an integer"),
+        ("1 -1:2", "'-1:2' is not a column, which is an integer"),
+        ("1 2:1 1:1", "column 1 comes after column 2, but columns must increase"),
         ("1 2:1 2:1", "column 2 comes after column 2"),
     ],
 )
-def test_bad_lines_are_named(line, match, tmp_path):
+def test_errors_name_the_invalid_line(line, match, tmp_path):
     path = write(tmp_path / "t.svm", "1 1:2 3:4\n# note\n" * 1300 + line + "\n1 2:2\n")
     with pytest.raises(DataError, match=f"t.svm, line 2601: {match}.*A line is: label"):
         list(open_svmlight(path, n_features=9, zero_based=False))
 
 
-def test_columns_outside(tmp_path):
+def test_columns_out_of_range_raise(tmp_path):
     path = write(tmp_path / "t.svm", "1 1:1\n# note\n1\n1 2:1 7:1\n")
     with pytest.raises(
-        DataError, match=r"line 4: column 7 is not among 1 to 5\. Give another n_features or zero_based"
+        DataError, match=r"line 4: column 7 is not in the range 1 to 5\. Pass another n_features or zero_based"
     ):
         list(open_svmlight(path, n_features=5))
     zero = write(tmp_path / "z.svm", "1 0:1\n")
-    with pytest.raises(DataError, match="line 1: column 0 is not among 1 to 5"):
+    with pytest.raises(DataError, match="line 1: column 0 is not in the range 1 to 5"):
         list(open_svmlight(zero, n_features=5, zero_based=False))
 
 
-def test_nothing_to_read(tmp_path):
-    with pytest.raises(DataError, match="has no rows: every line is blank or a comment"):
+def test_files_without_rows_raise(tmp_path):
+    with pytest.raises(DataError, match="has no rows; every line is blank or a comment"):
         open_svmlight(write(tmp_path / "t.svm", "# only\n\n"))
     with pytest.raises(ParameterError, match="zero_based must be True, False or 'auto', got 'maybe'"):
         open_svmlight(write(tmp_path / "t.svm", "1 1:1\n"), zero_based="maybe")

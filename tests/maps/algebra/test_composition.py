@@ -63,7 +63,7 @@ def test_a_failed_fit_leaves_the_map_as_it_was(feature_map):
     before, Z = dict(vars(m)), m.transform(rows(1))
     with pytest.raises(ValueError, match="NaN"):
         m.fit(np.full((3, 3), np.nan))
-    with pytest.raises(ParameterError, match="p must be a number above 1, got 1"):
+    with pytest.raises(ParameterError, match="p must be a finite number > 1, got 1"):
         m.set_params(p=1).fit(rows(2))
     m.set_params(p=feature_map.p)
     assert vars(m).keys() == before.keys()
@@ -221,7 +221,7 @@ def test_features_that_overflow_are_refused():
 @pytest.mark.parametrize("plan", ["optimal", "geometric"])
 def test_negative_coefficients_are_refused(plan):
     kernel = DotProduct([1.0, 0.5, -0.3], signed=True) @ Gaussian()
-    with pytest.raises(ParameterError, match="has negative coefficients, and there is no signed map"):
+    with pytest.raises(ParameterError, match="has negative coefficients; there is no signed map"):
         CompositionMap(kernel, 20000, plan=plan, random_state=0).fit(rows())
     with pytest.raises(ParameterError, match="has features with signs"):
         CompositionMap(ExponentialDotProduct() @ DotProduct([1.0, -0.5], signed=True), 20, plan=plan).fit(rows())
@@ -258,7 +258,7 @@ def test_wrong_parameters_are_refused():
     with pytest.raises(ParameterError, match="CompositionMap: plan must be one of 'optimal', 'geometric', got 'h01'"):
         CompositionMap(kernel, plan="h01").fit(rows())
     for p in (1.0, 0.5, np.inf, np.nan, "2"):
-        with pytest.raises(ParameterError, match="CompositionMap: p must be a number above 1, got"):
+        with pytest.raises(ParameterError, match="CompositionMap: p must be a finite number > 1, got"):
             CompositionMap(kernel, p=p).fit(rows())
 
 

@@ -25,7 +25,7 @@ from mercer.maps.algebra.copies import (
     PILOT_ROWS,
     MixedFeatures,
     ShuffledFeatures,
-    draw_columns,
+    draw_components,
     pilot_rows,
     scalar_copies,
 )
@@ -122,17 +122,17 @@ def test_the_first_copies_are_like_the_last():
 )
 def test_every_width_can_be_drawn(prototype, kernel, count):
     X = rows()
-    drawn = draw_columns(prototype, kernel, X, None, count, rng())
+    drawn = draw_components(prototype, kernel, X, None, count, rng())
     assert drawn.n_components == count
     assert np.isfinite(features_of(drawn, X)).all()
 
 
 def test_a_narrow_map_is_a_wider_one_mixed():
     X = rows()
-    assert RandomMaclaurin().fewest_columns(TWO_SERIES) == 2
-    assert RandomMaclaurin(projection="complex").fewest_columns(ExponentialDotProduct()) == 2
-    assert RandomFourier().fewest_columns(Gaussian()) == 1
-    drawn = draw_columns(RandomMaclaurin(), TWO_SERIES, X, None, 1, rng())
+    assert RandomMaclaurin().least_components(TWO_SERIES) == 2
+    assert RandomMaclaurin(projection="complex").least_components(ExponentialDotProduct()) == 2
+    assert RandomFourier().least_components(Gaussian()) == 1
+    drawn = draw_components(RandomMaclaurin(), TWO_SERIES, X, None, 1, rng())
     assert isinstance(drawn, MixedFeatures)
     Z = features_of(drawn.features, X)
     np.testing.assert_allclose(np.square(features_of(drawn, X)[:, 0]), np.square(Z @ drawn.mixing[:, 0]))
@@ -142,13 +142,13 @@ def test_a_narrow_map_is_a_wider_one_mixed():
 def test_complex_features_and_features_with_signs_are_refused():
     X = rows()
     with pytest.raises(ParameterError, match=r"has complex features, and cannot be a part .* Use form='pairs'"):
-        draw_columns(RandomFourier(form="complex"), Gaussian(), X, None, 8, rng())
+        draw_components(RandomFourier(form="complex"), Gaussian(), X, None, 8, rng())
     with pytest.raises(ParameterError, match="has complex features"):
         scalar_copies(RandomFourier(form="complex"), 1 + Gaussian(), X, None, 8, rng())
     for prototype in (RandomMaclaurin(), RandomMaclaurin(plan="random")):
-        with pytest.raises(ParameterError, match=r"has features with signs, .* Give kernels of coefficients >= 0"):
+        with pytest.raises(ParameterError, match=r"has features with signs, .* Use kernels with coefficients >= 0"):
             scalar_copies(prototype, SIGNED, X, None, 8, rng())
-    assert draw_columns(RandomMaclaurin(), SIGNED, X, None, 10, rng()).signs.min() == -1
+    assert draw_components(RandomMaclaurin(), SIGNED, X, None, 10, rng()).signs.min() == -1
 
 
 def test_pilot_rows_come_from_everywhere_and_weights_are_repetitions():

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from mercer import DataError
+from mercer.features import Features
 from mercer.maps.algebra.joined import KroneckerFeatures, PairedFeatures, StackedFeatures
 
 X = np.random.default_rng(0).normal(size=(6, 3))
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Features):
     """Features that are linear functions of rows."""
 
     weights: np.ndarray
@@ -24,9 +25,6 @@ class Linear:
 
     def astype(self, dtype):
         return Linear(self.weights.astype(dtype), self.signs)
-
-    def output_dtype(self, dtype):
-        return np.result_type(dtype, self.weights.dtype)
 
     def __call__(self, X, out):
         out[...] = X @ self.weights
@@ -80,9 +78,8 @@ def test_draws_are_cast_with_all_their_parts(kind):
     single = features.astype(np.float32)
     assert type(single) is type(features)
     assert single.output_dtype(np.float32) == np.float32
-    assert features.output_dtype(np.float32) == np.float64  # as wide as the widest part
-    mixed = KroneckerFeatures((a.astype(np.float32),), 16, (b,) * 4)
-    assert mixed.output_dtype(np.float32) == np.float64
+    parts = (*single.parts, *getattr(single, "inner", ()))
+    assert {part.weights.dtype for part in parts} == {np.dtype(np.float32)}
     np.testing.assert_allclose(columns(single, X.astype(np.float32)), columns(features), rtol=1e-4, atol=1e-5)
 
 

@@ -24,8 +24,9 @@ from mercer import (
     UnsupportedKernelError,
 )
 from mercer.maps import default_map, maps_for
-from mercer.maps.algebra.product_map import factors
-from mercer.maps.drawn import explicit_map
+from mercer.maps.algebra.product_map import PRODUCTS, factors
+from mercer.maps.algebra.sum_map import SUMS
+from mercer.maps.registry import explicit_map
 from mercer.testing import check_map
 
 from .instances import BACK, FRONT, MIXED_PRODUCT, SIGNED, exact_maps, name_of, rows
@@ -73,20 +74,22 @@ def test_nested_sums_products_and_scalings_of_exact_maps_are_exact():
     m = SumMap(kernel, 12 + 10 + 2 + 1, maps=[inner, *exact_maps(3)], random_state=0)
     m.fit(X)
     assert [part.n_components for part in m.maps_] == [12, 10, 2, 1]
-    assert (m.exact_columns(kernel, 3), SumMap().exact_columns(Matern() + BACK, 3)) == (25, None)
-    assert ProductMap(maps=exact_maps(2), method="paired").exact_columns(FRONT * BACK, 3) is None
+    assert (m.exact_components(kernel, 3), SumMap().exact_components(Matern() + BACK, 3)) == (25, None)
+    assert ProductMap(maps=exact_maps(2), method="paired").exact_components(FRONT * BACK, 3) is None
     np.testing.assert_allclose(m.gram(X, rows(1)), kernel(X, rows(1)), rtol=1e-8, atol=1e-8)
 
 
-def test_columns_that_are_not_needed_are_zero_and_said():
+def test_components_beyond_an_exact_map_are_zero_with_a_warning():
     X = rows()
-    with pytest.warns(MercerWarning, match=r"SumMap: 8 columns make the map exact; the last 12 of n_components=20"):
+    with pytest.warns(MercerWarning, match=r"SumMap: 8 components make the map exact; the last 12 of n_components=20"):
         m = SumMap(FRONT + BACK, 20, maps=exact_maps(2), random_state=0).fit(X)
     out = np.full((len(X), 20), np.nan)
     m.transform(X, out=out)
     np.testing.assert_array_equal(out[:, 8:], 0.0)
     np.testing.assert_allclose(out @ out.T, (FRONT + BACK)(X), rtol=1e-8, atol=1e-8)
-    with pytest.warns(MercerWarning, match=r"ProductMap: 12 columns make the map exact; the last 8 of n_components=20"):
+    with pytest.warns(
+        MercerWarning, match=r"ProductMap: 12 components make the map exact; the last 8 of"
+    ):
         m = ProductMap(FRONT * BACK, 20, maps=exact_maps(2), random_state=0).fit(X)
     out[:] = np.nan
     m.transform(X, out=out)
@@ -94,14 +97,14 @@ def test_columns_that_are_not_needed_are_zero_and_said():
     np.testing.assert_allclose(out @ out.T, (FRONT * BACK)(X), rtol=1e-8, atol=1e-8)
 
 
-def test_terms_that_one_map_serves_together_stay_together():
+def test_parts_that_one_map_can_approximate_together_are_joined():
     a, b = Transformed(Gaussian(), columns=(0,)), Transformed(Laplacian(), columns=(1,))
-    assert SumMap.groups_of(b + Polynomial(2) + a) == (b + a, Polynomial(2))
-    assert SumMap.groups_of(2 * (a + 3 * b)) == (2.0 * a + 6.0 * b,)
-    assert SumMap.parts_of(2 * (a + 3 * b) + 1) == (2.0 * a, 6.0 * b, Constant(1.0))
-    assert ProductMap.groups_of(a * BACK * b) == (a * b, BACK)
-    assert ProductMap.parts_of(2 * (3 * (a * b))) == (6.0 * a, b)
-    assert ProductMap.parts_of((2 * a) * (3 * b)) == (2.0 * a, 3.0 * b)
+    assert SUMS.groups_of(b + Polynomial(2) + a) == (b + a, Polynomial(2))
+    assert SUMS.groups_of(2 * (a + 3 * b)) == (2.0 * a + 6.0 * b,)
+    assert SUMS.split(2 * (a + 3 * b) + 1) == (2.0 * a, 6.0 * b, Constant(1.0))
+    assert PRODUCTS.groups_of(a * BACK * b) == (a * b, BACK)
+    assert PRODUCTS.split(2 * (3 * (a * b))) == (6.0 * a, b)
+    assert PRODUCTS.split((2 * a) * (3 * b)) == (2.0 * a, 3.0 * b)
     assert list(factors(2 * a)) == [2.0 * a]
 
 
@@ -134,7 +137,7 @@ def test_every_kernel_of_the_algebra_has_a_default_map_that_learners_take(kernel
     assert np.isfinite(model.predict(X)).all()
 
 
-def test_a_kernel_that_only_landmarks_serve_has_no_explicit_map():
+def test_a_kernel_that_only_landmarks_approximate_has_no_explicit_map():
     kernel = Transformed(Matern() + Polynomial(2), columns=(0, 1))
     assert maps_for(kernel) == [Nystroem]
     assert explicit_map(kernel) is None
@@ -142,14 +145,7 @@ def test_a_kernel_that_only_landmarks_serve_has_no_explicit_map():
         assert isinstance(default_map(whole), Nystroem)
 
 
-def test_maps_are_listed_up_to_a_preference():
-    kernel = Gaussian() * Laplacian()
-    assert maps_for(kernel) == [RandomFourier, ProductMap, Nystroem]
-    assert maps_for(kernel, below=ProductMap.preference) == [RandomFourier]
-    assert maps_for(kernel, below=RandomFourier.preference) == []
-
-
-def test_unbiased_says_which_part_is_not():
+def test_unbiased_names_the_biased_part():
     X = rows()
     kernel = Matern() + Polynomial(2)
     assert SumMap(kernel).unbiased is True

@@ -36,7 +36,7 @@ def test_products_with_signs_are_refused(method):
         SumMap(Matern() + SIGNED, 1).fit(rows())
 
 
-def test_the_method_is_chosen_by_exact_columns():
+def test_auto_is_kronecker_if_all_factors_but_one_are_exact():
     X = rows()
     assert ProductMap(Matern() * Polynomial(2), 10).fit(X).method_ == "kronecker"
     assert ProductMap(Matern() * Polynomial(2), 9).fit(X).method_ == "paired"
@@ -47,7 +47,7 @@ def test_the_method_is_chosen_by_exact_columns():
     assert isinstance(ProductMap(Matern() * Polynomial(2), 33, method="paired").fit(X).features_, PairedFeatures)
 
 
-def test_kronecker_columns_are_products_of_the_columns_of_the_factors():
+def test_kronecker_features_are_products_of_the_features_of_the_factors():
     X = rows()
     m = ProductMap(Gaussian() * Laplacian(), 24, maps=[RandomFourier(n_components=4)] * 2, method="kronecker")
     features = m.set_params(random_state=0).fit(X).features_
@@ -72,7 +72,7 @@ def test_products_that_overflow_are_refused(method):
 def test_kronecker_products_of_wide_maps_name_the_width_they_need():
     with pytest.raises(ParameterError) as error:
         ProductMap(Matern() * Laplacian(), 100, maps=[RandomFourier()] * 2, method="kronecker").fit(rows())
-    assert "Kronecker products of maps of 512 columns need at least n_components=512, got 100" in str(error.value)
-    assert "use method='paired'" in str(error.value)
+    assert "Kronecker products of maps of 512 components need at least n_components=512, got 100" in str(error.value)
+    assert "or method='paired'" in str(error.value)
     with pytest.raises(ParameterError, match="ProductMap: method must be one of 'auto', 'paired', 'kronecker', got"):
         ProductMap(Matern() * Polynomial(2), method="both").fit(rows())

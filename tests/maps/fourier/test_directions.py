@@ -1,4 +1,4 @@
-"""Directions: orthogonal where they say so, of unit length, uniform, and Sobol points in range."""
+"""Dense directions: orthogonal blocks, unit lengths, simplices, and the range of Sobol points."""
 
 import numpy as np
 import pytest
@@ -9,16 +9,12 @@ from scipy.stats import qmc
 
 from mercer import ParameterError
 from mercer.maps.fourier.directions import (
-    BIASED,
     DENSE_DIRECTIONS,
     DIRECTIONS,
     SOBOL_BITS,
-    butterfly_rotations,
     haar,
-    hadamard_signs,
     simplex_products,
     sobol_normals,
-    truncated_butterfly,
 )
 
 from .. import instances
@@ -32,7 +28,7 @@ def test_every_name_is_in_the_list_of_designs():
 
 @sizes
 @pytest.mark.parametrize("name", DENSE_DIRECTIONS)
-def test_shapes_add_up(name, m, d, seed):
+def test_blocks_add_up_and_directions_have_unit_length(name, m, d, seed):
     directions = DENSE_DIRECTIONS[name](m, d, np.random.default_rng(seed))
     assert directions.vectors.shape == (m, d)
     assert sum(directions.blocks) == m
@@ -45,7 +41,7 @@ def test_shapes_add_up(name, m, d, seed):
 
 
 @sizes
-def test_blocks_are_orthonormal(m, d, seed):
+def test_blocks_of_orthogonal_directions_are_orthonormal(m, d, seed):
     directions = DENSE_DIRECTIONS["orthogonal"](m, d, np.random.default_rng(seed))
     start = 0
     for size in directions.blocks:
@@ -88,24 +84,13 @@ def test_sobol_points_fill_every_cell_once():
         assert sorted((64 * column).astype(int)) == list(range(64))
 
 
-def test_sobol_points_end_somewhere():
-    with pytest.raises(ParameterError, match="directions='sobol' reaches up to 21200 columns, got 21201"):
+def test_too_many_features_for_sobol_points_are_refused():
+    with pytest.raises(ParameterError, match="directions='sobol' takes rows of at most 21200 features, got 21201"):
         sobol_normals(1, 21201, np.random.default_rng(0))
 
 
-@sizes
-def test_signs_are_signs_and_pad_to_a_power_of_two(m, d, seed):
-    signs = hadamard_signs(m, d, np.random.default_rng(seed))
-    blocks, factors, ambient = signs.shape
-    assert set(np.unique(signs)) <= {-1, 1}
-    assert factors == 3
-    assert d <= ambient < 2 * d or ambient == d == 1
-    assert ambient & (ambient - 1) == 0
-    assert (blocks - 1) * ambient < m <= blocks * ambient
-
-
 def vertices(d):
-    """Return the simplex as the formulas have it (MATHS S1.2): one vertex a column."""
+    """Return the simplex by the formulas of Munkhoeva et al. (2018), one vertex per column."""
     V = np.zeros((d, d + 1))
     for i in range(d):
         c = np.sqrt((d + 1) / (d * (d - i) * (d - i + 1)))
@@ -132,7 +117,7 @@ def test_products_with_the_simplex_are_those_of_its_matrix(n, d, seed):
 
 
 @sizes
-def test_blocks_are_simplices_turned(m, d, seed):
+def test_blocks_of_simplex_directions_are_rotated_simplices(m, d, seed):
     directions = DENSE_DIRECTIONS["simplex"](m, d, np.random.default_rng(seed))
     assert directions.ambient == d
     assert directions.blocks == (d + 1,) * (m // (d + 1)) + ((m % (d + 1),) if m % (d + 1) else ())
@@ -141,49 +126,3 @@ def test_blocks_are_simplices_turned(m, d, seed):
         block = directions.vectors[start : start + size]
         np.testing.assert_allclose(block @ block.T, (d + 1) / d * np.eye(size) - 1 / d, atol=1e-12)
         start += size
-
-
-@pytest.mark.parametrize("d", [1, 2, 4, 8, 16, 64])
-def test_the_butterflies_of_the_source_are_orthogonal_for_powers_of_two(d):
-    B = truncated_butterfly(d, np.random.default_rng(d))
-    np.testing.assert_allclose(B @ B.T, np.eye(d), atol=1e-13)
-    if d == 4:  # MATHS S1.12, with the angles of a uniform direction
-        uniform = np.random.default_rng(d).standard_normal(5)
-        (c0, s0), (c1, s1), (c2, s2) = [(np.cos(t), np.sin(t)) for t in np.arctan2(uniform[:-1], uniform[1:])[:3]]
-        first = np.array([[c0, -s0, 0, 0], [s0, c0, 0, 0], [0, 0, c1, -s1], [0, 0, s1, c1]])
-        second = np.array([[c2, 0, -s2, 0], [0, c2, 0, -s2], [s2, 0, c2, 0], [0, s2, 0, c2]])
-        np.testing.assert_allclose(B, first @ second, atol=1e-14)
-
-
-@given(d=st.integers(1, 40), seed=st.integers(0, 2**32))
-def test_cut_to_size_they_are_orthogonal_too(d, seed):
-    # A rotation whose partner is cut off is left out as a whole, so each factor stays orthogonal.
-    B = truncated_butterfly(d, np.random.default_rng(seed))
-    np.testing.assert_allclose(B @ B.T, np.eye(d), atol=1e-12)
-
-
-@sizes
-def test_directions_of_the_source_are_of_unit_length_in_blocks_of_a_simplex(m, d, seed):
-    directions = DENSE_DIRECTIONS["source_butterfly"](m, d, np.random.default_rng(seed))
-    assert max(directions.blocks) <= d + 1
-    first = directions.vectors[: directions.blocks[0]]
-    np.testing.assert_allclose(first @ first.T, (d + 1) / d * np.eye(len(first)) - 1 / d, atol=1e-11)
-
-
-def test_the_biased_families_are_known_by_name():
-    assert set(BIASED) == {"hadamard", "source_butterfly"}
-    assert set(BIASED) < set(DIRECTIONS)
-
-
-@sizes
-def test_rotations_are_rotations_and_as_many_numbers_as_columns(m, d, seed):
-    signs, rotations = butterfly_rotations(m, d, np.random.default_rng(seed))
-    width = signs.shape[1]
-    assert set(np.unique(signs)) <= {-1.0, 1.0}
-    assert width >= d
-    assert width & (width - 1) == 0
-    for c, s in zip(rotations.cosines, rotations.sines, strict=True):
-        np.testing.assert_allclose(c**2 + s**2, 1.0, atol=1e-14)
-    blocks = -(-m // width)
-    assert sum(c.size for c in rotations.cosines) == blocks * (width - 1)
-    assert [c.shape[1] for c in rotations.cosines] == [width >> i for i in range(1, width.bit_length())] or width == 1

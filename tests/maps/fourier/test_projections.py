@@ -1,4 +1,4 @@
-"""Projections: frequencies as explicit matrices, and rows whose angles would overflow."""
+"""Projections: radii, structured directions, frequencies as explicit matrices, and rows whose angles would overflow."""
 
 import pickle
 
@@ -7,14 +7,92 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.linalg import hadamard
 
 from mercer import DataError, Gaussian, Matern, RandomFourier, SphericalRadial, Transformed
-from mercer.maps.fourier.projections import ButterflyProjection, DenseProjection, HadamardProjection, check_range
+from mercer.maps.fourier.directions import DIRECTIONS
+from mercer.maps.fourier.projections import (
+    BIASED,
+    RADII,
+    ButterflyProjection,
+    DenseProjection,
+    HadamardProjection,
+    butterfly_rotations,
+    check_range,
+    chi_quantile,
+    hadamard_signs,
+)
+
+from .. import instances
+
+sizes = given(m=st.integers(1, 40), d=st.integers(1, 20), seed=st.integers(0, 2**32))
 
 
 def rows(seed, n=9, d=3):
     return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def test_every_kind_of_radii_is_in_the_list_of_designs():
+    assert set(RADII) == set(instances.RADII)
+
+
+@given(m=st.integers(0, 200), seed=st.integers(0, 2**32))
+def test_stratified_numbers_fill_every_cell_once(m, seed):
+    uniforms = RADII["stratified"](m, np.random.default_rng(seed))
+    assert sorted(np.floor(m * uniforms).astype(int)) == list(range(m))
+
+
+def test_stratified_numbers_come_in_random_order():
+    rng = np.random.default_rng(0)
+    first = [RADII["stratified"](8, rng)[0] for _ in range(200)]
+    # 200 draws from 8 cells miss one of them with probability below 8 (7/8)^200 = 2e-11.
+    assert set(np.floor(8 * np.array(first)).astype(int)) == set(range(8))
+
+
+def test_plain_numbers_do_not_fill_every_cell():
+    uniforms = RADII["plain"](100, np.random.default_rng(0))
+    # 100 numbers fill 100 cells once with probability 100! / 100^100 < 1e-42.
+    assert len(set(np.floor(100 * uniforms))) < 100
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 5, 64, 1000])
+def test_quantiles_are_those_of_the_chi_distribution(degrees):
+    uniforms = np.array([1e-300, 1e-9, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
+    np.testing.assert_allclose(chi_quantile(uniforms, degrees), stats.chi(degrees).ppf(uniforms), rtol=1e-8)
+    np.testing.assert_allclose(
+        stats.chi(degrees).cdf(chi_quantile(uniforms, degrees)), uniforms, rtol=1e-8, atol=1e-200
+    )
+
+
+@sizes
+def test_hadamard_signs_are_padded_to_a_power_of_two(m, d, seed):
+    signs = hadamard_signs(m, d, np.random.default_rng(seed))
+    blocks, factors, ambient = signs.shape
+    assert set(np.unique(signs)) <= {-1, 1}
+    assert factors == 3
+    assert d <= ambient < 2 * d or ambient == d == 1
+    assert ambient & (ambient - 1) == 0
+    assert (blocks - 1) * ambient < m <= blocks * ambient
+
+
+@sizes
+def test_butterfly_rotations_have_one_number_less_than_directions_per_block(m, d, seed):
+    signs, rotations = butterfly_rotations(m, d, np.random.default_rng(seed))
+    width = signs.shape[1]
+    assert set(np.unique(signs)) <= {-1.0, 1.0}
+    assert width >= d
+    assert width & (width - 1) == 0
+    for c, s in zip(rotations.cosines, rotations.sines, strict=True):
+        np.testing.assert_allclose(c**2 + s**2, 1.0, atol=1e-14)
+    blocks = -(-m // width)
+    assert sum(c.size for c in rotations.cosines) == blocks * (width - 1)
+    assert [c.shape[1] for c in rotations.cosines] == [width >> i for i in range(1, width.bit_length())] or width == 1
+
+
+def test_biased_directions_are_known_by_name():
+    assert set(BIASED) == {"hadamard"}
+    assert set(BIASED) < set(DIRECTIONS)
 
 
 def explicit(projection, d):
@@ -61,7 +139,7 @@ def test_blocks_of_hadamard_frequencies_are_orthogonal():
         np.testing.assert_allclose(gram, np.diag(np.diagonal(gram)), atol=1e-12 * gram.max())
 
 
-def test_columns_left_out_do_not_matter_to_hadamard_features():
+def test_hadamard_features_do_not_depend_on_ignored_features_of_x():
     kernel = Transformed(Gaussian(0.7), columns=(4, 1))
     m = RandomFourier(kernel, 16, directions="hadamard", random_state=0).fit(rows(0, d=6))
     X = rows(1, d=6)
@@ -91,7 +169,7 @@ def test_rows_whose_angles_would_overflow_are_refused(kind):
 
 @pytest.mark.parametrize("directions", ["iid", "hadamard"])
 @pytest.mark.parametrize("form", ["pairs", "phase", "complex"])
-def test_maps_refuse_values_that_overflow_float32_and_take_them_in_float64(directions, form):
+def test_values_that_overflow_float32_are_refused_in_float32_only(directions, form):
     m = RandomFourier(Gaussian(1e-3), 6, form=form, directions=directions, random_state=0).fit(rows(0))
     X = np.full((2, 3), 3e38, dtype=np.float32)
     with pytest.raises(DataError, match="overflow float32"):
@@ -105,7 +183,7 @@ def butterfly_map(n=2 * 256, d=128, kind=RandomFourier, **choices):
 
 
 def dense_butterflies(projection, d):
-    """Return the frequencies (d, m) of butterflies as a matrix, node by node from the recursion of MATHS S1.12."""
+    """Return the frequencies (d, m) of butterflies as a matrix, node by node from the recursion of Munkhoeva et al."""
     P, rotations = projection.width, projection.rotations
     H = hadamard(P) / np.sqrt(P)
     mixing = projection.signs[1][:, None] * H * projection.signs[0]
@@ -136,8 +214,8 @@ def test_butterflies_are_those_of_explicit_frequencies(kind, n, d):
 
 
 @pytest.mark.parametrize("kind", [RandomFourier, SphericalRadial])
-def test_a_draw_of_butterflies_is_linear_in_its_columns(kind):
-    # Of m frequencies there are m rotations, m radii, and phases: five numbers a column, where a plan has log2 P more.
+def test_the_pickle_of_butterflies_is_linear_in_the_number_of_components(kind):
+    # m frequencies have m rotations, m radii and phases: five numbers per component. A plan has log2 P more.
     for d, m in ((128, 512), (512, 2048)):
         size = len(pickle.dumps(butterfly_map(2 * m, d, kind).features_))
         assert size < 8 * (5 * m + 2 * d) + 4000
@@ -148,7 +226,7 @@ def test_a_draw_of_butterflies_is_linear_in_its_columns(kind):
 
 
 @pytest.mark.parametrize("kind", [RandomFourier, SphericalRadial])
-def test_the_plan_is_made_at_first_use_once_for_each_dtype_and_not_pickled(kind):
+def test_the_plan_is_made_once_per_dtype_and_not_pickled(kind):
     m = butterfly_map(kind=kind)
     projection = m.features_.projection
     before = pickle.dumps(m.features_)

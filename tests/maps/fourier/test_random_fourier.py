@@ -160,7 +160,7 @@ def test_structured_directions_refuse_what_is_not_isotropic(directions, kernel):
         ("form", "form must be one of 'pairs', 'phase', 'complex', got 'cosine'"),
         (
             "directions",
-            "directions must be one of 'auto', 'iid', 'orthogonal', 'big_block', 'simplex', 'source_butterfly', "
+            "directions must be one of 'auto', 'iid', 'orthogonal', 'big_block', 'simplex', "
             "'sobol', 'butterfly', 'hadamard', got",
         ),
         ("radii", "radii must be one of 'plain', 'stratified', got 'cosine'"),
@@ -179,7 +179,6 @@ def test_a_kernel_that_does_not_fit_the_rows_is_refused_by_fit():
 def test_the_reason_of_a_bias_is_given():
     biased = {
         "hadamard": "uniform on the sphere only in the limit",
-        "source_butterfly": "do not turn directions uniformly",
     }
     for directions in DIRECTIONS:
         reason = RandomFourier(Gaussian(), directions=directions).unbiased
@@ -246,7 +245,6 @@ def test_variance_takes_the_rows_that_a_kernel_takes():
         (Gaussian(), {"directions": "hadamard"}),
         (Gaussian(), {"directions": "butterfly"}),
         (Gaussian(), {"directions": "simplex"}),
-        (Gaussian(), {"directions": "source_butterfly"}),
         (Gaussian(), {"directions": "iid", "radii": "stratified"}),
     ],
 )

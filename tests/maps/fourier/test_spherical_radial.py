@@ -112,7 +112,7 @@ def test_whole_blocks_integrate_quadratics_without_error(directions, radii, d, b
 
 
 def test_independent_directions_and_cut_blocks_do_not():
-    for directions, n in (("iid", 40), ("orthogonal", 34), ("source_butterfly", 2 * 8)):
+    for directions, n in (("iid", 40), ("orthogonal", 34)):
         m = SphericalRadial(Gaussian(), n, directions=directions, random_state=0).fit(np.zeros((1, 6)))
         W = points_of(m)
         assert np.abs((W.T * np.square(m.features_.amplitudes)) @ W - np.eye(6)).max() > 0.05
@@ -294,7 +294,7 @@ def test_what_can_be_passed_in_and_out(directions):
     ("name", "text"),
     [
         ("directions", "directions must be one of 'auto', 'iid', 'orthogonal', 'big_block', 'simplex', "
-                       "'source_butterfly', 'butterfly', 'hadamard', got 'sobol'"),
+                       "'butterfly', 'hadamard', got 'sobol'"),
         ("radii", "radii must be one of 'plain', 'stratified', got 'sobol'"),
         ("constant", "constant must be one of 'auto', 'signed', 'drop', 'resample', got 'sobol'"),
     ],

@@ -75,10 +75,10 @@ def test_a_kernel_of_finite_rank_is_exact_as_soon_as_the_width_is_its_rank(degre
 
 
 @each_choice
-def test_columns_without_a_landmark_are_zero_and_said(landmarks):
+def test_components_without_a_landmark_are_zero_with_a_warning(landmarks):
     X = rows(0, n=5)
     m = Nystroem(Gaussian(), 8, landmarks=landmarks, random_state=0)
-    text = "n_components=8 landmarks were asked for, but there are only 5 rows; the last 3 columns are zero"
+    text = "n_components=8 landmarks were requested, but there are only 5 rows; the last 3 components are zero"
     with pytest.warns(MercerWarning, match=f"Nystroem: {text}"):
         m.fit(X)
     Z = m.transform(rows(1))
@@ -157,7 +157,7 @@ def test_many_landmarks_have_a_triangular_root(kernel, landmarks, monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(50.0), Polynomial(1)], ids=["near one", "of rank four"])
-def test_many_landmarks_that_nearly_depend_on_each_other_have_no_triangle(kernel, monkeypatch):
+def test_ill_conditioned_landmarks_have_no_triangular_root(kernel, monkeypatch):
     monkeypatch.setattr(nystroem, "MANY", 12)
     m = Nystroem(kernel, 12, random_state=0).fit(rows(0))
     assert not m.features_.triangular
@@ -165,9 +165,9 @@ def test_many_landmarks_that_nearly_depend_on_each_other_have_no_triangle(kernel
     np.testing.assert_allclose(m.gram(S), kernel(S), rtol=0, atol=1e-8 * kernel.diag(S).max())
 
 
-def test_a_triangle_needs_as_many_rows_as_columns(monkeypatch):
+def test_a_triangular_root_needs_as_many_rows_as_components(monkeypatch):
     monkeypatch.setattr(nystroem, "MANY", 5)
-    with pytest.warns(MercerWarning, match="the last 3 columns are zero"):
+    with pytest.warns(MercerWarning, match="the last 3 components are zero"):
         m = Nystroem(Gaussian(), 8, random_state=0).fit(rows(0, n=5))
     assert not m.features_.triangular
     np.testing.assert_array_equal(m.transform(rows(1))[:, 5:], 0.0)

@@ -18,7 +18,8 @@ from mercer import (
     neural_tangent_kernel,
 )
 from mercer.maps import default_map
-from mercer.maps.fourier.directions import BIASED, DIRECTIONS
+from mercer.maps.fourier.directions import DIRECTIONS
+from mercer.maps.fourier.projections import BIASED
 from mercer.maps.neurons.random_neurons import exact_width
 
 ORDERS = (0, 1, 2)
@@ -58,9 +59,9 @@ def test_rows_of_one_column_are_exact_with_the_columns_said(order, constant, see
     kernel = 2.0 * ArcCosine(order) if constant == 0 else constant + 2.0 * ArcCosine(order)
     for layout in ("auto", "parity", "relu"):
         m = RandomNeurons(kernel, layout=layout)
-        m.set_params(n_components=m.exact_columns(kernel, 1))
+        m.set_params(n_components=m.exact_components(kernel, 1))
         np.testing.assert_allclose(m.fit(X).gram(X), kernel(X), rtol=1e-12, atol=1e-12)
-    assert RandomNeurons(kernel).exact_columns(kernel, 2) is None
+    assert RandomNeurons(kernel).exact_components(kernel, 2) is None
     wide = RandomNeurons(kernel, 30, layout="residual").fit(X)
     np.testing.assert_allclose(wide.gram(X), kernel(X), rtol=1e-12, atol=1e-12)
 

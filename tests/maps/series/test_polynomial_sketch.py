@@ -124,5 +124,5 @@ def test_values_that_overflow_are_an_error_and_not_infinity():
 
 def test_independent_columns_for_products_of_maps():
     for projection, expected in [("complex", "rademacher"), ("srht", "rademacher"), ("sphere", "sphere")]:
-        other = PolynomialSketch(projection=projection).with_independent_columns(Polynomial(3), 7)
+        other = PolynomialSketch(projection=projection).with_independent_components(Polynomial(3), 7)
         assert (other.projection, other.n_components, other.kernel) == (expected, 7, Polynomial(3))

@@ -72,7 +72,7 @@ def test_with_a_column_for_every_monomial_the_kernel_is_exact(kernel, n, project
     np.testing.assert_allclose(m.gram(rows(), Y), kernel(rows(), Y), atol=1e-12)
     np.testing.assert_allclose(m.variance(rows(), Y), 0.0, atol=1e-12)
     assert m.plan_.predicted_rmse == 0
-    assert m.exact_columns(kernel, 3) == n
+    assert m.exact_components(kernel, 3) == n
     with pytest.warns(
         MercerWarning, match=rf"{n} columns make the map exact; the last 5 of n_components={n + 5} are zero"
     ):
@@ -82,9 +82,9 @@ def test_with_a_column_for_every_monomial_the_kernel_is_exact(kernel, n, project
 
 
 def test_an_endless_series_is_never_exact():
-    assert RandomMaclaurin().exact_columns(ExponentialDotProduct(), 3) is None
-    assert RandomMaclaurin(plan="random").exact_columns(Polynomial(2), 3) is None
-    assert RandomMaclaurin().exact_columns(Laplacian(), 3) is None
+    assert RandomMaclaurin().exact_components(ExponentialDotProduct(), 3) is None
+    assert RandomMaclaurin(plan="random").exact_components(Polynomial(2), 3) is None
+    assert RandomMaclaurin().exact_components(Laplacian(), 3) is None
 
 
 def test_many_columns_are_near_the_kernel():
@@ -307,8 +307,8 @@ def test_learners_refuse_signs_and_one_column_cannot_sum_them():
         ({"plan": "best"}, "plan must be one of 'optimal', .* got 'best'"),
         ({"projection": "normal"}, "projection must be one of 'rademacher', .* got 'normal'"),
         ({"anchor": "mean"}, "anchor must be one of 'auto', None, got 'mean'"),
-        *(({"p": p}, "p must be a number above 1, got") for p in (1, 0.5, np.nan, np.inf, "2", True, None)),
-        *(({"eps": eps}, "eps must be a number above 0, got") for eps in (0, -1.0, np.nan, "1", True)),
+        *(({"p": p}, "p must be a finite number > 1, got") for p in (1, 0.5, np.nan, np.inf, "2", True, None)),
+        *(({"eps": eps}, "eps must be a finite number > 0, got") for eps in (0, -1.0, np.nan, "1", True)),
         ({"projection": "srht", "plan": "random"}, "projection='srht' needs columns of known degree"),
         ({"projection": "srht", "plan": "h01"}, "projection='srht' needs columns of known degree"),
         ({"projection": "srht", "plan": "geometric"}, "projection='srht' needs columns of known degree"),
@@ -348,7 +348,7 @@ def test_no_closed_form_for_sums_of_hadamard_products():
 
 
 def test_independent_columns_are_those_of_random_degree():
-    m = RandomMaclaurin(projection="complex").with_independent_columns(Polynomial(2), 7)
+    m = RandomMaclaurin(projection="complex").with_independent_components(Polynomial(2), 7)
     assert (m.plan, m.projection, m.n_components, m.kernel) == ("random", "rademacher", 7, Polynomial(2))
-    assert RandomMaclaurin().with_independent_columns(Gaussian() + Polynomial(2), 7) is None
-    assert RandomMaclaurin().with_independent_columns(Laplacian(), 7) is None
+    assert RandomMaclaurin().with_independent_components(Gaussian() + Polynomial(2), 7) is None
+    assert RandomMaclaurin().with_independent_components(Laplacian(), 7) is None

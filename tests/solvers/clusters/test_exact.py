@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 from mercer import Gaussian, KernelKMeans, Laplacian, Polynomial, RandomFourier
 from mercer.engines import MemoryEngine
 from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd, farthest
-from mercer.solvers.clusters.lloyd import Draw, FeatureClusters, lloyd
+from mercer.solvers.clusters.lloyd import RowFeatures, FeatureClusters, lloyd
 from mercer.solvers.clusters.starts import kernel_distances
 
 
@@ -59,7 +59,7 @@ def test_lloyd_on_features_is_kernel_k_means_on_their_gram_matrix(seed, weighted
     X = problem(seed=seed)
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0.1, 2, len(X)) if weighted else None
-    draw = Draw(RandomFourier(Gaussian(1.2), 40, random_state=seed).fit(X).features_)
+    draw = RowFeatures(RandomFourier(Gaussian(1.2), 40, random_state=seed).fit(X).features_)
     Z = draw.of(X)
     chosen = rng.choice(len(X), 6, replace=False)
     options = dict(max_iter=300, tol=tol)
@@ -73,7 +73,7 @@ def test_lloyd_on_features_is_kernel_k_means_on_their_gram_matrix(seed, weighted
 
 def test_the_two_agree_where_clusters_are_lost():
     X = problem(200)
-    draw = Draw(RandomFourier(Gaussian(1.2), 40, random_state=0).fit(X).features_)
+    draw = RowFeatures(RandomFourier(Gaussian(1.2), 40, random_state=0).fit(X).features_)
     Z = draw.of(X)
     K = Z @ Z.T
     chosen = np.array([0, 0, 0, 1, 1, 2])  # copies get nothing

@@ -11,7 +11,7 @@ from mercer.engines import Block, MemoryEngine
 from mercer.solvers.clusters.lloyd import (
     Assign,
     Centers,
-    Draw,
+    RowFeatures,
     Farthest,
     Run,
     best_of,
@@ -26,7 +26,7 @@ def problem(n=400, d=3, D=24, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 3 * rng.integers(0, 2, size=(n, d))
     feature_map = RandomFourier(Gaussian(1.5), D, random_state=seed).fit(X)
-    return X, Draw(feature_map.features_), feature_map.transform(X)
+    return X, RowFeatures(feature_map.features_), feature_map.transform(X)
 
 
 def engine_of(X, weight=None, block_rows=64, **options):

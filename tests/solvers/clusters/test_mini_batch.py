@@ -8,14 +8,14 @@ import scipy.sparse as sp
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import MemoryEngine, StreamEngine
-from mercer.solvers.clusters.lloyd import Assign, Draw
+from mercer.solvers.clusters.lloyd import Assign, RowFeatures
 from mercer.solvers.clusters.mini_batch import RunningMeans, batches_of, by_batches
 
 
 def problem(n=230, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)) + 4 * rng.integers(0, 2, size=(n, 2))
-    draw = Draw(RandomFourier(Gaussian(1.5), 16, random_state=0).fit(X).features_)
+    draw = RowFeatures(RandomFourier(Gaussian(1.5), 16, random_state=0).fit(X).features_)
     return X, draw
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import MemoryEngine
-from mercer.solvers.clusters.lloyd import Draw
+from mercer.solvers.clusters.lloyd import RowFeatures
 from mercer.solvers.clusters.starts import (
     SAMPLE_ROWS,
     CellWeights,
@@ -21,7 +21,7 @@ from mercer.solvers.clusters.starts import (
 def problem(n=300, d=2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * 0.3 + 4 * rng.integers(0, 3, size=(n, d))
-    return X, Draw(RandomFourier(Gaussian(1.0), 32, random_state=0).fit(X).features_)
+    return X, RowFeatures(RandomFourier(Gaussian(1.0), 32, random_state=0).fit(X).features_)
 
 
 def engine_of(X, weight=None, block_rows=50):

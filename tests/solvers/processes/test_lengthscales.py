@@ -1,4 +1,4 @@
-"""Derivatives in lengthscales, through features and through kernels, against differences."""
+"""Derivatives of the evidence in the lengthscales, against differences."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,10 @@ from mercer import (
     Polynomial,
     RandomFourier,
     RandomMaclaurin,
-    Transformed,
 )
 from mercer.engines import Block
 from mercer.solvers.processes.evidence import Evidence, Scales
-from mercer.solvers.processes.lengthscales import LengthscaleGradient, isotropic_part, kernel_derivative
+from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
@@ -37,21 +36,6 @@ def differences(value):
     return [(value(H * step) - value(-H * step)) / (2 * H) for step in np.eye(2)]
 
 
-# ---- which kernels ----------------------------------------------------------------------------
-
-
-def test_isotropic_kernels_are_found_with_the_product_of_their_lengthscales():
-    assert isotropic_part(Gaussian(2.0)) == (Gaussian(2.0), None)
-    once = Transformed(Matern(), lengthscales=(2.0, 3.0))
-    leaf, scales = isotropic_part(Transformed(once, lengthscales=(5.0, 7.0)))
-    assert leaf == Matern()
-    assert scales.tolist() == [10.0, 21.0]
-    leaf, scales = isotropic_part(Transformed(once, center=(1.0, 1.0)))
-    assert scales.tolist() == [2.0, 3.0]
-    for other in (Laplacian(), Polynomial(2), Transformed(Gaussian(), columns=(0,)), Transformed(Polynomial(2))):
-        assert isotropic_part(other) is None
-
-
 def test_features_without_a_closed_form_are_refused():
     spectrum = spectrum_of(X)
     for feature_map in (
@@ -61,24 +45,6 @@ def test_features_without_a_closed_form_are_refused():
     ):
         with pytest.raises(ParameterError, match=r"needs: RandomFourier with dense directions, .*\n  got:   "):
             LengthscaleGradient(feature_map.fit(X).features_, spectrum, SCALES)
-
-
-# ---- derivatives ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", [Gaussian(1.3), Matern(1.5, 0.7), Transformed(Matern(2.5), lengthscales=(0.6, 1.7))])
-def test_kernel_values_are_differentiated_in_every_lengthscale(kernel):
-    weights, others = RNG.normal(size=(40, 7)), X[:7] + 0.1
-
-    def total(step):
-        return float(np.sum(weights * kernel(X * np.exp(-step), others * np.exp(-step))))
-
-    np.testing.assert_allclose(kernel_derivative(kernel, X, others, weights), differences(total), rtol=1e-6, atol=1e-7)
-
-
-def test_equal_rows_have_no_derivative_also_of_a_rough_kernel():
-    found = kernel_derivative(Matern(0.5), X[:3], X[:3], np.eye(3))
-    np.testing.assert_allclose(found, 0.0, atol=1e-7)
 
 
 @pytest.mark.parametrize("width", [12, 13])

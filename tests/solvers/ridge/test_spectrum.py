@@ -45,5 +45,5 @@ def test_coefficients_for_one_penalty_a_target_are_those_of_the_normal_equations
 def test_directions_that_no_row_has_are_left_out():
     Z, T, w = features()
     s = Spectrum.of(moments_of(np.column_stack([Z, Z]), T, w))
-    assert s.kept.sum() == 6
+    assert s.retained.sum() == 6
     assert np.abs(s.coef(0.0)).max() < 10

@@ -1,4 +1,4 @@
-"""The demo: three feature maps and scikit-learn's RBFSampler on the same digits, measured side by side."""
+"""The demo, which compares three feature maps and scikit-learn's RBFSampler on the digits data."""
 
 from mercer.diagnostics.demo.results import Demo
 from mercer.diagnostics.demo.run import run_demo

@@ -1,4 +1,4 @@
-"""A closer look at the chosen model: its penalties, its probabilities, its mistakes."""
+"""Details of the selected model: its penalties, its probabilities and its misclassified rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_MISTAKES = 12
 
 
 def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
-    """Return the path of penalties that a fitted classifier chose from."""
+    """Return the penalties that a fitted classifier selected from, with their scores."""
     path = model.path_
     assert path is not None
     scores = tuple(float(score) if np.isfinite(score) else None for score in path.scores)
@@ -25,23 +25,23 @@ def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
 
 
 def reliability(probabilities: Array, labels: Array) -> tuple[Bin, ...]:
-    """Return how often predicted probabilities came true; labels are 0, 1, ..., one a column."""
-    came_true = labels[:, None] == np.arange(probabilities.shape[1])
-    place = np.minimum((BINS * probabilities).astype(int), BINS - 1)
+    """Return the observed frequencies of labels by predicted probability; column j has the probabilities of label j."""
+    is_label = labels[:, None] == np.arange(probabilities.shape[1])
+    index = np.minimum((BINS * probabilities).astype(int), BINS - 1)
     bins = []
     for i in range(BINS):
-        inside = place == i
+        inside = index == i
         count = int(inside.sum())
         if count:
-            observed = float(came_true[inside].mean())
+            observed = float(is_label[inside].mean())
             bins.append(Bin(count, float(probabilities[inside].mean()), observed, wilson(observed, count)))
     return tuple(bins)
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a probability: unlike the normal one, it stays inside [0, 1]."""
+    """Return Wilson's 95 % confidence interval of a probability, which lies in [0, 1] unlike the normal one."""
     if share == 1:
-        # Rounding would leave the upper end just below one.
+        # By symmetry, because rounding would leave the upper end just below one.
         return 1 - wilson(0.0, count)[1], 1.0
     z2 = Z_95**2 / count
     center = (share + z2 / 2) / (1 + z2)
@@ -50,7 +50,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def mistakes(probabilities: Array, rows: Rows) -> tuple[Mistake, ...]:
-    """Return the test rows whose label is wrong, the most confident first, a dozen at most."""
+    """Return the misclassified test rows in decreasing order of confidence, at most 12."""
     predicted = probabilities.argmax(axis=1)
     confidence = probabilities.max(axis=1)
     wrong = np.flatnonzero(predicted != rows.y_test)

@@ -1,7 +1,7 @@
-"""What the demo runs: the digits, three maps of mercer, and their peer in scikit-learn.
+"""Data and models of the demo: the digits, three maps of mercer, and their counterpart in scikit-learn.
 
-scikit-learn belongs in base modules. Here it brings the data and is itself what is measured, so it is
-imported inside the functions that need it.
+Elsewhere only base modules import scikit-learn. Here it provides the data and is measured itself, so it is imported
+inside the functions that need it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mercer.maps import BaseMap, Nystroem, RandomFourier
 __all__ = ["Entrant", "Peer", "Rows", "entrants", "load_rows", "maps_of_width"]
 
 Array = np.ndarray
-# One penalty a decade for scikit-learn, over about the range that mercer's path covers on this data. A finer
-# grid changes its accuracy little and costs it time: each of its penalties is a pass over the rows.
+# One penalty per decade for scikit-learn, over about the range of mercer's path on these data. A finer grid changes its
+# accuracy little and costs time, because each of its penalties takes a pass over the rows.
 PEER_ALPHAS = np.logspace(-8, 3, 12)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The data, split in a part to learn from and a part to judge by."""
+    """The data, split into training and test rows."""
 
     X_train: Array
     X_test: Array
@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A classifier on a feature map, and how to find the two fitted parts that are asked about."""
+    """A classifier on a feature map, and functions that return its fitted map and its penalty."""
 
     name: str
     library: str
@@ -58,13 +58,13 @@ class Peer:
         return self.transformer.transform(X)
 
     def gram(self, X: Array) -> Array:
-        """Return the approximate kernel of all pairs of rows."""
+        """Return the approximate kernel matrix of rows."""
         Z = self.transform(X)
         return Z @ Z.T
 
 
 def load_rows(random_state: int) -> Rows:
-    """Return the digits, scaled to [0, 1], a quarter of each class held out."""
+    """Return the digits, scaled to [0, 1], with a quarter of each class held out for testing."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -73,7 +73,7 @@ def load_rows(random_state: int) -> Rows:
 
 
 def maps_of_width(kernel: Gaussian, width: int, seed: int) -> dict[str, BaseMap]:
-    """Return mercer's contenders, unfitted, by name."""
+    """Return the maps of mercer by name, not fitted."""
     shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
     return {
         "Fourier, independent": RandomFourier(kernel, width, directions="iid", **shared),
@@ -99,6 +99,7 @@ def entrants(kernel: Gaussian, width: int, seed: int) -> list[Entrant]:
 
 
 def _peer(kernel: Gaussian, width: int, seed: int) -> Entrant:
+    """Return the counterpart in scikit-learn."""
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.pipeline import make_pipeline

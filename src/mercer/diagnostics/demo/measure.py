@@ -1,4 +1,4 @@
-"""How the demo measures: time in turns, memory by tracemalloc, the error of the kernel by `audit`."""
+"""Measurements of the demo: times in interleaved rounds, memory by tracemalloc, errors of the kernel by `audit`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from mercer.maps import BaseMap
 __all__ = ["Times", "error_curves", "measure", "peak_bytes_of_fit", "time_in_turns"]
 
 Array = np.ndarray
-Begin = Callable[[str], None]
+Announce = Callable[[str], None]
 
-ROUNDS = 3  # of timing, the contenders taking turns
-TRANSFORMS = 5  # a round
-SEEDS = 5  # of the maps whose error is drawn against their width
+ROUNDS = 3  # of timing; each round fits every contender once
+TRANSFORMS = 5  # timed transforms per contender and round
+SEEDS = 5  # maps per width of the error curves
 DRAWN_PAIRS = 400
 
 
@@ -40,12 +40,12 @@ class Times:
         return Times(self.fit + other.fit, self.transform + other.transform)
 
 
-def time_in_turns(entrants: Sequence[Entrant], rows: Rows, begin: Begin) -> list[Times]:
-    """Return the times of each, a fit and some transforms a round, so that a busy moment hits all alike."""
+def time_in_turns(entrants: Sequence[Entrant], rows: Rows, announce: Announce) -> list[Times]:
+    """Return the times of all contenders, measured in rounds so that other load on the machine affects all alike."""
     everything = np.concatenate([rows.X_train, rows.X_test])
     times = [Times((), ())] * len(entrants)
     for turn in range(ROUNDS):
-        begin(f"timing, round {turn + 1} of {ROUNDS}")
+        announce(f"timing, round {turn + 1} of {ROUNDS}")
         for i, entrant in enumerate(entrants):
             fit = _seconds(entrant.model.fit, rows.X_train, rows.y_train)
             transform = entrant.map_of(entrant.model).transform
@@ -54,13 +54,14 @@ def time_in_turns(entrants: Sequence[Entrant], rows: Rows, begin: Begin) -> list
 
 
 def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
+    """Return the duration of a call."""
     start = time.perf_counter()
     call(*arguments)
     return time.perf_counter() - start
 
 
 def measure(entrant: Entrant, rows: Rows, peak_bytes: int, times: Times, seed: int) -> Contender:
-    """Return all that the table says of one contender whose model is fitted."""
+    """Return the measurements of one contender, whose model is fitted."""
     fitted = entrant.map_of(entrant.model)
     accuracy = float(np.mean(entrant.model.predict(rows.X_test) == rows.y_test))
     return Contender(
@@ -80,7 +81,7 @@ def measure(entrant: Entrant, rows: Rows, peak_bytes: int, times: Times, seed: i
 
 
 def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
-    """Return the most memory that Python and NumPy held at once during a fit, beyond what they had."""
+    """Return the peak of the memory that Python and NumPy allocated during a fit."""
     started_here = not tracemalloc.is_tracing()
     if started_here:
         tracemalloc.start()
@@ -95,6 +96,7 @@ def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
 
 
 def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
+    """Return the audit of a map, or of the transformer of scikit-learn."""
     if isinstance(fitted, BaseMap):
         return audit(fitted, X)
     transformer = fitted.transformer
@@ -108,24 +110,25 @@ def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
 
 
 def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:
+    """Return kernel values and errors of a sample of pairs of rows."""
     left, right = np.triu_indices(len(X), 1)
     drawn = np.random.default_rng(seed).choice(len(left), DRAWN_PAIRS, replace=False)
     at = left[drawn], right[drawn]
     exact = fitted.kernel_(X)[at]
     deviation = None
-    if isinstance(fitted, BaseMap):  # what a peer does is measured, not predicted
+    if isinstance(fitted, BaseMap):  # there is no prediction for scikit-learn
         with suppress(NoClosedFormError):
             deviation = tuple(np.sqrt(fitted.variance(X)[at]).tolist())
     return Pairs(tuple(exact.tolist()), tuple((fitted.gram(X)[at] - exact).tolist()), deviation)
 
 
 def error_curves(
-    kernel: Gaussian, widths: Sequence[int], seed: int, rows: Rows, begin: Begin
+    kernel: Gaussian, widths: Sequence[int], seed: int, rows: Rows, announce: Announce
 ) -> tuple[ErrorCurve, ...]:
-    """Return the error of each map at each width, for several seeds."""
+    """Return the errors of each map at several numbers of components, for several seeds."""
     audits: dict[str, list[list[Audit]]] = {name: [] for name in maps_of_width(kernel, 1, seed)}
     for width in widths:
-        begin(f"error at width {width}")
+        announce(f"error at width {width}")
         drawn = [maps_of_width(kernel, width, seed + i) for i in range(SEEDS)]
         for name, results in audits.items():
             results.append([audit(maps[name].fit(rows.X_train), rows.X_test) for maps in drawn])
@@ -133,7 +136,8 @@ def error_curves(
 
 
 def _curve(name: str, widths: Sequence[int], results: list[list[Audit]]) -> ErrorCurve:
-    # A prediction is over draws, so it is the same for every seed of a width.
+    """Return the error curve of one map, given its audits by width and seed."""
+    # The prediction is an average over draws, so it is the same for every seed of a width.
     predicted = [seeds[0].predicted_rmse for seeds in results]
     known = tuple(value for value in predicted if value is not None)
     rmse = tuple(tuple(one.rmse for one in seeds) for seeds in results)

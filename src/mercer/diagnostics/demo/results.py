@@ -1,4 +1,4 @@
-"""What the demo measured, as frozen results."""
+"""Results of the demo, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["Bin", "Contender", "Demo", "ErrorCurve", "Mistake", "Pairs", "Penalt
 
 @dataclass(frozen=True)
 class Split:
-    """The rows: how many to learn from and to judge by, how wide, of how many classes."""
+    """Numbers of training rows, test rows, features and classes."""
 
     data: str
     n_train: int
     n_test: int
-    n_columns: int
+    n_features: int
     n_classes: int
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Kernel values of a sample of pairs of test rows: exact, and the error of the approximation.
+    """Exact kernel values of a sample of pairs of test rows, and the errors of the approximation.
 
-    `deviation` is the standard deviation of the error over draws that theory predicts, or None.
+    `deviation` is the predicted standard deviation of the errors over draws of the map, or None.
     """
 
     exact: tuple[float, ...]
@@ -36,28 +36,28 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Contender:
-    """One feature map with its classifier.
+    """Measurements of one feature map with its classifier.
 
     Attributes
     ----------
     name, library, classifier : str
-        What was run.
+        Names of the map, of the library and of the classifier.
     accuracy : float
-        Share of test rows whose label is right.
+        Fraction of test rows that are classified correctly.
     accuracy_error : float
         Binomial standard error of `accuracy`.
     alpha : float
-        Penalty of the classifier, chosen on the training rows.
+        Penalty of the classifier, selected on the training rows.
     audit : Audit
         Error of the kernel, measured on pairs of test rows.
     fit_seconds, fit_seconds_slowest : float
-        Best and worst time to fit map and classifier on the training rows, on one thread.
+        Shortest and longest time to fit the map and the classifier on the training rows, on one thread.
     transform_seconds : float
-        Best time to map all rows, on one thread.
+        Shortest time to transform all rows, on one thread.
     peak_bytes : int
-        Most memory held at once during a fit, as tracemalloc counts it.
+        Peak memory during a fit, as measured by tracemalloc.
     pairs : Pairs
-        Kernel values to draw.
+        Kernel values and errors for the figure.
     """
 
     name: str
@@ -74,23 +74,23 @@ class Contender:
     pairs: Pairs
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain Python values, without the pairs that are only drawn."""
+        """Return the result as a dictionary of built-in types, without the pairs, which are only for the figure."""
         return {key: value for key, value in asdict(self).items() if key != "pairs"}
 
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """Measured error of one map at several widths, for several seeds; and what theory predicts, or None."""
+    """Measured errors of one map at several widths and seeds, and the predicted errors, or None."""
 
     name: str
     widths: tuple[int, ...]
-    rmse: tuple[tuple[float, ...], ...]  # one tuple of seeds a width
+    rmse: tuple[tuple[float, ...], ...]  # one tuple per width, with one error per seed
     predicted: tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """Generalized cross-validation over penalties; where a score is infinite, it is None."""
+    """Scores of generalized cross-validation by penalty; an infinite score is None."""
 
     alphas: tuple[float, ...]
     scores: tuple[float | None, ...]
@@ -100,7 +100,7 @@ class PenaltyPath:
 
 @dataclass(frozen=True)
 class Bin:
-    """Predicted probabilities in one fifth of [0, 1], and how often they came true, with a 95 % interval."""
+    """Mean predicted probability in one fifth of [0, 1], and the observed frequency with its 95 % interval."""
 
     count: int
     predicted: float
@@ -110,7 +110,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A test row that was given the wrong label: its 8 x 8 pixels, 0 to 16, row by row."""
+    """A misclassified test row; its 8 x 8 pixels have values 0 to 16, row by row."""
 
     pixels: tuple[int, ...]
     label: int
@@ -120,34 +120,34 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Demo:
-    """All that the demo measured.
+    """All results of the demo.
 
     Attributes
     ----------
     n_components, random_state : int
-        Width of every map; seed of everything random.
+        Number of components of every map, and the seed of the split, the maps and the samples.
     kernel : str
         The kernel that all maps approximate.
     lengthscale : float
-        Its lengthscale: the median distance of training rows.
+        Its lengthscale, which is the median distance of training rows.
     split : Split
         The data.
     contenders : tuple of Contender
         In the order of the table.
     chosen : str
-        The contender of mercer with the lowest score of generalized cross-validation: test rows have no say.
+        Name of the contender of mercer with the lowest score of generalized cross-validation on the training rows.
     curves : tuple of ErrorCurve
-        Error against width.
+        Errors by width.
     path : PenaltyPath
-        Of the chosen one.
+        Penalties of the chosen contender.
     reliability : tuple of Bin
-        Probabilities of the chosen one, of all labels of all test rows.
+        Calibration of the probabilities of the chosen contender, for all labels of all test rows.
     mistakes : tuple of Mistake
-        Of the chosen one, the most confident first.
+        Misclassified test rows of the chosen contender, in decreasing order of confidence.
     environment : Environment
-        What it ran on.
+        Versions, kernels and threads.
     seconds : float
-        Wall time of all of it.
+        Total wall-clock time.
     """
 
     n_components: int
@@ -165,7 +165,7 @@ class Demo:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain Python values, without pixels and pairs that are only drawn."""
+        """Return the results as a dictionary of built-in types, without the pixels and pairs of the figures."""
         plain = asdict(self)
         plain["contenders"] = [contender.to_dict() for contender in self.contenders]
         plain["environment"] = self.environment.to_dict()

@@ -1,4 +1,4 @@
-"""One run of the demo, from the data to the results."""
+"""The run of the demo, from the data to the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["run_demo"]
 
 Progress = Callable[[int, int, str], None]
 
-# A narrower map says nothing; a wider one would have more landmarks than there are training rows.
+# A narrower map is too inaccurate; a wider one would have more landmarks than there are training rows.
 NARROWEST, WIDEST = 16, 1024
 
 
@@ -31,11 +31,12 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
     Parameters
     ----------
     n_components : int, default=512
-        Width of every map, from 16 to 1024.
+        Number of components of every map, from 16 to 1024.
     random_state : int, default=0
         Seed of the split, the maps and the samples.
     progress : callable, default=None
-        Called with the number of steps done, the number of all steps and the name of the step that begins.
+        Called at the start of each step with the number of completed steps, the total number of steps and the name of
+        the step.
 
     Returns
     -------
@@ -45,25 +46,25 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
     _check_integer("random_state", random_state, 0, 2**32 - 1)  # scikit-learn takes no larger seed
     started = time.perf_counter()
     widths = [2**p for p in range(4, 11) if n_components / 16 <= 2**p <= 2 * n_components]
-    begin = _counted(1 + 4 + ROUNDS + 4 + len(widths), progress)
-    # One thread for all: the same means for every contender, and times that another process disturbs less.
+    announce = _counter(1 + 4 + ROUNDS + 4 + len(widths), progress)
+    # One thread for every contender, so that times are comparable and depend less on other processes.
     with threadpool_limits(1):
-        begin("loading the digits")
+        announce("loading the digits")
         rows = load_rows(random_state)
         kernel = Gaussian("median").resolve(rows.X_train)
         runners = entrants(kernel, n_components, random_state)
-        contenders = _contenders(runners, rows, random_state, begin)
-        curves = error_curves(kernel, widths, random_state, rows, begin)
+        contenders = _contenders(runners, rows, random_state, announce)
+        curves = error_curves(kernel, widths, random_state, rows, announce)
         ours = [runner for runner in runners if runner.library == "mercer"]
         chosen = min(ours, key=lambda runner: runner.model.path_.scores.min())
         probabilities = chosen.model.predict_proba(rows.X_test)
-    n_columns, n_classes = rows.X_test.shape[1], probabilities.shape[1]
+    n_features, n_classes = rows.X_test.shape[1], probabilities.shape[1]
     return Demo(
         n_components=int(n_components),
         random_state=int(random_state),
         kernel=repr(kernel),
         lengthscale=float(kernel.lengthscale),
-        split=Split("digits", len(rows.y_train), len(rows.y_test), n_columns, n_classes),
+        split=Split("digits", len(rows.y_train), len(rows.y_test), n_features, n_classes),
         contenders=contenders,
         chosen=chosen.name,
         curves=curves,
@@ -76,32 +77,33 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
 
 
 def _contenders(
-    runners: list[Entrant], rows: Rows, random_state: int, begin: Callable[[str], None]
+    runners: list[Entrant], rows: Rows, random_state: int, announce: Callable[[str], None]
 ) -> tuple[Contender, ...]:
-    # Memory first: its fits also warm up what the timed ones should not pay for.
+    """Return the measurements of all contenders."""
+    # Memory first, because its fits also warm up imports and caches for the timed ones.
     peaks = []
     for runner in runners:
-        begin(f"memory of {runner.name}")
+        announce(f"memory of {runner.name}")
         peaks.append(peak_bytes_of_fit(runner, rows))
-    times = time_in_turns(runners, rows, begin)
+    times = time_in_turns(runners, rows, announce)
     contenders = []
     for runner, peak, seconds in zip(runners, peaks, times, strict=True):
-        begin(f"error of {runner.name}")
+        announce(f"error of {runner.name}")
         contenders.append(measure(runner, rows, peak, seconds, random_state))
     return tuple(contenders)
 
 
-def _counted(total: int, progress: Progress | None) -> Callable[[str], None]:
-    """Return a function that announces each step with its number."""
-    begun = 0
+def _counter(total: int, progress: Progress | None) -> Callable[[str], None]:
+    """Return a function that reports the start of a step, with its number, to `progress`."""
+    started = 0
 
-    def begin(name: str) -> None:
-        nonlocal begun
+    def announce(name: str) -> None:
+        nonlocal started
         if progress is not None:
-            progress(begun, total, name)
-        begun += 1
+            progress(started, total, name)
+        started += 1
 
-    return begin
+    return announce
 
 
 def _check_integer(name: str, value: Any, least: int, most: int) -> None:

@@ -17,7 +17,7 @@ from dask._task_spec import Task, TaskRef
 from dask.delayed import Delayed, delayed
 
 from mercer.engines.dask.engine import Partitions, count_rows, layer_of, ref
-from mercer.engines.dask.partitions import is_dask, same_for_one_row
+from mercer.engines.dask.partitions import same_for_one_row
 from mercer.errors import DataError, MercerWarning
 
 __all__ = ["file_partitions", "lazy_rows", "partitions_of"]
@@ -80,7 +80,7 @@ def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
 
 def _delayed_blocks(blocks: list[Any], y: Any, weight: Any) -> Partitions:
     for number, block in enumerate(blocks):
-        if not is_dask(block):
+        if not isinstance(block, Delayed) and not is_future(block):
             msg = f"Block {number} of a list of delayed blocks is {type(block).__name__}: wrap it in dask.delayed."
             raise DataError(msg)
     if y is not None or weight is not None:
@@ -150,7 +150,7 @@ def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
     if _is_frame(values):
         pieces = _frame_pieces(values)
     else:
-        if not is_dask(values):
+        if not isinstance(values, da.Array):
             values = np.asarray(values)
             values = da.from_array(values, chunks=values.shape)
         values = _whole_rows(name, values)
@@ -179,6 +179,11 @@ def _whole_rows(name: str, array: Any) -> Any:
     )
     warn(msg, MercerWarning, stacklevel=2)
     return array.rechunk({1: -1})
+
+
+def is_future(value: Any) -> bool:
+    """Return whether a value is a ``distributed.Future``, without importing distributed."""
+    return type(value).__module__.partition(".")[0] == "distributed"
 
 
 def _is_frame(value: Any) -> bool:

@@ -29,15 +29,26 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 
-from mercer.engines.base import BEGIN, NO_ROWS, Accumulator, Block, Engine, Place, Progress, row_blocks
-from mercer.engines.dask.partitions import Packed, TermSum, Work, add_up, first_rows, join, memory_advice
+from mercer.engines.base import (
+    NO_ROWS,
+    START,
+    UNKNOWN,
+    Accumulator,
+    Block,
+    Engine,
+    Position,
+    Progress,
+    Report,
+    TermSum,
+    row_blocks,
+)
+from mercer.engines.dask.partitions import Packed, Work, add_up, first_rows, join, memory_advice
 from mercer.errors import DataError, MercerError
 from mercer.io.digests import digest_of
 
 __all__ = ["DaskEngine", "Partitions", "active_client", "count_rows"]
 
 S = TypeVar("S")
-Report = Callable[[Progress], None]
 Pieces = Sequence[tuple[Any, ...]]  # of each partition, delayed values or None
 
 
@@ -119,15 +130,16 @@ class DaskEngine(Engine):
         self.row_bytes = row_bytes
         self.feature_bytes = feature_bytes
 
-    def facts(self) -> dict[str, str]:
+    def fingerprint(self) -> dict[str, str]:
         source = self.partitions.source
         return {
-            **super().facts(),
+            "number of rows": str(self.n_rows),
+            "digest of all rows": UNKNOWN,
             "rows of the partitions": digest_of([np.array(self.partitions.rows)]),
-            **({} if source is None else source.facts()),
+            **({} if source is None else source.fingerprint()),
         }
 
-    def blocks(self, since: Place = BEGIN) -> Iterator[Block]:
+    def blocks(self, since: Position = START) -> Iterator[Block]:
         """Bring the partitions here, one after another, and yield their blocks."""
         for _, start, rows, pieces in self.partitions:
             for values in compute_one(_list, pieces) if since.row < start + rows else []:
@@ -139,10 +151,10 @@ class DaskEngine(Engine):
         """Return the first few rows."""
         return Block(0, *self.check(*self.partitions.head))
 
-    def sum_anew(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
-        return self.accumulate_anew(TermSum(term), progress)
+    def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
+        return self.accumulate(TermSum(term), progress)
 
-    def accumulate_anew(self, into: Accumulator[S], progress: Report | None = None) -> S:
+    def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
         if not self.n_rows:
             raise DataError(NO_ROWS)
         client = active_client()

@@ -16,17 +16,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mercer.engines.base import Accumulator, Block, Workers, row_blocks, workers
+from mercer.engines.base import Accumulator, Block, row_blocks, workers
 from mercer.errors import DataError, MissingPackageError
 
 __all__ = [
     "FAN_IN",
     "Packed",
-    "TermSum",
     "Work",
     "add_up",
     "first_rows",
-    "is_dask",
     "join",
     "memory_advice",
     "on_dask",
@@ -40,14 +38,6 @@ T = TypeVar("T")
 FAN_IN = 8
 # Rows that tell what all rows look like.
 HEAD_ROWS = 256
-
-
-def is_dask(value: Any) -> bool:
-    """Return whether a value is a dask collection, a list of them, or `Partitions`; dask itself is not imported."""
-    if isinstance(value, list | tuple):
-        return len(value) > 0 and not isinstance(value[0], list | tuple) and is_dask(value[0])
-    module = type(value).__module__
-    return module.partition(".")[0] in ("dask", "dask_expr", "distributed") or module == "mercer.engines.dask.engine"
 
 
 def on_dask(source: Any) -> Any:
@@ -116,24 +106,6 @@ def pack(rows: int, statistic: Any) -> Packed:
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(statistic, protocol=5, buffer_callback=buffers.append)
     return Packed(rows, body, tuple(np.asarray(buffer.raw()) for buffer in buffers))
-
-
-class TermSum(Accumulator[Any]):
-    """The sum of ``term(block)``."""
-
-    def __init__(self, term: Callable[[Block], Any]) -> None:
-        self._term = term
-        self._total: Any = None
-
-    def add(self, block: Block, workers: Workers) -> None:  # noqa: ARG002, a term is the work of one thread
-        part = self._term(block)
-        self._total = part if self._total is None else self._total + part
-
-    def result(self) -> Any:
-        return self._total
-
-    def restore(self, state: Any) -> None:
-        self._total = state
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Readers of the file formats that `mercer.open_rows` knows."""
+"""Readers of the file formats that `mercer.open_rows` supports."""

@@ -1,4 +1,4 @@
-"""Arrow data as rows: tables, record batches and streams of them in memory, and files in Arrow's own format."""
+"""Rows of Arrow data: tables, record batches and streams of batches in memory, and files in the Arrow IPC format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.errors import DataError
-from mercer.io.digests import digest_of
 from mercer.io.formats.columns import Column
 from mercer.io.formats.pieces import Pieces
 from mercer.io.formats.table import TablePlan, read_errors
@@ -16,7 +15,7 @@ from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_part
 
 __all__ = ["BatchStream", "is_arrow", "open_arrow", "open_ipc"]
 
-# The ends of names that tell the format.
+# File name extensions of the format.
 ENDS = (".arrow", ".feather", ".ipc")
 
 
@@ -35,8 +34,9 @@ class TablePart(Part):
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return self.plan.blocks(self.table, str(self), self.start)
 
-    def facts(self) -> str:
-        return f"Arrow data, {digest_of(values for block in self for values in block)}"
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ()
 
     def __str__(self) -> str:
         return "The Arrow table"
@@ -70,7 +70,7 @@ class BatchStream:
 
 
 def is_arrow(source: Any) -> bool:
-    """Return whether an object is Arrow data, or a table that can be had as such."""
+    """Return whether an object is Arrow data, or a table that implements the Arrow PyCapsule interface."""
     return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
@@ -82,12 +82,12 @@ def open_arrow(
     columns: Sequence[Column] | None = None,
     dtype: Any = None,
 ) -> RowSource | BatchStream:
-    """Open Arrow data in memory: a table, record batches, or a stream of them.
+    """Open Arrow data in memory: a table, record batches, or a stream of record batches.
 
     Parameters
     ----------
-    source : pyarrow.Table, RecordBatch or RecordBatchReader, a list of batches, or a pandas or polars frame
-        A reader can be read only once; everything else as often as needed.
+    source : pyarrow.Table, RecordBatch or RecordBatchReader, a list of batches, or a pandas or polars data frame
+        The data. A RecordBatchReader can be read only once; everything else any number of times.
     target, weight, columns, dtype
         As in `mercer.open_rows`.
 
@@ -115,16 +115,11 @@ def open_arrow(
 
 
 class Batches(Pieces):
-    """A run of record batches of a file in Arrow's format."""
+    """Consecutive record batches of a file in the Arrow IPC format."""
 
     ends = ENDS
     what = "an Arrow file"
     names = ("record batch", "record batches")
-
-    @staticmethod
-    def look(path: str) -> tuple[Any, list[int]]:
-        with _ipc(path) as reader:
-            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         row = self.start
@@ -134,33 +129,19 @@ class Batches(Pieces):
                 yield from self.plan.blocks(batch, self.path, row)
                 row += batch.num_rows
 
+    @staticmethod
+    def look(path: str) -> tuple[Any, list[int]]:
+        with _ipc(path) as reader:
+            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
-def open_ipc(
-    source: Any,
-    *,
-    target: Column | Sequence[Column] | None = None,
-    weight: Column | None = None,
-    columns: Sequence[Column] | None = None,
-    dtype: Any = None,
-) -> RowSource:
-    """Open files in Arrow's own format (also called Feather 2), by runs of record batches.
 
-    Parameters
-    ----------
-    source : path, pattern, folder, or a list of these
-        The files, in order.
-    target, weight, columns, dtype
-        As in `mercer.open_rows`.
-
-    Returns
-    -------
-    RowSource
-    """
-    return Batches.open(source, dtype, target=target, weight=weight, columns=columns)
+#: Opens files in the Arrow IPC format, also called Feather 2.
+open_ipc = Batches.open
 
 
 @contextmanager
 def _ipc(path: str) -> Iterator[Any]:
+    """Open a file in the Arrow IPC format, mapped into memory."""
     pa = load_pyarrow("pyarrow", "An Arrow file")
     with pa.memory_map(path) as memory:
         yield pa.ipc.open_file(memory)

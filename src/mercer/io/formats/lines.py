@@ -1,4 +1,4 @@
-"""Text files by ranges of bytes: whoever reads a range gets the lines that begin in it."""
+"""Text files in ranges of bytes; the reader of a range gets the lines that start in it."""
 
 from __future__ import annotations
 
@@ -8,62 +8,77 @@ from pathlib import Path
 
 from mercer.errors import DataError
 from mercer.io.paths import check_file
+from mercer.io.source import Part
 
-__all__ = ["Lines", "check_text", "line_ranges"]
+__all__ = ["LinePart", "Lines", "check_text", "line_number", "line_ranges"]
 
-# Text that is parsed at a time, and text of one part.
+# Bytes of text that are parsed at a time, and bytes of text of one part.
 CHUNK_BYTES = 8 * 2**20
 RANGE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a text file that begin in a range of bytes."""
+    """The lines of a text file that start in a range of bytes."""
 
     path: str
-    begin: int
+    start: int
     end: int
 
     def chunks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield runs of whole lines, each with the place of its first byte in the file."""
+        """Yield chunks of complete lines, each with its byte offset in the file."""
         with open(self.path, "rb") as file:
-            if self.begin:
-                file.seek(self.begin - 1)
-                file.readline()  # the rest of a line that begins before the range
-            while (place := file.tell()) < self.end:
-                text = file.read(min(CHUNK_BYTES, self.end - place))
+            if self.start:
+                file.seek(self.start - 1)
+                file.readline()  # the rest of a line that starts before the range
+            while (offset := file.tell()) < self.end:
+                text = file.read(min(CHUNK_BYTES, self.end - offset))
                 if not text.endswith(b"\n"):
                     text += file.readline()
-                if not text:  # the file is shorter than it was
+                if not text:  # the file has been truncated since it was opened
                     return
-                yield place, text
+                yield offset, text
 
     def __str__(self) -> str:
-        return f"{self.path}, bytes {self.begin} to {self.end - 1}"
+        return f"{self.path}, bytes {self.start} to {self.end - 1}"
 
 
-def line_ranges(path: Path, begin: int = 0) -> list[Lines]:
-    """Cut a text file from some byte on into ranges of fixed size."""
+@dataclass(frozen=True)
+class LinePart(Part):
+    """Rows of a text file, one per line, whose lines start in a range of bytes."""
+
+    lines: Lines
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.lines.path,)
+
+    def __str__(self) -> str:
+        return str(self.lines)
+
+
+def line_ranges(path: Path, start: int = 0) -> list[Lines]:
+    """Divide a text file, from a byte offset on, into ranges of fixed size."""
     size = path.stat().st_size
-    return [Lines(str(path), i, min(i + RANGE_BYTES, size)) for i in range(begin, size, RANGE_BYTES)]
+    return [Lines(str(path), i, min(i + RANGE_BYTES, size)) for i in range(start, size, RANGE_BYTES)]
 
 
-def line_number(path: str, place: int) -> int:
-    """Return the number of the line, counted from 1, that begins at a byte of a file; it reads all before."""
+def line_number(path: str, offset: int) -> int:
+    """Return the number of the line, counted from 1, that starts at a byte offset; it reads the file up to there."""
     number = 1
     with open(path, "rb") as file:
-        while place > 0 and (text := file.read(min(CHUNK_BYTES, place))):
+        while offset > 0 and (text := file.read(min(CHUNK_BYTES, offset))):
             number += text.count(b"\n")
-            place -= len(text)
+            offset -= len(text)
     return number
 
 
 def check_text(path: Path) -> Path:
-    """Return the path of a file that is there, not empty, and not compressed."""
+    """Return the path of a text file; raise if it does not exist, is empty or is compressed."""
     check_file(path)
     with path.open("rb") as file:
-        begin = file.read(4)
-    if begin[:2] in (b"\x1f\x8b", b"BZ", b"PK") or begin in (b"\x28\xb5\x2f\xfd", b"\xfd7zX"):
+        magic = file.read(4)
+    if magic[:2] in (b"\x1f\x8b", b"BZ", b"PK") or magic in (b"\x28\xb5\x2f\xfd", b"\xfd7zX"):
         msg = f"{path} is compressed, so it cannot be read by ranges of bytes. Decompress it first, or use Parquet."
         raise DataError(msg)
     return path

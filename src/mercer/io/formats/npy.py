@@ -1,4 +1,4 @@
-"""Rows from npy files, mapped into memory and read by ranges of rows."""
+"""Rows of npy files, mapped into memory and read by ranges of rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mercer.io.source import Part, RowSource, rows_per_block, rows_per_part
 
 __all__ = ["open_npy"]
 
-# The ends of names that tell the format.
+# File name extensions of the format.
 ENDS = (".npy",)
 
 
 @dataclass(frozen=True)
 class RowRange(Part):
-    """Some rows of a matrix in a file; targets and weights are columns of it, or files beside it."""
+    """A range of rows of a matrix in a file; targets and weights are columns of it, or in files of their own."""
 
     path: str
     start: int
@@ -41,20 +41,20 @@ class RowRange(Part):
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         X = load_array(Path(self.path))
-        beside = {name: load_array(Path(name)) for name in (self.target, self.weight) if isinstance(name, str)}
+        other_files = {name: load_array(Path(name)) for name in (self.target, self.weight) if isinstance(name, str)}
         for i in range(self.start, self.stop, self.block_rows):
             rows = slice(i, min(i + self.block_rows, self.stop))
             matrix = np.asarray(X[rows])
             features = matrix if self.features is None else matrix[:, list(self.features)]
             y: Any = None
             if isinstance(self.target, str):
-                y = np.array(beside[self.target][rows])
+                y = np.array(other_files[self.target][rows])
             elif self.target is not None:
                 y = matrix[:, list(self.target)] if self.matrix_target else matrix[:, self.target[0]].copy()
-            # A copy in any case: what is handed out must not be read from the disk again and again.
+            # Always a copy, because a view of the file would be read from the disk each time it is used.
             block: tuple[Any, ...] = (np.array(features, dtype=self.dtype, order="C"),)
             if self.weight is not None:
-                weight = beside[self.weight][rows] if isinstance(self.weight, str) else matrix[:, self.weight]
+                weight = other_files[self.weight][rows] if isinstance(self.weight, str) else matrix[:, self.weight]
                 yield *block, y, np.array(weight)
             else:
                 yield block if y is None else (*block, y)
@@ -67,15 +67,15 @@ class RowRange(Part):
         return f"{self.path}, rows {self.start} to {self.stop - 1}"
 
 
-#: A column of the matrix, or a file beside it; of several matrices, one file each.
-Beside = Column | str | PathLike[str] | Sequence[Any]
+#: A column of the matrix, or another file; for several matrices, one file each.
+ColumnOrFile = Column | str | PathLike[str] | Sequence[Any]
 
 
 def open_npy(
     source: Any,
     *,
-    target: Beside | None = None,
-    weight: Beside | None = None,
+    target: ColumnOrFile | None = None,
+    weight: ColumnOrFile | None = None,
     columns: Sequence[Column] | None = None,
     dtype: Any = None,
 ) -> RowSource:
@@ -84,9 +84,9 @@ def open_npy(
     Parameters
     ----------
     source : path, pattern, folder, or a list of these
-        The files, in order; each one matrix of numbers of the same width.
+        The files in order, each with one matrix of numbers. All have the same number of columns.
     target, weight : int, path, sequence or None, default=None
-        A column by its place; or an npy file of as many rows, a list of them for several matrices.
+        A column by its index, or another npy file with as many rows; for several matrices, a list of such files.
     columns, dtype
         As in `mercer.open_rows`.
 
@@ -98,13 +98,13 @@ def open_npy(
     arrays = [load_array(path) for path in paths]
     for path, X in zip(paths, arrays, strict=True):
         if X.ndim != 2 or X.dtype.kind not in "fiub":
-            msg = f"{path} must hold a matrix of numbers, got {X.ndim} dimensions of {X.dtype}."
+            msg = f"{path} must contain a matrix of numbers, got an array of {X.ndim} dimensions and dtype {X.dtype}."
             raise DataError(msg)
         if X.shape[1] != arrays[0].shape[1]:
             msg = f"{path} has {X.shape[1]} columns, but {paths[0]} has {arrays[0].shape[1]}."
             raise DataError(msg)
     width = arrays[0].shape[1]
-    beside = {
+    files = {
         role: _files(given, paths, arrays, role) if _is_files(given) else None
         for role, given in (("target", target), ("weight", weight))
     }
@@ -112,8 +112,8 @@ def open_npy(
     chosen: Columns = choose_columns(
         names,
         str(paths[0]),
-        target=None if beside["target"] else target,  # type: ignore[arg-type]
-        weight=None if beside["weight"] else weight,  # type: ignore[arg-type]
+        target=None if files["target"] else target,  # type: ignore[arg-type]
+        weight=None if files["weight"] else weight,  # type: ignore[arg-type]
         columns=columns,
     )
     kind = np.dtype(np.float32 if all(X.dtype in (np.float32, np.float16) for X in arrays) else np.float64)
@@ -128,9 +128,9 @@ def open_npy(
             block_rows=rows,
             dtype=kind.str,
             features=None if features == tuple(range(width)) else features,
-            target=beside["target"][k] if beside["target"] else tuple(map(int, chosen.targets)) or None,
+            target=files["target"][k] if files["target"] else tuple(map(int, chosen.targets)) or None,
             matrix_target=chosen.matrix_target,
-            weight=beside["weight"][k] if beside["weight"] else None if chosen.weight is None else int(chosen.weight),
+            weight=files["weight"][k] if files["weight"] else None if chosen.weight is None else int(chosen.weight),
         )
         for k, (path, X) in enumerate(zip(paths, arrays, strict=True))
         for i in range(0, len(X), rows_per_part(rows))
@@ -139,29 +139,33 @@ def open_npy(
 
 
 def _is_files(given: Any) -> bool:
+    """Return whether a target or weight is given as npy files rather than columns."""
     if isinstance(given, Sequence) and not isinstance(given, str):
         return len(given) > 0 and all(_is_files(one) for one in given)
     return isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".npy"))
 
 
 def _files(given: Any, paths: Sequence[Path], arrays: Sequence[np.ndarray], role: str) -> list[str]:
+    """Return the files of targets or weights; raise unless there is one per matrix, with as many rows."""
     files = [Path(one) for one in ([given] if isinstance(given, str | PathLike) else given)]
     if len(files) != len(paths):
-        msg = f"{role} must be one npy file for each of the {len(paths)} matrices, got {len(files)}."
+        msg = f"{role} must be one npy file per matrix, that is {len(paths)} files, got {len(files)}."
         raise ParameterError(msg)
     for path, file, X in zip(paths, files, arrays, strict=True):
         values = load_array(file)
         if values.shape[:1] != X.shape[:1]:
-            msg = f"{file} has shape {values.shape}, but {path} has {len(X)} rows: they do not fit together."
+            msg = (
+                f"{file} has shape {values.shape}, but {path} has {len(X)} rows. They must have equal numbers of rows."
+            )
             raise DataError(msg)
         if values.dtype.kind not in ("fiub" if role == "weight" else "fiubUS"):
-            msg = f"{file} holds {values.dtype}, not {'numbers' if role == 'weight' else 'numbers or text'}."
+            msg = f"{file} contains {values.dtype}, not {'numbers' if role == 'weight' else 'numbers or strings'}."
             raise DataError(msg)
     return list(map(str, files))
 
 
 def load_array(path: Path) -> np.ndarray:
-    """Map an npy file into memory; never unpickle."""
+    """Return the array of an npy file, mapped into memory; nothing is unpickled."""
     check_file(path)
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -170,6 +174,6 @@ def load_array(path: Path) -> np.ndarray:
         raise DataError(msg) from error
     if not isinstance(values, np.ndarray):
         values.close()
-        msg = f"{path} holds several arrays: npz, which cannot be mapped into memory. Save each as npy."
+        msg = f"{path} is an npz file of several arrays, which cannot be mapped into memory. Save each as npy."
         raise DataError(msg)
     return values

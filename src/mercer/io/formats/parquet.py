@@ -1,26 +1,25 @@
-"""Rows from Parquet files, by row groups."""
+"""Rows of Parquet files, read by row groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from mercer.io.formats.columns import Column
 from mercer.io.formats.pieces import Pieces
 from mercer.io.formats.table import read_errors
-from mercer.io.source import RowSource, load_pyarrow
+from mercer.io.source import load_pyarrow
 
 __all__ = ["open_parquet"]
 
-# The ends of names that tell the format.
+# File name extensions of the format.
 ENDS = (".parquet", ".pq")
 
-# Of a column so much is read at a time: memory does not grow with the size of a row group.
+# Bytes of a column that are read at a time, so that memory use does not grow with the size of a row group.
 BUFFER_BYTES = 2**18
 
 
 class RowGroups(Pieces):
-    """A run of row groups of one file."""
+    """Consecutive row groups of a Parquet file."""
 
     ends = ENDS
     what = "Parquet"
@@ -35,7 +34,7 @@ class RowGroups(Pieces):
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         row = self.start
         with read_errors(self.path, self.what), _parquet(self.path) as file:
-            # On this thread: whoever reads may be one of several, and parallelism belongs to the engine.
+            # On one thread, because the engine may read several parts in parallel.
             for batch in file.iter_batches(
                 self.plan.block_rows,
                 row_groups=range(self.first, self.stop),
@@ -46,30 +45,11 @@ class RowGroups(Pieces):
                 row += batch.num_rows
 
 
-def open_parquet(
-    source: Any,
-    *,
-    target: Column | Sequence[Column] | None = None,
-    weight: Column | None = None,
-    columns: Sequence[Column] | None = None,
-    dtype: Any = None,
-) -> RowSource:
-    """Open Parquet files: a part is a run of row groups, and only the columns that are needed are read.
-
-    Parameters
-    ----------
-    source : path, pattern, folder, or a list of these
-        The files, in order.
-    target, weight, columns, dtype
-        As in `mercer.open_rows`.
-
-    Returns
-    -------
-    RowSource
-    """
-    return RowGroups.open(source, dtype, target=target, weight=weight, columns=columns)
+#: Opens Parquet files.
+open_parquet = RowGroups.open
 
 
 def _parquet(path: str) -> Any:
+    """Open a Parquet file."""
     parquet = load_pyarrow("pyarrow.parquet", "A Parquet file")
     return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)

@@ -1,4 +1,4 @@
-"""Files of tables that are stored piece by piece: Parquet by row groups, Arrow's own format by record batches."""
+"""Files that store a table in pieces: Parquet in row groups, the Arrow IPC format in record batches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from mercer.io.formats.columns import Column
 from mercer.io.formats.table import TablePlan, read_errors
 from mercer.io.paths import check_file, find_files
 from mercer.io.source import Part, RowSource, rows_per_part
@@ -16,18 +17,19 @@ __all__ = ["Pieces"]
 
 @dataclass(frozen=True)
 class Pieces(Part):
-    """A run of consecutive pieces of one file. A format adds how it finds its pieces, and how it reads them."""
+    """Consecutive pieces of one file. A subclass per format implements how pieces are found and read."""
 
-    #: The ends of names that tell the format.
+    #: File name extensions of the format.
     ends: ClassVar[tuple[str, ...]]
-    #: The format and its pieces, one and several, in messages.
+    #: Name of the format, for messages.
     what: ClassVar[str]
+    #: Singular and plural of the name of a piece, for messages.
     names: ClassVar[tuple[str, str]]
 
     path: str
     first: int
     stop: int
-    start: int  # number of the first row
+    start: int  # index of the first row in the file
     n_rows: int
     plan: TablePlan
 
@@ -46,15 +48,30 @@ class Pieces(Part):
         return f"{self.path}, " + (f"{one} {last}" if last == self.first else f"{several} {self.first} to {last}")
 
     @classmethod
-    def open(cls, source: Any, dtype: Any, **chosen: Any) -> RowSource:
-        """Return the rows of some files, cut into runs of pieces.
+    def open(
+        cls,
+        source: Any,
+        *,
+        target: Column | Sequence[Column] | None = None,
+        weight: Column | None = None,
+        columns: Sequence[Column] | None = None,
+        dtype: Any = None,
+    ) -> RowSource:
+        """Open Parquet files (`open_parquet`), or files in the Arrow IPC format, also called Feather 2 (`open_ipc`).
+
+        A part of the source is a run of consecutive row groups of Parquet or record batches of Arrow. Only the columns
+        that are needed are read from Parquet files.
 
         Parameters
         ----------
         source : path, pattern, folder, or a list of these
             The files, in order.
-        dtype, **chosen
-            As in `TablePlan.of`.
+        target, weight, columns, dtype
+            As in `mercer.open_rows`.
+
+        Returns
+        -------
+        RowSource
         """
         schemas, sizes = [], []
         for path in map(str, map(check_file, find_files(source, cls.ends))):
@@ -62,7 +79,7 @@ class Pieces(Part):
                 schema, rows = cls.look(path)
             schemas.append((path, schema))
             sizes.append(rows)
-        plan = TablePlan.of(schemas, dtype, **chosen)
+        plan = TablePlan.of(schemas, dtype, target=target, weight=weight, columns=columns)
         parts = [
             cls(path, *run, plan)
             for (path, _), rows in zip(schemas, sizes, strict=True)
@@ -72,9 +89,10 @@ class Pieces(Part):
 
 
 def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int]]:
-    """Join consecutive pieces of some numbers of rows: yield (first piece, last + 1, row of its begin, rows).
+    """Join consecutive pieces, given by their numbers of rows, to runs that have at least `enough` rows.
 
-    A run ends as soon as it has enough rows; pieces are never cut.
+    Yields the index of the first piece, that after the last piece, the index of the first row, and the number of rows.
+    Only the last run may have fewer rows. Pieces are never divided.
 
     Examples
     --------

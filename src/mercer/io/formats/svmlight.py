@@ -1,4 +1,4 @@
-"""Sparse rows from svmlight (libsvm) files, by ranges of bytes."""
+"""Sparse rows of svmlight (libsvm) files, read by ranges of bytes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
-from mercer.io.formats.lines import Lines, check_text, line_number, line_ranges
+from mercer.io.formats.lines import LinePart, check_text, line_number, line_ranges
 from mercer.io.paths import find_files
-from mercer.io.source import Part, RowSource
+from mercer.io.source import RowSource
 
 __all__ = ["open_svmlight"]
 
-# The ends of names that tell the format.
+# File name extensions of the format.
 ENDS = (".svmlight", ".svm", ".libsvm")
 
 Array = np.ndarray
@@ -25,51 +25,43 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of some lines, with column indices as they stand in the file."""
+    """The entries of some lines, with column indices as in the file."""
 
     labels: Array  # (n,)
-    begins: Array  # (n + 1,), the CSR index pointer
+    starts: Array  # (n + 1,), the CSR index pointer
     columns: Array  # (m,)
     values: Array  # (m,)
 
 
 @dataclass(frozen=True)
-class SparseLines(Part):
-    """Rows of an svmlight file that begin in a range of bytes."""
+class SparseLines(LinePart):
+    """Rows of an svmlight file whose lines start in a range of bytes."""
 
-    lines: Lines
     n_features: int
     first_column: int  # 0 or 1
     dtype: str
     n_rows: int | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        for place, text in self.lines.chunks():
-            rows = parse(text, self.lines.path, place)
+        for offset, text in self.lines.chunks():
+            rows = parse(text, self.lines.path, offset)
             columns = rows.columns - self.first_column
             outside = (columns < 0) | (columns >= self.n_features)
             if outside.any():
-                row = int(np.searchsorted(rows.begins, outside.argmax(), side="right")) - 1
-                number = line_number(self.lines.path, place) + _content_lines(text)[row][0]
+                row = int(np.searchsorted(rows.starts, outside.argmax(), side="right")) - 1
+                number = line_number(self.lines.path, offset) + _content_lines(text)[row][0]
                 last = self.n_features - 1 + self.first_column
                 msg = (
-                    f"{self.lines.path}, line {number}: column {int(rows.columns[outside.argmax()])} is not among "
-                    f"{self.first_column} to {last}. Give another n_features or zero_based."
+                    f"{self.lines.path}, line {number}: column {int(rows.columns[outside.argmax()])} is not in the "
+                    f"range {self.first_column} to {last}. Pass another n_features or zero_based."
                 )
                 raise DataError(msg)
             if len(rows.labels):
                 shape = (len(rows.labels), self.n_features)
                 values = rows.values.astype(self.dtype, copy=False)
                 kind = np.int32 if max(self.n_features, len(values)) < 2**31 else np.int64
-                indices = (columns.astype(kind), rows.begins.astype(kind))
+                indices = (columns.astype(kind), rows.starts.astype(kind))
                 yield sp.csr_array((values, *indices), shape=shape), rows.labels
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (self.lines.path,)
-
-    def __str__(self) -> str:
-        return str(self.lines)
 
 
 def open_svmlight(
@@ -79,24 +71,28 @@ def open_svmlight(
     zero_based: bool | Literal["auto"] = "auto",
     dtype: Any = None,
 ) -> RowSource:
-    """Open svmlight files: lines ``label column:value column:value ...``; comments and qid are passed over.
+    """Open svmlight files, whose lines are ``label column:value column:value ...``; comments and qid are ignored.
 
     Parameters
     ----------
     source : path, pattern, folder, or a list of these
         The files, in order.
     n_features : int or None, default=None
-        The number of columns; None means as many as the largest index says, which takes one reading of all files.
+        The number of features; None means the largest column index in the files, which takes one pass over them.
     zero_based : bool or "auto", default="auto"
-        Whether columns are counted from 0 or from 1; "auto" takes 1 if no row has a column 0, as scikit-learn does,
-        which takes one reading too.
+        Whether column indices start at 0 rather than 1; "auto" means at 1 if no row has a column 0, as in
+        scikit-learn, which takes one pass over the files too.
     dtype : dtype, default=None
-        Of the values; None means float64.
+        Dtype of the values; None means float64.
 
     Returns
     -------
     RowSource
-        Blocks are CSR arrays with labels as targets.
+        Its blocks are CSR arrays with labels as targets.
+
+    See Also
+    --------
+    sklearn.datasets.load_svmlight_file : Reads a file of this format into memory.
     """
     if zero_based not in (True, False, "auto"):
         msg = f"zero_based must be True, False or 'auto', got {zero_based!r}."
@@ -110,14 +106,14 @@ def open_svmlight(
         lowest, highest = np.inf, -1
         for i, lines in enumerate(ranges):
             rows = 0
-            for place, text in lines.chunks():
-                entries = parse(text, lines.path, place)
+            for offset, text in lines.chunks():
+                entries = parse(text, lines.path, offset)
                 lowest = min(lowest, entries.columns.min(initial=2**62))
                 highest = max(highest, int(entries.columns.max(initial=-1)))
                 rows += len(entries.labels)
             counts[i] = rows
         if not sum(count or 0 for count in counts):
-            msg = f"{paths[0]} has no rows: every line is blank or a comment."
+            msg = f"{paths[0]} has no rows; every line is blank or a comment."
             raise DataError(msg)
         if zero_based == "auto":
             first = 0 if lowest == 0 else 1
@@ -127,32 +123,32 @@ def open_svmlight(
     return RowSource(parts, n_features=n_features)
 
 
-def parse(text: bytes, path: str, place: int) -> Entries:
-    """Return the entries of whole lines that begin at a byte of a file."""
+def parse(text: bytes, path: str, offset: int) -> Entries:
+    """Return the entries of complete lines, which start at a byte offset of a file."""
     lines = [line for _, line in _content_lines(text)]
     sizes = np.array([line.count(b":") for line in lines], dtype=np.int64)
-    begins = np.concatenate([[0], np.cumsum(sizes)])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
     joined = b"\n".join(lines)
     try:
         numbers = np.fromstring(joined.replace(b":", b" "), sep=" ")
     except (ValueError, DeprecationWarning):
-        raise _explained(text, path, place) from None
-    if len(numbers) != len(lines) + 2 * begins[-1] or re.search(rb"\s:|:\s", joined):
-        raise _explained(text, path, place)
+        raise _explained(text, path, offset) from None
+    if len(numbers) != len(lines) + 2 * starts[-1] or re.search(rb"\s:|:\s", joined):
+        raise _explained(text, path, offset)
     is_label = np.zeros(len(numbers), dtype=bool)
-    is_label[begins[:-1] * 2 + np.arange(len(lines))] = True
+    is_label[starts[:-1] * 2 + np.arange(len(lines))] = True
     entries = numbers[~is_label]
     columns = entries[::2].astype(np.int64)
-    # Within a row columns go up; where a row begins, they may go down.
-    up = np.diff(columns, prepend=-1) > 0
-    up[begins[:-1][sizes > 0]] = True
-    if (columns != entries[::2]).any() or (columns < 0).any() or not up.all():
-        raise _explained(text, path, place)
-    return Entries(numbers[is_label], begins, columns, entries[1::2])
+    # Column indices increase within a row, and may decrease where the next row starts.
+    increasing = np.diff(columns, prepend=-1) > 0
+    increasing[starts[:-1][sizes > 0]] = True
+    if (columns != entries[::2]).any() or (columns < 0).any() or not increasing.all():
+        raise _explained(text, path, offset)
+    return Entries(numbers[is_label], starts, columns, entries[1::2])
 
 
 def _content_lines(text: bytes) -> list[tuple[int, bytes]]:
-    """Return the lines that say something, without comments, each with its number in the text."""
+    """Return the lines that are not blank, without comments, each with its number in the text."""
     if b"#" in text:
         text = re.sub(rb"#[^\n]*", b"", text)
     if b"qid:" in text:
@@ -160,18 +156,18 @@ def _content_lines(text: bytes) -> list[tuple[int, bytes]]:
     return [(number, stripped) for number, line in enumerate(text.split(b"\n")) if (stripped := line.strip())]
 
 
-def _explained(text: bytes, path: str, place: int) -> DataError:
-    """Return the error for text that is not svmlight: find the line."""
+def _explained(text: bytes, path: str, offset: int) -> DataError:
+    """Return an error that names the first line that is not svmlight."""
     for number, line in _content_lines(text):
         problem = _problem(line.decode("utf-8", "replace").split())
         if problem:
-            at = line_number(path, place) + number
+            at = line_number(path, offset) + number
             return DataError(f"{path}, line {at}: {problem} A line is: label column:value column:value ...")
-    return DataError(f"{path} cannot be read as svmlight: a line is: label column:value column:value ...")
+    return DataError(f"{path} cannot be read as svmlight. A line is: label column:value column:value ...")
 
 
 def _problem(words: list[str]) -> str | None:
-    """Return what is wrong with one line, or None."""
+    """Return why a line is invalid, or None if it is valid."""
     try:
         float(words[0])
     except ValueError:
@@ -184,8 +180,8 @@ def _problem(words: list[str]) -> str | None:
         except ValueError:
             return f"{word!r} is not a column and a number."
         if not (colon and column.isdigit()):
-            return f"{word!r} is not a column, which is a whole number >= 0, and a number."
+            return f"{word!r} is not a column, which is an integer >= 0, and a number."
         if int(column) <= last:
-            return f"column {column} comes after column {last}: columns must go up."
+            return f"column {column} comes after column {last}, but columns must increase."
         last = int(column)
     return None

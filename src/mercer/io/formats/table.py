@@ -1,4 +1,4 @@
-"""How a table becomes blocks: what all readers of tables share."""
+"""Conversion of Arrow tables to blocks of rows, which all readers of tables share."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
 
 __all__ = ["TablePlan", "read_errors"]
 
-# Bytes of a matrix that are filled column by column at a time: they stay in cache.
+# Bytes of a matrix that are filled column by column at a time, so that they stay in cache.
 TILE_BYTES = 2**17
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How the batches of a table become blocks."""
+    """Columns, dtype and size of the blocks to which the batches of a table are converted."""
 
     columns: Columns
     dtype: str  # of the features
     block_rows: int
-    named: bool = True  # whether the names of the columns are more than their places
+    named: bool = True  # whether the columns have names other than their indices
 
     @classmethod
     def of(cls, schemas: Iterable[tuple[str, Any]], dtype: Any = None, **chosen: Any) -> TablePlan:
-        """Return the plan for tables, each given as its name and Arrow schema; the first one has the say.
+        """Return the plan for tables, each given by its name and Arrow schema; the first table determines the columns.
 
         Parameters
         ----------
         schemas : iterable of (str, pyarrow.Schema)
-            All tables, which must have the columns that are chosen.
+            All tables; each must have the columns that are chosen in the first.
         dtype : dtype, default=None
-            Of the features; None means float32 if all of them are narrow floats, else float64.
+            Dtype of the features; None means float32 if all of them are float32 or float16, else float64.
         **chosen
             `target`, `weight` and `columns` of `choose_columns`.
         """
@@ -62,16 +62,14 @@ class TablePlan:
             for name in [*columns.features, *([] if columns.weight is None else [columns.weight])]:
                 kind = schema.field(name).type
                 if not _is_number(pa, kind):
-                    msg = (
-                        f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with columns=, or encode it."
-                    )
+                    msg = f"{where}: column {name!r} contains {kind}, not numbers. Omit it with columns=, or encode it."
                     raise DataError(msg)
             for name in columns.targets:
                 kind = schema.field(name).type
                 text = _is_text(pa, kind)
                 if not (_is_number(pa, kind) or pa.types.is_null(kind) or (text and not columns.matrix_target)):
-                    numbers = "numbers" if columns.matrix_target else "numbers or text"
-                    msg = f"{where}: the target {name!r} holds {kind}, not {numbers}."
+                    numbers = "numbers" if columns.matrix_target else "numbers or strings"
+                    msg = f"{where}: the target {name!r} contains {kind}, not {numbers}."
                     raise DataError(msg)
             floats = (pa.float32(), pa.float16())
             narrow = narrow and all(schema.field(name).type in floats for name in columns.features)
@@ -85,16 +83,16 @@ class TablePlan:
         return self.columns.features if self.named else None
 
     def source(self, parts: Sequence[Part]) -> RowSource:
-        """Return the source of some parts that follow this plan."""
+        """Return the source that consists of some parts of this plan."""
         return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
 
     def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
-        """Return the block of a record batch whose first row is number `start` of what `where` names."""
+        """Return the block of a record batch; `where` and `start`, the index of its first row, are for messages."""
         dtype = np.dtype(self.dtype)
         features = [self._numbers(batch, name, where, start) for name in self.columns.features]
         X = np.empty((batch.num_rows, len(features)), dtype)
         step = max(64, TILE_BYTES // max(1, len(features) * dtype.itemsize))
-        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused like any other
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is reported later
             for i in range(0, len(X), step):
                 for j, values in enumerate(features):
                     X[i : i + step, j] = values[i : i + step]
@@ -107,11 +105,12 @@ class TablePlan:
         return (X,) if y is None else (X, y)
 
     def blocks(self, table: Any, where: str, start: int) -> Iterator[tuple[Any, ...]]:
-        """Cut a table or batch in memory into blocks."""
+        """Yield the blocks of a table or batch in memory."""
         for i in range(0, table.num_rows, self.block_rows):
             yield self.block(table.slice(i, self.block_rows), where, start + i)
 
     def _column(self, batch: Any, name: str, where: str, start: int) -> Any:
+        """Return a column; raise if a value is missing."""
         values = batch.column(name)
         if values.null_count:
             mask = values.is_null().to_numpy(zero_copy_only=False)
@@ -127,9 +126,9 @@ class TablePlan:
 
     @staticmethod
     def _target(values: Any) -> np.ndarray:
-        """Return targets; those that are missing as NaN among numbers, as None among texts and truth values.
+        """Return targets; a missing one is NaN among numbers, and None among strings and booleans.
 
-        What that means is for the learner to say.
+        Learners decide whether they accept missing targets.
         """
         pa = load_pyarrow("pyarrow", "Arrow data")
         if not _is_text(pa, values.type):
@@ -138,7 +137,7 @@ class TablePlan:
             values = values.combine_chunks()
         if not pa.types.is_dictionary(values.type):
             values = values.dictionary_encode()
-        # Labels are few: text is made of each one once, not of each row.
+        # There are few distinct labels, so each one is converted to a string once, not once per row.
         labels, codes = values.dictionary.to_pylist(), values.indices
         if not codes.null_count and None not in labels:
             return np.array(labels, dtype=str)[codes.to_numpy(zero_copy_only=False)]
@@ -147,19 +146,19 @@ class TablePlan:
 
 
 def _array(values: Any) -> np.ndarray:
-    """Return the values of a column of numbers, NaN where there is none."""
+    """Return the values of a column of numbers, with NaN for missing ones."""
     if "decimal" in str(values.type):
         values = values.cast("float64")
     return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
 
 
 def index_columns(schema: Any) -> list[str]:
-    """Return the columns of an Arrow schema that were the index of a pandas frame."""
+    """Return the columns of an Arrow schema that were the index of a pandas data frame."""
     try:
         index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
     except (ValueError, KeyError, TypeError):  # not from pandas
         return []
-    return [name for name in index if isinstance(name, str)]  # a range has no column
+    return [name for name in index if isinstance(name, str)]  # a RangeIndex is not stored as a column
 
 
 def _is_number(pa: Any, kind: Any) -> bool:
@@ -176,7 +175,7 @@ def _is_text(pa: Any, kind: Any) -> bool:
 
 @contextmanager
 def read_errors(where: str, what: str) -> Iterator[None]:
-    """Turn what goes wrong inside Arrow into a sentence about the file."""
+    """Convert errors of Arrow to errors that name the file."""
     pa = load_pyarrow("pyarrow", what[:1].upper() + what[1:])
     try:
         yield

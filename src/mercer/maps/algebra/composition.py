@@ -1,78 +1,83 @@
-"""Features of a power series of any kernel that has a map: f(k(x, y)), the source's compositional kernels."""
+"""Features of a power series of any kernel that has a map: f(k(x, y)), the compositional kernels of Kar, Karnick."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from mercer._docs import doc
 from mercer.errors import ParameterError
-from mercer.features import Features
+from mercer.features import Features, check_finite, features_of
 from mercer.kernels import Composed, ExponentialDotProduct, Gaussian, Kernel, Scaled
 from mercer.kernels.power_series import PowerSeries
-from mercer.maps.algebra.copies import PILOT_ROWS, check_unsigned, draw_columns, pilot_rows, scalar_copies
-from mercer.maps.base import BaseMap
-from mercer.maps.drawn import DrawnMap, drawn_for, explicit_map
-from mercer.maps.parameters import check_choice, check_finite
+from mercer.maps.algebra.copies import PILOT_ROWS, check_unsigned, draw_components, pilot_rows, scalar_copies
+from mercer.maps.base import BaseMap, DrawnMap, drawn_for
+from mercer.maps.registry import explicit_map
 from mercer.maps.series.allocation import optimal_strata
 from mercer.maps.series.plans import DegreeLaw, Plan, Stratum
 from mercer.maps.series.terms import MOST_DEGREES, Terms, terms_that_matter
+from mercer.parameters import Choice, Domain, Interval
 
 __all__ = ["CompositionFeatures", "CompositionMap"]
 
 Array = np.ndarray
-# Scalar copies of a pilot draw that tells the moments of the inner map.
+# Scalar copies of a pilot draw, from which the moments of the inner map are estimated.
 PILOT_COPIES = 1000
-# Moments above this are cut off, so that sums of them are finite.
+# Larger moments are cut to this, so that sums of them are finite.
 HUGE = 1e300
 
 
+@doc
 class CompositionMap(DrawnMap):
     r"""Features of f(k(x, y)) for a power series f and any kernel k that has an unbiased map.
 
-    A column of degree n multiplies n independent scalar maps of k, so that the product of two rows' values has mean
-    :math:`k(x, y)^n`; degrees are drawn, or fixed for groups of columns [1]_. The inner map is a black box: any map of
-    this library, or of your own, that is unbiased.
+    A component of degree n is a product of n independent scalar maps of k, so that the product of its values at x and
+    y has mean :math:`k(x, y)^n`. Degrees are drawn, or fixed for groups of components [1]_. The inner map is a black
+    box: any unbiased map of this library or of your own.
 
     Parameters
     ----------
     kernel : Composed, default=None
         Kernel to approximate, written ``f @ k``, or a multiple of one; None means
         ``ExponentialDotProduct() @ Gaussian(lengthscale="median")``.
-    n_components : int, default=512
-        Width of the output, from 1 up.
+    %(n_components)s
     inner_map : BaseMap, default=None
-        Unfitted map for k; None takes the default map of k. Its width is that of the linear term; where a scalar map
-        is wanted and the columns of this map are none, random sums of all its columns serve.
+        Unfitted map for k; None takes the default map of k. Its number of components is that of the linear term. Where
+        scalar maps are needed and its single components are not unbiased, random sums of all of them are used.
     plan : {"optimal", "geometric"}, default="optimal"
-        Constant exact, a whole map for the linear term, exact if few columns make it so, columns for further degrees by
-        their variance in a pilot draw, and some of random degree; or a random degree for each column, the source's.
+        "optimal" makes the constant exact, draws a complete map for the linear term (exact if few components make it
+        so), components for further degrees according to their variance in a pilot draw, and some of random degree.
+        "geometric" draws a random degree for each component, as [1]_ does.
     p : float, default=2.0
-        Base of the geometric law: chance :math:`(p-1)/p^{n+1}` of degree n.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        Base of the geometric distribution, above one: probability :math:`(p-1)/p^{n+1}` of degree n.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     plan_ : Plan
-        Columns of each degree, and the error predicted from the pilot draw.
+        Number of components of each degree, and the error predicted from the pilot draw.
     inner_map_ : BaseMap
         The unfitted map from which copies were drawn.
-    kernel_ : Kernel
-        The kernel with every parameter a number.
+    %(kernel_)s
     features_ : CompositionFeatures
-        The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+        The drawn features, a pure function of rows.
+    %(n_features_in_)s
+
+    See Also
+    --------
+    RandomMaclaurin : Features of power series of the inner product.
+    SumMap : Features of a sum of kernels.
+    ProductMap : Features of a product of kernels.
 
     Notes
     -----
-    Unbiased if the inner map is; `unbiased` says so. The error bounds of `mercer.theory` need more: a bounded kernel k,
-    bounded scalar maps, and both Lipschitz. Phase cosines of a Gaussian kernel are all of that.
+    Unbiased if the inner map is, which `unbiased` reports. The error bounds of `mercer.theory` need more: a bounded
+    kernel k, bounded scalar maps, and both Lipschitz. Phase cosines of a Gaussian kernel have all of these properties.
 
     References
     ----------
@@ -90,8 +95,11 @@ class CompositionMap(DrawnMap):
     """
 
     needs: ClassVar[str] = "a composition f @ k of a power series f and a kernel k that has an unbiased map"
-    preference: ClassVar[int] = 72
     default_kernel: ClassVar[Kernel] = ExponentialDotProduct() @ Gaussian("median")
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "plan": Choice("optimal", "geometric"),
+        "p": Interval(1, closed="neither"),
+    }
     features_: CompositionFeatures
     plan_: Plan
     inner_map_: DrawnMap
@@ -127,20 +135,19 @@ class CompositionMap(DrawnMap):
             return True
         return f"the inner map is biased: {inner.unbiased}"
 
-    def rows_wanted(self) -> int:
+    def _rows_to_draw(self) -> int:
         kernel = self._accepted(self._kernel())
-        return max(super().rows_wanted(), PILOT_ROWS, self._inner_map(kernel).rows_wanted())
+        return max(PILOT_ROWS, self._inner_map(kernel).rows_wanted())
 
-    def _accepted(self, kernel: Kernel) -> Kernel:
-        # With an inner map of the user's own, that map decides.
+    def _parts_accept(self, kernel: Kernel) -> bool:
         composed, _ = composition_of(kernel)
-        if composed is not None and self.inner_map is not None:
-            if not isinstance(self.inner_map, BaseMap):
-                msg = f"CompositionMap: inner_map must be a mercer map such as RandomFourier(), got {self.inner_map!r}."
-                raise ParameterError(msg)
-            drawn_for(self.inner_map, composed.inner)._accepted(composed.inner)
-            return kernel
-        return super()._accepted(kernel)
+        if composed is None or self.inner_map is None:
+            return False
+        if not isinstance(self.inner_map, BaseMap):
+            msg = f"CompositionMap: inner_map must be a mercer map such as RandomFourier(), got {self.inner_map!r}."
+            raise ParameterError(msg)
+        drawn_for(self.inner_map, composed.inner)._accepted(composed.inner)
+        return True
 
     def _inner_map(self, kernel: Kernel) -> DrawnMap:
         composed, _ = composition_of(kernel)
@@ -152,10 +159,6 @@ class CompositionMap(DrawnMap):
         return found
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> CompositionFeatures:
-        check_choice(self, "plan", ("optimal", "geometric"))
-        if not (isinstance(self.p, int | float) and 1 < self.p < np.inf):
-            msg = f"CompositionMap: p must be a number above 1, got {self.p!r}."
-            raise ParameterError(msg)
         composed, factor = composition_of(kernel)
         assert composed is not None
         series = composed.outer.series.scaled(factor)
@@ -184,13 +187,13 @@ class CompositionMap(DrawnMap):
         pilot: tuple[Any, Array],
         rng: np.random.Generator,
     ) -> Terms:
-        """Return what scalar copies of the inner map say about its powers on pilot rows."""
+        """Return the terms of the series, with moments estimated from scalar copies of the inner map on pilot rows."""
         rows, pair_weights = pilot
-        W = np.empty((rows.shape[0], PILOT_COPIES))
-        scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng).astype(np.float64)(rows, W)
-        kernel(rows)  # says so if it overflows
+        copies = scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng)
+        W = features_of(copies.astype(np.float64), rows)
+        kernel(rows)  # raises if it overflows
         k = kernel.inner(rows)
-        # Moments of a finite pilot scatter; that of a product is at least the square of its mean.
+        # Estimated moments scatter; the second moment of a product is at least the square of its mean.
         moment = np.maximum(np.square(W) @ np.square(W).T / PILOT_COPIES, np.square(k))
         count = MOST_DEGREES if series.degree is None else series.degree + 1
         a = series.coefficients(count)
@@ -203,7 +206,7 @@ class CompositionMap(DrawnMap):
             count = terms_that_matter(second)
         powers = np.array([a[n] * k.ravel() ** n for n in range(count)])
         products = (powers * pair_weights.ravel()) @ powers.T
-        exact = self.inner_map_.exact_columns(kernel.inner, X.shape[1])
+        exact = self.inner_map_.exact_components(kernel.inner, X.shape[1])
         cost = math.inf if exact is None else exact
         return Terms(a[:count], series.degree is None, products, second[:count], linear_cost=cost)
 
@@ -216,20 +219,20 @@ class CompositionMap(DrawnMap):
         pilot: tuple[Any, Array],
         rng: np.random.Generator,
     ) -> tuple[Stratum, ...]:
-        """Return the strata of least variance, with a whole inner map for the linear term."""
+        """Return the strata of least variance, with a complete inner map for the linear term."""
         linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
         width = min(self.inner_map_.n_components, terms.linear_cost)
         strata: tuple[Stratum, ...] = ()
         least = 0.0
         while linear:
-            # A map may be worse than in proportion when it is narrow: look again at the width that is drawn.
+            # The variance of a narrow map may exceed its share: measure it at the width that would be drawn.
             found = terms.coefficients[1] ** 2 * self._linear_second(kernel, X, weight, int(width), pilot, rng)
             least = max(least, found)
             second = np.where(np.arange(len(terms.second)) == 1, least, terms.second)
             strata = optimal_strata([replace(terms, second=second)], self.n_components)
             [drawn] = [s for s in strata if 1 in s.degrees]
             if drawn.kind == "random":
-                break  # single copies serve there, of larger moments
+                break  # single copies are used there, of larger moments
             if drawn.kind == "exact" or 2 * drawn.columns > width:
                 return strata
             width = drawn.columns
@@ -244,10 +247,10 @@ class CompositionMap(DrawnMap):
         pilot: tuple[Any, Array],
         rng: np.random.Generator,
     ) -> float:
-        """Return the mean square of the inner kernel plus the squared error of an inner map times its width."""
+        """Return the mean square of the inner kernel plus the width times the mean squared error of an inner map."""
         rows, pair_weights = pilot
-        Z = np.empty((rows.shape[0], width))
-        draw_columns(self.inner_map_, kernel.inner, X, weight, width, rng).astype(np.float64)(rows, Z)
+        drawn = draw_components(self.inner_map_, kernel.inner, X, weight, width, rng)
+        Z = features_of(drawn.astype(np.float64), rows)
         k = kernel.inner(rows)
         return float(np.sum(pair_weights * (np.square(k) + np.square(Z @ Z.T - k) * width)))
 
@@ -261,7 +264,7 @@ class CompositionMap(DrawnMap):
             if stratum.kind == "exact" and n == 0:
                 constant = float(np.sqrt(series.coefficients(1)[0]))
             elif stratum.kind != "random" and n == 1:
-                drawn_inner = draw_columns(self.inner_map_, kernel.inner, X, weight, m, rng)
+                drawn_inner = draw_components(self.inner_map_, kernel.inner, X, weight, m, rng)
                 check_unsigned(self.inner_map_, drawn_inner)
                 linear = (drawn_inner, float(np.sqrt(series.coefficients(2)[1])))
             else:
@@ -274,7 +277,7 @@ class CompositionMap(DrawnMap):
         order = np.argsort(-every, kind="stable")
         every, square = every[order], square[order]
         if (square < 0).any():
-            msg = f"CompositionMap: {kernel.outer!r} has negative coefficients, and there is no signed map of f @ k."
+            msg = f"CompositionMap: {kernel.outer!r} has negative coefficients; there is no signed map of f @ k."
             raise ParameterError(msg)
         factors = tuple(
             scalar_copies(self.inner_map_, kernel.inner, X, weight, int((every > j).sum()), rng)
@@ -284,28 +287,22 @@ class CompositionMap(DrawnMap):
 
 
 @dataclass(frozen=True, eq=False)
-class CompositionFeatures:
-    """Drawn products of scalar maps: immutable, free of scikit-learn. Columns of higher degree stand first."""
+class CompositionFeatures(Features):
+    """Drawn products of scalar maps, those of higher degree first: immutable, independent of scikit-learn."""
 
     kernel: Composed
-    constant: float  # value of an exact first column; zero means there is none
-    linear: tuple[Features, float] | None  # a whole map and its scale
-    factors: tuple[Features, ...]  # factor j has as many columns as there are of degree above j
+    constant: float  # value of an exact first component; zero means there is none
+    linear: tuple[Features, float] | None  # a complete map and its scale
+    factors: tuple[Features, ...]  # factor j has as many components as there are of degree above j
     scales: Array
     n_components: int
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
         linear = None if self.linear is None else (self.linear[0].astype(dtype), self.linear[1])
         factors = tuple(factor.astype(dtype) for factor in self.factors)
         return replace(self, linear=linear, factors=factors, scales=self.scales.astype(dtype))
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         if self.kernel.outer.radius < np.inf:
             self.kernel.diag(X)  # raises for rows outside the domain
         start = 0

@@ -1,4 +1,4 @@
-"""Features of several drawn maps of the same rows: side by side, multiplied column by column, or all with all."""
+"""Features of several drawn maps of the same rows: concatenated, multiplied componentwise, or Kronecker products."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.features import Features
-from mercer.maps.parameters import check_finite
+from mercer.features import Features, check_finite
 
 __all__ = ["KroneckerFeatures", "PairedFeatures", "StackedFeatures"]
 
@@ -16,36 +15,29 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class _ManyFeatures:
+class _JoinedFeatures(Features):
     """Several drawn maps of the same rows."""
 
     parts: tuple[Features, ...]
     n_components: int
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
         return replace(self, parts=tuple(part.astype(dtype) for part in self.parts))
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.result_type(*(part.output_dtype(dtype) for part in self.parts))
 
-
-class StackedFeatures(_ManyFeatures):
-    """Features of several maps side by side."""
+class StackedFeatures(_JoinedFeatures):
+    """Concatenated features of several maps, filled up with zeros."""
 
     @property
     def signs(self) -> Array | None:
         signs = np.ones(self.n_components)
         start = 0
         for part in self.parts:
-            of_part = getattr(part, "signs", None)
-            signs[start : start + part.n_components] = 1.0 if of_part is None else of_part
+            signs[start : start + part.n_components] = 1.0 if part.signs is None else part.signs
             start += part.n_components
         return signs if (signs < 0).any() else None
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         start = 0
         for part in self.parts:
             part(X, out[:, start : start + part.n_components])
@@ -53,11 +45,10 @@ class StackedFeatures(_ManyFeatures):
         out[:, start:] = 0
 
 
-class PairedFeatures(_ManyFeatures):
-    """Products of one scalar map of each factor a column."""
+class PairedFeatures(_JoinedFeatures):
+    """Componentwise products, divided by the root of the number of components."""
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         self.parts[0](X, out)
         out *= self.n_components**-0.5
         columns = np.empty(out.shape, out.dtype)
@@ -69,21 +60,18 @@ class PairedFeatures(_ManyFeatures):
 
 
 @dataclass(frozen=True, eq=False)
-class KroneckerFeatures(_ManyFeatures):
-    """Products of each column of some maps with all columns of a draw of its own of another."""
+class KroneckerFeatures(Features):
+    """Kronecker products of some maps, in which each product has a draw of its own of the last map."""
 
-    inner: tuple[Features, ...]
+    parts: tuple[Features, ...]
+    n_components: int
+    inner: tuple[Features, ...]  # draws of the last map, one for each product of components of the parts
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        return replace(super().astype(dtype), inner=tuple(features.astype(dtype) for features in self.inner))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.result_type(*(features.output_dtype(dtype) for features in (*self.parts, *self.inner)))
+        parts, inner = (tuple(f.astype(dtype) for f in several) for several in (self.parts, self.inner))
+        return replace(self, parts=parts, inner=inner)
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
         outer = np.ones((X.shape[0], 1), out.dtype)
         start = 0
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,105 +1,109 @@
-"""What maps of sums and of products of kernels share: parts of the kernel, and a map for each."""
+"""Sums and products of kernels as parts, with a map for each part."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from mercer.errors import MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.maps.algebra.copies import PILOT_ROWS
-from mercer.maps.base import BaseMap
-from mercer.maps.drawn import DrawnMap, drawn_for, explicit_map, maps_for
+from mercer.maps.base import BaseMap, DrawnMap, drawn_for
+from mercer.maps.registry import explicit_map, maps_for
+
+__all__ = ["Combination", "Parts", "unbiased_parts", "warn_of_zeros"]
 
 
-class _PartsMap(DrawnMap):
-    """What maps of sums and products share: parts, and a map for each."""
+class HasMaps(Protocol):
+    """A map with a parameter `maps`: the maps that the user gave for the parts of the kernel, or None."""
 
     maps: Sequence[BaseMap] | None
-    maps_: tuple[DrawnMap, ...]
 
-    @staticmethod
-    @abstractmethod
-    def parts_of(kernel: Kernel) -> tuple[Kernel, ...]:
-        """Return the terms or factors of a kernel."""
 
-    @staticmethod
-    @abstractmethod
-    def join(left: Kernel, right: Kernel) -> Kernel:
-        """Put two parts together again."""
+@dataclass(frozen=True)
+class Parts:
+    """Kernels that a sum or a product consists of, and an unfitted map for each."""
 
-    @classmethod
-    def groups_of(cls, kernel: Kernel) -> tuple[Kernel, ...]:
-        """Return the parts of a kernel, those joined that one map serves together."""
+    kernels: tuple[Kernel, ...]
+    maps: tuple[DrawnMap, ...]
+
+    def rows_wanted(self) -> int:
+        """Return how many rows the maps, and pilot draws of them, need."""
+        return max(PILOT_ROWS, *(part_map.rows_wanted() for part_map in self.maps))
+
+    def exact_components(self, n_features: int) -> list[float]:
+        """Return the number of components, at least one, that make each part exact; infinity if none does."""
+        found = (m.exact_components(k, n_features) for m, k in zip(self.maps, self.kernels, strict=True))
+        return [math.inf if count is None else max(count, 1) for count in found]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Sums or products of kernels: how a kernel is split into its parts, and how two parts are joined again."""
+
+    split: Callable[[Kernel], tuple[Kernel, ...]]
+    join: Callable[[Kernel, Kernel], Kernel]
+
+    def groups_of(self, kernel: Kernel) -> tuple[Kernel, ...]:
+        """Return the parts of a kernel, where parts that one map can approximate together are joined."""
         groups: list[Kernel] = []
-        for part in cls.parts_of(kernel):
+        for part in self.split(kernel):
             for i, group in enumerate(groups):
-                if maps_for(cls.join(group, part), below=cls.preference):
-                    groups[i] = cls.join(group, part)
+                if maps_for(self.join(group, part), direct=True):
+                    groups[i] = self.join(group, part)
                     break
             else:
                 groups.append(part)
         return tuple(groups)
 
-    @classmethod
-    def accepts(cls, kernel: Kernel) -> bool:
-        if len(cls.parts_of(kernel)) == 1:
+    def accepts(self, kernel: Kernel) -> bool:
+        """Return whether a kernel has several parts and there are unbiased maps for all of them."""
+        if len(self.split(kernel)) == 1:
             return False
-        groups = cls.groups_of(kernel)
-        if len(groups) == 1:  # one map serves the whole; asking for all maps of it would lead back here
-            return explicit_map(groups[0], below=cls.preference) is not None
+        groups = self.groups_of(kernel)
+        if len(groups) == 1:  # one direct map is enough; consulting all maps would ask this function again
+            return explicit_map(groups[0], direct=True) is not None
         return all(explicit_map(group) is not None for group in groups)
 
-    @property
-    def unbiased(self) -> bool | str:
-        biased = [m for m in getattr(self, "maps_", self.maps or ()) if m.unbiased is not True]
-        return f"{type(biased[0]).__name__} is biased: {biased[0].unbiased}" if biased else True
-
-    def rows_wanted(self) -> int:
-        return max(super().rows_wanted(), PILOT_ROWS, *(m.rows_wanted() for m in self._maps(self._kernel())))
-
-    def _accepted(self, kernel: Kernel) -> Kernel:
-        if self.maps is None:
-            return super()._accepted(kernel)
-        for part_map, part in zip(self._maps(kernel), self.parts_of(kernel), strict=True):
-            part_map._accepted(part)
-        return kernel
-
-    def _parts(self, kernel: Kernel) -> tuple[Kernel, ...]:
-        """Return the kernels that have a map each: with maps of the user's own, one for each part."""
-        return self.groups_of(kernel) if self.maps is None else self.parts_of(kernel)
-
-    def _maps(self, kernel: Kernel) -> tuple[DrawnMap, ...]:
-        """Return an unfitted map for each part."""
-        parts = self._parts(kernel)
-        if self.maps is None:
-            found = tuple(explicit_map(part) for part in parts)
-            return tuple(m for m in found if m is not None)  # `accepts` has seen to it that there is one for each
-        if len(self.maps) != len(parts) or not all(isinstance(m, BaseMap) for m in self.maps):
+    def parts_of(self, owner: HasMaps, kernel: Kernel) -> Parts:
+        """Return the parts of a kernel with a map for each: those given by the user, else the default maps."""
+        if owner.maps is None:
+            groups = self.groups_of(kernel)
+            found = (explicit_map(group) for group in groups)
+            return Parts(groups, tuple(m for m in found if m is not None))  # `accepts` made sure that there are maps
+        kernels = self.split(kernel)
+        if len(owner.maps) != len(kernels) or not all(isinstance(m, BaseMap) for m in owner.maps):
             msg = (
-                f"{type(self).__name__}: maps must be one mercer map for each of the {len(parts)} parts of {kernel!r}, "
-                f"got {self.maps!r}."
+                f"{type(owner).__name__}: maps must be one mercer map for each of the {len(kernels)} parts of "
+                f"{kernel!r}, got {owner.maps!r}."
             )
             raise ParameterError(msg)
-        return tuple(drawn_for(m, part) for m, part in zip(self.maps, parts, strict=True))
+        return Parts(kernels, tuple(drawn_for(m, part) for m, part in zip(owner.maps, kernels, strict=True)))
 
-    def _exact_parts(self, kernel: Kernel, n_features: int) -> list[float]:
-        """Return how many columns make each part exact, infinitely many if none do."""
-        maps, parts = self._maps(kernel), self._parts(kernel)
-        return [columns_if_exact(m, part, n_features) for m, part in zip(maps, parts, strict=True)]
-
-    def _warn_of_zeros(self, used: int) -> None:
-        if used < self.n_components:
-            msg = (
-                f"{type(self).__name__}: {used} columns make the map exact; the last {self.n_components - used} of "
-                f"n_components={self.n_components} are zero."
-            )
-            warnings.warn(msg, MercerWarning, stacklevel=6)
+    def check_given(self, owner: HasMaps, kernel: Kernel) -> bool:
+        """Raise if a map that the user gave cannot approximate its part; return whether maps were given at all."""
+        if owner.maps is None:
+            return False
+        parts = self.parts_of(owner, kernel)
+        for part_map, part in zip(parts.maps, parts.kernels, strict=True):
+            part_map._accepted(part)
+        return True
 
 
-def columns_if_exact(part_map: DrawnMap, part: Kernel, n_features: int) -> float:
-    """Return how many columns make a map exact, at least one, or infinity if none do."""
-    columns = part_map.exact_columns(part, n_features)
-    return math.inf if columns is None else max(columns, 1)
+def unbiased_parts(maps: Sequence[BaseMap] | None) -> bool | str:
+    """Return True if all maps of parts are unbiased, else the reason why the first biased one is not."""
+    biased = [m for m in maps or () if m.unbiased is not True]
+    return f"{type(biased[0]).__name__} is biased: {biased[0].unbiased}" if biased else True
+
+
+def warn_of_zeros(owner: DrawnMap, used: int, stacklevel: int) -> None:
+    """Warn if fewer components than requested make a map exact, so that the remaining ones are zero."""
+    if used < owner.n_components:
+        msg = (
+            f"{type(owner).__name__}: {used} components make the map exact; the last {owner.n_components - used} of "
+            f"n_components={owner.n_components} are zero."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=stacklevel + 1)

@@ -3,63 +3,82 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mercer._docs import doc
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel, Matern, Polynomial, Product, Scaled
-from mercer.maps.algebra.copies import check_unsigned, draw_columns, scalar_copies
+from mercer.maps.algebra.copies import check_unsigned, draw_components, scalar_copies
 from mercer.maps.algebra.joined import KroneckerFeatures, PairedFeatures
-from mercer.maps.algebra.parts import _PartsMap
-from mercer.maps.base import BaseMap
-from mercer.maps.parameters import check_choice
+from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
+from mercer.maps.base import BaseMap, DrawnMap
+from mercer.parameters import Choice, Domain
 
 __all__ = ["ProductMap"]
 
 Array = np.ndarray
 
 
-class ProductMap(_PartsMap):
+def factors(kernel: Kernel, weight: float = 1.0) -> Iterator[Kernel]:
+    """Yield the factors of a product; a weight in front belongs to the first."""
+    if isinstance(kernel, Product):
+        yield from factors(kernel.left, weight)
+        yield from factors(kernel.right)
+    elif isinstance(kernel, Scaled):
+        yield from factors(kernel.kernel, weight * kernel.weight)
+    else:
+        yield kernel if weight == 1 else weight * kernel
+
+
+PRODUCTS = Combination(lambda kernel: tuple(factors(kernel)), operator.mul)
+
+
+@doc
+class ProductMap(DrawnMap):
     r"""Features of a product of kernels, from independent maps of its factors.
 
-    Either each column multiplies one scalar map of each factor, drawn independently ("paired"), or each column of one
-    map meets all columns of another map ("kronecker"): the product of the approximate kernels then.
+    Either each component is a product of one scalar map of each factor, drawn independently ("paired"), or each
+    component of one map is multiplied by all components of another map ("kronecker"), so that the approximate kernels
+    are multiplied.
 
     Parameters
     ----------
     kernel : Product, default=None
         Kernel to approximate; None means ``Matern(lengthscale="median") * Polynomial(2)``.
-    n_components : int, default=512
-        Width of the output.
+    %(n_components)s
     maps : sequence of BaseMap, default=None
-        An unfitted map for each factor; None takes the default map of each. Their widths matter for "kronecker" only,
-        and there not those of exact maps, nor of the last one drawn, which takes the columns that are left.
+        An unfitted map for each factor; None takes the default map of each. Their numbers of components matter for
+        "kronecker" only, and there neither those of exact maps nor that of the last map, which takes what is left.
     method : {"auto", "paired", "kronecker"}, default="auto"
-        "auto" takes Kronecker products if all factors but one have exact maps of few columns, and pairs otherwise.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        "auto" takes Kronecker products if all factors but one have exact maps of few components, and pairs otherwise.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     method_ : str
-        The method drawn.
+        The method that was used.
     maps_ : tuple of BaseMap
         The maps of the factors, unfitted.
-    kernel_ : Kernel
-        The kernel with every parameter a number.
+    %(kernel_)s
     features_ : PairedFeatures or KroneckerFeatures
-        The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+        The drawn features, a pure function of rows.
+    %(n_features_in_)s
+
+    See Also
+    --------
+    SumMap : Features of a sum of kernels.
+    CompositionMap : Features of a power series of a kernel.
 
     Notes
     -----
-    Unbiased if the maps of the factors are: draws are independent. For Kronecker products every column of the first map
-    meets a draw of its own of the second, so that any width is used up and errors average out.
+    Unbiased if the maps of the factors are, because their draws are independent. In Kronecker products every component
+    of the first map is multiplied by a draw of its own of the second, so that any width is used up and errors average
+    out.
 
     Examples
     --------
@@ -75,9 +94,10 @@ class ProductMap(_PartsMap):
     """
 
     needs: ClassVar[str] = "a product of kernels that each have an unbiased map"
-    preference: ClassVar[int] = 71
     default_kernel: ClassVar[Kernel] = Matern(lengthscale="median") * Polynomial(2)
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"method": Choice("auto", "paired", "kronecker")}
     features_: PairedFeatures | KroneckerFeatures
+    maps_: tuple[DrawnMap, ...]
     method_: str
 
     def __init__(
@@ -97,73 +117,62 @@ class ProductMap(_PartsMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    @staticmethod
-    def parts_of(kernel: Kernel) -> tuple[Kernel, ...]:
-        return tuple(factors(kernel))
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        return PRODUCTS.accepts(kernel)
 
-    @staticmethod
-    def join(left: Kernel, right: Kernel) -> Kernel:
-        return left * right
+    @property
+    def unbiased(self) -> bool | str:
+        return unbiased_parts(getattr(self, "maps_", self.maps))
 
-    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
-        columns = math.prod(self._exact_parts(kernel, n_features))
-        return None if math.isinf(columns) or self.method == "paired" else int(columns)
+    def _rows_to_draw(self) -> int:
+        return PRODUCTS.parts_of(self, self._kernel()).rows_wanted()
+
+    def _parts_accept(self, kernel: Kernel) -> bool:
+        return PRODUCTS.check_given(self, kernel)
+
+    def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
+        total = math.prod(PRODUCTS.parts_of(self, kernel).exact_components(n_features))
+        return None if math.isinf(total) or self.method == "paired" else int(total)
 
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> PairedFeatures | KroneckerFeatures:
-        check_choice(self, "method", ("auto", "paired", "kronecker"))
-        maps, parts = self._maps(kernel), self._parts(kernel)
-        # Exact factors first, the narrowest in front: the last map takes the columns that are left.
-        exact = self._exact_parts(kernel, X.shape[1])
-        order = sorted(range(len(parts)), key=lambda i: exact[i])
+        parts = PRODUCTS.parts_of(self, kernel)
+        # Exact factors first, the narrowest in front: the last map takes the components that are left.
+        exact = parts.exact_components(X.shape[1])
+        order = sorted(range(len(exact)), key=lambda i: exact[i])
         fits = math.prod(exact[i] for i in order[:-1]) <= self.n_components
         self.method_ = ("kronecker" if fits else "paired") if self.method == "auto" else self.method
-        self.maps_ = maps
+        self.maps_ = parts.maps
         if self.method_ == "paired":
             drawn = [
-                scalar_copies(m, part, X, weight, self.n_components, rng) for m, part in zip(maps, parts, strict=True)
+                scalar_copies(m, part, X, weight, self.n_components, rng)
+                for m, part in zip(parts.maps, parts.kernels, strict=True)
             ]
             return PairedFeatures(tuple(drawn), self.n_components)
-        return self._draw_kronecker(kernel, order, exact, X, weight, rng)
+        return self._draw_kronecker(parts, order, exact, X, weight, rng)
 
     def _draw_kronecker(
-        self,
-        kernel: Kernel,
-        order: list[int],
-        exact: list[float],
-        X: Any,
-        weight: Array | None,
-        rng: np.random.Generator,
+        self, parts: Parts, order: list[int], exact: list[float], X: Any, weight: Array | None, rng: np.random.Generator
     ) -> KroneckerFeatures:
-        maps, parts = self.maps_, self._parts(kernel)
+        maps = parts.maps
         widths = [maps[i].n_components if math.isinf(exact[i]) else int(exact[i]) for i in order[:-1]]
         count = math.prod(widths)
         if count > self.n_components:
             msg = (
-                f"ProductMap: Kronecker products of maps of {' x '.join(map(str, widths))} columns need at least "
-                f"n_components={count}, got {self.n_components}. Give maps of fewer columns, or use method='paired'."
+                f"ProductMap: Kronecker products of maps of {' x '.join(map(str, widths))} components need at least "
+                f"n_components={count}, got {self.n_components}. Use maps of fewer components, or method='paired'."
             )
             raise ParameterError(msg)
         last = order[-1]
         shares = np.diff(np.linspace(0, self.n_components, count + 1).astype(int))
         shares = np.minimum(shares, exact[last]).astype(int)
-        self._warn_of_zeros(int(shares.sum()))
+        warn_of_zeros(self, int(shares.sum()), stacklevel=6)
         drawn = [
-            draw_columns(maps[i], parts[i], X, weight, m, rng)
+            draw_components(maps[i], parts.kernels[i], X, weight, m, rng)
             for i, m in [*zip(order[:-1], widths, strict=True), *((last, int(m)) for m in shares)]
         ]
         for features in drawn:
             check_unsigned(self, features)
         return KroneckerFeatures(tuple(drawn[: len(widths)]), self.n_components, tuple(drawn[len(widths) :]))
-
-
-def factors(kernel: Kernel, weight: float = 1.0) -> Iterator[Kernel]:
-    """Yield the factors of a product; a weight in front belongs to the first."""
-    if isinstance(kernel, Product):
-        yield from factors(kernel.left, weight)
-        yield from factors(kernel.right)
-    elif isinstance(kernel, Scaled):
-        yield from factors(kernel.kernel, weight * kernel.weight)
-    else:
-        yield kernel if weight == 1 else weight * kernel

@@ -1,55 +1,76 @@
-"""Maps of sums of kernels: the features of the terms, side by side."""
+"""Maps of sums of kernels: the concatenated features of the terms."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer._docs import doc
+from mercer.features import features_of
 from mercer.kernels import Constant, Kernel, Matern, Polynomial
-from mercer.maps.algebra.copies import MixedFeatures, check_unsigned, draw_columns, mixed, pilot_rows
+from mercer.maps.algebra.copies import MixedFeatures, check_unsigned, draw_components, mixed, pilot_rows
 from mercer.maps.algebra.joined import StackedFeatures
-from mercer.maps.algebra.parts import _PartsMap
-from mercer.maps.base import BaseMap
-from mercer.maps.drawn import DrawnMap
+from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
+from mercer.maps.base import BaseMap, DrawnMap
 from mercer.maps.series.allocation import share_out
 
 __all__ = ["SumMap"]
 
 Array = np.ndarray
-# Pilot draws of the terms of a sum, each at widths that the one before proposes.
+# Pilot draws of the terms of a sum, each at the widths that the previous one proposes.
 PILOT_ROUNDS = 4
 
 
-class SumMap(_PartsMap):
-    """Features of a sum of kernels: the features of its terms, side by side.
+def weighted(kernel: Kernel | None, weight: float) -> Kernel:
+    """Return a kernel times a weight; None represents the constant one."""
+    if kernel is None:
+        return Constant(weight)
+    return kernel if weight == 1 else weight * kernel
+
+
+def terms(kernel: Kernel) -> tuple[Kernel, ...]:
+    """Return the terms of a sum of kernels."""
+    return tuple(weighted(term, weight) for weight, term in kernel.summands())
+
+
+SUMS = Combination(terms, operator.add)
+
+
+@doc
+class SumMap(DrawnMap):
+    """Features of a sum of kernels: the features of its terms, concatenated.
 
     Parameters
     ----------
     kernel : Sum, default=None
         Kernel to approximate; None means ``Matern(lengthscale="median") + Polynomial(2)``.
     n_components : int, default=512
-        Width of the output, from 1 up; of fewer columns than there are terms, each sums up all terms.
+        Number of components of the output, at least 1. If there are fewer components than terms, each component is a
+        random combination of all terms.
     maps : sequence of BaseMap, default=None
-        An unfitted map for each term; None takes the default map of each. Widths are chosen for them.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        An unfitted map for each term; None takes the default map of each. Their numbers of components are chosen here.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     maps_ : tuple of BaseMap
-        The maps of the terms, unfitted, with the widths drawn: as many columns as make a term exact, if they are few,
-        else in proportion to the root of the variance in a pilot draw, which minimizes the sum.
-    kernel_ : Kernel
-        The kernel with every parameter a number.
+        The maps of the terms, unfitted, with the numbers of components that were drawn: as many as make a term exact,
+        if they are few, and otherwise in proportion to the root of the variance in a pilot draw, which minimizes the
+        total variance.
+    %(kernel_)s
     features_ : StackedFeatures
-        The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+        The drawn features, a pure function of rows.
+    %(n_features_in_)s
+
+    See Also
+    --------
+    ProductMap : Features of a product of kernels.
+    CompositionMap : Features of a power series of a kernel.
 
     Examples
     --------
@@ -63,9 +84,9 @@ class SumMap(_PartsMap):
     """
 
     needs: ClassVar[str] = "a sum of kernels that each have an unbiased map"
-    preference: ClassVar[int] = 70
     default_kernel: ClassVar[Kernel] = Matern(lengthscale="median") + Polynomial(2)
     features_: StackedFeatures | MixedFeatures
+    maps_: tuple[DrawnMap, ...]
 
     def __init__(
         self,
@@ -82,83 +103,79 @@ class SumMap(_PartsMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    @staticmethod
-    def parts_of(kernel: Kernel) -> tuple[Kernel, ...]:
-        return tuple(weighted(term, weight) for weight, term in kernel.summands())
+    @classmethod
+    def accepts(cls, kernel: Kernel) -> bool:
+        return SUMS.accepts(kernel)
 
-    @staticmethod
-    def join(left: Kernel, right: Kernel) -> Kernel:
-        return left + right
+    @property
+    def unbiased(self) -> bool | str:
+        return unbiased_parts(getattr(self, "maps_", self.maps))
 
-    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
-        columns = sum(self._exact_parts(kernel, n_features))
-        return None if math.isinf(columns) else int(columns)
+    def _rows_to_draw(self) -> int:
+        return SUMS.parts_of(self, self._kernel()).rows_wanted()
+
+    def _parts_accept(self, kernel: Kernel) -> bool:
+        return SUMS.check_given(self, kernel)
+
+    def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
+        total = sum(SUMS.parts_of(self, kernel).exact_components(n_features))
+        return None if math.isinf(total) else int(total)
 
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> StackedFeatures | MixedFeatures:
-        maps, parts = self._maps(kernel), self._parts(kernel)
-        narrow = self.n_components < len(parts)
-        widths = np.ones(len(parts), dtype=int) if narrow else self._widths(kernel, maps, X, weight, rng)
-        self.maps_ = tuple(m.set_params(n_components=int(w)) for m, w in zip(maps, widths, strict=True))
+        parts = SUMS.parts_of(self, kernel)
+        narrow = self.n_components < len(parts.kernels)
+        widths = np.ones(len(parts.kernels), dtype=int) if narrow else self._widths(parts, X, weight, rng)
+        self.maps_ = tuple(m.set_params(n_components=int(w)) for m, w in zip(parts.maps, widths, strict=True))
         drawn = [
-            draw_columns(m, part, X, weight, m.n_components, rng) for m, part in zip(self.maps_, parts, strict=True)
+            draw_components(m, part, X, weight, m.n_components, rng)
+            for m, part in zip(self.maps_, parts.kernels, strict=True)
         ]
         if narrow:
             for part_map, features in zip(self.maps_, drawn, strict=True):
                 check_unsigned(part_map, features)
-            stacked = StackedFeatures(tuple(drawn), len(parts))
+            stacked = StackedFeatures(tuple(drawn), len(parts.kernels))
             return mixed(self, stacked, self.n_components, rng, scale=self.n_components**-0.5)
-        self._warn_of_zeros(int(widths.sum()))
+        warn_of_zeros(self, int(widths.sum()), stacklevel=5)
         return StackedFeatures(tuple(drawn), self.n_components)
 
-    def _widths(
-        self, kernel: Kernel, maps: Sequence[DrawnMap], X: Any, weight: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """Return how many columns each term has: those that make it exact, if they are few, else by variance."""
-        parts = self._parts(kernel)
-        exact = np.array(self._exact_parts(kernel, X.shape[1]))
-        fair = self.n_components // len(parts)
+    def _widths(self, parts: Parts, X: Any, weight: Array | None, rng: np.random.Generator) -> Array:
+        """Return the number of components of each term: what makes it exact, if that is little, else by variance."""
+        exact = np.array(parts.exact_components(X.shape[1]))
+        fair = self.n_components // len(exact)
         small = np.where(exact <= fair, exact, 0).astype(int)
         drawn = np.flatnonzero(exact > fair).tolist()
         free = self.n_components - int(small.sum())
         share = share_up_to(exact[drawn], np.ones(len(drawn)), free)
         best, least = share, np.inf
-        for _ in range(PILOT_ROUNDS if len(drawn) > 1 else 0):  # a single one takes what there is
-            error = np.array(
-                [self._error(maps[i], parts[i], int(m), X, weight, rng) for i, m in zip(drawn, share, strict=True)]
-            )
+        for _ in range(PILOT_ROUNDS if len(drawn) > 1 else 0):  # a single term takes all that is free
+            error = np.array([
+                pilot_error(parts.maps[i], parts.kernels[i], int(m), X, weight, rng)
+                for i, m in zip(drawn, share, strict=True)
+            ])  # fmt: skip
             if error.sum() >= least:
                 break
             best, least = share, float(error.sum())
-            # The best if errors fall as one over the width; maps of exact columns may ask for another round.
+            # Optimal if errors are inversely proportional to the width; for maps that become exact they are not.
             share = share_up_to(exact[drawn], np.sqrt(error * share), free)
         small[drawn] = best
         return small
 
-    @staticmethod
-    def _error(
-        part_map: DrawnMap, part: Kernel, width: int, X: Any, weight: Array | None, rng: np.random.Generator
-    ) -> float:
-        """Return the mean square error of a pilot draw."""
-        pilot, pair_weights = pilot_rows(X, weight, rng)
-        features = draw_columns(part_map, part, X, weight, width, rng)
-        Z = np.empty((pilot.shape[0], width))
-        features.astype(np.float64)(pilot, Z)
-        signs = getattr(features, "signs", None)
-        gram = (Z if signs is None else Z * signs) @ Z.T
-        return float(np.sum(pair_weights * np.square(gram - part(pilot))))
 
-
-def weighted(kernel: Kernel | None, weight: float) -> Kernel:
-    """Return a kernel times a weight; None stands for the constant one."""
-    if kernel is None:
-        return Constant(weight)
-    return kernel if weight == 1 else weight * kernel
+def pilot_error(
+    part_map: DrawnMap, part: Kernel, width: int, X: Any, weight: Array | None, rng: np.random.Generator
+) -> float:
+    """Return the mean square error of a pilot draw."""
+    pilot, pair_weights = pilot_rows(X, weight, rng)
+    features = draw_components(part_map, part, X, weight, width, rng)
+    Z = features_of(features.astype(np.float64), pilot)
+    gram = (Z if features.signs is None else Z * features.signs) @ Z.T
+    return float(np.sum(pair_weights * np.square(gram - part(pilot))))
 
 
 def share_up_to(most: Array, weights: Array, columns: int) -> Array:
-    """Return whole numbers of columns in proportion to weights, at least one and at most so many each."""
+    """Return how many of `columns` each term gets, in proportion to weights, at least one and at most `most`."""
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():

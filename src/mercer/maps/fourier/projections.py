@@ -1,36 +1,136 @@
-"""Drawn frequencies, applied to rows: a dense matrix, or products of sparse factors that need none."""
+"""Drawn frequencies and the angles of rows with them: a dense matrix, or structured directions that need none.
+
+A frequency is a radius times a direction. Dense directions are drawn in `directions`. Structured ones, products of
+sparse factors, are drawn here, beside the classes that apply them, and so are radii.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import special
 
 from mercer import linalg
 from mercer.errors import DataError
-from mercer.maps.fourier.directions import Rotations
 
 __all__ = [
+    "BIASED",
+    "RADII",
+    "STRUCTURED_DIRECTIONS",
+    "STRUCTURED_FROM",
     "ButterflyProjection",
     "DenseProjection",
     "HadamardProjection",
     "Projection",
+    "Rotations",
     "StructuredProjection",
+    "butterfly_rotations",
     "check_range",
+    "chi_quantile",
+    "draw_structured",
+    "hadamard_signs",
 ]
 
 Array = np.ndarray
-# Columns of X up to which projecting and writing in one go beats a matrix product of BLAS (benchmarks/transform.py).
+# Features of X up to which projecting and writing in one pass beats a matrix product of BLAS (benchmarks/transform.py).
 FUSED_UP_TO = 128
+# Features of X from which butterflies beat dense projections (benchmarks/transform.py).
+STRUCTURED_FROM = 32
+# Products of signs and a Hadamard matrix: three make the directions of one block nearly uniform.
+HADAMARD_FACTORS = 3
+# Narrower butterflies cost as much, so narrower rows are padded to this width, which lowers the variance.
+BUTTERFLY_WIDTH = 64
+
+#: Names of directions that are products of sparse factors, applied without forming the matrix.
+STRUCTURED_DIRECTIONS = ("butterfly", "hadamard")
+#: Names of directions that are not exactly uniform on the sphere, and why.
+BIASED = {"hadamard": "sign-Hadamard directions are uniform on the sphere only in the limit of many features of X"}
+
+
+# ---- radii --------------------------------------------------------------------------------------
+
+
+def plain(m: int, rng: np.random.Generator) -> Array:
+    """Return independent uniform numbers."""
+    return rng.random(m)
+
+
+def stratified(m: int, rng: np.random.Generator) -> Array:
+    """Return one uniform number in each of m equal cells, in random order: each single one is uniform."""
+    return (rng.permutation(m) + rng.random(m)) / max(m, 1)
+
+
+#: Uniform numbers from which radii are made, by name.
+RADII: dict[str, Callable[[int, np.random.Generator], Array]] = {"plain": plain, "stratified": stratified}
+
+
+def chi_quantile(uniforms: Array, degrees: int) -> Array:
+    """Return quantiles of the chi distribution: the length of a standard normal vector of R^degrees."""
+    return np.sqrt(2 * special.gammaincinv(0.5 * degrees, uniforms))
+
+
+# ---- structured directions ----------------------------------------------------------------------
+
+
+def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> Array:
+    """Return random signs (blocks, factors, P) for sign-Hadamard directions, with P the power of two >= d."""
+    ambient = 1 << (d - 1).bit_length()
+    blocks = -(-m // ambient)
+    return rng.choice(np.array([-1, 1], dtype=np.int8), size=(blocks, HADAMARD_FACTORS, ambient))
+
+
+@dataclass(frozen=True)
+class Rotations:
+    """Plane rotations of butterfly matrices, level by level: (blocks, P / (2h)) at h = 1, 2, 4, ..., P / 2."""
+
+    cosines: tuple[Array, ...]
+    sines: tuple[Array, ...]
+
+
+def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array, Rotations]:
+    """Return the draw of butterfly directions: signs (2, P), and the rotations of each block.
+
+    A butterfly matrix of size 2h joins two of size h by one rotation. If the squared cosine is drawn from
+    Beta(h/2, h/2), and at h = 1 the angle is uniform, every column is exactly uniform on the sphere: the two halves of
+    a uniform direction are independent uniform directions times lengths of just this distribution. The rows are not
+    uniform, so the transpose is applied to the data. (Munkhoeva et al. 2018 draw other angles, which are biased.)
+
+    Signs and one Hadamard transform mix the columns of the data first. All blocks share them, which does not change
+    the variance: given the signs, each direction is still uniform.
+    """
+    widest = 1 << max(0, m.bit_length() - 1)  # the power of two <= m: wider blocks would mostly be cut off
+    width = max(1 << (d - 1).bit_length(), min(BUTTERFLY_WIDTH, widest))
+    blocks = -(-m // width)
+    signs = rng.choice(np.array([-1.0, 1.0]), size=(2, width))
+    cosines, sines = [], []
+    for level in range(width.bit_length() - 1):
+        half = 1 << level
+        shape = (blocks, width // (2 * half))
+        if level == 0:
+            angles = rng.uniform(0, 2 * np.pi, shape)
+            cosines.append(np.cos(angles))
+            sines.append(np.sin(angles))
+        else:
+            squares = rng.beta(0.5 * half, 0.5 * half, shape)
+            cosines.append(np.sqrt(squares))
+            sines.append(np.sqrt(1 - squares))
+    if width == 1:
+        cosines = sines = [np.zeros((blocks, 0))]
+    return signs, Rotations(tuple(cosines), tuple(sines))
+
+
+# ---- projections --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class DenseProjection:
-    """Angles X W of frequencies W, one a column."""
+    """Angles X W with frequencies W, one per column."""
 
     weights: Array  # (d, m)
 
@@ -40,11 +140,11 @@ class DenseProjection:
 
     @cached_property
     def gain(self) -> float:
-        """Largest |angle| over the largest |entry| of a row."""
+        """The largest possible |angle| of a row whose entries are at most one."""
         return float(np.abs(self.weights).sum(axis=0).max(initial=0.0))
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype."""
+        """Return the same projection for rows of another dtype."""
         return replace(self, weights=self.weights.astype(dtype, copy=False))
 
     def __call__(self, X: Any) -> Array:
@@ -80,12 +180,12 @@ class DenseProjection:
         out *= out.dtype.type(scale)
 
     def _is_narrow(self, X: Any) -> bool:
-        # Without compiled kernels the matrix product of NumPy serves every width.
+        # Without compiled kernels the matrix product of NumPy is the best for every width.
         return not sp.issparse(X) and X.shape[1] <= FUSED_UP_TO and linalg.instruction_set() != "numpy"
 
 
 class StructuredProjection(ABC):
-    """Angles r_j (Q x)_j for blocks of orthogonal Q that are products of sparse factors: O(log d) operations each."""
+    """Angles r_j (Q x)_j with blocks of orthogonal Q that are products of sparse factors: O(log d) operations each."""
 
     radii: Array  # (m,)
     input_scale: Array | None  # (d,), multiplies the rows first
@@ -93,7 +193,7 @@ class StructuredProjection(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """Columns of a block, a power of two."""
+        """Number of directions of a block, a power of two."""
 
     @abstractmethod
     def _project(self, X: Array, out: Array) -> None:
@@ -113,7 +213,7 @@ class StructuredProjection(ABC):
 
     @cached_property
     def gain(self) -> float:
-        """Largest |angle| over the largest |entry| of a row, from above."""
+        """An upper bound on the |angle| of a row whose entries are at most one."""
         scale = 1.0 if self.input_scale is None else np.abs(self.input_scale).max()
         return float(np.abs(self.radii).max(initial=0.0) * self.width * scale)
 
@@ -126,7 +226,7 @@ class StructuredProjection(ABC):
         return angles
 
     def pairs(self, X: Any, scale: float, out: Array) -> None:
-        """Write sine-cosine pairs of the angles of rows, which are never in memory as a whole."""
+        """Write sine-cosine pairs of the angles of rows, without holding all angles in memory."""
         self._pairs(self._prepare(X), scale, out)
 
     def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
@@ -134,11 +234,11 @@ class StructuredProjection(ABC):
         linalg.cosines(self(X), phases, scale, out)
 
     def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write a function of the angles of rows, times a scale; the angles are never in memory as a whole."""
+        """Write a function of the angles of rows, times a scale, without holding all angles in memory."""
         self._write(self._prepare(X), function, scale, out)
 
     def _prepare(self, X: Any) -> Array:
-        """Return rows ready for the kernels: dense, scaled, contiguous."""
+        """Return rows as the compiled kernels need them: dense, scaled and contiguous."""
         X = X.toarray() if sp.issparse(X) else X
         if self.input_scale is not None:
             X = X * self.input_scale
@@ -158,7 +258,7 @@ class HadamardProjection(StructuredProjection):
         return self.signs.shape[2]
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype."""
+        """Return the same projection for rows of another dtype."""
         scale = None if self.input_scale is None else self.input_scale.astype(dtype, copy=False)
         return replace(self, signs=self.signs.astype(dtype), radii=self.radii.astype(dtype), input_scale=scale)
 
@@ -174,10 +274,10 @@ class HadamardProjection(StructuredProjection):
 
 @dataclass(frozen=True, eq=False)
 class ButterflyProjection(StructuredProjection):
-    """Q = B' S_2 H S_1 with a butterfly matrix B for each block, and signs and a Hadamard matrix that all share.
+    """Q = B' S_2 H S_1 with a butterfly matrix B for each block; all blocks share signs S_i and a Hadamard matrix H.
 
-    The draw is O(P) numbers a block, its rotations. What the kernels want, O(P log P), is made at first use and kept
-    with the object, but not in its pickle.
+    The draw is O(P) numbers per block, its rotations. The O(P log P) coefficients of the compiled kernels are computed
+    at first use and cached with the object, but not in its pickle.
     """
 
     signs: Array  # (2, P)
@@ -199,7 +299,7 @@ class ButterflyProjection(StructuredProjection):
         return {self.radii.dtype: self}
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype, made once."""
+        """Return the same projection for rows of another dtype, made once per dtype."""
         dtype = np.dtype(dtype)
         if dtype not in self._casts:
             scale = None if self.input_scale is None else self.input_scale.astype(dtype)
@@ -223,6 +323,37 @@ class ButterflyProjection(StructuredProjection):
 Projection = DenseProjection | HadamardProjection | ButterflyProjection
 
 
+def draw_structured(
+    name: str,
+    m: int,
+    d: int,
+    draw_radii: Callable[[int], Array],
+    rng: np.random.Generator,
+    *,
+    input_scale: Array | None = None,
+) -> HadamardProjection | ButterflyProjection:
+    """Draw structured directions by name and their radii.
+
+    Parameters
+    ----------
+    name : {"butterfly", "hadamard"}
+        The directions.
+    m, d : int
+        Number of frequencies, and number of features of the rows.
+    draw_radii : callable
+        Returns m radii, given the dimension of the sphere that directions are uniform on.
+    rng : Generator
+        Source of randomness.
+    input_scale : ndarray of shape (d,), default=None
+        Multiplies the rows first.
+    """
+    if name == "butterfly":
+        mixing, rotations = butterfly_rotations(m, d, rng)
+        return ButterflyProjection(mixing, rotations, draw_radii(mixing.shape[1]), input_scale)
+    signs = hadamard_signs(m, d, rng)
+    return HadamardProjection(signs, draw_radii(signs.shape[2]), input_scale)
+
+
 def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
     """Replace angles by a function of them."""
     if function == "sign":
@@ -240,7 +371,7 @@ def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
 
 
 def check_range(projection: Projection, X: Any, power: int = 1) -> None:
-    """Raise if a power of an angle of these rows could overflow its dtype and turn into NaN, or if an entry is NaN."""
+    """Raise if a power of an angle of these rows could overflow to NaN, or if an entry is NaN."""
     values = X.data if sp.issparse(X) else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no array of absolute values
     limit = (float(np.finfo(X.dtype).max) / 4) ** (1 / power) / max(projection.gain, 1.0)
@@ -248,6 +379,6 @@ def check_range(projection: Projection, X: Any, power: int = 1) -> None:
         what = "angles" if power == 1 else "features"
         msg = (
             f"X has entries up to {largest:.3g}, whose {what} would overflow {X.dtype}: needed |x| <= {limit:.3g}. "
-            "Scale the columns first (StandardScaler), or pass float64."
+            "Scale the features first (StandardScaler), or pass float64."
         )
         raise DataError(msg)

@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer import linalg
+from mercer._docs import doc
 from mercer.errors import NoClosedFormError, UnsupportedKernelError
+from mercer.features import Features, Lengthscales
 from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectral import SpectralFactor, SpectralPart
-from mercer.maps.base import for_kernel
-from mercer.maps.drawn import DrawnMap
-from mercer.maps.fourier.directions import (
+from mercer.maps.base import DrawnMap
+from mercer.maps.fourier.directions import DENSE_DIRECTIONS, DIRECTIONS, sobol_normals
+from mercer.maps.fourier.projections import (
     BIASED,
-    DENSE_DIRECTIONS,
-    DIRECTIONS,
+    RADII,
     STRUCTURED_DIRECTIONS,
     STRUCTURED_FROM,
-    butterfly_rotations,
-    hadamard_signs,
-    sobol_normals,
-)
-from mercer.maps.fourier.projections import (
-    ButterflyProjection,
     DenseProjection,
-    HadamardProjection,
     Projection,
     check_range,
+    chi_quantile,
+    draw_structured,
 )
-from mercer.maps.fourier.radii import RADII, chi_quantile
-from mercer.maps.parameters import check_choice
+from mercer.parameters import Choice, Domain
 from mercer.theory import orthogonal_covariance
 from mercer.theory.variance import pair_term_variance, phase_term_variance
 
 __all__ = ["RandomFourier", "TrigFeatures"]
 
 Array = np.ndarray
-FORMS = ("pairs", "phase", "complex")
 
 
+@doc
 class RandomFourier(DrawnMap):
     r"""Random Fourier features for shift-invariant kernels.
 
-    Draws frequencies :math:`w_j` from the spectral law of the kernel (Bochner's theorem) and maps x to cosines and
-    sines of :math:`w_j^\top x`, so that
+    Draws frequencies :math:`w_j` from the spectral distribution of the kernel (Bochner's theorem) [1]_ and maps x to
+    cosines and sines of :math:`w_j^\top x`, so that
 
     .. math:: \mathbb{E}\,[z(x)^\top z(y)] = k(x, y)
 
@@ -55,38 +52,37 @@ class RandomFourier(DrawnMap):
 
     Parameters
     ----------
-    kernel : Kernel, default=None
-        Kernel to approximate; None means ``Gaussian(lengthscale="median")``.
+    %(kernel)s
     n_components : int, default=512
-        Width of the output, from 1 up. An odd number of trigonometric columns leaves one cosine unpaired, with a
-        random phase: still unbiased, a little more variance.
+        Number of components of the output, at least 1. An odd number of trigonometric components leaves one cosine
+        unpaired, with a random phase: still unbiased, with a little more variance.
     form : {"pairs", "phase", "complex"}, default="pairs"
-        Cosines and sines of each frequency; one cosine of random phase a frequency, as in scikit-learn's
-        RBFSampler; or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
-    directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex", \
-"source_butterfly"}, default="auto"
-        How directions are drawn; see Notes. "auto" takes butterflies where they are faster, from 32 columns of X up,
-        for dense rows and sums of isotropic kernels, and one big block otherwise; `directions_` tells.
+        Cosine and sine of each frequency; one cosine of random phase per frequency, as in scikit-learn's RBFSampler;
+        or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
+    directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex"}, default="auto"
+        How directions are drawn; see Notes. "auto" takes "butterfly" where it is faster (for dense rows of 32 features
+        or more and sums of isotropic kernels) and "big_block" otherwise.
     radii : {"plain", "stratified"}, default="plain"
-        Independent radii, or one in each of equally likely cells: also unbiased, usually less variance. Sobol points
-        carry radii of their own.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        Independent radii, or one in each of equally probable cells: also unbiased, usually with less variance. Sobol
+        points carry radii of their own.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel with every parameter a number.
+    %(kernel_)s
     features_ : TrigFeatures
-        The drawn map: a pure function of rows.
+        The drawn features, a pure function of rows.
     directions_, radii_ : str
-        The directions and radii drawn.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+        The directions and radii that were drawn.
+    %(signs_none)s
+    %(n_features_in_)s
+
+    See Also
+    --------
+    SphericalRadial : Quadrature features, with less error at small distances.
+    Nystroem : Landmark features, which adapt to the rows.
+    mercer.audit : Measures the error of a fitted map.
 
     Notes
     -----
@@ -95,28 +91,25 @@ class RandomFourier(DrawnMap):
     - "big_block": one block of m orthogonal directions of :math:`\mathbb{R}^m`, cut to d coordinates. Unbiased; the
       least variance near the diagonal; drawing costs :math:`O(m d^2)`.
     - "orthogonal": blocks of d orthogonal directions of :math:`\mathbb{R}^d` [2]_, at the same cost. Unbiased.
-    - "iid": independent. `variance` is :math:`(1 + k(2\delta) - 2k(\delta)^2)/D` for D columns and mass one.
-    - "sobol": scrambled Sobol points. Unbiased; the best in low dimension, no better than iid in high.
+    - "iid": independent. `variance` is :math:`(1 + k(2\delta) - 2k(\delta)^2)/D` for D components and mass one.
+    - "sobol": scrambled Sobol points. Unbiased; the best in low dimension, no better than "iid" in high dimension.
     - "butterfly": blocks of orthogonal directions as products of rotations and one Hadamard transform [3]_. Time
-      :math:`O(D \log d)` a row and memory :math:`O(D \log d)` instead of O(d D), for sums of isotropic kernels.
-      Unbiased.
-    - "hadamard": sign-Hadamard products [4]_. Time :math:`O(D \log d)` a row and memory O(D), for
-      sums of isotropic kernels. Not exactly unbiased: the directions are uniform only as d grows.
+      :math:`O(D \log d)` per row and memory :math:`O(D \log d)` instead of O(d D), for sums of isotropic kernels.
+      Unbiased: the angles are drawn from another distribution than in [3]_.
+    - "hadamard": sign-Hadamard products [4]_. Time :math:`O(D \log d)` per row and memory O(D), for sums of isotropic
+      kernels. Not exactly unbiased: the directions are uniform only as d grows.
     - "simplex": blocks of the d + 1 vertices of a regular simplex [3]_, at the cost of "orthogonal". Unbiased.
-    - "source_butterfly": the same turned by the butterfly matrices of [3]_ with its own law of the angles, in dense
-      form. Biased, by up to 0.3 along an axis; kept to reproduce it.
 
-    Frequencies of a sum of kernels are shared out by mass; a constant takes one exact column. Time O(n d D) for dense
-    directions, memory O(d D) for the draw.
+    Frequencies of a sum of kernels are allocated in proportion to the mass of each term; a constant takes one exact
+    component. Time O(n d D) for dense directions, memory O(d D) for the draw.
 
     References
     ----------
     .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
-    .. [2] Yu et al. (2016), Orthogonal Random Features, NeurIPS.
-    .. [3] Munkhoeva et al. (2018), Quadrature-based Features for Kernel Approximation, NeurIPS; the law of the angles
-       is another here, and exact.
-    .. [4] Choromanski et al. (2017), The Unreasonable Effectiveness of Structured Random Orthogonal Embeddings,
-       NeurIPS.
+    .. [2] Yu, Suresh, Choromanski, Holtmann-Rice, Kumar (2016), Orthogonal Random Features, NeurIPS.
+    .. [3] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
+    .. [4] Choromanski, Rowland, Weller (2017), The Unreasonable Effectiveness of Structured Random Orthogonal
+       Embeddings, NeurIPS.
 
     Examples
     --------
@@ -132,8 +125,13 @@ class RandomFourier(DrawnMap):
     """
 
     needs: ClassVar[str] = "a shift-invariant kernel, k(x, y) = f(x - y), or a sum or product of such"
-    preference: ClassVar[int] = 10
     features_check_entries: ClassVar[bool] = True  # for the range of the angles
+    tunes_own_draw: ClassVar[bool] = True  # a lengthscale divides the frequencies
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "form": Choice("pairs", "phase", "complex"),
+        "directions": Choice("auto", *DIRECTIONS),
+        "radii": Choice(*RADII),
+    }
     features_: TrigFeatures
     directions_: str
     radii_: str
@@ -145,7 +143,7 @@ class RandomFourier(DrawnMap):
         *,
         form: Literal["pairs", "phase", "complex"] = "pairs",
         directions: Literal[
-            "auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex", "source_butterfly"
+            "auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex"
         ] = "auto",
         radii: Literal["plain", "stratified"] = "plain",
         random_state: Any = None,
@@ -167,17 +165,13 @@ class RandomFourier(DrawnMap):
     def unbiased(self) -> bool | str:
         return BIASED.get(getattr(self, "directions_", self.directions), True)
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
+    def _independent(self, kernel: Kernel) -> dict[str, Any] | None:
         parts = kernel.spectral_parts()
         if parts is None or not all(part.factors for part in parts):
-            return None  # a constant has a column of its own
-        independent = {"form": "phase", "directions": "iid", "radii": "plain", "n_components": n_components}
-        return for_kernel(self, kernel).set_params(**independent)
+            return None  # a constant has a component of its own
+        return {"form": "phase", "directions": "iid", "radii": "plain"}
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> TrigFeatures:  # noqa: ARG002
-        check_choice(self, "form", FORMS)
-        check_choice(self, "directions", ("auto", *DIRECTIONS))
-        check_choice(self, "radii", RADII)
         d = X.shape[1]
         mass, constant, parts = split_constant(kernel, self.n_components)
         self.directions_ = self._choose_directions(parts, X)
@@ -197,19 +191,19 @@ class RandomFourier(DrawnMap):
     def _choose_directions(self, parts: tuple[SpectralPart, ...], X: Any) -> str:
         if self.directions != "auto":
             return self.directions
-        # Sparse rows stay sparse in a dense projection; butterflies would have to fill them up.
+        # Sparse rows stay sparse in a dense projection; butterflies need dense rows.
         wide = X.shape[1] >= STRUCTURED_FROM and not sp.issparse(X)
         return "butterfly" if wide and common_isotropic_factors(parts) is not None else "big_block"
 
     def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:
-        """Return for each of m frequencies the part it belongs to, with probability its share of the mass."""
+        """Return the part that each of m frequencies belongs to, with probability its share of the mass."""
         if len(masses) == 1 or masses.sum() == 0:
             return np.zeros(m, dtype=int)
         edges = np.cumsum(masses / masses.sum())
         edges[-1] = 1.0
         if self.directions_ == "iid":
             return np.searchsorted(edges, rng.random(m), side="right")
-        # Systematic: each part gets its share to within one frequency. The random order keeps single columns fair.
+        # Systematic sampling: each part gets its share to within one frequency, in random order.
         return rng.permutation(np.searchsorted(edges, (np.arange(m) + rng.random()) / m, side="right"))
 
     def _draw_dense(
@@ -224,7 +218,7 @@ class RandomFourier(DrawnMap):
         return DenseProjection(np.ascontiguousarray(frequencies.T))
 
     def _normals(self, m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return m standard normal rows, coupled as `directions` and `radii` say, and a uniform number for each."""
+        """Return m standard normal rows, coupled by `directions` and `radii`, and a uniform number for each."""
         if self.directions_ == "sobol":
             return sobol_normals(m, d, rng)
         directions = DENSE_DIRECTIONS[self.directions_](m, d, rng)
@@ -234,7 +228,7 @@ class RandomFourier(DrawnMap):
 
     def _draw_structured(
         self, parts: tuple[SpectralPart, ...], labels: Array, d: int, rng: np.random.Generator
-    ) -> HadamardProjection | ButterflyProjection:
+    ) -> Projection:
         factors = common_isotropic_factors(parts)
         if factors is None:
             msg = (
@@ -244,20 +238,16 @@ class RandomFourier(DrawnMap):
                 "  try:   directions='big_block'"
             )
             raise UnsupportedKernelError(msg)
-        # The frequencies of a linear input map are pulled back column by column: here that is a scale of the input.
+        # The frequencies of a linear input map are pulled back feature by feature, which is a scale of the input here.
         first = next(iter(factors.values()), None)
         scale = first.pull_back(np.ones((1, first.width(d))), d)[0] if first is not None and first.inputs else None
-        m = len(labels)
-        if self.directions_ == "butterfly":
-            signs, rotations = butterfly_rotations(m, d, rng)
-            return ButterflyProjection(signs, rotations, self._radii(factors, labels, signs.shape[1], rng), scale)
-        signs = hadamard_signs(m, d, rng)
-        return HadamardProjection(signs, self._radii(factors, labels, signs.shape[2], rng), scale)
+        draw_radii = partial(self._radii, factors, labels, rng)
+        return draw_structured(self.directions_, len(labels), d, draw_radii, rng, input_scale=scale)
 
     def _radii(
-        self, factors: dict[int, SpectralFactor], labels: Array, ambient: int, rng: np.random.Generator
+        self, factors: dict[int, SpectralFactor], labels: Array, rng: np.random.Generator, ambient: int
     ) -> Array:
-        """Return the length of each frequency, given which part it belongs to and the dimension of its direction."""
+        """Return the length of each frequency, given the part it belongs to and the dimension of its direction."""
         radii = np.zeros(len(labels))
         uniforms = RADII[self.radii]
         for p, factor in factors.items():
@@ -308,26 +298,29 @@ class RandomFourier(DrawnMap):
 
 
 @dataclass(frozen=True, eq=False)
-class TrigFeatures:
-    """Drawn trigonometric features: immutable, picklable, free of scikit-learn."""
+class TrigFeatures(Features):
+    """Drawn trigonometric features: immutable, picklable, independent of scikit-learn."""
 
     projection: Projection
-    phases: Array  # (m,), zero where sine and cosine are both there
+    phases: Array  # (m,), zero where both sine and cosine are written
     form: str
     n_components: int
     amplitude: float
-    constant: float  # the value of an exact first column; zero means there is none
+    constant: float  # the value of an exact first component; zero means there is none
+
+    @property
+    def is_complex(self) -> bool:
+        return self.form == "complex"
+
+    @property
+    def lengthscales(self) -> Lengthscales | None:
+        dense = isinstance(self.projection, DenseProjection) and not self.is_complex
+        return FrequencyScales(self) if dense else None
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
         return replace(self, projection=self.projection.astype(dtype), phases=self.phases.astype(dtype, copy=False))
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.result_type(dtype, np.complex64) if self.form == "complex" else np.dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
         check_range(self.projection, X)
         if self.constant:
             out[:, 0] = self.constant
@@ -351,10 +344,46 @@ class TrigFeatures:
         np.negative(pairs[:, m:], out=out.imag)
 
 
-def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tuple[SpectralPart, ...]]:
-    """Return the random mass, the mass of the exact constant column, and the parts drawn at random.
+@dataclass(frozen=True, eq=False)
+class FrequencyScales:
+    """Lengthscales of trigonometric features, which divide dense frequencies."""
 
-    A single column has no room for an exact constant: there it is drawn like any other part, at frequency zero.
+    features: TrigFeatures  # real, of a dense projection
+
+    @property
+    def _weights(self) -> Array:
+        assert isinstance(self.features.projection, DenseProjection)
+        return np.asarray(self.features.projection.weights, dtype=np.float64)
+
+    def gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        """Return the derivative through the cosines and sines of the angles X W, where W is divided by lengthscales."""
+        f, weights = self.features, self._weights
+        start = int(f.constant > 0)
+        Z, G, m = Z[:, start:], G[:, start:], weights.shape[1]
+        if f.form == "phase":
+            in_angles = -G * f.amplitude * np.sin(X @ weights + f.phases)
+        else:
+            paired = Z.shape[1] - m
+            in_angles = np.empty((len(Z), m))
+            in_angles[:, :paired] = G[:, m:] * Z[:, :paired] - G[:, :paired] * Z[:, m:]
+            if paired < m:  # the cosine without its sine
+                angle = X @ weights[:, -1] + f.phases[-1]
+                in_angles[:, -1] = -G[:, m - 1] * f.amplitude * np.sin(angle)
+        return -(weights * (X.T @ in_angles)).sum(axis=1)
+
+    def gradient_of_draw(self, ZG: Array) -> Array:  # noqa: ARG002 - frequencies do not depend on rows
+        """Return zeros: all of the derivative goes through the rows."""
+        return np.zeros(len(self._weights))
+
+    def multiplied(self, factors: Array) -> TrigFeatures:
+        """Return the features with each lengthscale multiplied by a factor: frequencies are divided by them."""
+        return replace(self.features, projection=DenseProjection(self._weights / factors[:, None]))
+
+
+def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tuple[SpectralPart, ...]]:
+    """Return the random mass, the mass of the exact constant component, and the parts that are drawn at random.
+
+    With a single component a constant is drawn like any other part, at frequency zero.
     """
     parts = kernel.spectral_parts()
     assert parts is not None
@@ -364,9 +393,9 @@ def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tup
 
 
 def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, SpectralFactor] | None:
-    """Return the one isotropic factor of each part if all have just that, of the same inputs; else None.
+    """Return the factor of each part if each part has a single isotropic factor of the same inputs, else None.
 
-    A constant has no factor and frequency zero; it is among the parts only if it had no column of its own.
+    A constant has no factor and frequency zero; it is among the parts only if it has no component of its own.
     """
     drawn = {p: part.factors[0] for p, part in enumerate(parts) if len(part.factors) == 1}
     others = [part for part in parts if len(part.factors) > 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -9,100 +10,95 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import linalg
+from mercer._docs import doc
+from mercer.features import Features
 from mercer.kernels import Kernel
 from mercer.kernels.isotropic import LARGEST_SCALE, IsotropicKernel
 from mercer.kernels.spectral import SpectralFactor
-from mercer.maps.drawn import DrawnMap
-from mercer.maps.fourier.directions import (
-    BIASED,
-    DENSE_DIRECTIONS,
-    DIRECTIONS,
-    STRUCTURED_FROM,
-    Directions,
-    butterfly_rotations,
-    hadamard_signs,
-)
+from mercer.maps.base import DrawnMap
+from mercer.maps.fourier.directions import DENSE_DIRECTIONS, DIRECTIONS, Directions
 from mercer.maps.fourier.projections import (
-    ButterflyProjection,
+    BIASED,
+    RADII,
+    STRUCTURED_DIRECTIONS,
+    STRUCTURED_FROM,
     DenseProjection,
-    HadamardProjection,
     Projection,
     check_range,
+    chi_quantile,
+    draw_structured,
 )
-from mercer.maps.fourier.radii import RADII, chi_quantile
-from mercer.maps.parameters import check_choice
+from mercer.parameters import Choice, Domain
 
 __all__ = ["QuadratureFeatures", "SphericalRadial"]
 
 Array = np.ndarray
-CONSTANTS = ("auto", "signed", "drop", "resample")
 RULES = tuple(name for name in DIRECTIONS if name != "sobol")
-# Weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance from P = 3 on. Rows of fewer columns are padded to one
-# more, which has much less of it.
+# Weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance from P = 3 on, and much less from P = 4 on, to which
+# narrower rows are padded.
 LEAST_AMBIENT = 4
-# The source draws radii again until its constant is a real number: two draws on average.
+# Munkhoeva et al. (2018) draw radii again until the constant is not negative: two draws on average.
 MOST_DRAWS = 1000
 
 
+@doc
 class SphericalRadial(DrawnMap):
     r"""Quadrature features by the spherical-radial rule of degree (3, 3).
 
-    Points :math:`w_j = \rho_j u_j` have directions as `RandomFourier` and radii that are longer,
-    :math:`\rho_j \sim \chi(P + 2)` in place of :math:`\chi(P)`, with weights to make up for it [1]_:
+    Points :math:`w_j = \rho_j u_j` have the directions of `RandomFourier` and longer radii,
+    :math:`\rho_j \sim \chi(P + 2)` instead of :math:`\chi(P)`, for which weights compensate [1]_:
 
     .. math:: k(x, y) \approx \Bigl(1 - \sum_j a_j^2\Bigr) + \sum_j a_j^2 \cos w_j^\top (x - y),
               \qquad a_j^2 = \frac{P}{m \rho_j^2}
 
-    Unbiased where the directions are uniform. A block of orthogonal directions integrates quadratic functions without
-    any error, because :math:`\sum_j a_j^2 w_j w_j^\top = I`: so the error at small distances is of higher order than
+    Unbiased if the directions are uniform. A block of orthogonal directions integrates quadratic functions without
+    error, because :math:`\sum_j a_j^2 w_j w_j^\top = I`, so that the error at small distances is of higher order than
     that of random Fourier features.
 
     Parameters
     ----------
     kernel : Kernel, default=None
         An isotropic kernel, also scaled, of transformed inputs, or plus a constant; None means
-        ``Gaussian(lengthscale="median")``. `Matern` needs nu > 1, and like `RationalQuadratic` is better served by
-        `RandomFourier` at larger distances. `RationalQuadratic` with alpha <= 1 has weights of infinite variance: give
-        it ``constant="signed"``, which makes up for them.
-    n_components : int, default=512
-        Width of the output, from 1 up.
-    directions : {"auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly"}, \
-default="auto"
-        Blocks of points, as for `RandomFourier`. "simplex" is the source's rule, d + 1 points a block, and
-        "source_butterfly" the same turned by its butterfly matrices, which bias the estimate. "auto" takes "butterfly"
-        for dense rows of 32 columns or more, else "big_block".
+        ``Gaussian(lengthscale="median")``. `Matern` needs nu > 1. For `Matern` and `RationalQuadratic`,
+        `RandomFourier` has less error at larger distances. `RationalQuadratic` with alpha <= 1 has weights of infinite
+        variance, for which ``constant="signed"`` compensates.
+    %(n_components)s
+    directions : {"auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard"}, default="auto"
+        Blocks of points, as for `RandomFourier`; "simplex", with d + 1 points per block, is the rule of [1]_. "auto"
+        takes "butterfly" for dense rows of 32 features or more, and "big_block" otherwise.
     radii : {"stratified", "plain"}, default="stratified"
-        One radius in each of equally likely cells, or independent radii. Stratified ones leave so little of the
-        constant that it can be dropped.
+        One radius in each of equally probable cells, or independent radii. With stratified radii the constant is so
+        small that it can be dropped.
     constant : {"auto", "signed", "drop", "resample"}, default="auto"
-        What becomes of :math:`1 - \sum_j a_j^2`, which has mean zero and any sign. "drop" leaves it out: still
-        unbiased, but the diagonal is not exact. "signed" keeps a column with a sign, in `signs_`; learners take no such
-        features. "resample" draws all radii again until it is not negative, as the source prints for a single rule:
-        biased. "auto" is "drop".
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        How to treat :math:`1 - \sum_j a_j^2`, which has mean zero and either sign. "drop" leaves it out: still
+        unbiased, but the diagonal is not exact. "signed" keeps it as a component with a sign, in `signs_`; learners do
+        not take such features. "resample" draws all radii again until it is not negative, as [1]_ does for a single
+        rule: biased. "auto" means "drop".
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     constant_ : float
-        :math:`1 - \sum_j a_j^2` of the draw, kept or not, in units of the kernel's mass.
+        :math:`1 - \sum_j a_j^2` of the draw, kept or not, in units of the mass of the kernel.
     directions_ : str
-        The directions drawn.
-    kernel_ : Kernel
-        The kernel with every parameter a number.
+        The directions that were drawn.
+    %(kernel_)s
     features_ : QuadratureFeatures
-        The drawn map: a pure function of rows.
-    signs_ : None or ndarray of +-1
-        A sign a column, with ``constant="signed"`` where the constant is negative.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+        The drawn features, a pure function of rows.
+    signs_ : None or ndarray of +1 and -1
+        The sign of each component, with ``constant="signed"`` where the constant is negative.
+    %(n_features_in_)s
+
+    See Also
+    --------
+    RandomFourier : Random Fourier features, for all shift-invariant kernels.
+    mercer.theory : Error bounds.
 
     Notes
     -----
-    With whole blocks and the constant kept, every draw lies between :math:`1 - |\delta|^2 / 2` and 1 for the Gaussian
-    kernel of unit lengthscale, so that n independent blocks obey Hoeffding's bound; see `mercer.theory`.
+    With complete blocks and the constant kept, every draw lies between :math:`1 - |\delta|^2 / 2` and 1 for the
+    Gaussian kernel of unit lengthscale, so that n independent blocks satisfy Hoeffding's bound; see `mercer.theory`.
 
     References
     ----------
@@ -119,7 +115,11 @@ default="auto"
     """
 
     needs: ClassVar[str] = "one isotropic kernel with a second derivative at zero, times a number or plus a constant"
-    preference: ClassVar[int] = 15
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "directions": Choice("auto", *RULES),
+        "radii": Choice(*RADII),
+        "constant": Choice("auto", "signed", "drop", "resample"),
+    }
     features_: QuadratureFeatures
     directions_: str
     constant_: float
@@ -129,9 +129,7 @@ default="auto"
         kernel: Kernel | None = None,
         n_components: int = 512,
         *,
-        directions: Literal[
-            "auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard", "source_butterfly"
-        ] = "auto",
+        directions: Literal["auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard"] = "auto",
         radii: Literal["stratified", "plain"] = "stratified",
         constant: Literal["auto", "signed", "drop", "resample"] = "auto",
         random_state: Any = None,
@@ -156,13 +154,10 @@ default="auto"
     @property
     def unbiased(self) -> bool | str:
         if self.constant == "resample":
-            return "radii drawn again until the constant is not negative no longer have their law"
+            return "radii drawn again until the constant is not negative have another distribution"
         return BIASED.get(getattr(self, "directions_", self.directions), True)
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> QuadratureFeatures:  # noqa: ARG002
-        check_choice(self, "directions", ("auto", *RULES))
-        check_choice(self, "radii", RADII)
-        check_choice(self, "constant", CONSTANTS)
         found = isotropic_part(kernel)
         assert found is not None
         mass, factor, offset = found
@@ -183,11 +178,11 @@ default="auto"
             signs = np.ones(self.n_components)
             signs[int(own)] = -1.0
         if offset > 0 and not own:
-            # A single column has no room for an exact constant: it is drawn with probability its share.
-            return self._single_column(projection, phases, amplitudes, mass, offset, rng)
+            # A single component cannot hold an exact constant: it is drawn with probability its share.
+            return self._single_component(projection, phases, amplitudes, mass, offset, rng)
         return QuadratureFeatures(projection, phases, amplitudes, np.array(heads), self.n_components, signs)
 
-    def _single_column(
+    def _single_component(
         self,
         projection: Projection,
         phases: Array,
@@ -211,16 +206,19 @@ default="auto"
     ) -> tuple[Projection, Array]:
         """Draw frequencies, and the squared weight of each."""
         d = factor.width(n_features)
-        # Structured projections take all columns, and those that the kernel does not look at times zero.
+        # Structured projections take all features, those that the kernel ignores times zero.
         scale = factor.pull_back(np.ones((1, d)), n_features)[0] if factor.inputs else None
-        if self.directions_ == "butterfly":
-            mixing, rotations = butterfly_rotations(m, max(n_features, LEAST_AMBIENT), rng)
-            radii, squares = self._draw_radii(factor, shares, mixing.shape[1], rng)
-            return ButterflyProjection(mixing, rotations, radii, scale), squares
-        if self.directions_ == "hadamard":
-            signs = hadamard_signs(m, max(n_features, LEAST_AMBIENT), rng)
-            radii, squares = self._draw_radii(factor, shares, signs.shape[2], rng)
-            return HadamardProjection(signs, radii, scale), squares
+        if self.directions_ in STRUCTURED_DIRECTIONS:
+            drawn: list[Array] = []
+
+            def draw_radii(ambient: int) -> Array:
+                radii, squares = self._draw_radii(factor, shares, ambient, rng)
+                drawn.append(squares)
+                return radii
+
+            padded_width = max(n_features, LEAST_AMBIENT)
+            projection = draw_structured(self.directions_, m, padded_width, draw_radii, rng, input_scale=scale)
+            return projection, drawn[0]
         directions = padded(self.directions_, m, d, rng)
         radii, squares = self._draw_radii(factor, shares, directions.ambient, rng)
         frequencies = factor.pull_back(directions.vectors * radii[:, None], n_features)
@@ -229,10 +227,11 @@ default="auto"
     def _draw_radii(
         self, factor: SpectralFactor, shares: Array, ambient: int, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Draw the length of each frequency from its size-biased law, and return the squared weights, too.
+        """Return the lengths of the frequencies, from the size-biased distribution, and the squared weights.
 
-        A frequency sqrt(tau) rho / lengthscale with tau from the law of the mixture in proportion to tau, and rho from
-        chi(P + 2), has the spectral law once it is weighted by E[tau] P / (tau rho^2) (MATHS S1.1 and C.2).
+        A frequency sqrt(tau) rho / lengthscale, with tau from the mixing distribution reweighted in proportion to tau
+        and rho from chi(P + 2), represents the spectral distribution once it is weighted by E[tau] P / (tau rho^2):
+        the density of chi(P + 2) times P / rho^2 is that of chi(P) (Munkhoeva et al. 2018, for tau = 1).
         """
         kernel = factor.kernel
         assert isinstance(kernel, IsotropicKernel)
@@ -247,27 +246,21 @@ default="auto"
 
 
 @dataclass(frozen=True, eq=False)
-class QuadratureFeatures:
-    """Drawn cosines and sines, each with a weight of its own: immutable, free of scikit-learn."""
+class QuadratureFeatures(Features):
+    """Drawn cosines and sines with one weight per frequency: immutable, independent of scikit-learn."""
 
     projection: Projection
-    phases: Array  # (m,), zero where sine and cosine are both there
+    phases: Array  # (m,), zero where both sine and cosine are written
     amplitudes: Array  # (m,)
-    heads: Array  # constant columns at the front
+    heads: Array  # values of the constant components, which come first
     n_components: int
     signs: Array | None
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
         cast = {name: getattr(self, name).astype(dtype, copy=False) for name in ("phases", "amplitudes", "heads")}
         return replace(self, projection=self.projection.astype(dtype), **cast)
 
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
-
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
         check_range(self.projection, X)
         out[:, : len(self.heads)] = self.heads
         columns = out[:, len(self.heads) :]
@@ -285,14 +278,14 @@ class QuadratureFeatures:
 
 
 def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Draw dense directions in at least as many dimensions as give the weights a finite variance."""
+    """Draw dense directions in enough dimensions for the weights to have a finite variance."""
     ambient = d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
     drawn = DENSE_DIRECTIONS[name](m, ambient, rng)
     return replace(drawn, vectors=drawn.vectors[:, :d])
 
 
 def isotropic_part(kernel: Kernel) -> tuple[float, SpectralFactor, float] | None:
-    """Return mass and factor of the one isotropic kernel in a sum with constants, and their value; else None."""
+    """Return the mass and the factor of an isotropic kernel plus constants, and their sum; None for other kernels."""
     parts = kernel.spectral_parts()
     if parts is None:
         return None

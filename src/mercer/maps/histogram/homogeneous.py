@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,19 +13,19 @@ from scipy.optimize import minimize_scalar
 
 from mercer import linalg
 from mercer.errors import ParameterError
+from mercer.features import Features
 from mercer.kernels import Chi2, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import HomogeneousKernel, check_non_negative
-from mercer.maps.drawn import DrawnMap
+from mercer.maps.base import DrawnMap
 from mercer.maps.histogram.coordinates import Index, weighted_sum
-from mercer.maps.parameters import check_choice
+from mercer.parameters import Choice, Domain, Interval
 from mercer.theory.variance import pair_term_variance
 
 __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
 
 Array = np.ndarray
 Mixture = tuple[tuple[float, HomogeneousKernel], ...]
-FREQUENCIES = ("grid", "random")
 # Logarithms of ratios at which the error of a grid is looked at; beyond, the smaller value is next to nothing.
 LAGS = np.linspace(0.0, 30.0, 1201)
 
@@ -96,8 +96,11 @@ class HomogeneousFeatures(DrawnMap):
     """
 
     needs: ClassVar[str] = "a homogeneous kernel, Chi2(), JensenShannon() or Intersection(), or a sum of such"
-    preference: ClassVar[int] = 40
     default_kernel: ClassVar[Kernel] = Chi2()
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "frequencies": Choice("grid", "random"),
+        "step": Choice("auto") | Interval(0, closed="neither"),
+    }
     features_: LogarithmicFeatures
     frequencies_: str
     error_bound_: float | None
@@ -130,12 +133,6 @@ class HomogeneousFeatures(DrawnMap):
         return True
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LogarithmicFeatures:  # noqa: ARG002
-        check_choice(self, "frequencies", FREQUENCIES)
-        if self.step != "auto" and not (
-            isinstance(self.step, Real) and not isinstance(self.step, bool) and 0 < float(self.step) < np.inf
-        ):
-            msg = f"HomogeneousFeatures: step must be 'auto' or a finite number > 0, got {self.step!r}."
-            raise ParameterError(msg)
         constant, mixture = constant_and_mixture(kernel)
         width = self.n_components - (constant > 0)
         if width == 0:
@@ -277,7 +274,7 @@ def best_step(mixture: Mixture, pairs: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class LogarithmicFeatures:
+class LogarithmicFeatures(Features):
     """Drawn features of logarithms: immutable, picklable, free of scikit-learn.
 
     The columns are the constant, if there is one, the cosines of all m terms, and the sines of as many as there is
@@ -302,10 +299,6 @@ class LogarithmicFeatures:
             return self
         names = ("frequencies", "phases", "amplitudes")
         return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""

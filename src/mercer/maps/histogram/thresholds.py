@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -11,12 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError, UnsupportedKernelError
+from mercer.features import Features
 from mercer.kernels import Intersection, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import ThresholdKernel, canonical, check_non_negative
-from mercer.maps.drawn import DrawnMap
+from mercer.maps.base import DrawnMap
 from mercer.maps.histogram.coordinates import Index, weighted_sum
-from mercer.maps.parameters import check_choice
+from mercer.parameters import Choice, Domain
 from mercer.theory.thresholds import indicator_variance, jittered_variance
 
 __all__ = ["Indicators", "ThresholdColumns", "ThresholdFeatures"]
@@ -102,8 +104,8 @@ class ThresholdFeatures(DrawnMap):
     """
 
     needs: ClassVar[str] = "a kernel of minima, Intersection() or Min(), or a sum of such and constants"
-    preference: ClassVar[int] = 30
     default_kernel: ClassVar[Kernel] = Intersection()
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"thresholds": Choice(*THRESHOLDS)}
     features_: ThresholdColumns
     upper_: Array
     error_bound_: float | None
@@ -139,11 +141,10 @@ class ThresholdFeatures(DrawnMap):
             )
         return True
 
-    def rows_wanted(self) -> int:
-        return max(super().rows_wanted(), ALL_ROWS if self.upper is None else 1)
+    def _rows_to_draw(self) -> int:
+        return ALL_ROWS if self.upper is None else 1
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> ThresholdColumns:  # noqa: ARG002
-        check_choice(self, "thresholds", THRESHOLDS)
         upper = largest_values(X) if self.upper is None else given_upper(self.upper, X.shape[1])
         constant, boxes = split_constant(kernel, upper, self.n_components)
         width = self.n_components - (constant > 0)
@@ -324,7 +325,7 @@ class Indicators:
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdColumns:
+class ThresholdColumns(Features):
     """Drawn threshold features: immutable, picklable, free of scikit-learn."""
 
     upper: Array  # (d,)
@@ -340,10 +341,6 @@ class ThresholdColumns:
         if dtype == self.groups[0].amplitudes.dtype:
             return self
         return replace(self, groups=tuple(group.astype(dtype) for group in self.groups))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""

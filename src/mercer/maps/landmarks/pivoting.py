@@ -1,4 +1,4 @@
-"""Randomly pivoted Cholesky: landmarks that the rows chosen before leave most of the kernel to."""
+"""Randomly pivoted Cholesky: landmarks chosen by what the previous ones leave of the kernel."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from mercer.kernels import Kernel
 __all__ = ["pivoted_rows"]
 
 Array = np.ndarray
-# Rows that are proposed at a time, relative to all that are wanted, and within these bounds: more make the products
-# larger, and more of them are turned down because of others in the same block.
+# Rows that are proposed at a time, as a share of all that are wanted and within these bounds. Larger blocks make larger
+# matrix products, but more rows are rejected because of others in the same block.
 SHARE, LEAST, MOST = 16, 8, 128
 
 
 def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.random.Generator) -> Array:
-    r"""Choose rows one after the other, each with probability its weight times what is left of its k(x, x) [1]_.
+    r"""Return rows chosen by randomly pivoted Cholesky [1]_.
 
-    Blocks of rows are proposed together and accepted with the probability that those accepted before them in the block
-    leave: the same law as one by one, but the work is products of matrices [2]_.
+    Rows are chosen one after the other with probability proportional to their weight times their residual, the part of
+    k(x, x) that the chosen rows do not explain. Blocks of rows are proposed together, and each is accepted with the
+    probability that those accepted before it in the block leave: the distribution is that of one row at a time, and
+    the work is done by matrix products [2]_.
 
     Parameters
     ----------
@@ -30,25 +32,26 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
     X : ndarray or CSR of shape (n, d)
         Rows, in float64.
     weight : ndarray of shape (n,)
-        Weights > 0: k copies of a row are as probable as one of weight k.
+        Weights > 0; k copies of a row are as probable as one row of weight k.
     count : int
-        How many rows; fewer come back where the others add nothing beyond rounding.
+        Number of rows; fewer are returned if the others add nothing beyond rounding.
     rng : Generator
         Source of randomness.
 
     Returns
     -------
     ndarray of int
-        Rows, ascending; at least one.
+        Indices of the rows, ascending; at least one.
 
     References
     ----------
-    .. [1] Chen, Epperly, Tropp, Webber (2025), Randomly pivoted Cholesky, CPAM.
-    .. [2] Epperly, Tropp, Webber (2024), Embrace rejection: kernel matrix approximation by accelerated randomly pivoted
+    .. [1] Chen, Epperly, Tropp, Webber (2025), Randomly Pivoted Cholesky: Practical Approximation of a Kernel Matrix
+       with Few Entry Evaluations, CPAM.
+    .. [2] Epperly, Tropp, Webber (2024), Embrace rejection: Kernel matrix approximation by accelerated randomly pivoted
        Cholesky, arXiv:2410.03969.
     """
     residual = kernel.diag(X)
-    # What is left of a diagonal entry below this is rounding: such a row is in the span of the chosen ones.
+    # A smaller residual is rounding: such a row is in the span of the chosen ones.
     noise = 10 * count * np.finfo(float).eps * residual
     factor = np.zeros((X.shape[0], count))
     chosen: list[int] = []
@@ -58,11 +61,11 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
         rows = rng.choice(X.shape[0], size, p=probability / probability.sum())
         before = factor[:, : len(chosen)]
         left = kernel(X[rows]) - before[rows] @ before[rows].T
-        places, triangle, spent = accepted(left, noise[rows], count - len(chosen), rng)
+        taken, triangle, spent = accepted(left, noise[rows], count - len(chosen), rng)
         residual[rows[spent]] = 0.0
-        if not places:
+        if not taken:
             continue
-        pivots = rows[places]
+        pivots = rows[taken]
         columns = kernel(X, X[pivots]) - before @ before[pivots].T
         new = scipy.linalg.solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
         factor[:, len(chosen) : len(chosen) + len(pivots)] = new
@@ -70,25 +73,36 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
         residual[residual <= noise] = 0.0
         residual[pivots] = 0.0
         chosen += pivots.tolist()
-    # A kernel that is zero on every row has no pivot; any row then serves as the landmark that adds nothing.
+    # A kernel that is zero on every row has no pivot; any row is then a landmark that adds nothing.
     return np.sort(np.array(chosen or [0], dtype=int))
 
 
 def accepted(left: Array, noise: Array, most: int, rng: np.random.Generator) -> tuple[list[int], Array, list[int]]:
-    """Accept rows of a block in turn, each with the probability that the ones before leave of its entry.
+    """Accept rows of a block in turn, each with the probability that the accepted ones before leave of its residual.
+
+    Parameters
+    ----------
+    left : ndarray of shape (m, m)
+        The kernel of the proposed rows minus what the rows of previous blocks explain.
+    noise : ndarray of shape (m,)
+        Residuals that are rounding.
+    most : int
+        The largest number of rows to accept.
+    rng : Generator
+        Source of randomness.
 
     Returns
     -------
-    places : list of int
-        Which are accepted.
+    taken : list of int
+        Indices of the accepted rows.
     triangle : ndarray
         The Cholesky factor of their part of `left`.
     spent : list of int
-        Which have nothing left but rounding.
+        Indices of the rows whose residual is rounding.
     """
     left = left.copy()
     first = np.diagonal(left).copy()
-    columns, places, spent = [], [], []
+    columns, taken, spent = [], [], []
     for i in range(len(left)):
         if left[i, i] <= noise[i]:
             spent.append(i)
@@ -96,8 +110,8 @@ def accepted(left: Array, noise: Array, most: int, rng: np.random.Generator) -> 
             column = left[:, i] / np.sqrt(left[i, i])
             left -= np.multiply.outer(column, column)
             columns.append(column)
-            places.append(i)
-            if len(places) == most:
+            taken.append(i)
+            if len(taken) == most:
                 break
-    triangle = np.tril(np.column_stack(columns)[places]) if places else np.empty((0, 0))
-    return places, triangle, spent
+    triangle = np.tril(np.column_stack(columns)[taken]) if taken else np.empty((0, 0))
+    return taken, triangle, spent

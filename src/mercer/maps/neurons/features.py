@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import linalg
+from mercer.features import Features
 from mercer.kernels.arc_cosine import unit_rows
 from mercer.kernels.base import squared_norms
 from mercer.maps.fourier.projections import Projection, apply_in_place, check_range
@@ -25,7 +26,7 @@ NEURON: tuple[linalg.FunctionName, ...] = ("sign", "relu", "relu_squared")
 
 
 @dataclass(frozen=True, eq=False)
-class NeuronFeatures:
+class NeuronFeatures(Features):
     """Drawn neurons and exact columns: immutable, picklable, free of scikit-learn."""
 
     projection: Projection
@@ -44,10 +45,6 @@ class NeuronFeatures:
         signs = None if self.signs_of_neurons is None else self.signs_of_neurons.astype(dtype, copy=False)
         squares = None if self.squares is None else self.squares.astype(dtype)
         return replace(self, projection=self.projection.astype(dtype), signs_of_neurons=signs, squares=squares)
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""

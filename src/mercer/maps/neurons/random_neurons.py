@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,26 +10,25 @@ import scipy.sparse as sp
 
 from mercer.errors import NoClosedFormError, ParameterError
 from mercer.kernels import ArcCosine, Kernel
-from mercer.maps.base import for_kernel
-from mercer.maps.drawn import DrawnMap
-from mercer.maps.fourier.directions import (
+from mercer.maps.base import DrawnMap
+from mercer.maps.fourier.directions import DENSE_DIRECTIONS, DIRECTIONS, Directions, sobol_normals
+from mercer.maps.fourier.projections import (
     BIASED,
-    DENSE_DIRECTIONS,
-    DIRECTIONS,
     STRUCTURED_FROM,
-    Directions,
+    ButterflyProjection,
+    DenseProjection,
+    HadamardProjection,
+    Projection,
     butterfly_rotations,
     hadamard_signs,
-    sobol_normals,
 )
-from mercer.maps.fourier.projections import ButterflyProjection, DenseProjection, HadamardProjection, Projection
 from mercer.maps.fourier.random_fourier import in_float64
 from mercer.maps.histogram.coordinates import weighted_sum
 from mercer.maps.neurons.expansion import Expansion, radius
 from mercer.maps.neurons.features import NeuronFeatures
 from mercer.maps.neurons.moments import Moments
-from mercer.maps.parameters import check_choice
 from mercer.maps.series.monomials import Monomials
+from mercer.parameters import Choice, Domain
 
 __all__ = ["RandomNeurons"]
 
@@ -60,8 +60,7 @@ class RandomNeurons(DrawnMap):
     layout : {"auto", "residual", "parity", "relu", "single"}, default="auto"
         What is exact, see Notes. "auto" takes the first of these whose exact columns are at most two thirds of all;
         `layout_` tells.
-    directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard", \
-"source_butterfly"}, default="auto"
+    directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
         How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows of 32 columns or more,
         else whole blocks of "simplex" or "orthogonal" directions where their number allows it; where not, "orthogonal"
         for the residual layout and for order 2, and "big_block" for the rest. `directions_` tells.
@@ -119,9 +118,12 @@ class RandomNeurons(DrawnMap):
     """
 
     needs: ClassVar[str] = "an arc-cosine kernel, times a number or plus a constant"
-    preference: ClassVar[int] = 35
     default_kernel: ClassVar[Kernel] = ArcCosine(1)
     features_check_entries: ClassVar[bool] = True  # for the range of the features
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "layout": Choice("auto", *LAYOUTS),
+        "directions": Choice("auto", *DIRECTIONS),
+    }
     features_: NeuronFeatures
     layout_: str
     directions_: str
@@ -141,7 +143,6 @@ class RandomNeurons(DrawnMap):
             "sobol",
             "butterfly",
             "hadamard",
-            "source_butterfly",
         ] = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -161,11 +162,10 @@ class RandomNeurons(DrawnMap):
     def unbiased(self) -> bool | str:
         return BIASED.get(getattr(self, "directions_", self.directions), True)
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
-        independent = {"layout": "single", "directions": "iid", "n_components": n_components}
-        return for_kernel(self, kernel).set_params(**independent)
+    def _independent(self, kernel: Kernel) -> dict[str, Any] | None:  # noqa: ARG002 - the same for every kernel
+        return {"layout": "single", "directions": "iid"}
 
-    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+    def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
         # On a line all directions are the same but for signs: one pair of them says all.
         found = neuron_part(kernel)
         if n_features != 1 or found is None or self.layout not in ("auto", "parity", "relu"):
@@ -174,8 +174,6 @@ class RandomNeurons(DrawnMap):
         return 2 + (constant > 0 and (order > 0 or self.layout == "relu"))
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> NeuronFeatures:  # noqa: ARG002
-        check_choice(self, "layout", ("auto", *LAYOUTS))
-        check_choice(self, "directions", ("auto", *DIRECTIONS))
         found = neuron_part(kernel)
         assert found is not None
         mass, order, constant = found

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.errors import ParameterError
+from mercer.features import Features, check_finite
 from mercer.kernels.power_series import SeriesPart
-from mercer.maps.parameters import check_finite
 from mercer.maps.series.anchored import AnchoredColumns, AnchoredTerms
 from mercer.maps.series.inputs import Preparation
 from mercer.maps.series.monomials import Monomials
@@ -162,7 +162,7 @@ class PartColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class MaclaurinFeatures:
+class MaclaurinFeatures(Features):
     """Drawn features of the series of a kernel: immutable, free of scikit-learn."""
 
     parts: tuple[PartColumns | AnchoredColumns, ...]
@@ -172,10 +172,6 @@ class MaclaurinFeatures:
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
         return replace(self, parts=tuple(part.astype(dtype) for part in self.parts))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""

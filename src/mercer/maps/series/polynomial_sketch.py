@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -9,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import ParameterError
+from mercer.features import Features, check_finite
 from mercer.kernels import Kernel, Polynomial
-from mercer.maps.drawn import DrawnMap
-from mercer.maps.parameters import check_choice, check_finite
+from mercer.maps.base import DrawnMap
 from mercer.maps.series.inputs import PreparedRows
 from mercer.maps.series.projection_products import ColumnProducts, HadamardProducts, draw_products, pairing
+from mercer.parameters import Choice, Domain
 from mercer.theory.products import PROJECTIONS, Pairs, sketch_variance
 
 __all__ = ["PolynomialFeatures", "PolynomialSketch"]
@@ -68,8 +70,8 @@ class PolynomialSketch(DrawnMap):
     """
 
     needs: ClassVar[str] = "a polynomial kernel, (c + s x . y)^p, or a number times one"
-    preference: ClassVar[int] = 61
     default_kernel: ClassVar[Kernel] = Polynomial(degree=2)
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"projection": Choice(*PROJECTIONS)}
     features_: PolynomialFeatures
 
     def __init__(
@@ -96,13 +98,10 @@ class PolynomialSketch(DrawnMap):
     def unbiased(self) -> bool | str:
         return True
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
-        if self.projection in ("complex", "srht"):
-            return PolynomialSketch(kernel, n_components, projection="rademacher")
-        return PolynomialSketch(kernel, n_components, projection=self.projection)
+    def _independent(self, kernel: Kernel) -> dict[str, Any] | None:  # noqa: ARG002 - the same for every kernel
+        return {"projection": "rademacher" if self.projection in ("complex", "srht") else self.projection}
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> PolynomialFeatures:  # noqa: ARG002
-        check_choice(self, "projection", PROJECTIONS)
         factor, polynomial = polynomial_of(kernel)
         d, m, p = X.shape[1] + (polynomial.coef0 > 0), self.n_components, int(polynomial.degree)
         if self.projection == "srht":
@@ -122,7 +121,7 @@ class PolynomialSketch(DrawnMap):
 
 
 @dataclass(frozen=True, eq=False)
-class PolynomialFeatures:
+class PolynomialFeatures(Features):
     """Drawn products of projections of rows with a constant column: immutable, free of scikit-learn."""
 
     products: ColumnProducts
@@ -136,10 +135,6 @@ class PolynomialFeatures:
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
         return replace(self, products=self.products.astype(dtype))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def extended(self, X: Any) -> Any:
         """Return rows with the constant as one more column."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,10 +15,7 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.power_series import SeriesPart
 from mercer.kernels.spectral import width_of
-from mercer.maps.base import for_kernel
-from mercer.maps.drawn import DrawnMap
-from mercer.maps.parameters import check_choice
-from mercer.maps.seeds import as_generator
+from mercer.maps.base import DrawnMap
 from mercer.maps.series.allocation import PLANS, draw_up, optimal_strata
 from mercer.maps.series.anchored import WIDEST, AnchoredColumns, AnchoredTerms
 from mercer.maps.series.columns import MaclaurinFeatures, PartColumns, draw_anchored, draw_part
@@ -26,6 +23,8 @@ from mercer.maps.series.inputs import Preparation, PreparedRows
 from mercer.maps.series.plans import Plan
 from mercer.maps.series.terms import MOST_DEGREES, SampledPart
 from mercer.maps.series.variance import anchored_variance, stratum_variance
+from mercer.parameters import Choice, Domain, Interval
+from mercer.statistics.sample import as_generator
 from mercer.theory.products import PROJECTIONS
 
 __all__ = ["RandomMaclaurin"]
@@ -128,7 +127,13 @@ class RandomMaclaurin(DrawnMap):
     """
 
     needs: ClassVar[str] = "a power series of the inner product, or a Gaussian kernel, or sums and products of such"
-    preference: ClassVar[int] = 20
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "plan": Choice(*PLANS),
+        "projection": Choice(*PROJECTIONS),
+        "anchor": Choice("auto", None),
+        "p": Interval(1, closed="neither"),
+        "eps": Interval(0, closed="neither"),
+    }
     features_: MaclaurinFeatures
     plan_: Plan
 
@@ -169,15 +174,14 @@ class RandomMaclaurin(DrawnMap):
             return f"the series is truncated: what is left out is at most {self.plan_.truncation_bound:.3g}"
         return "the series may be truncated: what is left out is at most eps"
 
-    def with_independent_columns(self, kernel: Kernel, n_components: int) -> DrawnMap | None:
+    def _independent(self, kernel: Kernel) -> dict[str, Any] | None:
         parts = kernel.series_parts()
         if parts is None or len(parts) > 1:
             return None
         projection = "rademacher" if self.projection in ("complex", "srht") else self.projection
-        independent = {"plan": "random", "projection": projection, "n_components": n_components}
-        return for_kernel(self, kernel).set_params(**independent)
+        return {"plan": "random", "projection": projection}
 
-    def exact_columns(self, kernel: Kernel, n_features: int) -> int | None:
+    def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
         parts = kernel.series_parts()
         if parts is None or self.plan != "optimal" or any(part.series.degree is None for part in parts):
             return None
@@ -185,11 +189,11 @@ class RandomMaclaurin(DrawnMap):
         degrees = [np.flatnonzero(part.series.coefficients((part.series.degree or 0) + 1)) for part in parts]
         return sum(math.comb(w + int(n) - 1, int(n)) for w, ns in zip(widths, degrees, strict=True) for n in ns)
 
-    def fewest_columns(self, kernel: Kernel) -> int:
+    def _least_components(self, kernel: Kernel) -> int:
         return max(len(kernel.series_parts() or ()), 2 if self.projection == "complex" else 1)
 
-    def rows_wanted(self) -> int:
-        return max(super().rows_wanted(), PLAN_ROWS)
+    def _rows_to_draw(self) -> int:
+        return PLAN_ROWS
 
     def preview(self, X: Any) -> Plan:
         """Return the plan that `fit` would draw for these rows, without drawing it.
@@ -203,7 +207,7 @@ class RandomMaclaurin(DrawnMap):
         -------
         Plan
         """
-        unfitted = for_kernel(self, self._kernel())
+        unfitted = self.with_kernel(self._kernel())
         rows, weight = unfitted._sample(unfitted._in_memory(X))
         kernel = unfitted._accepted(unfitted._kernel()).resolve(rows, weight)
         return unfitted._plan(kernel, rows, weight, as_generator(unfitted.random_state)).plan
@@ -236,7 +240,6 @@ class RandomMaclaurin(DrawnMap):
 
     def _plan(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> _DrawnUp:
         """Draw up the plan, and prepare rows for each series of the kernel."""
-        self._check_parameters()
         parts = kernel.series_parts()
         assert parts is not None
         if X.shape[0] > PLAN_ROWS:
@@ -290,16 +293,7 @@ class RandomMaclaurin(DrawnMap):
         plan = Plan("optimal", tuple(strata), self.n_components, scale=scale)
         return _DrawnUp(plan, (sampled.part,), [prepare] * (1 + len(tail)), terms)
 
-    def _check_parameters(self) -> None:
-        check_choice(self, "plan", PLANS)
-        check_choice(self, "projection", PROJECTIONS)
-        check_choice(self, "anchor", ("auto", None))
-        for name, least in (("p", 1.0), ("eps", 0.0)):
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (number and least < value < np.inf):
-                msg = f"RandomMaclaurin: {name} must be a number above {least:g}, got {value!r}."
-                raise ParameterError(msg)
+    def _check(self) -> None:
         if self.projection == "srht" and self.plan in ("random", "geometric", "h01"):
             msg = (
                 f"RandomMaclaurin: projection='srht' needs columns of known degree, but plan={self.plan!r} draws the "

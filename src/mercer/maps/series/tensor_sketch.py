@@ -10,10 +10,11 @@ import scipy.fft
 import scipy.sparse as sp
 
 from mercer.errors import DataError
+from mercer.features import Features
 from mercer.kernels import Constant, Kernel, Polynomial, Product, Scaled, Transformed
 from mercer.kernels.base import inner_products, squared_norms
 from mercer.kernels.spectral import Affine
-from mercer.maps.drawn import DrawnMap
+from mercer.maps.base import DrawnMap
 from mercer.theory import tensor_sketch_variance
 
 __all__ = ["SketchFeatures", "TensorSketch"]
@@ -78,7 +79,6 @@ class TensorSketch(DrawnMap):
     """
 
     needs: ClassVar[str] = "a polynomial kernel, k(x, y) = (c + s x . y)^p, or a product of such kernels"
-    preference: ClassVar[int] = 60
     default_kernel: ClassVar[Kernel] = Polynomial(degree=2)
     features_: SketchFeatures
 
@@ -171,7 +171,7 @@ class CountSketch:
 
 
 @dataclass(frozen=True, eq=False)
-class SketchFeatures:
+class SketchFeatures(Features):
     """Count sketches and their convolution: immutable, picklable, free of scikit-learn."""
 
     sketches: tuple[CountSketch, ...]
@@ -180,10 +180,6 @@ class SketchFeatures:
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
         return replace(self, sketches=tuple(sketch.astype(dtype) for sketch in self.sketches))
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of this dtype."""
-        return np.dtype(dtype)
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""

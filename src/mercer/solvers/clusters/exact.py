@@ -19,13 +19,13 @@ from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, nearest, rounded
 __all__ = ["ExactClustering", "ExactClusters", "exact_lloyd"]
 
 Array = np.ndarray
-# What is below this share of the terms of a distance is rounding: kernel values are in float64 whatever the rows are.
+# Smaller fractions of the terms of a distance are rounding: kernel values are in float64 whatever the rows are.
 EPS = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class ExactClustering:
-    """Where the exact iteration has come from one start."""
+    """The result of the exact iteration from one start."""
 
     coefficients: Array  # (n, k)
     norms: Array  # (k,), a' K a
@@ -77,7 +77,7 @@ def exact_lloyd(
         gained = not path or inertia < path[-1]
         still = not gained or bool((labels == before[2])[w > 0].all())
         path.append(inertia if gained else path[-1])
-        if not gained and n_iter > 1:  # only rounding has moved the centers: those before were as good
+        if not gained and n_iter > 1:  # only rounding has moved the centers: the previous ones were as good
             coefficients, norms, labels = before
         if close or n_iter == max_iter:
             break
@@ -124,11 +124,11 @@ class ExactClusters:
 
     @property
     def width(self) -> int:
-        """Return the columns that a row of the matrices worked with has."""
+        """Return the number of columns of the intermediate matrices."""
         return self.rows.shape[0]
 
     def scores(self, X: Any) -> Array:
-        """Return squared distances less k(x, x): (k, rows)."""
+        """Return squared distances minus k(x, x), (k, n)."""
         values = self.kernel(X.astype(np.float64), self.rows.astype(np.float64))
         return (self.norms - 2 * (values @ self.coefficients)).T
 
@@ -137,7 +137,7 @@ class ExactClusters:
         return nearest(self.scores(X), self.norms, EPS)[0]
 
     def distances(self, X: Any) -> Array:
-        """Return squared distances, (rows, k); what is zero but for rounding is zero."""
+        """Return squared distances, (n, k), with zero where they are zero to rounding."""
         diagonal = self.kernel.diag(X.astype(np.float64))
         distances = self.scores(X) + diagonal
         distances[distances <= EPS * (diagonal + self.norms[:, None])] = 0.0

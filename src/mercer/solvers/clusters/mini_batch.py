@@ -1,4 +1,4 @@
-"""Mini-batches: centers that move after a few rows, as running means of all rows that ever came to them."""
+"""Mini-batch k-means: centers that move after every batch, as running means of all rows assigned to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from mercer.engines import Block, Engine, MemoryEngine
 from mercer.engines.base import row_blocks
-from mercer.solvers.clusters.lloyd import Assign, ClusterSums, Draw
+from mercer.solvers.clusters.lloyd import Assign, ClusterSums
+from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.sample import stack
 
 __all__ = ["RunningMeans", "batches_of", "by_batches"]
@@ -21,32 +22,32 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class RunningMeans:
-    """Centers that are means of the rows that came to them so far (MacQueen 1967; Sculley 2010)."""
+    """Centers that are running means of the rows assigned to them (MacQueen 1967; Sculley 2010)."""
 
     centers: Array  # (k, D)
-    weight: Array  # (k,), of all rows that came; zero where the center is still the start
+    weight: Array  # (k,), of all rows assigned so far; zero where the center is still the initial one
     rows: int = 0
 
     @classmethod
     def starting_at(cls, centers: Array) -> Self:
-        """Return centers to which no row has come."""
+        """Return initial centers, to which no row was assigned."""
         return cls(np.array(centers, dtype=np.float64), np.zeros(len(centers)))
 
     def after(self, found: ClusterSums) -> RunningMeans:
-        """Return the centers after the rows of one batch have come to them."""
+        """Return the centers after the rows of one batch were assigned to them."""
         weight = self.weight + found.weight[0]
         came = weight > 0
-        # In steps from where a center is: sums of ever more rows would lose the small steps of late batches.
+        # As increments of the centers: sums over ever more rows would lose the small steps of late batches.
         step = (found.sums[0] - found.weight[0][:, None] * self.centers) / np.where(came, weight, 1.0)[:, None]
         return RunningMeans(self.centers + step, weight, self.rows + found.rows)
 
     def transformed(self, matrix: Array) -> RunningMeans:
-        """Return the centers in features times a matrix, of which they are means, too."""
+        """Return the centers for features times a matrix."""
         return RunningMeans(self.centers @ matrix, self.weight, self.rows)
 
 
 def batches_of(engine: Engine, size: int) -> Iterator[Block]:
-    """Yield batches of exactly so many consecutive rows, but for the last, whatever the blocks of the engine are."""
+    """Yield batches of exactly `size` consecutive rows, except for the last, whatever the blocks of the engine are."""
     waiting: list[Block] = []
     rows = 0
     for block in engine.blocks():
@@ -54,11 +55,11 @@ def batches_of(engine: Engine, size: int) -> Iterator[Block]:
         rows += len(block)
         if rows < size:
             continue
-        whole = joined(waiting)
+        together = joined(waiting)
         full = rows - rows % size
         waiting = []
-        for part in row_blocks(whole, size):
-            if part.start < whole.start + full:
+        for part in row_blocks(together, size):
+            if part.start < together.start + full:
                 yield part
             else:
                 waiting.append(part)
@@ -75,13 +76,12 @@ def joined(blocks: list[Block]) -> Block:
     weight = None
     if any(block.weight is not None for block in blocks):
         weight = np.concatenate([np.ones(len(b)) if b.weight is None else b.weight for b in blocks])
-    kept = None if blocks[0].y is None else np.concatenate([block.y for block in blocks])
-    return Block(blocks[0].start, reduce(stack, [block.X for block in blocks]), kept, weight)
+    return Block(blocks[0].start, reduce(stack, [block.X for block in blocks]), None, weight)
 
 
 def by_batches(
     engine: Engine,
-    draw: Draw,
+    features: RowFeatures,
     start: Array,
     *,
     batch_size: int,
@@ -92,15 +92,15 @@ def by_batches(
 ) -> tuple[RunningMeans, int]:
     """Move the centers batch by batch, in at most `max_iter` passes, and return them and the number of passes.
 
-    The last pass is one that moved the centers by no more than would change the inertia by a share `tol`.
+    The iteration ends with a pass that changes the inertia by no more than a fraction `tol`.
     """
     state = RunningMeans.starting_at(start)
     for passes in range(1, max_iter + 1):
         before, inertia, rows = state, 0.0, 0
         for batch in batches_of(engine, batch_size):
             found = MemoryEngine(
-                batch.X, batch.y, batch.weight, block_rows=block_rows(batch.X), n_jobs=engine.n_jobs
-            ).sum(Assign(draw, state.centers[None]))
+                batch.X, None, batch.weight, block_rows=block_rows(batch.X), n_jobs=engine.n_jobs, start=batch.start
+            ).sum(Assign(features, state.centers[None]))
             state = state.after(found)
             inertia += max(float(found.squares + found.scores[0]), 0.0)
             rows += found.rows

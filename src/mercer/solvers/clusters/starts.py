@@ -1,7 +1,7 @@
-"""Where k-means starts: rows far apart, chosen by chance in a way that neither blocks nor order of rows can change.
+"""Initialization of k-means: k-means++ and k-means||, independent of the blocks and of the order of the rows.
 
-Chance belongs to the content of a row: an exponential number hashed from its entries and the seed. So the same rows
-are chosen in memory, from a stream and on dask, and a row repeated is chosen as a row with a weight is.
+The random number of a row is an exponential variate hashed from its entries and the seed. So the same rows are chosen
+in memory, from a stream and on Dask, and a repeated row is treated as a row with a weight.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import Block, Engine, MemoryEngine
+from mercer.engines import Block, Engine
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
-from mercer.maps.seeds import as_generator
-from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, Centers, Draw, nearest, tiles_beside
+from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, Centers, nearest, tiles_beside
 from mercer.statistics import DistinctRows, exponentials, row_hashes
-from mercer.statistics.shifts import point_near
+from mercer.statistics.feature_cache import RowFeatures
+from mercer.statistics.gram import point_near
+from mercer.statistics.sample import as_generator
 
 __all__ = [
     "STARTS",
@@ -33,11 +34,11 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# k-means++ looks at a sample of so many rows, fewer if they are wide, but so many a cluster.
+# k-means++ uses a sample of so many rows, fewer if they are wide, but at least so many per cluster.
 SAMPLE_ROWS = 4096
 SAMPLE_BYTES = 512 * 2**20
 SAMPLE_ROWS_PER_CLUSTER = 20
-# k-means|| takes this many candidates a cluster in each pass, and so many passes after the first.
+# k-means|| draws this many candidates per cluster in each pass, in so many passes after the first.
 CANDIDATES_PER_CLUSTER = 2
 ROUNDS = 3
 STARTS = ("k-means++", "k-means||")
@@ -45,7 +46,7 @@ STARTS = ("k-means++", "k-means||")
 
 @dataclass(frozen=True)
 class Start:
-    """The rule by which first centers are found, for features or for a Gram matrix."""
+    """The initialization, for features or for a Gram matrix."""
 
     owner: str
     init: Any  # one of STARTS, or rows (k, d)
@@ -54,34 +55,34 @@ class Start:
     width: int  # of the rows
     seed: int
 
-    def on_features(self, engine: Engine, draw: Draw) -> Array:
-        """Return first centers, (s, k, D)."""
+    def on_features(self, engine: Engine, features: RowFeatures) -> Array:
+        """Return initial centers, (s, k, D)."""
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
-            return draw.of(self.init)[None]
+            return features.of(self.init)[None]
         if self.init == "k-means++":
             pool = uniform_rows(engine, self.n_clusters, self.width, self.seed)
         else:
-            pool = candidates_by_passes(engine, draw, self.n_clusters, self.seed)
+            pool = candidates_by_passes(engine, features, self.n_clusters, self.seed)
         self._check_enough(pool.seen)
-        Z = draw.of(pool.X)
+        Z = features.of(pool.X)
         return Z[self._chosen(feature_distances(Z), pool.weight)]
 
-    def on_gram(self, engine: MemoryEngine, K: Array, kernel: Kernel) -> Iterator[Array]:
-        """Yield squared distances of all rows to first centers, (n, k)."""
+    def on_gram(self, engine: Engine, X: Any, K: Array, kernel: Kernel) -> Iterator[Array]:
+        """Yield squared distances of all rows to initial centers, (n, k), for each start."""
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
             diagonal = np.diagonal(K)[:, None].astype(np.float64)
             init = self.init.astype(np.float64)
-            yield diagonal - 2 * kernel(engine.X.astype(np.float64), init) + kernel.diag(init)
+            yield diagonal - 2 * kernel(X.astype(np.float64), init) + kernel.diag(init)
             return
         pool = uniform_rows(engine, self.n_clusters, self.width, self.seed)
         self._check_enough(pool.seen)
-        hashes, first = np.unique(row_hashes(engine.X), return_index=True)
-        places = first[np.searchsorted(hashes, pool.hash)]
-        distances = kernel_distances(K[np.ix_(places, places)])
+        hashes, first = np.unique(row_hashes(X), return_index=True)
+        rows = first[np.searchsorted(hashes, pool.hash)]
+        distances = kernel_distances(K[np.ix_(rows, rows)])
         for chosen in self._chosen(distances, pool.weight):
-            yield kernel_distances(K)(places[chosen]).T
+            yield kernel_distances(K)(rows[chosen]).T
 
     def _chosen(self, distances_to: Callable[[Array], Array], weight: Array) -> Array:
         """Return rows chosen by k-means++ for each start, (s, k)."""
@@ -90,7 +91,7 @@ class Start:
             chosen = plus_plus(distances_to, weight, self.n_clusters, as_generator(self.seed + number))
             if len(chosen) < self.n_clusters and not number:
                 msg = (
-                    f"{self.owner}: the kernel sees only {len(chosen)} distinct rows, fewer than "
+                    f"{self.owner}: only {len(chosen)} rows are distinct for the kernel, fewer than "
                     f"n_clusters={self.n_clusters}: some clusters stay empty."
                 )
                 warnings.warn(msg, MercerWarning, stacklevel=2)
@@ -100,8 +101,8 @@ class Start:
     def _check_enough(self, rows: int | None) -> None:
         if rows is not None and rows < self.n_clusters:
             msg = (
-                f"{self.owner}: there must be at least as many rows of weight above zero as clusters, got "
-                f"n_samples={rows} and n_clusters={self.n_clusters}. Ask for fewer clusters."
+                f"{self.owner}: there must be at least as many rows with a positive weight as clusters, got "
+                f"n_samples={rows} and n_clusters={self.n_clusters}. Use fewer clusters."
             )
             raise DataError(msg)
 
@@ -122,7 +123,7 @@ class UniformRows:
 class FarRows:
     """The term of a sample of distinct rows in proportion to their squared distances from the nearest center."""
 
-    draw: Draw
+    features: RowFeatures
     centers: Array  # (k, D)
     size: int
     seed: int
@@ -130,7 +131,7 @@ class FarRows:
     def __call__(self, block: Block) -> DistinctRows:
         hashes = row_hashes(block.X)
         keys = exponentials(hashes, self.seed)
-        for rows, Z, centers in tiles_beside(self.centers, self.draw, block):
+        for rows, Z, centers in tiles_beside(self.centers, self.features, block):
             distances = centers.distances(Z).min(axis=0)
             with np.errstate(divide="ignore"):
                 keys[rows] /= distances
@@ -141,28 +142,28 @@ class FarRows:
 class CellWeights:
     """The term of the weights of the rows nearest to each center."""
 
-    draw: Draw
+    features: RowFeatures
     centers: Array  # (k, D)
 
     def __call__(self, block: Block) -> Array:
         total = np.zeros(len(self.centers))
-        for rows, Z, centers in tiles_beside(self.centers, self.draw, block):
+        for rows, Z, centers in tiles_beside(self.centers, self.features, block):
             labels, _ = nearest(centers.scores(Z), centers.norms, centers.eps)
             total += np.bincount(labels, None if block.weight is None else block.weight[rows], len(total))
         return total
 
 
 def uniform_rows(engine: Engine, n_clusters: int, width: int, seed: int) -> DistinctRows:
-    """Return a uniform sample of the distinct rows with their weights: all of them, if they are few."""
+    """Return a uniform sample of the distinct rows with their weights, or all of them if they are few."""
     fitting = min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width))
     return engine.sum(UniformRows(max(fitting, SAMPLE_ROWS_PER_CLUSTER * n_clusters), seed))
 
 
-def candidates_by_passes(engine: Engine, draw: Draw, n_clusters: int, seed: int) -> DistinctRows:
-    """Return candidates for centers, with the weights of the rows nearest to each: the passes of k-means||.
+def candidates_by_passes(engine: Engine, features: RowFeatures, n_clusters: int, seed: int) -> DistinctRows:
+    """Return candidates for centers by k-means||, with the total weight of the rows nearest to each.
 
-    Bahmani et al. (2012), with a fixed number of candidates a pass, drawn without replacement, and a uniform sample to
-    begin with.
+    Bahmani et al. (2012), with a fixed number of candidates per pass, drawn without replacement, and a uniform sample
+    as the first candidates.
     """
     size = CANDIDATES_PER_CLUSTER * n_clusters
     pool = replace(engine.sum(UniformRows(size, seed)), size=size * (ROUNDS + 1))
@@ -170,17 +171,17 @@ def candidates_by_passes(engine: Engine, draw: Draw, n_clusters: int, seed: int)
         return pool
     seen = pool.seen
     for number in range(1, ROUNDS + 1):
-        more = engine.sum(FarRows(draw, draw.of(pool.X), size, seed + number))
+        more = engine.sum(FarRows(features, features.of(pool.X), size, seed + number))
         if not len(more):
             break
         pool = pool + more
-    return replace(pool, seen=seen, weight=engine.sum(CellWeights(draw, draw.of(pool.X))))
+    return replace(pool, seen=seen, weight=engine.sum(CellWeights(features, features.of(pool.X))))
 
 
 def plus_plus(
     distances_to: Callable[[Array], Array], weight: Array, n_clusters: int, rng: np.random.Generator
 ) -> Array:
-    """Choose rows as centers by greedy k-means++ and return their indices: fewer, if there are no more distinct rows.
+    """Choose rows as centers by greedy k-means++, and return their indices, fewer if there are fewer distinct rows.
 
     Parameters
     ----------
@@ -191,12 +192,12 @@ def plus_plus(
     n_clusters : int
         Number of centers.
     rng : Generator
-        Source of chance.
+        Random generator.
 
     Notes
     -----
-    Of 2 + log(k) rows drawn in proportion to weight times squared distance, the one that lowers the inertia most is
-    taken (Arthur, Vassilvitskii 2007).
+    Among 2 + log(k) rows drawn in proportion to weight times squared distance, the one that lowers the inertia most is
+    chosen (Arthur, Vassilvitskii 2007).
     """
     trials = 2 + int(np.log(n_clusters))
     chosen = [drawn(weight, rng.random(1))]
@@ -216,19 +217,19 @@ def plus_plus(
 def drawn(mass: Array, uniform: Array) -> Array:
     """Return indices drawn in proportion to a mass, by uniform numbers."""
     ends = np.cumsum(mass)
-    places = np.searchsorted(ends, uniform * ends[-1], side="right")
-    return np.minimum(places, np.flatnonzero(mass)[-1])
+    indices = np.searchsorted(ends, uniform * ends[-1], side="right")
+    return np.minimum(indices, np.flatnonzero(mass)[-1])
 
 
 def feature_distances(Z: Array) -> Callable[[Array], Array]:
-    """Return squared distances to chosen rows, from the features of all."""
+    """Return a function from indices of rows to the squared distances of all rows to them, given features."""
     point = point_near(Z)
     near = Z - point
     return lambda chosen: Centers(Z[chosen], Z.dtype, point).distances(near)
 
 
 def kernel_distances(K: Array) -> Callable[[Array], Array]:
-    """Return squared distances to chosen rows, k(x, x) - 2 k(x, c) + k(c, c), from the Gram matrix."""
+    """Return a function from indices of rows to the squared distances of all rows to them, given the Gram matrix."""
     diagonal = np.diagonal(K).astype(np.float64)
     eps = ROUNDING_UNITS * float(np.finfo(K.dtype).eps)
 

@@ -1,9 +1,8 @@
-"""Losses of labels: their value, slopes and curvatures at decision values, and their sums over rows.
+"""Losses of labels: value, gradient and Hessian products, and their sums over rows.
 
-A loss looks at one row at a time, so that all it needs of the rows is a sum: `LossTerm` adds values and gradients,
-`CurvatureTerm` products of the second derivative with a direction. Features are made in tiles that stay in cache and
-are gone when their block is done. Products are in float64 whatever the rows are: near the minimum a gradient is the
-small difference of large sums.
+`LossTerm` sums values and gradients, `CurvatureTerm` products of the Hessian with a direction. Features are computed in
+tiles that stay in cache and are discarded with their block. Products are computed in float64 whatever the rows are:
+near the minimum, a gradient is the small difference of large sums.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
+from mercer.data.targets import label_codes, label_signs
 from mercer.engines import Block
 from mercer.features import Features, features_of
 from mercer.io.archive import storable
@@ -28,36 +28,36 @@ TILE_BYTES = 2**21
 
 
 class Loss(ABC):
-    """A convex loss of a label, given one decision value a column; two labels have one column, for the second."""
+    """A convex loss of a label, given decision values, one per label; two labels have one, for the second."""
 
-    #: Whether each column has a loss of its own, so that the columns are separate problems.
+    #: Whether the loss is a sum over the columns of the decision values, so that the columns are separate problems.
     separable: ClassVar[bool]
 
     @abstractmethod
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
-        """Return the loss of each row (n, c) and its derivatives by the decision values (n, K).
+        """Return the loss of each row (n, c) and its derivatives in the decision values (n, K).
 
-        c is K if the loss is separable, one value a column, and one otherwise.
+        If the loss is separable, c is K, with one value per column; otherwise c is one.
         """
 
     @abstractmethod
     def curved(self, F: Array, codes: Array, V: Array) -> Array:
-        """Return the second derivative of the loss of each row times a direction (n, K)."""
+        """Return the Hessian of the loss of each row times a direction (n, K)."""
 
     @abstractmethod
     def curvatures(self, F: Array, codes: Array) -> Array:
-        """Return the diagonal of the second derivative of the loss of each row (n, K)."""
+        """Return the diagonal of the Hessian of the loss of each row (n, K)."""
 
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """The logarithmic loss: of the logistic function for two labels, of the softmax for more."""
+    """The logarithmic loss of the logistic function for two labels, and of the softmax for more."""
 
     separable = False
 
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
         if F.shape[1] == 1:
-            signs = signs_of(codes, 1)
+            signs = label_signs(codes, 2)
             margins = signs * F
             return np.logaddexp(0.0, -margins), -signs * special.expit(-margins)
         rows = np.arange(len(F))
@@ -66,7 +66,7 @@ class Logistic(Loss):
         total = slopes.sum(axis=1)
         slopes /= total[:, None]
         values = np.log(total) + (top - F[rows, codes])
-        # p - 1 of the own label, without cancellation where p is near one: the others add up to it.
+        # p - 1 for the label of the row, as minus the sum of the others: no cancellation where p is near one.
         slopes[rows, codes] = 0.0
         slopes[rows, codes] = -slopes.sum(axis=1)
         return values[:, None], slopes
@@ -84,8 +84,13 @@ class Logistic(Loss):
         return P * (1 - P)
 
 
+def n_labels(F: Array) -> int:
+    """Return the number of labels, given decision values: two labels have one column."""
+    return max(2, F.shape[1])
+
+
 def softmax(F: Array) -> Array:
-    """Return the probabilities of decision values, without the overhead of SciPy on tiles of few rows."""
+    """Return the softmax of decision values, without the overhead of SciPy on tiles of few rows."""
     P = np.exp(F - F.max(axis=1, keepdims=True))
     P /= P.sum(axis=1, keepdims=True)
     return P
@@ -93,12 +98,12 @@ def softmax(F: Array) -> Array:
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """The squared distance by which a margin of one is missed, one label against the rest in each column."""
+    """The squared hinge loss, one label against the rest in each column."""
 
     separable = True
 
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
-        signs = signs_of(codes, F.shape[1])
+        signs = label_signs(codes, n_labels(F))
         missing = np.maximum(1 - signs * F, 0.0)
         return np.square(missing), -2 * signs * missing
 
@@ -106,18 +111,12 @@ class SquaredHinge(Loss):
         return self.curvatures(F, codes) * V
 
     def curvatures(self, F: Array, codes: Array) -> Array:
-        return 2.0 * (signs_of(codes, F.shape[1]) * F < 1)
-
-
-def signs_of(codes: Array, columns: int) -> Array:
-    """Return +1 for the label of the column and -1 for the others (n, K)."""
-    labels = np.array([1]) if columns == 1 else np.arange(columns)
-    return np.where(codes[:, None] == labels, 1.0, -1.0)
+        return 2.0 * (label_signs(codes, n_labels(F)) * F < 1)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimized: the loss on these features of rows with these labels, each label with a weight."""
+    """A loss on the features of rows with labels, where each label has a weight."""
 
     features: Features
     loss: Loss
@@ -135,7 +134,7 @@ class Problem:
         step = max(16, TILE_BYTES // (8 * features.n_components))
         for start in range(0, len(block), step):
             rows = slice(start, start + step)
-            codes = np.minimum(np.searchsorted(self.labels, block.y[rows]), len(self.labels) - 1)
+            codes = label_codes(block.y[rows], self.labels)
             weight = self.label_weight[codes]
             if block.weight is not None:
                 weight = weight * block.weight[rows]
@@ -147,7 +146,7 @@ class Problem:
 class LossSum:
     """Values and gradient of a loss; the last row of the gradient belongs to the intercept."""
 
-    values: Array  # (c,): one a column if these are separate problems, else one
+    values: Array  # (c,): one per column if these are separate problems, otherwise one
     gradient: Array  # (D + 1, K)
 
     def __add__(self, other: LossSum) -> LossSum:
@@ -156,7 +155,7 @@ class LossSum:
 
 @dataclass(frozen=True)
 class LossTerm:
-    """The loss and its gradient, at coefficients whose last row is the intercept, as a sum over rows."""
+    """The term of `LossSum`, at coefficients whose last row is the intercept."""
 
     problem: Problem
     coef: Array  # (D + 1, K)
@@ -176,7 +175,7 @@ class LossTerm:
 @storable
 @dataclass(frozen=True)
 class CurvatureSum:
-    """The second derivative of a loss times a direction."""
+    """The Hessian of a loss times a direction."""
 
     product: Array  # (D + 1, K)
 
@@ -186,7 +185,7 @@ class CurvatureSum:
 
 @dataclass(frozen=True)
 class CurvatureTerm:
-    """The second derivative of the loss at some coefficients times a direction, as a sum over rows."""
+    """The term of `CurvatureSum`: the Hessian at some coefficients times a direction."""
 
     problem: Problem
     coef: Array  # (D + 1, K)

@@ -62,7 +62,7 @@ class Evidence:
         Rounding must not make the last zero.
         """
         s = self.spectrum
-        values, rotated = s.values[s.kept, None], s.rotated[s.kept]
+        values, rotated = s.values[s.retained, None], s.rotated[s.retained]
         rest = s.energy - (np.square(rotated) / values).sum(axis=0)
         return values, rotated, np.maximum(rest, s.roundoff * s.energy)
 

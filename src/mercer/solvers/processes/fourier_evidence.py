@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from mercer.engines import Block
-from mercer.features import features_of
-from mercer.maps.fourier.projections import DenseProjection
-from mercer.maps.fourier.random_fourier import TrigFeatures
+from mercer.features import Features, features_of
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.ridge.spectrum import Spectrum
@@ -24,15 +22,14 @@ Array = np.ndarray
 class FourierEvidence:
     """The log marginal likelihood of some rows on features of one draw, for any shift-invariant kernel."""
 
-    features: TrigFeatures  # with a dense projection
+    features: Features  # with `lengthscales` that leave the draw as it is
     rows: Array  # (m, d)
     targets: Array  # (m, t), less their mean
     weight: Array  # (m,)
 
-    def _at(self, log_scales: Array) -> tuple[TrigFeatures, Spectrum]:
-        projection = self.features.projection
-        assert isinstance(projection, DenseProjection)
-        features = replace(self.features, projection=DenseProjection(projection.weights * np.exp(-log_scales)[:, None]))
+    def _at(self, log_scales: Array) -> tuple[Features, Spectrum]:
+        assert self.features.lengthscales is not None
+        features = self.features.lengthscales.multiplied(np.exp(log_scales))
         Z = features_of(features, self.rows)
         moments = Moments(Z.T @ (Z * self.weight[:, None]), TargetMoments.of(Z, self.targets, self.weight))
         return features, Spectrum.of(moments, centered=False)

@@ -10,7 +10,7 @@ import scipy.linalg
 
 from mercer.features import Features, features_of
 from mercer.kernels import Kernel
-from mercer.maps import BaseMap, Nystroem
+from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics import RowSample
@@ -32,7 +32,7 @@ class Representers:
     @classmethod
     def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales) -> Self:
         """Condition on a sample of rows: all of them with their weights, or some that stand for themselves."""
-        weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_whole else sample.weight
+        weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_complete else sample.weight
         rows = sample.X[weight > 0].astype(np.float64)
         weight = weight[weight > 0]
         K = feature_map.kernel_(rows)
@@ -62,7 +62,7 @@ class Posterior:
     @classmethod
     def of(cls, feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Self:
         """Return the posterior given moments, noise and amplitude; through the rows of a sample, if there is one."""
-        leaves_some = isinstance(feature_map, Nystroem)
+        leaves_some = feature_map.residual_is_kernel
         return cls(
             features=feature_map.features_,
             spectrum=spectrum,

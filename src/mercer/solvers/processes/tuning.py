@@ -16,14 +16,13 @@ import scipy.linalg
 from scipy import optimize
 
 from mercer.errors import ParameterError
+from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
 from mercer.maps import BaseMap, RandomFourier
-from mercer.maps.base import for_kernel
-from mercer.maps.fourier.projections import DenseProjection
-from mercer.maps.fourier.random_fourier import TrigFeatures
+from mercer.maps.landmarks.lengthscales import isotropic_form
 from mercer.solvers.processes.fourier_evidence import FourierEvidence
 from mercer.solvers.processes.gram_evidence import GramEvidence
-from mercer.solvers.processes.lengthscales import dense, isotropic_part
+from mercer.solvers.processes.lengthscales import dense
 from mercer.statistics import RowSample
 
 __all__ = ["Trial", "Tuning", "tune_lengthscales"]
@@ -145,7 +144,7 @@ def merged(sample: RowSample) -> tuple[Any, Array, Array]:
     assert sample.y is not None
     y = sample.y
     # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
-    weight = np.ones(len(y)) if sample.weight is None or not sample.is_whole else sample.weight
+    weight = np.ones(len(y)) if sample.weight is None or not sample.is_complete else sample.weight
     X, y, weight = sample.X[weight > 0], y[weight > 0], weight[weight > 0]
     if X.shape[1] > WIDEST:
         return X, y, weight
@@ -157,14 +156,14 @@ def evidence_of(
     feature_map: BaseMap, kernel: Kernel, X: Any, y: Array, weight: Array, *, ard: bool, seed: int
 ) -> GramEvidence | FourierEvidence:
     """Return the evidence of rows as a function of factors of the lengthscales of their columns."""
-    part = isotropic_part(kernel)
-    by_fourier = part is None or isinstance(feature_map, RandomFourier)
+    part = isotropic_form(kernel)
+    by_fourier = part is None or feature_map.tunes_own_draw
     wide = X.shape[1] > WIDEST
     if wide and (ard or by_fourier):
-        what = "lengthscale='ard'" if ard else f"The lengthscale of {feature_map!r}"
+        what = "lengthscale_tuning='ard'" if ard else f"The lengthscale of {feature_map!r}"
         msg = (
             f"{what} is tuned on at most {WIDEST} columns, got {X.shape[1]}. "
-            "Use lengthscale='tune' with Nystroem and an isotropic kernel, or lengthscale='keep'."
+            "Use lengthscale_tuning='shared' with Nystroem and an isotropic kernel, or lengthscale_tuning=None."
         )
         raise ParameterError(msg)
     if by_fourier:
@@ -183,13 +182,12 @@ def evidence_of(
     return GramEvidence(leaf, rows / float(leaf.lengthscale), y, weight)
 
 
-def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) -> TrigFeatures:
+def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) -> Features:
     """Return the draw of a random Fourier map, or one like it, with frequencies that are a dense matrix."""
     row = np.zeros((1, d))
-    if isinstance(feature_map, RandomFourier) and feature_map.n_components <= FOURIER_COMPONENTS:
-        drawn = for_kernel(feature_map, kernel).fit(row).features_
-        assert isinstance(drawn, TrigFeatures)
-        if isinstance(drawn.projection, DenseProjection) and drawn.form != "complex":
+    if feature_map.tunes_own_draw and feature_map.n_components <= FOURIER_COMPONENTS:
+        drawn = feature_map.with_kernel(kernel).fit(row).features_
+        if drawn.lengthscales is not None:
             return drawn
     width = min(feature_map.n_components, FOURIER_COMPONENTS)
     like = RandomFourier(kernel, width, directions="big_block", random_state=seed % 2**31)
@@ -198,7 +196,7 @@ def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) ->
 
 def rescaled(kernel: Kernel, factors: Array, *, ard: bool) -> Kernel:
     """Return a kernel whose lengthscales are multiplied by factors, one a column."""
-    part = isotropic_part(kernel)
+    part = isotropic_form(kernel)
     if part is None:
         return Transformed(kernel, lengthscales=rounded(factors))
     leaf, scales = part

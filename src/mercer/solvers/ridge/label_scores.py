@@ -12,8 +12,8 @@ from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
 from mercer.features import Features, features_of
 from mercer.io.archive import storable
-from mercer.maps.seeds import as_generator
 from mercer.solvers.ridge.smoother import Smoother
+from mercer.statistics.sample import as_generator
 
 __all__ = ["By", "LabelScorer", "LabeledFeatures", "LabeledRows"]
 

@@ -1,4 +1,4 @@
-"""Ridge regression solved from moments: one penalty, or a path of them from one eigendecomposition."""
+"""Ridge regression from moments: by Cholesky for one penalty, or by an eigendecomposition for a path."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from mercer.solvers.ridge.paths import Criterion, RidgePath, evidence_path, gcv_
 from mercer.solvers.ridge.spectrum import Spectrum, about, centered_moments, check_moments
 from mercer.statistics.moments import Moments
 
-__all__ = ["Leverages", "RidgePath", "RidgeSolution", "solve_ridge"]
+__all__ = ["RidgePath", "RidgeSolution", "is_coarse", "needs_double", "relative_rounding", "solve_ridge"]
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """Coefficients for one penalty, and the path that it was chosen from, if any."""
+    """Coefficients for one penalty, the path that it was chosen from, and what leverages need."""
 
     alpha: float
     coef: Array  # (D, t)
     intercept: Array  # (t,)
     path: RidgePath | None
+    whiten: Callable[[Array], Array]  # maps centered features to rows whose squared norms are leverages
+    center: Array  # (D,)
+    constant: float  # leverage of the intercept
 
-
-#: Maps feature rows, and how much weight of each to move, to how far they pull their own predictions.
-Leverages = Callable[[Array, Array], Array]
+    def leverages(self, Z: Array) -> Array:
+        """Return the leverages of rows of weight one, given their features."""
+        white = self.whiten(Z - self.center)
+        return np.einsum("ij,ij->i", white, white) + self.constant
 
 
 def solve_ridge(
@@ -40,20 +44,49 @@ def solve_ridge(
     *,
     fit_intercept: bool = True,
     left_out: Callable[[Spectrum], RidgePath] | None = None,
-) -> tuple[RidgeSolution, Leverages]:
-    """Solve min sum w |y - z'c - b|^2 + alpha |c|^2 from moments.
+) -> RidgeSolution:
+    """Minimize the sum of w |y - z'c - b|^2 plus alpha |c|^2, given moments.
 
-    A number costs one Cholesky factorization; a criterion, or zero (the solution of least norm), one
-    eigendecomposition. Leaving out needs the rows again: `left_out` scores the penalties.
+    A number costs one Cholesky factorization. A criterion, or zero (the solution of least norm), costs one
+    eigendecomposition.
+
+    Parameters
+    ----------
+    moments : Moments
+        Sums over rows.
+    alpha : float, "loo", "evidence" or "gcv"
+        Penalty, or the criterion by which it is chosen.
+    fit_intercept : bool, default=True
+        Whether there is an intercept, which is not penalized.
+    left_out : callable, default=None
+        Scores a path of penalties by leave-one-out, for which the rows are needed again.
     """
     if isinstance(alpha, str) or alpha == 0:
         return _by_spectrum(moments, alpha, fit_intercept=fit_intercept, left_out=left_out)
     return _by_cholesky(moments, alpha, fit_intercept=fit_intercept)
 
 
+def needs_double(alpha: float | Criterion) -> bool:
+    """Return whether small eigenvalues of the moments matter, so that products must be computed in float64."""
+    return isinstance(alpha, str) or alpha == 0
+
+
+def is_coarse(moments: Moments, alpha: float | Criterion) -> bool:
+    """Return whether the rounding error of products in float32 exceeds the penalty."""
+    coarse = moments.roundoff >= np.finfo(np.float32).eps
+    return not isinstance(alpha, str) and bool(coarse and 0 < alpha < moments.rounding)
+
+
+def relative_rounding(moments: Moments, alpha: float) -> float:
+    """Return the rounding error of the moments relative to the penalty."""
+    # Without a penalty, directions this close to the rounding error are not used.
+    penalty = alpha if alpha > 0 else len(moments.gram) * moments.rounding
+    return moments.rounding / penalty if penalty > 0 else 0.0
+
+
 def _by_spectrum(
     moments: Moments, alpha: float | Criterion, *, fit_intercept: bool, left_out: Callable[[Spectrum], RidgePath] | None
-) -> tuple[RidgeSolution, Leverages]:
+) -> RidgeSolution:
     spectrum = Spectrum.of(moments, centered=fit_intercept)
     path = None
     if alpha == "loo":
@@ -67,17 +100,13 @@ def _by_spectrum(
     elif isinstance(alpha, str):
         path = {"gcv": gcv_path, "evidence": evidence_path}[alpha](spectrum, fit_intercept=fit_intercept)
     penalty = float(alpha) if path is None else path.alpha
-    root = spectrum.root(penalty)
-    solution = RidgeSolution(
-        penalty,
-        coef := spectrum.coef(penalty),
-        spectrum.offset - spectrum.center @ coef,
-        path,
-    )
-    return solution, _leverages(lambda Z: Z @ root, spectrum.center, spectrum.weight, fit_intercept=fit_intercept)
+    root, coef = spectrum.root(penalty), spectrum.coef(penalty)
+    constant = 1 / spectrum.weight if fit_intercept else 0.0
+    intercept = spectrum.offset - spectrum.center @ coef
+    return RidgeSolution(penalty, coef, intercept, path, lambda Z: Z @ root, spectrum.center, constant)
 
 
-def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> tuple[RidgeSolution, Leverages]:
+def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> RidgeSolution:
     check_moments(moments)
     targets = moments.targets
     A, center = centered_moments(moments, centered=fit_intercept)
@@ -86,14 +115,14 @@ def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> tupl
     A[np.diag_indices_from(A)] += alpha
     if not factorize(A):
         msg = (
-            f"alpha={alpha:g} is too small for the rounding of these features: A + alpha I is not positive definite. "
-            f"{advice(moments)}"
+            f"alpha={alpha:g} is too small for the rounding error of these features: A + alpha I is not positive "
+            f"definite. {advice(moments)}"
         )
         raise ParameterError(msg)
     factor = A.T  # of which only the lower triangle is read
     warn_of_rounding(moments, alpha, factor)
     coef = scipy.linalg.cho_solve((factor, True), right, check_finite=False)
-    # Moments from products in float32 hold no more digits, and half of them are half the work.
+    # Moments from products in float32 have no more digits, and float32 halves the work.
     digits = np.float32 if moments.roundoff >= np.finfo(np.float32).eps else np.float64
 
     def whiten(Z: Array) -> Array:
@@ -102,33 +131,25 @@ def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> tupl
             factor.astype(digits, copy=False), rows.T, lower=True, check_finite=False
         ).T
 
-    solution = RidgeSolution(float(alpha), coef, offset - center @ coef, None)
-    return solution, _leverages(whiten, center, targets.weight, fit_intercept=fit_intercept)
+    constant = 1 / targets.weight if fit_intercept else 0.0
+    return RidgeSolution(float(alpha), coef, offset - center @ coef, None, whiten, center, constant)
 
 
 def warn_of_rounding(moments: Moments, alpha: float, factor: Array) -> None:
-    """Warn if some direction of A + alpha I, of which `factor` is the lower Cholesky factor, is mostly rounding."""
+    """Warn if A + alpha I, given its lower Cholesky factor, has eigenvalues below the rounding error."""
     if alpha >= moments.rounding:
         return
-    smallest, _ = scipy.linalg.lapack.dpocon(factor, 1.0, uplo="L")  # 1 / |inverse|, by its columns
+    smallest, _ = scipy.linalg.lapack.dpocon(factor, 1.0, uplo="L")  # 1 / |inverse| in the 1-norm
     if smallest < moments.rounding:
         msg = (
-            f"alpha={alpha:g} lies below the rounding of the second moments of the features, {moments.rounding:.1g}, "
-            f"and so do some of these: the coefficients are partly rounding. {advice(moments)}"
+            f"alpha={alpha:g} and some eigenvalues of the second moments lie below their rounding error, "
+            f"{moments.rounding:.1g}: the coefficients are partly rounding error. {advice(moments)}"
         )
         warnings.warn(msg, MercerWarning, stacklevel=2)
 
 
 def advice(moments: Moments) -> str:
-    """Return what to do where a penalty is too small for the rounding of moments."""
+    """Return what to try where a penalty is too small for the rounding error of the moments."""
     rows = "" if moments.roundoff < np.finfo(np.float32).eps else " rows in float64,"
     least = 10 * moments.rounding
     return f"Try{rows} alpha >= {least:.1g}, alpha='evidence', or alpha=0 for the solution of least norm."
-
-
-def _leverages(whiten: Callable[[Array], Array], center: Array, n: float, *, fit_intercept: bool) -> Leverages:
-    def leverages(Z: Array, weight: Array) -> Array:
-        white = whiten(Z - center)
-        return weight * (np.einsum("ij,ij->i", white, white) + (1 / n if fit_intercept else 0.0))
-
-    return leverages

@@ -1,4 +1,4 @@
-"""Second moments in their eigenbasis: one decomposition, from which every penalty is cheap."""
+"""Eigendecomposition of second moments, from which the solution for every penalty is cheap."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Moments of features and targets, around their means or not, in the eigenbasis of the features.
+    """Moments of features and targets in the eigenbasis of the features, centered or not.
 
-    ``vectors.T @ (z - center)`` are the coordinates of a row, whose second moments are `values`.
+    The coordinates of a row are ``vectors.T @ (z - center)``, and `values` are their second moments.
     """
 
     values: Array  # (D,), ascending, >= 0
-    vectors: Array  # (D, D), one a column
+    vectors: Array  # (D, D), one per column
     rotated: Array  # (D, t): sums of coordinates times targets
     center: Array  # (D,), zero if not centered
-    offset: Array  # (t,): what is subtracted from the targets
+    offset: Array  # (t,): subtracted from the targets
     energy: Array  # (t,): sums of squares of the targets, less their offset
-    weight: float  # of all rows
-    roundoff: float  # of the products behind the moments
-    noise: float = 0.0  # what taking off the means has added to the rounding of the second moments
+    weight: float  # total weight of the rows
+    roundoff: float  # unit roundoff of the moments
+    noise: float = 0.0  # rounding error that centering has added
 
     @classmethod
     def of(cls, moments: Moments, *, centered: bool = True, offset: Array | None = None) -> Self:
@@ -42,9 +42,9 @@ class Spectrum:
         moments : Moments
             Sums over rows.
         centered : bool, default=True
-            Whether features are taken around their means, as an intercept without penalty does; then targets are, too.
+            Whether features and targets are centered, which is equivalent to an intercept without penalty.
         offset : ndarray of shape (t,), default=None
-            What is subtracted from the targets if features are not centered; None means nothing.
+            Subtracted from the targets if features are not centered; None means zero.
         """
         targets = moments.targets
         check_moments(moments)
@@ -70,32 +70,32 @@ class Spectrum:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue, or one if all are zero: the unit of penalties."""
+        """The largest eigenvalue, or one if all are zero; the unit of penalties."""
         largest = float(self.values.max(initial=0.0))
         return largest if largest > 0 else 1.0
 
     @property
     def rounding(self) -> float:
-        """The rounding of the largest eigenvalue, and of what was taken off to get it: below, nothing is known."""
+        """Bound on the rounding error of the eigenvalues."""
         return self.roundoff * float(self.values.max(initial=0.0)) + self.noise
 
     @property
-    def kept(self) -> Array:
-        """Which directions some row has: the others are there through rounding only."""
+    def retained(self) -> Array:
+        """Mask of the directions whose eigenvalue exceeds the rounding error."""
         return self.values > len(self.values) * self.rounding
 
     def root(self, alpha: float) -> Array:
-        """Return R of shape (D, kept) with ``R @ R.T`` the inverse of the moments plus `alpha`, on kept directions."""
-        return self.vectors[:, self.kept] / np.sqrt(self.values[self.kept] + alpha)
+        """Return R with ``R @ R.T`` the inverse of the moments plus `alpha`, on the retained directions."""
+        return self.vectors[:, self.retained] / np.sqrt(self.values[self.retained] + alpha)
 
     def coef(self, alpha: float | Array) -> Array:
-        """Return the coefficients (D, t) for one penalty, or for one a target."""
-        shrunk = self.rotated[self.kept] / (self.values[self.kept, None] + alpha)
-        return self.vectors[:, self.kept] @ shrunk
+        """Return the coefficients (D, t) for one penalty, or for one penalty per target."""
+        shrunk = self.rotated[self.retained] / (self.values[self.retained, None] + alpha)
+        return self.vectors[:, self.retained] @ shrunk
 
 
 def check_moments(moments: Moments) -> None:
-    """Raise if there is nothing to fit, or if sums overflowed."""
+    """Raise if all weights are zero, or if the moments overflow."""
     if moments.targets.weight <= 0:
         msg = "All sample weights are zero: there is nothing to fit."
         raise DataError(msg)
@@ -105,18 +105,15 @@ def check_moments(moments: Moments) -> None:
 
 
 def about(targets: TargetMoments, offset: Array) -> tuple[Array, Array]:
-    """Return the sums z (y - offset)', which around the mean are those of centered features, and (y - offset)^2."""
+    """Return the sums of z (y - offset)', with centered features if the offset is the mean, and of (y - offset)^2."""
     shift = targets.target_mean - offset
     right = targets.cross + np.outer(targets.feature_sum, shift) if shift.any() else targets.cross
-    with np.errstate(over="ignore"):  # whoever needs the squares looks whether they are finite
+    with np.errstate(over="ignore"):  # solvers that need the squares check that they are finite
         return right, targets.target_scatter + targets.weight * np.square(shift)
 
 
 def centered_moments(moments: Moments, *, centered: bool) -> tuple[Array, Array]:
-    """Return the second moments about a center, and the center: the means or zero.
-
-    Only the upper triangle counts; what stands below is not defined.
-    """
+    """Return the upper triangle of the second moments about a center, and the center: the means or zero."""
     targets = moments.targets
     if not centered:
         return np.array(moments.about(None)), np.zeros_like(targets.feature_sum)
@@ -125,8 +122,8 @@ def centered_moments(moments: Moments, *, centered: bool) -> tuple[Array, Array]
 
 
 def noise_of_centering(moments: Moments, center: Array) -> float:
-    """Return the rounding of second moments that were taken about a center, and not about the point of their sums."""
+    """Return the rounding error of moving second moments from the point of their sums to a center."""
     step = center if moments.shift is None else center - moments.shift
     size, far = np.linalg.norm(step), np.linalg.norm(center)
-    last = np.finfo(np.float64).eps * far  # means are known to that
+    last = np.finfo(np.float64).eps * far  # accuracy of the means
     return float(moments.targets.weight * (moments.roundoff * size**2 + 2 * last * (size + last)))

@@ -1,4 +1,4 @@
-"""A first look at labeled rows: which labels there are, how much weight each has, and a sample of the rows."""
+"""Which labels the rows have, the weight of each, and a sample of the rows."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ import numpy as np
 
 from mercer.engines import Block
 from mercer.io.archive import storable
-from mercer.statistics import RowSample
+from mercer.statistics.sample import RowSample
 
-__all__ = ["Survey", "SurveyTerm"]
+__all__ = ["CountLabels", "LabelCounts"]
 
 Array = np.ndarray
 
 
 @storable
 @dataclass(frozen=True)
-class Survey:
-    """Labels of rows with weight, sorted, the weight of each, and a sample of rows in proportion to weights."""
+class LabelCounts:
+    """Labels of rows with a positive weight, the total weight of each, and a sample in proportion to the weights."""
 
-    labels: Array  # (L,)
+    labels: Array  # (L,), sorted
     weight: Array  # (L,)
     sample: RowSample
 
-    def __add__(self, other: Survey) -> Survey:
+    def __add__(self, other: LabelCounts) -> LabelCounts:
         labels = np.union1d(self.labels, other.labels)
         weight = np.zeros(len(labels))
         for part in (self, other):
             weight[np.searchsorted(labels, part.labels)] += part.weight
-        return Survey(labels, weight, self.sample + other.sample)
+        return LabelCounts(labels, weight, self.sample + other.sample)
 
     def sample_weight(self) -> Array:
-        """Return weights of the sampled rows that add up to those of all rows."""
+        """Return weights of the sampled rows that add up to the total weight of all rows."""
         n = len(self.sample.key)
-        if not self.sample.is_whole:  # drawn in proportion to the weights, the rows count alike
+        if not self.sample.is_complete:  # drawn in proportion to the weights, the rows count equally
             return np.full(n, self.weight.sum() / n)
         return np.ones(n) if self.sample.weight is None else self.sample.weight
 
 
 @storable
 @dataclass(frozen=True)
-class SurveyTerm:
-    """The survey of one block."""
+class CountLabels:
+    """The term of `LabelCounts`, with a sample of at most `size` rows."""
 
     size: int
     seed: int
 
-    def __call__(self, block: Block) -> Survey:
+    def __call__(self, block: Block) -> LabelCounts:
         y, weight = block.y, np.ones(len(block)) if block.weight is None else block.weight
         labels, codes = np.unique(y[weight > 0], return_inverse=True)
         sample = RowSample.of(block, size=self.size, seed=self.seed, by_weight=True)
-        return Survey(labels, np.bincount(codes, weight[weight > 0], len(labels)), sample)
+        return LabelCounts(labels, np.bincount(codes, weight[weight > 0], len(labels)), sample)

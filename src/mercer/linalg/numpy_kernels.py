@@ -1,6 +1,6 @@
-"""What the compiled kernels compute, said in NumPy; they serve when the kernels are not installed.
+"""Reference implementations of the compiled kernels in NumPy, used where the extension is not installed.
 
-Arguments are as in the public functions of `mercer.linalg`, which also check them.
+The public functions of `mercer.linalg` describe the arguments and check them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ __all__ = [
 FloatArray = NDArray[np.floating]
 
 FunctionName = Literal["identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"]
-"""What may be done to projections: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x| and e^x."""
+"""Functions that may be applied to projections: x, sign x, |x|, max(x, 0), max(x, 0)^2, x|x| and e^x."""
 
 FUNCTION_NAMES: tuple[FunctionName, ...] = get_args(FunctionName)
 
@@ -44,7 +44,7 @@ _FUNCTIONS: dict[FunctionName, Callable[[FloatArray], FloatArray]] = {
 
 
 def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill the columns of `out` with scaled cosines of the angles, then with scaled sines."""
+    """Fill the columns of `out` with the scaled cosines of the angles, then with the scaled sines."""
     m = angles.shape[1]
     with np.errstate(invalid="ignore"):  # an infinite angle gives NaN, as in the compiled kernels
         np.cos(angles, out=out[:, :m])
@@ -53,7 +53,7 @@ def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> None:
 
 
 def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with scaled cosines of the shifted angles."""
+    """Fill `out` with the scaled cosines of the angles plus phases."""
     with np.errstate(invalid="ignore"):
         np.add(angles, phases, out=out)
         np.cos(out, out=out)
@@ -69,7 +69,7 @@ def sign_hadamard(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out`, block by block, from the rows of `X` after sign flips and Hadamard transforms."""
+    """Fill `out`, block by block, with the rows of `X` after sign flips and Hadamard transforms."""
     blocks, _, width = signs.shape
     projections = np.empty((len(X), blocks * width), X.dtype)
     for b, block_signs in enumerate(signs):
@@ -81,7 +81,7 @@ def sign_hadamard(
 
 
 def sign_hadamard_pairs(X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the pairs of `sincos_pairs` at angles `radii * sign_hadamard(X)`."""
+    """Fill `out` with the cosines and sines of the angles `radii * sign_hadamard(X)`."""
     angles = np.empty((len(X), len(radii)), X.dtype)
     sign_hadamard(X, signs, angles)
     angles *= radii
@@ -100,7 +100,7 @@ def butterfly(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out`, block by block, from the rows of `X` after signs, a Hadamard transform, signs and rotations."""
+    """Fill `out`, block by block, with the rows of `X` after signs, a Hadamard transform, signs and rotations."""
     n, (blocks, width) = len(X), order.shape
     mixed = signs[1] * (_hadamard(signs[0] * _padded(X, width)) / np.sqrt(width, dtype=X.dtype))
     projections = np.empty((n, blocks * width), X.dtype)
@@ -124,7 +124,7 @@ def butterfly_pairs(
     scale: float,
     out: FloatArray,
 ) -> None:
-    """Fill `out` with the pairs of `sincos_pairs` at angles `radii * butterfly(X)`."""
+    """Fill `out` with the cosines and sines of the angles `radii * butterfly(X)`."""
     angles = np.empty((len(X), len(radii)), X.dtype)
     butterfly(X, signs, order, multipliers, factors, angles, radii)
     sincos_pairs(angles, scale, out)
@@ -138,25 +138,25 @@ def dense(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out` from the products of the rows of `X` with a matrix."""
+    """Fill `out` with a function of the products of the rows of `X` with a matrix."""
     _write(_product(X, weights), None, function, scale, product, out)
 
 
 def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the pairs of `sincos_pairs` at angles `X @ weights`."""
+    """Fill `out` with the cosines and sines of the angles `X @ weights`."""
     sincos_pairs(_product(X, weights), scale, out)
 
 
 def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the `cosines` of the angles `X @ weights`."""
+    """Fill `out` with the cosines of the angles `X @ weights` plus phases."""
     cosines(_product(X, weights), phases, scale, out)
 
 
 def sparse_product(
     starts: NDArray[np.int32], indices: NDArray[np.int32], values: FloatArray, X: FloatArray, out: FloatArray
 ) -> None:
-    """Rows of a sparse matrix times a dense one."""
-    import scipy.sparse as sp  # here: the floor is imported without it
+    """Fill `out` with the product of rows of a sparse matrix and a dense matrix."""
+    import scipy.sparse as sp  # imported here because `mercer.linalg` must import without SciPy
 
     some = slice(starts[0], starts[-1])
     A = sp.csr_array((values[some], indices[some], starts - starts[0]), shape=(len(starts) - 1, X.shape[0]))
@@ -181,7 +181,7 @@ def _write(
 
 
 def _product(X: FloatArray, weights: FloatArray) -> FloatArray:
-    """Multiply rows by a matrix one after the other: in a batch, a row's bits would depend on the others."""
+    """Multiply rows by a matrix one by one, because in a batch the rounding of a row depends on the other rows."""
     products = np.empty((len(X), weights.shape[1]), X.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         for row, result in zip(X, products, strict=True):
@@ -190,6 +190,7 @@ def _product(X: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _padded(X: FloatArray, width: int) -> FloatArray:
+    """Return rows padded with zeros to a width."""
     padded = np.zeros((len(X), width), X.dtype)
     padded[:, : X.shape[1]] = X
     return padded

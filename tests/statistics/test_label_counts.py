@@ -8,7 +8,7 @@ import pytest
 
 from mercer.engines import Block
 from mercer.engines.base import row_blocks
-from mercer.statistics.survey import SurveyTerm
+from mercer.statistics.label_counts import CountLabels
 
 
 def block(n=100, weighted=True):
@@ -22,7 +22,7 @@ def block(n=100, weighted=True):
 @pytest.mark.parametrize("weighted", [True, False])
 def test_parts_add_up_to_the_whole(size, weighted):
     rows = block(weighted=weighted)
-    term = SurveyTerm(size, seed=1)
+    term = CountLabels(size, seed=1)
     whole, parts = term(rows), reduce(add, map(term, row_blocks(rows, 7)))
     assert list(whole.labels) == list(parts.labels) == (["a", "b", "c"] if weighted else ["a", "b", "c", "d"])
     np.testing.assert_array_equal(whole.weight, parts.weight)
@@ -34,6 +34,6 @@ def test_parts_add_up_to_the_whole(size, weighted):
 
 @pytest.mark.parametrize("size", [1000, 20])
 def test_the_sample_has_the_weight_of_all(size):
-    found = SurveyTerm(size, seed=1)(block())
+    found = CountLabels(size, seed=1)(block())
     np.testing.assert_allclose(found.sample_weight().sum(), block().weight.sum())
     assert len(found.sample_weight()) == len(found.sample.y) == min(size, np.count_nonzero(block().weight))

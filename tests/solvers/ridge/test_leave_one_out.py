@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_expit, log_softmax
 
-from mercer.solvers.ridge.calibration import best_scale
+from mercer.solvers.ridge.leave_one_out import log_loss_scale
 
 
 def loss(scale, values, codes, weight):
@@ -28,7 +28,7 @@ def test_the_scale_minimizes_the_logarithmic_loss(classes, weighted):
     if classes == 2:
         values = values[:, 1:] - values[:, :1]
     weight = rng.uniform(0, 3, 300) if weighted else np.ones(300)
-    found = best_scale(values, codes, weight)
+    found = log_loss_scale(values, codes, weight)
     best = minimize_scalar(lambda s: loss(np.exp(s), values, codes, weight), bounds=(-6, 6), method="bounded")
     assert found == pytest.approx(np.exp(best.x), rel=1e-3)
     h = 1e-4
@@ -37,7 +37,9 @@ def test_the_scale_minimizes_the_logarithmic_loss(classes, weighted):
 
 
 def test_labels_told_apart_without_a_mistake_leave_it_finite_and_larger_with_more_rows():
-    scales = [best_scale(np.tile([[1.0], [-1.0]], (n, 1)), np.tile([1, 0], n), np.ones(2 * n)) for n in (2, 20, 200)]
+    scales = [
+        log_loss_scale(np.tile([[1.0], [-1.0]], (n, 1)), np.tile([1, 0], n), np.ones(2 * n)) for n in (2, 20, 200)
+    ]
     assert scales[0] < scales[1] < scales[2] < 1e3
     # Of N rows at +-1 the logistic function of the scale is (N + 1/2) / (N + 1).
     np.testing.assert_allclose(scales, [np.log((2 * n + 0.5) / 0.5) for n in (2, 20, 200)], rtol=1e-9)
@@ -45,5 +47,5 @@ def test_labels_told_apart_without_a_mistake_leave_it_finite_and_larger_with_mor
 
 def test_values_that_mislead_and_values_that_are_tiny_end_at_the_ends():
     values, codes = np.array([[1.0], [-1.0]]), np.array([0, 1])
-    assert best_scale(values, codes, np.ones(2)) == 1e-3
-    assert best_scale(-1e-6 * values, codes, np.ones(2)) == 1e3
+    assert log_loss_scale(values, codes, np.ones(2)) == 1e-3
+    assert log_loss_scale(-1e-6 * values, codes, np.ones(2)) == 1e3

@@ -1,4 +1,4 @@
-"""Compiled sines and cosines: against the twins, against exact values, and row by row."""
+"""Compiled sines and cosines against the NumPy kernels, against exact values, and row by row."""
 
 import mpmath
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer.linalg import twins
+from mercer.linalg import numpy_kernels
 
 # Absolute error of a cosine or sine, for unit scale.
 ERROR = {np.dtype(np.float32): 2e-7, np.dtype(np.float64): 4e-16}
@@ -21,7 +21,7 @@ MAGNITUDES = st.sampled_from([1e-30, 1e-3, 1.0, 50.0, 1e4, 2e5, 2e6, 1e12])
 def random_angles(seed, n, m, magnitude, dtype):
     rng = np.random.default_rng(seed)
     angles = rng.uniform(-magnitude, magnitude, (n, m))
-    # A few angles of every size, so that one row holds both fast and slow ones.
+    # A few angles of every size, so that a row has both fast and slow ones.
     odd_ones_out = 10.0 ** rng.uniform(-10, 20, (n, m))
     return np.where(rng.random((n, m)) < 0.05, odd_ones_out, angles).astype(dtype)
 
@@ -85,7 +85,7 @@ def test_hard_angles_are_accurate(kernels, dtype, scale):
         assert error[worst] <= ERROR[dtype] * scale, f"error {error[worst]} at {angles[worst]!r}"
 
 
-def test_small_angles_are_their_own_sines(kernels, dtype):
+def test_sines_of_small_angles_equal_the_angles(kernels, dtype):
     info = np.finfo(dtype)
     angles = np.array([[0.0, -0.0, info.smallest_subnormal, -info.tiny / 4, info.tiny]], dtype)
     found = np.empty((1, 10), dtype)
@@ -97,7 +97,7 @@ def test_small_angles_are_their_own_sines(kernels, dtype):
 
 @pytest.mark.parametrize("position", [0, 5, 63, 64, 70])
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
-def test_infinite_angles_and_nan_give_nan_there_and_nowhere_else(kernels, dtype, position, bad):
+def test_infinite_angles_and_nan_give_nan_at_their_position_only(kernels, dtype, position, bad):
     angles = np.linspace(-3, 3, 71, dtype=dtype)[None]
     good, found = np.empty((2, 1, 142), dtype)
     kernels.sincos_pairs(angles, 1.0, good)
@@ -113,12 +113,12 @@ def test_infinite_angles_and_nan_give_nan_there_and_nowhere_else(kernels, dtype,
 
 @settings(deadline=None)
 @given(data=st.data(), n=st.integers(0, 5), m=st.integers(1, 200), seed=SEEDS, magnitude=MAGNITUDES)
-def test_pairs_equal_their_twin(kernels, dtype, layouts, filled, data, n, m, seed, magnitude):
+def test_pairs_match_the_numpy_kernels(kernels, dtype, layouts, filled, data, n, m, seed, magnitude):
     width = data.draw(st.sampled_from([m, 2 * m - 1, 2 * m]) | st.integers(m, 2 * m), label="width")
     scale = data.draw(st.sampled_from([1.0, 0.01, 3.0]), label="scale")
     angles = random_angles(seed, n, m, magnitude, dtype)
     expected = np.empty((n, width), dtype)
-    twins.sincos_pairs(angles, scale, expected)
+    numpy_kernels.sincos_pairs(angles, scale, expected)
     angles = data.draw(layouts, label="layout of angles").holding(angles)
     found = filled(lambda out: kernels.sincos_pairs(angles, scale, out), data.draw(layouts), (n, width), dtype)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2 * ERROR[dtype] * scale)
@@ -126,11 +126,11 @@ def test_pairs_equal_their_twin(kernels, dtype, layouts, filled, data, n, m, see
 
 @settings(deadline=None)
 @given(data=st.data(), n=st.integers(0, 5), m=st.integers(1, 200), seed=SEEDS, magnitude=MAGNITUDES)
-def test_cosines_equal_their_twin(kernels, dtype, layouts, filled, data, n, m, seed, magnitude):
+def test_cosines_match_the_numpy_kernels(kernels, dtype, layouts, filled, data, n, m, seed, magnitude):
     angles = random_angles(seed, n, m, magnitude, dtype)
     phases = np.random.default_rng(seed).uniform(0, 2 * np.pi, m).astype(dtype)
     expected = np.empty((n, m), dtype)
-    twins.cosines(angles, phases, 1.5, expected)
+    numpy_kernels.cosines(angles, phases, 1.5, expected)
     angles = data.draw(layouts, label="layout of angles").holding(angles)
     found = filled(lambda out: kernels.cosines(angles, phases, 1.5, out), data.draw(layouts), (n, m), dtype)
     np.testing.assert_allclose(found, expected, rtol=0, atol=3 * ERROR[dtype])
@@ -140,7 +140,7 @@ def test_cosines_equal_their_twin(kernels, dtype, layouts, filled, data, n, m, s
 
 @settings(deadline=None)
 @given(m=st.integers(1, 200), seed=SEEDS, magnitude=MAGNITUDES)
-def test_a_row_alone_has_the_bits_it_has_in_a_batch(kernels, dtype, m, seed, magnitude):
+def test_result_of_a_row_does_not_depend_on_the_batch(kernels, dtype, m, seed, magnitude):
     angles = random_angles(seed, 7, m, magnitude, dtype)
     angles[3] = np.nan
     phases = np.ones(m, dtype)
@@ -157,7 +157,7 @@ def test_a_row_alone_has_the_bits_it_has_in_a_batch(kernels, dtype, m, seed, mag
 
 @settings(deadline=None)
 @given(m=st.integers(2, 200), seed=SEEDS, magnitude=MAGNITUDES)
-def test_a_column_has_the_same_bits_in_every_place(kernels, dtype, m, seed, magnitude):
+def test_result_of_a_column_does_not_depend_on_its_position(kernels, dtype, m, seed, magnitude):
     angles = random_angles(seed, 1, m, magnitude, dtype)
     found = np.empty((1, 2 * m), dtype)
     kernels.sincos_pairs(angles, 0.3, found)

@@ -1,0 +1,113 @@
+"""Paragraphs that many docstrings share, written once and inserted when a class or function is defined.
+
+A docstring holds a line such as ``%(random_state)s`` in the place of the paragraph, and the decorator `doc` replaces
+the line by the paragraph, at the indentation of the line::
+
+    @doc
+    def transform(X, n_jobs=None):
+        '''Return features.
+
+        %(X)s
+        %(n_jobs)s
+        '''
+
+`help`, doctest and documentation generators see the complete text. Where docstrings are stripped (``python -OO``),
+the decorator does nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from textwrap import indent
+from typing import Any, TypeVar
+
+__all__ = ["PARAGRAPHS", "doc"]
+
+Documented = TypeVar("Documented", bound=Any)
+MARKER = re.compile(r"^([ \t]*)%\((\w+)\)s[ \t]*$", re.MULTILINE)
+
+#: The shared paragraphs by name. A learner and a map word a parameter alike only where it means the same.
+PARAGRAPHS: dict[str, str] = {
+    # ---- parameters of maps -------------------------------------------------------------------
+    "kernel": """\
+kernel : Kernel, default=None
+    Kernel to approximate; None means ``Gaussian(lengthscale="median")``.""",
+    "n_components": """\
+n_components : int, default=512
+    Number of components of the output, at least 1.""",
+    "random_state": """\
+random_state : int, Generator, RandomState or None, default=None
+    Seed of the draw. An integer makes repeated fits identical.""",
+    "n_jobs": """\
+n_jobs : int or None, default=None
+    Number of threads; None means all cores. The result does not depend on it.""",
+    # ---- parameters of learners ---------------------------------------------------------------
+    "feature_map": """\
+feature_map : BaseMap, Kernel or None, default=None
+    Feature map, cloned before it is fitted; or a kernel, for which the default map is taken (see
+    `mercer.maps.default_map`); None means ``RandomFourier()``, a Gaussian kernel of median lengthscale.""",
+    "progress": """\
+progress : bool, default=False
+    Whether to show a progress bar.""",
+    # ---- fitted attributes --------------------------------------------------------------------
+    "kernel_": """\
+kernel_ : Kernel
+    The kernel, with a number for every parameter.""",
+    "n_features_in_": """\
+n_features_in_ : int
+    Number of features of the rows seen in `fit`.""",
+    "signs_none": """\
+signs_ : None
+    The approximate kernel is positive semi-definite.""",
+    "feature_map_": """\
+feature_map_ : BaseMap
+    The fitted feature map.""",
+    # ---- arguments of methods -----------------------------------------------------------------
+    "X": """\
+X : array-like or CSR of shape (n, d)
+    Rows.""",
+    "X_or_dask": """\
+X : array-like or CSR of shape (n, d), or dask array or dataframe
+    Rows. For a dask collection the result is a dask array that is not computed yet.""",
+    "y_ignored": """\
+y : ignored
+    Present for compatibility with pipelines.""",
+    "sample_weight": """\
+sample_weight : array-like of shape (n,), default=None
+    Weights >= 0 of the rows; a row of weight two counts as the row repeated. None means that all weights are one.""",
+    "returns_self": """\
+self : object
+    The fitted object.""",
+}
+
+
+def doc(thing: Documented) -> Documented:
+    """Replace the lines ``%(name)s`` of a docstring by the paragraphs of these names; a decorator.
+
+    Parameters
+    ----------
+    thing : class or function
+        What the docstring belongs to. It is returned itself.
+
+    Raises
+    ------
+    KeyError
+        If there is no paragraph of a name.
+
+    Examples
+    --------
+    >>> @doc
+    ... def fit(X):
+    ...     '''Fit.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     %(X)s
+    ...     '''
+    >>> print(fit.__doc__.splitlines()[4].strip())
+    X : array-like or CSR of shape (n, d)
+    """
+    text = thing.__doc__
+    if text is not None:
+        thing.__doc__ = MARKER.sub(lambda found: indent(PARAGRAPHS[found[2]], found[1]), text)
+    return thing

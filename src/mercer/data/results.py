@@ -1,0 +1,141 @@
+"""Results with one row per row, for every source of rows: predictions, transformed rows, and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from mercer.data.sources import DaskRows, FileRows, Reader, check_feature_names, source_of, without_names
+from mercer.data.targets import (
+    Coding,
+    as_targets,
+    check_no_missing_targets,
+    check_unlabeled_value,
+    has_target,
+    plain_labels,
+)
+from mercer.engines import Block
+from mercer.errors import DataError
+
+__all__ = ["predictions_and_targets", "rowwise"]
+
+
+def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method that returns one result per row accept files and Dask collections too; a decorator.
+
+    For files as `mercer.open_rows` opens them the result is an array, as for arrays; for Dask collections it is a Dask
+    array that is not computed yet.
+    """
+
+    @wraps(method)
+    def on_any_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        check_is_fitted(self)
+        source = source_of(X, owner=type(self).__name__)
+        return source.row_results(self, method.__name__, Call(method.__name__, args, kwargs))
+
+    on_any_rows.on_arrays = method  # type: ignore[attr-defined]
+    return on_any_rows
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a method with some arguments, for rows in memory; it survives pickle."""
+
+    method: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __call__(self, model: Any, X: Any) -> Any:
+        return getattr(type(model), self.method).on_arrays(model, X, *self.args, **self.kwargs)
+
+
+def predictions_and_targets(
+    model: Any, coding: Coding, X: Any, y: Any, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return targets, predictions and weights of the rows whose target is known.
+
+    Parameters
+    ----------
+    model : BaseEstimator
+        A fitted model with `predict`.
+    coding : Coding
+        The coding of its targets.
+    X, y, sample_weight
+        Rows, targets and weights, as `fit` takes them, except for iterables of blocks.
+    """
+    owner = type(model).__name__
+    source = source_of(X, y, sample_weight, owner=owner)
+    if isinstance(source, FileRows):
+        predicted, y, weight = _of_files(model, source)
+    elif isinstance(source, DaskRows):
+        predicted, y, weight = _on_dask(model, coding, source)
+    elif y is None:
+        msg = f"{owner}: score needs targets, y, or files opened with open_rows(..., target=...)."
+        raise DataError(msg)
+    else:
+        predicted, weight = np.asarray(model.predict(X)), sample_weight
+        check_consistent_length(predicted, y)
+    if coding.unlabeled is None:
+        check_no_missing_targets(model, y)
+        return y, predicted, weight
+    y = as_targets(y)
+    y = column_or_1d(y) if np.ndim(y) == 1 else np.asarray(y)
+    check_unlabeled_value(owner, y, coding.unlabeled, getattr(coding, "kind", None))
+    known = has_target(y, coding.unlabeled)
+    if not known.any():
+        msg = f"{owner}: every target is unlabeled={coding.unlabeled!r}: there is nothing to score."
+        raise DataError(msg)
+    return plain_labels(y[known]), predicted[known], None if weight is None else np.asarray(weight)[known]
+
+
+def _of_files(model: Any, source: FileRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return predictions, targets and weights of all rows of files, in one pass."""
+
+    def of_block(twin: Any, X: Any, y: Any, weight: Any) -> tuple[Any, ...]:
+        if y is None:
+            msg = f"{type(twin).__name__}: score needs targets: name their column, open_rows(..., target=...)."
+            raise DataError(msg)
+        return twin.predict(X), y, weight
+
+    predicted, y, weights = zip(*source.on_blocks(model, of_block), strict=True)
+    return np.concatenate(predicted), np.concatenate(y), None if weights[0] is None else np.concatenate(weights)
+
+
+def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return predictions, targets and weights of all rows of a Dask collection."""
+    reading = copy(model)  # what the first block settles does not belong to the model
+    reader = Reader(reading, coding, width=model.feature_map_.features_.n_components)
+    engine = source.engine(reader)
+    check_feature_names(model, getattr(reading, "feature_names_in_", None))
+    worker = without_names(model)
+    vars(worker).update(progress=False, n_jobs=1)  # workers have one thread each and report to nobody
+    parts = sorted(engine.sum(PredictedRows(worker)).parts, key=lambda part: part[0])
+    _, predicted, truth, weights = zip(*parts, strict=True)
+    return np.concatenate(predicted), np.concatenate(truth), None if weights[0] is None else np.concatenate(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Index of the first row, predictions, targets and weights of some blocks."""
+
+    parts: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray | None], ...]
+
+    def __add__(self, other: Predicted) -> Predicted:
+        return Predicted(self.parts + other.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedRows:
+    """The term of `Predicted`."""
+
+    model: Any
+
+    def __call__(self, block: Block) -> Predicted:
+        """Return predictions, targets and weights of a block."""
+        return Predicted(((block.start, np.asarray(self.model.predict(block.X)), block.y, block.weight),))

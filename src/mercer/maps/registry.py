@@ -1,0 +1,195 @@
+"""Which map for which kernel: one ordered table, the preferred map first.
+
+Three kinds of maps are in the table. Direct maps have formulas for a kernel itself. Composed maps are made of maps of
+the parts of a kernel, for which they consult the direct maps of the table, and for smaller parts the whole of it.
+Landmarks take any kernel and are last. A user's own map is not in the table: it is passed where a map is taken.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from numbers import Integral
+from typing import Any, Literal, NamedTuple
+
+from mercer.errors import ParameterError
+from mercer.kernels import Kernel
+from mercer.maps.base import BaseMap, DrawnMap, fresh_copy
+
+__all__ = [
+    "Entry",
+    "check_grows",
+    "default_map",
+    "explicit_map",
+    "map_width",
+    "maps_for",
+    "table",
+    "unfitted_map",
+    "why",
+]
+
+
+class Entry(NamedTuple):
+    """A line of the table: a map, whose `accepts` is the condition, its kind, and why it is where it is."""
+
+    map: type[DrawnMap]
+    kind: Literal["direct", "composed", "any"]
+    reason: str
+
+
+@cache
+def table() -> tuple[Entry, ...]:
+    """Return the table, in order of preference."""
+    # Composed maps ask this module for maps of their parts: hence the local imports.
+    from mercer.maps.algebra.composition import CompositionMap
+    from mercer.maps.algebra.product_map import ProductMap
+    from mercer.maps.algebra.sum_map import SumMap
+    from mercer.maps.fourier.random_fourier import RandomFourier
+    from mercer.maps.fourier.spherical_radial import SphericalRadial
+    from mercer.maps.histogram.homogeneous import HomogeneousFeatures
+    from mercer.maps.histogram.thresholds import ThresholdFeatures
+    from mercer.maps.landmarks.nystroem import Nystroem
+    from mercer.maps.neurons.random_neurons import RandomNeurons
+    from mercer.maps.series.polynomial_sketch import PolynomialSketch
+    from mercer.maps.series.random_maclaurin import RandomMaclaurin
+    from mercer.maps.series.tensor_sketch import TensorSketch
+
+    return (
+        Entry(RandomFourier, "direct", "shift-invariant: unbiased, bounded, and fast for wide rows"),
+        Entry(SphericalRadial, "direct", "isotropic and smooth: less error at small distances, more at large ones"),
+        Entry(RandomMaclaurin, "direct", "a power series: low degrees are exact, and the plan follows the rows"),
+        Entry(ThresholdFeatures, "direct", "minima: an error that falls as one over the number of components"),
+        Entry(RandomNeurons, "direct", "arc-cosine: polynomial parts are exact"),
+        Entry(HomogeneousFeatures, "direct", "homogeneous: a grid of frequencies with a bound on the error"),
+        Entry(TensorSketch, "direct", "polynomial: for very wide sparse rows; low degrees are not exact"),
+        Entry(PolynomialSketch, "direct", "polynomial: for high degrees; low degrees are not exact"),
+        Entry(SumMap, "composed", "a sum of kernels that have maps"),
+        Entry(ProductMap, "composed", "a product of kernels that have maps"),
+        Entry(CompositionMap, "composed", "a power series of a kernel that has a map"),
+        Entry(Nystroem, "any", "landmarks take any kernel; biased, and as good as the rows they are chosen from"),
+    )
+
+
+def maps_for(kernel: Kernel, *, direct: bool = False) -> list[type[DrawnMap]]:
+    """Return the maps that can approximate a kernel, the default first.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    direct : bool, default=False
+        Leave out maps that are composed of maps of parts of the kernel, and landmarks.
+
+    Returns
+    -------
+    list of classes
+    """
+    entries = (entry for entry in table() if entry.kind == "direct" or not direct)
+    return [entry.map for entry in entries if entry.map.accepts(kernel)]
+
+
+def why(kernel: Kernel) -> str:
+    """Return the maps that can approximate a kernel, one per line with the reason, the default first.
+
+    Examples
+    --------
+    >>> from mercer import Laplacian
+    >>> print(why(Laplacian()))
+    RandomFourier: shift-invariant: unbiased, bounded, and fast for wide rows
+    Nystroem: landmarks take any kernel; biased, and as good as the rows they are chosen from
+    """
+    return "\n".join(f"{entry.map.__name__}: {entry.reason}" for entry in table() if entry.map.accepts(kernel))
+
+
+def explicit_map(kernel: Kernel, *, direct: bool = False) -> DrawnMap | None:
+    """Return an unfitted unbiased map of a kernel, or None if there is none; for `direct` see `maps_for`."""
+    candidates = (kind(kernel) for kind in maps_for(kernel, direct=direct))
+    return next((candidate for candidate in candidates if candidate.unbiased is True), None)
+
+
+def default_map(kernel: Kernel | None, *, random_state: Any = None) -> DrawnMap:
+    """Return an unfitted map for a kernel: explicit features where they exist, landmarks otherwise.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        The kernel; None means ``Gaussian(lengthscale="median")``.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the map.
+
+    Returns
+    -------
+    DrawnMap
+    """
+    kind = table()[0].map if kernel is None else maps_for(kernel)[0]
+    return kind(kernel, random_state=random_state)
+
+
+# ---- the parameter `feature_map` of a learner -----------------------------------------------------
+
+# Kernels of scikit-learn by name, and what they are here.
+SCIKIT_LEARN_KERNELS = {
+    "rbf": "Gaussian('median')",
+    "linear": "Polynomial(1, coef0=0.0)",
+    "poly": "Polynomial(3)",
+    "polynomial": "Polynomial(3)",
+    "laplacian": "Laplacian()",
+    "chi2": "Chi2()",
+}
+
+
+def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> BaseMap:
+    """Return the unfitted map that the parameter `feature_map` of a learner represents.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the learner, for error messages.
+    choice : BaseMap, Kernel or None
+        A map, which is copied; a kernel, whose default map is taken; or None.
+    random_state : int, Generator, RandomState or None
+        Seed of a map that is chosen here. A map that is given has its own.
+    **options
+        Further parameters of a map that is chosen here.
+
+    Returns
+    -------
+    BaseMap
+    """
+    if choice is None or isinstance(choice, Kernel):
+        return default_map(choice, random_state=random_state).set_params(**options)
+    given_map(owner, choice).check()
+    return fresh_copy(choice)
+
+
+def map_width(owner: str, choice: Any) -> int:
+    """Return the number of components of the map that `unfitted_map` would return, without making a copy of it."""
+    if choice is None or isinstance(choice, Kernel):
+        return default_map(choice).n_components
+    return given_map(owner, choice).n_components
+
+
+def given_map(owner: str, choice: Any) -> BaseMap:
+    """Return a map; raise for anything else, with a hint for users of scikit-learn."""
+    if isinstance(choice, BaseMap):
+        return choice
+    msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
+    raise ParameterError(msg + hint(choice))
+
+
+def hint(choice: Any) -> str:
+    """Return what a user of scikit-learn may have meant."""
+    if isinstance(choice, str):
+        kernel = SCIKIT_LEARN_KERNELS.get(choice)
+        return f" Did you mean {kernel}?" if kernel else ""
+    if isinstance(choice, Integral):
+        return f" Numbers have names: n_clusters={choice} for clusters, n_components={choice} for components."
+    return ""
+
+
+def check_grows(model: Any) -> bool:
+    """Return True if rows can be added to the map of a learner, else raise: the learner has no `partial_fit` then."""
+    reason = model.feature_map.refuses_rows if isinstance(model.feature_map, BaseMap) else None
+    if reason is not None:
+        msg = f"{type(model).__name__}: {reason}"
+        raise ParameterError(msg)
+    return True

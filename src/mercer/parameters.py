@@ -1,0 +1,201 @@
+"""Domains of constructor parameters, declared in one table per class and checked in one place.
+
+A class declares the domain of each parameter as data, and `check_parameters` raises for the first value outside of it::
+
+    class KernelRidge(...):
+        domains = {
+            "alpha": Interval(0, None) | Choice("loo", "evidence", "gcv"),
+            "max_iter": Integer(1),
+            "tol": Interval(0, None, closed="neither"),
+            "rank": Integer(1) | Choice(None),
+        }
+
+The message names the object, the parameter, what was needed and what was got::
+
+    KernelRidge: alpha must be a finite number >= 0 or one of 'loo', 'evidence', 'gcv', got -1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, Literal
+
+from mercer.errors import ParameterError
+
+__all__ = ["Choice", "Domain", "Instance", "Integer", "Interval", "check_parameter", "check_parameters", "is_number"]
+
+
+class Domain(ABC):
+    """A set of values that a parameter may have, and its description for error messages."""
+
+    @abstractmethod
+    def __contains__(self, value: Any) -> bool:
+        """Return whether a value belongs to the domain."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Return the phrase that follows "must be" in an error message."""
+
+    def __or__(self, other: Domain) -> Domain:
+        return _Union(self, other)
+
+
+@dataclass(frozen=True)
+class Integer(Domain):
+    """Integers of at least `low` and, unless None, at most `high`; booleans are not integers.
+
+    Examples
+    --------
+    >>> 3 in Integer(1), True in Integer(1), str(Integer(1))
+    (True, False, 'an integer >= 1')
+    """
+
+    low: int
+    high: int | None = None
+
+    def __contains__(self, value: Any) -> bool:
+        if not isinstance(value, Integral) or isinstance(value, bool):
+            return False
+        return self.low <= int(value) and (self.high is None or int(value) <= self.high)
+
+    def __str__(self) -> str:
+        return f"an integer >= {self.low}" if self.high is None else f"an integer from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Interval(Domain):
+    """Finite real numbers from `low` to `high`; booleans are not numbers.
+
+    Parameters
+    ----------
+    low : float
+        Lower end.
+    high : float or None, default=None
+        Upper end; None means that there is none.
+    closed : {"left", "right", "both", "neither"}, default="left"
+        Which ends belong to the interval, as in scikit-learn. An end that is None never does.
+
+    Examples
+    --------
+    >>> 0 in Interval(0), float("inf") in Interval(0), str(Interval(0, closed="neither"))
+    (True, False, 'a finite number > 0')
+    >>> str(Interval(0, 1, closed="neither"))
+    'a number > 0 and < 1'
+    """
+
+    low: float
+    high: float | None = None
+    closed: Literal["left", "right", "both", "neither"] = "left"
+
+    def __contains__(self, value: Any) -> bool:
+        if not is_number(value) or not isfinite(value):
+            return False
+        above = value >= self.low if self.closed in ("left", "both") else value > self.low
+        if self.high is None:
+            return above
+        return above and (value <= self.high if self.closed in ("right", "both") else value < self.high)
+
+    def __str__(self) -> str:
+        low = f"{'>=' if self.closed in ('left', 'both') else '>'} {self.low:g}"
+        if self.high is None:
+            return f"a finite number {low}"
+        return f"a number {low} and {'<=' if self.closed in ('right', 'both') else '<'} {self.high:g}"
+
+
+class Choice(Domain):
+    """A closed set of options, usually strings, or None.
+
+    Examples
+    --------
+    >>> "auto" in Choice("auto"), 1 in Choice(True), str(Choice("exact", "approximate"))
+    (True, False, "one of 'exact', 'approximate'")
+    """
+
+    def __init__(self, *options: Any) -> None:
+        self.options = options
+
+    def __contains__(self, value: Any) -> bool:
+        return any(value is option or (type(value) is type(option) and value == option) for option in self.options)
+
+    def __str__(self) -> str:
+        return repr(self.options[0]) if len(self.options) == 1 else f"one of {', '.join(map(repr, self.options))}"
+
+
+class Instance(Domain):
+    """Instances of a class, described by a phrase.
+
+    Examples
+    --------
+    >>> str(Instance(dict, "a dictionary of options"))
+    'a dictionary of options'
+    """
+
+    def __init__(self, kind: type | tuple[type, ...], phrase: str) -> None:
+        self.kind = kind
+        self.phrase = phrase
+
+    def __contains__(self, value: Any) -> bool:
+        return isinstance(value, self.kind)
+
+    def __str__(self) -> str:
+        return self.phrase
+
+
+class _Union(Domain):
+    """Values of any of two domains."""
+
+    def __init__(self, left: Domain, right: Domain) -> None:
+        self.left = left
+        self.right = right
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.left or value in self.right
+
+    def __str__(self) -> str:
+        return f"{self.left} or {self.right}"
+
+
+def check_parameter(owner: str, name: str, value: Any, domain: Domain, *, hint: str = "") -> None:
+    """Raise `ParameterError` unless a value lies in its domain.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the class or function, with which the message starts.
+    name : str
+        Name of the parameter.
+    value : object
+        Its value.
+    domain : Domain
+        The values it may have.
+    hint : str, default=""
+        What to try instead: a complete sentence.
+    """
+    if value not in domain:
+        msg = f"{owner}: {name} must be {domain}, got {value!r}."
+        raise ParameterError(f"{msg} {hint}" if hint else msg)
+
+
+def check_parameters(owner: Any, domains: Mapping[str, Domain], names: Iterable[str] | None = None) -> None:
+    """Raise `ParameterError` for the first attribute of an object that lies outside its domain.
+
+    Parameters
+    ----------
+    owner : object
+        An estimator; each parameter is an attribute of the same name.
+    domains : mapping of str to Domain
+        The domain of each parameter. Parameters that are not listed are not checked.
+    names : iterable of str, default=None
+        Check only these parameters; None means all of `domains`.
+    """
+    for name in domains if names is None else names:
+        check_parameter(type(owner).__name__, name, getattr(owner, name), domains[name])
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a real number, of Python or NumPy, and not a boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,51 @@
+"""Sentences about results that the terminal and the page share."""
+
+from __future__ import annotations
+
+from mercer.diagnostics.demo import Demo
+from mercer.diagnostics.environment import Environment
+from mercer.report.numbers import percent, significant
+
+__all__ = ["caveat", "compiled_note", "headline", "kernels_in_use"]
+
+# Times of equal fits that differ by more than this factor were affected by other load on the machine.
+BUSY = 2
+NUMBERS = {2: "two", 3: "three", 4: "four"}
+NOT_COMPILED = "not compiled; NumPy is used instead, with equal results but several times slower"
+HOW_TO_COMPILE = "Install a C++ compiler and reinstall mercer: pip install --force-reinstall --no-cache-dir mercer"
+
+
+def headline(demo: Demo) -> str:
+    """Return the result of the demo in one sentence."""
+    accuracies = [contender.accuracy for contender in demo.contenders]
+    errors = [contender.audit.rmse for contender in demo.contenders]
+    low, high = percent(min(accuracies)), percent(max(accuracies))
+    reach = low if low == high else f"{low[:-2]} to {high}"
+    return (
+        f"With {demo.n_components} components each, all {NUMBERS[len(accuracies)]} maps classify {reach} of "
+        f"{demo.split.n_test} test digits correctly; their kernel errors differ by a factor of "
+        f"{max(errors) / min(errors):.0f}, from {significant(min(errors), 2)} to "
+        f"{significant(max(errors), 2)}."
+    )
+
+
+def caveat(demo: Demo) -> str:
+    """Return the limits of the comparison."""
+    error = max(contender.accuracy_error for contender in demo.contenders)
+    text = (
+        f"The standard error of the accuracies is up to {percent(error)}, so differences of that order are not "
+        f"significant. With only {demo.split.n_train} training rows, times and memory are mostly overhead."
+    )
+    if any(contender.fit_seconds_slowest > BUSY * contender.fit_seconds for contender in demo.contenders):
+        text += " Times of equal fits varied more than twofold, because the machine was busy, so do not compare them."
+    return text
+
+
+def kernels_in_use(environment: Environment) -> str:
+    """Return which kernels are in use."""
+    return f"compiled, {environment.instruction_set}" if environment.compiled else NOT_COMPILED
+
+
+def compiled_note(environment: Environment) -> str | None:
+    """Return how to install the compiled kernels, or None if they are installed."""
+    return None if environment.compiled else HOW_TO_COMPILE

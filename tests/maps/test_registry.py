@@ -1,0 +1,124 @@
+"""Which map for which kernel, and for the parameter `feature_map` of a learner."""
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import (
+    Deformed,
+    Gaussian,
+    KernelRidge,
+    Laplacian,
+    NeighborGraph,
+    Nystroem,
+    ParameterError,
+    Polynomial,
+    PolynomialSketch,
+    ProductMap,
+    RandomFourier,
+    RandomMaclaurin,
+    SphericalRadial,
+    TensorSketch,
+    kernels,
+)
+from mercer.kernels import Kernel
+from mercer.maps import default_map, maps_for, why
+from mercer.maps.registry import (
+    SCIKIT_LEARN_KERNELS,
+    check_grows,
+    explicit_map,
+    map_width,
+    table,
+    unfitted_map,
+)
+
+
+def test_every_map_is_in_the_table_once_and_landmarks_are_last():
+    public = {getattr(mercer.maps, name) for name in mercer.maps.__all__}
+    maps = {m for m in public if isinstance(m, type) and not m.__abstractmethods__}
+    listed = [entry.map for entry in table()]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == maps
+    kinds = [entry.kind for entry in table()]
+    assert kinds == sorted(kinds, key=["direct", "composed", "any"].index)
+    assert listed[-1] is Nystroem
+
+
+def test_maps_are_listed_in_order_of_preference():
+    assert maps_for(Gaussian()) == [RandomFourier, SphericalRadial, RandomMaclaurin, Nystroem]
+    assert maps_for(Polynomial()) == [RandomMaclaurin, TensorSketch, PolynomialSketch, Nystroem]
+    assert maps_for(Laplacian()) == [RandomFourier, Nystroem]
+    assert isinstance(default_map(Gaussian()), RandomFourier)
+    assert isinstance(default_map(None), RandomFourier)
+    assert isinstance(default_map(1 + Polynomial()), RandomMaclaurin)
+
+
+def test_direct_maps_leave_out_composed_maps_and_landmarks():
+    kernel = Gaussian() * Laplacian()
+    assert maps_for(kernel) == [RandomFourier, ProductMap, Nystroem]
+    assert maps_for(kernel, direct=True) == [RandomFourier]
+    mixed = Laplacian() * Polynomial(2)
+    assert maps_for(mixed) == [ProductMap, Nystroem]
+    assert maps_for(mixed, direct=True) == []
+    assert explicit_map(mixed, direct=True) is None
+    assert isinstance(explicit_map(mixed), ProductMap)
+
+
+def test_reasons_are_given_in_the_same_order():
+    lines = why(Gaussian()).splitlines()
+    assert [line.split(":")[0] for line in lines] == [m.__name__ for m in maps_for(Gaussian())]
+    assert all(len(line.split(": ", 1)[1]) > 10 for line in lines)
+
+
+def test_a_map_is_copied_and_not_fitted():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    given = RandomFourier(Gaussian(2.0), 30, random_state=3).fit(X)
+    found = unfitted_map("Learner", given, random_state=7, n_components=99)
+    assert found is not given
+    assert not hasattr(found, "features_")
+    assert found.get_params() == given.get_params()  # its own seed and width
+
+
+def test_a_kernel_or_none_gets_its_default_map():
+    found = unfitted_map("Learner", Gaussian(2.0), random_state=7, n_components=99)
+    assert (found.kernel, found.n_components, found.random_state) == (Gaussian(2.0), 99, 7)
+    found = unfitted_map("Learner", None, random_state=7)
+    assert found.fit(np.random.default_rng(0).normal(size=(50, 3))).kernel_.lengthscale > 0
+    assert unfitted_map("Learner", Polynomial(2), random_state=0).accepts(Polynomial(2))
+
+
+def test_other_objects_are_refused():
+    with pytest.raises(ParameterError, match=r"Learner: feature_map must be a mercer map .*, a kernel, or None; got 3"):
+        unfitted_map("Learner", 3, None)
+    with pytest.raises(ParameterError, match=r"Numbers have names: n_clusters=3"):
+        unfitted_map("Learner", 3, None)
+    with pytest.raises(ParameterError, match=r"n_components must be an integer >= 1, got 0"):
+        unfitted_map("Learner", RandomFourier(Gaussian(), 0), None)
+
+
+@pytest.mark.parametrize("name", SCIKIT_LEARN_KERNELS)
+def test_names_of_kernels_of_scikit_learn_are_translated(name):
+    with pytest.raises(ParameterError, match="Did you mean") as raised:
+        unfitted_map("Learner", name, None)
+    meant = str(raised.value).split("Did you mean ")[1].rstrip("?")
+    assert isinstance(eval(meant, vars(kernels)), Kernel)
+    with pytest.raises(ParameterError, match=r"got 'other'\.$"):
+        unfitted_map("Learner", "other", None)
+
+
+def test_the_width_of_a_map_is_known_without_a_copy(monkeypatch):
+    monkeypatch.setattr("sklearn.base.clone", None)
+    monkeypatch.setattr("mercer.maps.base.clone", None)
+    assert map_width("Learner", None) == 512
+    assert map_width("Learner", Polynomial(2)) == 512
+    assert map_width("Learner", RandomFourier(Gaussian(), 30)) == 30
+    assert map_width("Learner", Deformed(RandomFourier(Gaussian(), 30), NeighborGraph())) == 30
+    with pytest.raises(ParameterError, match="Learner: feature_map must be a mercer map"):
+        map_width("Learner", "rbf")
+
+
+def test_maps_that_cannot_take_more_rows_are_refused():
+    assert check_grows(KernelRidge(RandomFourier()))
+    assert check_grows(KernelRidge(Gaussian()))
+    with pytest.raises(ParameterError, match="KernelRidge: partial_fit needs a map that can take more rows, but the"):
+        check_grows(KernelRidge(Deformed(RandomFourier(), NeighborGraph())))

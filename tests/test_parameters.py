@@ -1,0 +1,94 @@
+"""Domains of parameters and the error texts of values outside of them."""
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mercer import ParameterError
+from mercer.parameters import Choice, Instance, Integer, Interval, check_parameter, check_parameters, is_number
+
+
+class Model(SimpleNamespace):
+    pass
+
+
+@pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(255)])
+def test_integers_of_python_and_numpy_belong_to_integer(value):
+    assert value in Integer(1)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True, np.float64(2.0), np.bool_(True)])
+def test_other_values_do_not_belong_to_integer(value):
+    assert value not in Integer(1)
+
+
+def test_upper_end_of_integer_belongs_to_it():
+    assert 5 in Integer(2, 5)
+    assert 6 not in Integer(2, 5)
+    assert str(Integer(2, 5)) == "an integer from 2 to 5"
+
+
+@pytest.mark.parametrize(
+    ("closed", "inside", "text"),
+    [
+        ("left", [1.0, 1.5], "a number >= 1 and < 2"),
+        ("right", [1.5, 2.0], "a number > 1 and <= 2"),
+        ("both", [1.0, 1.5, 2.0], "a number >= 1 and <= 2"),
+        ("neither", [1.5], "a number > 1 and < 2"),
+    ],
+)
+def test_ends_of_an_interval(closed, inside, text):
+    interval = Interval(1, 2, closed=closed)
+    assert [v for v in (0.9, 1.0, 1.5, 2.0, 2.1) if v in interval] == inside
+    assert str(interval) == text
+
+
+def test_an_interval_without_upper_end_holds_finite_numbers_only():
+    assert str(Interval(0.5)) == "a finite number >= 0.5"
+    assert all(value in Interval(0) for value in (0, 1e300, np.float32(2), np.int8(3), Fraction(1, 2)))
+    assert not any(value in Interval(0) for value in (np.inf, np.nan, True, "1", None, -1, 1j, np.array(1.0)))
+
+
+def test_options_match_by_type_and_value():
+    choice = Choice("auto", None, 1)
+    assert "auto" in choice
+    assert None in choice
+    assert 1 in choice
+    assert not any(value in choice for value in (True, 1.0, "none", np.array(["auto"]), []))
+    assert str(choice) == "one of 'auto', None, 1"
+    assert str(Choice("median")) == "'median'"
+
+
+def test_an_instance_is_described_by_its_phrase():
+    assert {} in Instance(dict, "a dictionary")
+    assert [] not in Instance(dict, "a dictionary")
+    assert 1 in Instance((int, str), "an integer or a string")
+
+
+def test_domains_are_joined_in_order():
+    domain = Choice("auto") | Interval(0, closed="neither") | Choice(None)
+    assert str(domain) == "'auto' or a finite number > 0 or None"
+    assert all(value in domain for value in ("auto", 0.1, None))
+    assert 0 not in domain
+
+
+def test_the_first_bad_parameter_is_reported():
+    domains = {"width": Integer(1), "tol": Interval(0) | Choice("auto")}
+    check_parameters(Model(width=3, tol="auto"), domains)
+    with pytest.raises(ParameterError, match=r"^Model: width must be an integer >= 1, got 0\.$"):
+        check_parameters(Model(width=0, tol=-1), domains)
+    with pytest.raises(ParameterError, match=r"^Model: tol must be a finite number >= 0 or 'auto', got -1\.$"):
+        check_parameters(Model(width=0, tol=-1), domains, ["tol"])
+
+
+def test_a_hint_follows_what_was_got():
+    with pytest.raises(ParameterError, match=r"^fit: cv must be an integer >= 2, got 1\. Try cv=5\.$"):
+        check_parameter("fit", "cv", 1, Integer(2), hint="Try cv=5.")
+
+
+def test_booleans_are_not_numbers():
+    assert is_number(np.float32(1))
+    assert not is_number(True)
+    assert not is_number("1")
