@@ -98,7 +98,7 @@ RULES = (
     rule(r"\b\w*?(?:un)?labell(?:ed|ing)\b", "labeled, labeling", everywhere=True),
     rule(r"\b\w*?(?:colour|favour|behaviour|honour)\w*", "color, favor, behavior", everywhere=True),
     rule(
-        r"\b\w*?(?:normal|regular|minim|maxim|optim|initial|factor|general|organ|standard|penal|summar|vector|random|"
+        r"\b\w*?(?:normal|regular|minim|maxim|optim|initial|factor|general|organ|standard|penal|vector|random|"
         r"serial|local|parallel|real|recogn|symmetr|linear|centr)is(?:e[sdr]?|ing|ation|ations|ers)\b",
         "-ize, -ization",
         everywhere=True,
