@@ -1,4 +1,4 @@
-"""Numbers of components: the inverse of the bound, and error texts."""
+"""Numbers of components: the inverse of the bound, and errors."""
 
 import pytest
 from hypothesis import given
