@@ -58,19 +58,14 @@ def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: FormNa
 
     Parameters
     ----------
-    eps : float
-        Error, in the units of the kernel.
+    %(theory_eps)s
     n_terms : int
         Number m of independent frequencies.
     mass : float, default=1.0
         Total mass :math:`Z = k(0)`, at least zero.
-    form : {"pairs", "phase", "complex"}, default="pairs"
-        Form of the features.
+    %(theory_form)s
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------

@@ -84,8 +84,7 @@ def gaussian_phase_constants(lengthscale: float, dimension: int) -> InnerConstan
     ----------
     lengthscale : float
         Lengthscale s of the kernel.
-    dimension : int
-        Number d of features of the rows.
+    %(theory_dimension)s
 
     Returns
     -------
@@ -107,25 +106,10 @@ def composed_bound(kernel: DotProductKernel, inner: InnerConstants, *, base: flo
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        The outer kernel, whose power series is f.
-    inner : InnerConstants
-        Constants of the inner kernel K.
-    base : float, default=2.0
-        Base p > 1 of the degree distribution.
+    %(theory_outer_and_inner)s
+    %(theory_base)s
 
-    Returns
-    -------
-    float
-        The bound; infinite if :math:`f(p C_W)` exceeds the range of float64.
-
-    See Also
-    --------
-    composed_failure : Bound on the probability of a large error.
-
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_composed)s
 
     Examples
     --------
@@ -146,23 +130,9 @@ def composed_gradient(kernel: DotProductKernel, inner: InnerConstants) -> float:
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        The outer kernel, whose power series is f.
-    inner : InnerConstants
-        Constants of the inner kernel K.
+    %(theory_outer_and_inner)s
 
-    Returns
-    -------
-    float
-        The bound; infinite if :math:`f(C_K)` or :math:`f(C_W)` exceeds the range of float64.
-
-    See Also
-    --------
-    composed_failure : Bound on the probability of a large error.
-
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_composed)s
 
     Examples
     --------
@@ -188,21 +158,16 @@ def composed_failure(
     ----------
     eps : float
         Error, in the units of the kernel; at most :math:`16 R L_1`.
-    n_components : int
-        Number D of independent features.
+    %(theory_independent_features)s
     bound : float
         :math:`C_1`, from `composed_bound`.
     gradient : float
         :math:`L_1`, from `composed_gradient`.
     radius : float
         Radius R of a ball that contains the rows.
-    dimension : int
-        Number d of features of the rows.
+    %(theory_dimension)s
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------
@@ -217,9 +182,7 @@ def composed_failure(
     for half the error) plus :math:`4 r L_1 / \epsilon` (Markov's inequality, that the gradient exceeds
     :math:`\epsilon / (4r)`); r makes the two equal.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_supplement)s
 
     Examples
     --------

@@ -106,10 +106,7 @@ def penalty_norm(alpha: float, power: float) -> float:
     power : float
         Power c of the Laplacian, at least zero.
 
-    Returns
-    -------
-    float
-        The bound; infinite if it exceeds the range of float64.
+    %(theory_bound)s
 
     See Also
     --------
@@ -182,18 +179,13 @@ def matrix_bernstein(variance: float, bound: float, n: int) -> float:
     n : int
         Order of the matrices.
 
-    Returns
-    -------
-    float
-        The bound; infinite if it exceeds the range of float64.
+    %(theory_bound)s
 
     See Also
     --------
     kernel_matrix_mean_error : The application to kernel matrices.
 
-    References
-    ----------
-    .. [1] Tropp (2015), An Introduction to Matrix Concentration Inequalities, Theorem 1.6.2.
+    %(theory_tropp)s
 
     Examples
     --------
@@ -224,13 +216,9 @@ def kernel_matrix_mean_error(
         Number m of independent frequencies; of pairs, half the components.
     mass : float, default=1.0
         Total mass Z = k(0).
-    form : {"pairs", "phase", "complex"}, default="pairs"
-        Form of the features.
+    %(theory_form)s
 
-    Returns
-    -------
-    float
-        The bound; infinite if it exceeds the range of float64.
+    %(theory_bound)s
 
     See Also
     --------
@@ -266,18 +254,13 @@ def kernel_matrix_failure(
     kernel_norm, n_rows, n_terms, mass, form
         As for `kernel_matrix_mean_error`.
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------
     kernel_matrix_mean_error : Bound on the expected error.
 
-    References
-    ----------
-    .. [1] Tropp (2015), An Introduction to Matrix Concentration Inequalities, Theorem 1.6.2.
+    %(theory_tropp)s
 
     Examples
     --------
@@ -310,13 +293,9 @@ def deformation_mean_error(
     ----------
     kernel_norm, n_rows, n_terms, mass, form
         As for `kernel_matrix_mean_error`.
-    penalty_norm : float
-        Spectral norm of M, for instance from `theory.penalty_norm`.
+    %(theory_penalty_norm)s
 
-    Returns
-    -------
-    float
-        The bound; infinite if it exceeds the range of float64.
+    %(theory_bound)s
 
     See Also
     --------
@@ -362,13 +341,9 @@ def deformation_components(
         Probability of a larger error, in (0, 1).
     kernel_norm, n_rows, mass, form
         As for `kernel_matrix_mean_error`.
-    penalty_norm : float
-        Spectral norm of M, for instance from `theory.penalty_norm`.
+    %(theory_penalty_norm)s
 
-    Returns
-    -------
-    int
-        The number of components, for `n_components`.
+    %(theory_number_of_components)s
 
     See Also
     --------

@@ -21,6 +21,7 @@ from typing import Any, Literal, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
+from mercer._docs import PARAGRAPHS, doc
 from mercer.errors import ParameterError, UnsupportedKernelError
 from mercer.kernels import Kernel
 from mercer.kernels.dot_product import DotProductKernel
@@ -66,6 +67,106 @@ Array = np.ndarray
 FormName = Literal["pairs", "phase", "complex"]
 P = ParamSpec("P")
 R = TypeVar("R")
+
+PARAGRAPHS |= {
+    "theory_probability": """\
+Returns
+-------
+float
+    A probability.""",
+    "theory_bound": """\
+Returns
+-------
+float
+    The bound; infinite if it exceeds the range of float64.""",
+    "theory_bound_of_series": """\
+Returns
+-------
+float
+    The bound; infinite if the series exceeds the range of float64.""",
+    "theory_variances": """\
+Returns
+-------
+float or ndarray
+    Variances; infinite where they exceed the range of float64.""",
+    "theory_number_of_components": """\
+Returns
+-------
+int
+    The number of components, for `n_components`.""",
+    "theory_eps": """\
+eps : float
+    Error, in the units of the kernel.""",
+    "theory_eps_of_mass": """\
+eps : float
+    Error, in units of the mass of the kernel.""",
+    "theory_delta": """\
+delta : float, default=0.05
+    Probability of a larger error, in (0, 1).""",
+    "theory_independent_features": """\
+n_components : int
+    Number D of independent features.""",
+    "theory_dimension": """\
+dimension : int
+    Number d of features of the rows.""",
+    "theory_diameter": """\
+diameter : float
+    Largest distance l of two rows.""",
+    "theory_n_rules": """\
+n_rules : int
+    Number n of independent rules, each with all of its points and its constant.""",
+    "theory_base": """\
+base : float, default=2.0
+    Base p > 1 of the degree distribution.""",
+    "theory_series_kernel": """\
+kernel : DotProductKernel
+    A kernel f(x . y) with non-negative coefficients.""",
+    "theory_outer_and_inner": """\
+kernel : DotProductKernel
+    The outer kernel, whose power series is f.
+inner : InnerConstants
+    Constants of the inner kernel K.""",
+    "theory_form": """\
+form : {"pairs", "phase", "complex"}, default="pairs"
+    Form of the features.""",
+    "theory_penalty_norm": """\
+penalty_norm : float
+    Spectral norm of M, for instance from `theory.penalty_norm`.""",
+    "theory_composed": """\
+Returns
+-------
+float
+    The bound; infinite if the series exceeds the range of float64.
+
+See Also
+--------
+composed_failure : Bound on the probability of a large error.
+
+References
+----------
+.. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.""",
+    "theory_per_pair": """\
+Returns
+-------
+ndarray
+    One value per pair.""",
+    "theory_supplement": """\
+References
+----------
+.. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.""",
+    "theory_kar_karnick": """\
+References
+----------
+.. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.""",
+    "theory_munkhoeva": """\
+References
+----------
+.. [1] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.""",
+    "theory_tropp": """\
+References
+----------
+.. [1] Tropp (2015), An Introduction to Matrix Concentration Inequalities, Theorem 1.6.2.""",
+}
 
 # Values that exceed a boundary by this part of it are put down to rounding, also of float32, and clipped.
 ROUNDING = 1e-6
@@ -118,7 +219,10 @@ def read_all(owner: str, domains: dict[str, Argument], values: dict[str, Any]) -
 
 
 def checked(**domains: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that every argument is read by its domain; each parameter must have one."""
+    """Decorate a function so that every argument is read by its domain; each parameter must have one.
+
+    Shared paragraphs of its docstring are inserted, too (`mercer._docs`).
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
@@ -126,7 +230,7 @@ def checked(**domains: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
             msg = f"{function.__name__}: domains of {list(domains)} for parameters {list(signature.parameters)}"
             raise TypeError(msg)
 
-        @functools.wraps(function)
+        @functools.wraps(doc(function))
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()

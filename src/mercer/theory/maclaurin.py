@@ -42,26 +42,19 @@ def maclaurin_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        A kernel f(x . y) with non-negative coefficients.
+    %(theory_series_kernel)s
     radius : float
         Radius R of the l1 ball.
-    base : float, default=2.0
-        Base p > 1 of the degree distribution.
+    %(theory_base)s
 
-    Returns
-    -------
-    float
-        The bound; infinite if :math:`f(p R^2)` exceeds the range of float64.
+    %(theory_bound_of_series)s
 
     See Also
     --------
     maclaurin_sharp_bound : The least such bound.
     maclaurin_failure : Bound on the probability of a large error.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_supplement)s
 
     Examples
     --------
@@ -84,10 +77,7 @@ def maclaurin_sharp_bound(kernel: DotProductKernel, radius: float, *, base: floa
     kernel, radius, base
         As for `maclaurin_bound`.
 
-    Returns
-    -------
-    float
-        The bound; infinite if :math:`f(p R^2)` exceeds the range of float64.
+    %(theory_bound_of_series)s
 
     See Also
     --------
@@ -115,26 +105,19 @@ def maclaurin_failure(eps: float, n_components: int, *, bound: float) -> float:
 
     Parameters
     ----------
-    eps : float
-        Error, in the units of the kernel.
-    n_components : int
-        Number D of independent features.
+    %(theory_eps)s
+    %(theory_independent_features)s
     bound : float
         C, from `maclaurin_bound`, `maclaurin_sharp_bound` or `composed_bound`; an infinite bound gives one.
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------
     maclaurin_uniform_failure : The same for all pairs of rows at once.
     maclaurin_components : The number of components for a given probability.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_supplement)s
 
     Examples
     --------
@@ -153,23 +136,17 @@ def dot_product_gradient(kernel: DotProductKernel, radius: float) -> float:
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        A kernel f(x . y) with non-negative coefficients.
+    %(theory_series_kernel)s
     radius : float
         Radius R of the Euclidean ball.
 
-    Returns
-    -------
-    float
-        The bound; infinite if :math:`f(R^2)` exceeds the range of float64.
+    %(theory_bound_of_series)s
 
     See Also
     --------
     maclaurin_gradient : The same for the features.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_supplement)s
 
     Examples
     --------
@@ -191,21 +168,15 @@ def maclaurin_gradient(kernel: DotProductKernel, radius: float, dimension: int, 
     ----------
     kernel, radius, base
         As for `maclaurin_bound`.
-    dimension : int
-        Number d of features of the rows.
+    %(theory_dimension)s
 
-    Returns
-    -------
-    float
-        The bound; infinite if :math:`f(p R^2)` exceeds the range of float64.
+    %(theory_bound_of_series)s
 
     See Also
     --------
     dot_product_gradient : The same for the kernel.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_supplement)s
 
     Examples
     --------
@@ -227,23 +198,17 @@ def maclaurin_uniform_failure(
 
     Parameters
     ----------
-    eps : float
-        Error, in the units of the kernel.
-    n_components : int
-        Number D of independent features.
+    %(theory_eps)s
+    %(theory_independent_features)s
     bound : float
         C, from `maclaurin_bound` or `maclaurin_sharp_bound`.
     gradient : float
         L, the sum of `dot_product_gradient` and `maclaurin_gradient`.
     radius : float
         Radius R of the l1 ball.
-    dimension : int
-        Number d of features of the rows.
+    %(theory_dimension)s
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------
@@ -257,9 +222,7 @@ def maclaurin_uniform_failure(
     function of gradient L can change between them. For :math:`\epsilon > 16 R L` one pair suffices and the factor is
     one.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
+    %(theory_kar_karnick)s
 
     Examples
     --------

@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
+
 __all__ = ["PROJECTIONS", "Pairs", "ProjectionName", "second_moment", "sketch_variance", "summed_variance"]
 
 Array = np.ndarray
@@ -62,6 +64,7 @@ class Pairs:
         )
 
 
+@doc
 def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, lone: bool = False) -> Array:
     r"""Return :math:`\mathbb{E}[(z(x) z(y))^2]` of one component of degree n.
 
@@ -77,10 +80,7 @@ def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, l
     lone : bool, default=False
         For "complex": the real part alone, times the square root of two.
 
-    Returns
-    -------
-    ndarray
-        One value per pair.
+    %(theory_per_pair)s
     """
     t2, n2, s = np.square(pairs.inner), pairs.norms, pairs.overlap
     if projection == "complex":
@@ -97,6 +97,7 @@ def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, l
     return factor**n
 
 
+@doc
 def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) -> Array:
     r"""Return the variance of the estimate of :math:`(x^\top y)^n` by m real components of degree n.
 
@@ -110,10 +111,7 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
     n, m : int
         Degree and number of components.
 
-    Returns
-    -------
-    ndarray
-        One value per pair.
+    %(theory_per_pair)s
 
     References
     ----------
@@ -135,6 +133,7 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
     return np.maximum(variance, 0.0)
 
 
+@doc
 def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Array, m: int) -> Array:
     r"""Return the variance of m independent components that each sum the terms of a series.
 
@@ -152,10 +151,7 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
     m : int
         Number of real components.
 
-    Returns
-    -------
-    ndarray
-        One value per pair.
+    %(theory_per_pair)s
 
     References
     ----------

@@ -114,10 +114,7 @@ def quadrature_variance(n_rules: int, *, dimension: int, bound: float = 1.0, at_
     at_zero : float, default=1.0
         Value f(0), or any other constant that multiplies :math:`1 - \sum_j a_j^2`; one for a kernel of mass one.
 
-    Returns
-    -------
-    float
-        The bound; infinite if it exceeds the range of float64.
+    %(theory_bound)s
 
     See Also
     --------
@@ -129,9 +126,7 @@ def quadrature_variance(n_rules: int, *, dimension: int, bound: float = 1.0, at_
     covariance of the constant with the points counts twice, and is bounded by the square root of the product of their
     variances.
 
-    References
-    ----------
-    .. [1] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
+    %(theory_munkhoeva)s
 
     Examples
     --------
@@ -156,8 +151,7 @@ def quadrature_gaussian_variance(distance: Array | float, n_rules: int) -> Array
     ----------
     distance : float or ndarray
         Distance :math:`|\delta|`, at least zero.
-    n_rules : int
-        Number n of independent rules, each with all of its points and its constant.
+    %(theory_n_rules)s
 
     Returns
     -------
@@ -186,17 +180,11 @@ def quadrature_failure(eps: float, n_rules: int, *, diameter: float) -> float:
 
     Parameters
     ----------
-    eps : float
-        Error, in units of the mass of the kernel.
-    n_rules : int
-        Number n of independent rules, each with all of its points and its constant.
-    diameter : float
-        Largest distance l of two rows.
+    %(theory_eps_of_mass)s
+    %(theory_n_rules)s
+    %(theory_diameter)s
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------
@@ -208,9 +196,7 @@ def quadrature_failure(eps: float, n_rules: int, *, diameter: float) -> float:
     The bound replaces the pointwise part of Proposition 3.2 of [1]_, :math:`2 \exp(-2 D \epsilon^2)` for D points in
     all, which simulation refutes (the proposition is written for an error of :math:`\epsilon / 2`).
 
-    References
-    ----------
-    .. [1] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
+    %(theory_munkhoeva)s
 
     Examples
     --------
@@ -232,10 +218,8 @@ def quadrature_rules(eps: float, delta: float = 0.05, *, diameter: float) -> int
     ----------
     eps : float
         Largest error, in units of the mass of the kernel.
-    delta : float, default=0.05
-        Probability of a larger error, in (0, 1).
-    diameter : float
-        Largest distance l of two rows.
+    %(theory_delta)s
+    %(theory_diameter)s
 
     Returns
     -------
@@ -267,19 +251,12 @@ def quadrature_uniform_failure(eps: float, n_rules: int, *, dimension: int, diam
 
     Parameters
     ----------
-    eps : float
-        Error, in units of the mass of the kernel.
-    n_rules : int
-        Number n of independent rules, each with all of its points and its constant.
-    dimension : int
-        Number d of features of the rows.
-    diameter : float
-        Largest distance l of two rows.
+    %(theory_eps_of_mass)s
+    %(theory_n_rules)s
+    %(theory_dimension)s
+    %(theory_diameter)s
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------
@@ -294,9 +271,7 @@ def quadrature_uniform_failure(eps: float, n_rules: int, *, dimension: int, diam
     :math:`|\delta|`, by Cauchy's inequality and :math:`\sum_j a_j^2 w_j w_j^\top = I`. So no moment of the slope is
     needed.
 
-    References
-    ----------
-    .. [1] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
+    %(theory_munkhoeva)s
 
     Examples
     --------
@@ -339,12 +314,10 @@ def fourier_uniform_failure(
 
     Parameters
     ----------
-    eps : float
-        Error, in units of the mass of the kernel.
+    %(theory_eps_of_mass)s
     n_components : int
         Number D of components.
-    dimension : int
-        Number d of features of the rows.
+    %(theory_dimension)s
     diameter : float
         Largest distance l of two rows, in the units of `spread`.
     spread : float
@@ -356,10 +329,7 @@ def fourier_uniform_failure(
     form : {"pairs", "phase"}, default="pairs"
         Form of the features.
 
-    Returns
-    -------
-    float
-        A probability.
+    %(theory_probability)s
 
     See Also
     --------

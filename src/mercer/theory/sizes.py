@@ -41,15 +41,10 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
         A shift-invariant kernel; only its mass k(0) matters.
     eps : float
         Largest error, in the units of the kernel.
-    delta : float, default=0.05
-        Probability of a larger error, in (0, 1).
-    form : {"pairs", "phase", "complex"}, default="pairs"
-        Form of the features.
+    %(theory_delta)s
+    %(theory_form)s
 
-    Returns
-    -------
-    int
-        The number of components, for `n_components`.
+    %(theory_number_of_components)s
 
     See Also
     --------
@@ -101,32 +96,24 @@ def maclaurin_components(
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        A kernel f(x . y) with non-negative coefficients.
+    %(theory_series_kernel)s
     eps : float
         Largest error, in the units of the kernel.
-    delta : float, default=0.05
-        Probability of a larger error, in (0, 1).
+    %(theory_delta)s
     radius : float
         Largest l1 norm of a row.
     dimension : int, default=None
         Number of features of the rows, for a bound over all pairs at once; None means one pair.
-    base : float, default=2.0
-        Base p > 1 of the degree distribution.
+    %(theory_base)s
 
-    Returns
-    -------
-    int
-        The number of components, for `n_components`.
+    %(theory_number_of_components)s
 
     See Also
     --------
     mercer.required_components : The same for shift-invariant kernels.
     mercer.RandomMaclaurin : The map, whose default plan needs far fewer components.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
+    %(theory_kar_karnick)s
 
     Examples
     --------

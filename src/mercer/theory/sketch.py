@@ -39,10 +39,7 @@ def tensor_sketch_variance(factors: Iterable[tuple[Array, Array, Array]], n_comp
     n_components : int
         Number of components D.
 
-    Returns
-    -------
-    float or ndarray
-        Variances; infinite where they exceed the range of float64.
+    %(theory_variances)s
 
     See Also
     --------

@@ -43,10 +43,7 @@ def threshold_variance(k: Array, length: float, n: int) -> Array:
     n : int
         Number of thresholds.
 
-    Returns
-    -------
-    float or ndarray
-        Variances; infinite where they exceed the range of float64.
+    %(theory_variances)s
 
     See Also
     --------

@@ -32,8 +32,7 @@ def truncation_error(kernel: DotProductKernel, degree: int, radius: float) -> fl
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        A kernel f(x . y) with non-negative coefficients.
+    %(theory_series_kernel)s
     degree : int
         Largest degree k that is retained.
     radius : float
@@ -73,8 +72,7 @@ def truncation_degree(kernel: DotProductKernel, eps: float, radius: float) -> in
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        A kernel f(x . y) with non-negative coefficients.
+    %(theory_series_kernel)s
     eps : float
         Largest error, at least 1e-15 of :math:`f(R^2)`.
     radius : float
@@ -89,9 +87,7 @@ def truncation_degree(kernel: DotProductKernel, eps: float, radius: float) -> in
     --------
     truncation_error : The error for a given degree.
 
-    References
-    ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.
+    %(theory_supplement)s
 
     Examples
     --------

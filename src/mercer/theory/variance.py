@@ -35,10 +35,7 @@ def cosine_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arr
     mass : float or ndarray, default=1.0
         Total mass :math:`Z = k(0)`, at least zero.
 
-    Returns
-    -------
-    float or ndarray
-        Variances; infinite where they exceed the range of float64.
+    %(theory_variances)s
 
     See Also
     --------
@@ -73,10 +70,7 @@ def phase_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arra
     k, k_double, mass : float or ndarray
         As for `cosine_variance`.
 
-    Returns
-    -------
-    float or ndarray
-        Variances; infinite where they exceed the range of float64.
+    %(theory_variances)s
 
     See Also
     --------
