@@ -58,8 +58,8 @@ def test_every_extension_has_a_section(heading):
         ("Add a kernel", "return 2 * u", "return u", "must have the spectral distribution|must be the mean"),
         ("Add a kernel", "-np.expm1(-square) / square", "-2 * np.expm1(-square) / square", r"profile\(0\) must be 1"),
         ("Add a kernel", "return 1.0", "return 0.2", "mean_mixing must be the mean"),
-        ("Add a map", "np.sqrt(self.n_components)", "self.n_components", "says that it is unbiased"),
-        ("Add a map", "[-1.0, 1.0]", "[0.0, 1.0]", "says that it is unbiased"),
+        ("Add a map", "np.sqrt(self.n_components)", "self.n_components", "claims to be unbiased"),
+        ("Add a map", "[-1.0, 1.0]", "[0.0, 1.0]", "claims to be unbiased"),
     ],
 )
 def test_mistakes_in_a_recipe_are_detected(heading, right, wrong, text, run):

@@ -17,13 +17,13 @@ def penalty(n=12, seed=1):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.8), Matern(0.5) + 0.1, Polynomial(3)], ids=repr)
-def test_on_its_rows_it_adds_to_the_inverse(kernel):
+def test_the_inverse_kernel_matrix_of_the_rows_is_that_of_the_kernel_plus_the_penalty(kernel):
     X, M = rows(), penalty()
     deformed = DeformedKernel(kernel, X, M)
     np.testing.assert_allclose(deformed(X), np.linalg.inv(np.linalg.inv(kernel(X)) + M), atol=1e-8)
 
 
-def test_it_reproduces_in_the_changed_norm():
+def test_the_deformed_kernel_reproduces_in_the_norm_with_the_penalty():
     # In the norm |f|^2 + f'Mf the product of f = K a with k~_x is f(x).
     X, M, x = rows(), penalty(), rows(1, seed=2)
     kernel = Gaussian(0.8)
@@ -36,7 +36,7 @@ def test_it_reproduces_in_the_changed_norm():
     np.testing.assert_allclose(old + f_rows @ M @ deformed(X, x)[:, 0], f_x, atol=1e-8)
 
 
-def test_no_penalty_changes_nothing():
+def test_a_penalty_of_zero_changes_nothing():
     X, new = rows(), rows(5, seed=2)
     np.testing.assert_allclose(DeformedKernel(Gaussian(), X, np.zeros((12, 12)))(new), Gaussian()(new), atol=1e-12)
 
@@ -53,7 +53,7 @@ def test_sparse_rows_and_penalties():
     assert hash(sparse) == hash(dense)
 
 
-def test_values_differ_from_those_of_others():
+def test_kernels_with_other_rows_or_penalties_are_not_equal():
     X, M = rows(), penalty()
     deformed = DeformedKernel(Gaussian(), X, M)
     assert deformed != DeformedKernel(Gaussian(), X, 2 * M)
@@ -63,7 +63,7 @@ def test_values_differ_from_those_of_others():
     assert repr(deformed) == "DeformedKernel(Gaussian(lengthscale=1.0), 12 rows)"
 
 
-def test_an_open_lengthscale_is_that_of_its_own_rows():
+def test_an_unresolved_lengthscale_is_resolved_on_the_rows_of_the_kernel_itself():
     X, M = rows(), penalty()
     resolved = DeformedKernel(Gaussian("median"), X, M).resolve(100 * rows(30, seed=4))
     assert resolved.kernel == Gaussian("median").resolve(X)

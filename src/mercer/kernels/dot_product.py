@@ -397,8 +397,8 @@ class DotProduct(DotProductKernel):
             values = np.array([self.coefficients(i) for i in range(n)], dtype=float)
         else:
             values = np.zeros(n)
-            kept = self.coefficients[:n]
-            values[: len(kept)] = kept
+            first = self.coefficients[:n]
+            values[: len(first)] = first
         self._check_signs(values)
         return values
 

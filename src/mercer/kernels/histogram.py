@@ -304,11 +304,11 @@ class JensenShannon(HomogeneousKernel):
 
     def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
         # By rejection from the distribution of Chi2, which accepts seven in ten.
-        kept = np.zeros(0)
-        while len(kept) < n:
+        accepted = np.zeros(0)
+        while len(accepted) < n:
             proposed = np.log(np.abs(rng.standard_cauchy(n))) / np.pi
-            kept = np.append(kept, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
-        return kept[:n]
+            accepted = np.append(accepted, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
+        return accepted[:n]
 
 
 @dataclass(frozen=True)
