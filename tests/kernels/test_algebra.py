@@ -211,7 +211,7 @@ def test_repr_keeps_all_digits():
 
 
 def value_of(parts, X):
-    """Return the kernel that a spectral normal form stands for."""
+    """Return the kernel that a spectral normal form represents."""
     total = np.zeros((len(X), len(X)))
     for part in parts:
         product = np.full_like(total, part.mass)

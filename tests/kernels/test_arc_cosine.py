@@ -60,7 +60,7 @@ def test_values_are_twice_the_mean_of_products_of_activations(order, angle):
     x, y = np.array([2.0, 0.0]), 0.7 * np.array([np.cos(angle), np.sin(angle)])
 
     def integrand(turn):
-        # The radial part of the normal law in the plane: E r^2b = 2^b b!
+        # The radial part of the normal distribution in the plane: E r^2b = 2^b b!
         u, v = x @ [np.cos(turn), np.sin(turn)], y @ [np.cos(turn), np.sin(turn)]
         return (u * v) ** order / (2 * np.pi)
 

@@ -1,4 +1,4 @@
-"""Kernels of rows >= 0: values against other formulas, zeros, extremes, wrong rows, spectral laws."""
+"""Kernels of rows >= 0: values against other formulas, zeros, extremes, wrong rows, spectral distributions."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -161,7 +161,7 @@ def test_duplicate_csr_entries_are_summed_without_changing_the_input(kernel):
 @pytest.mark.parametrize("kernel", HOMOGENEOUS, ids=repr)
 def test_density_and_signature_are_a_fourier_pair(kernel):
     for lag in (0.0, 0.3, 1.0, 4.0):
-        # Quadrature with a weight: the tail of the law of Intersection is a Cauchy law's.
+        # Quadrature with a weight: the spectral density of Intersection has the tail of a Cauchy density.
         if lag:
             value = 2 * integrate.quad(kernel.spectral_density, 0, np.inf, weight="cos", wvar=lag)[0]
         else:
@@ -180,7 +180,7 @@ def test_frequencies_have_the_density(kernel, seed):
         return 2 * np.interp(w, edges, table)
 
     inside = np.abs(drawn)[np.abs(drawn) <= 3]
-    # Kolmogorov: P(sqrt(n) D > 3.3) < 1e-9; conditional on |w| <= 3, the law is the density cut off there.
+    # Kolmogorov: P(sqrt(n) D > 3.3) < 1e-9; conditional on |w| <= 3, the distribution has the truncated density.
     assert stats.kstest(inside, lambda w: cdf(w) / cdf(3.0)).statistic * np.sqrt(len(inside)) < 3.3
     other = Chi2() if kernel != Chi2() else JensenShannon()
     wrong = np.abs(other.frequencies(40_000, np.random.default_rng(seed)))

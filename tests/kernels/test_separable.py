@@ -61,13 +61,13 @@ def test_huge_and_tiny_values_are_right(kernel):
     np.testing.assert_allclose(far(X[:2]), kernel.with_params(lengthscale=1.0)(X[:2] / 1e200), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("kernel", "law"), [(Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())])
-def test_quantiles_are_those_of_the_spectral_distribution(kernel, law):
+@pytest.mark.parametrize(("kernel", "distribution"), [(Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())])
+def test_quantiles_are_those_of_the_spectral_distribution(kernel, distribution):
     uniforms = np.concatenate([np.linspace(0.001, 0.999, 999), [1e-12, 1 - 1e-12, 1e-6]])
     # Near 0 and 1 the condition of the quantile function magnifies the rounding of pi.
-    np.testing.assert_allclose(kernel.spectral_quantile(uniforms), law.ppf(uniforms), rtol=2e-4, atol=1e-13)
+    np.testing.assert_allclose(kernel.spectral_quantile(uniforms), distribution.ppf(uniforms), rtol=2e-4, atol=1e-13)
     middle = uniforms[:999]
-    np.testing.assert_allclose(kernel.spectral_quantile(middle), law.ppf(middle), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(kernel.spectral_quantile(middle), distribution.ppf(middle), rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", SEPARABLE, ids=repr)

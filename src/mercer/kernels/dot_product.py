@@ -250,7 +250,7 @@ class Geometric(DotProductKernel):
 
     References
     ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, section 3.
+    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
 
     Examples
     --------

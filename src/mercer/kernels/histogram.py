@@ -135,10 +135,6 @@ class ThresholdKernel(Kernel):
     .. math:: k(x, y) = \sum_{B} \prod_{i \in B} \min(x_i, y_i)
 
     A subclass is a ``@dataclass(frozen=True)`` that supplies one formula, ``boxes(d)``, the sets B of features.
-
-    References
-    ----------
-    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS, section 4.
     """
 
     structure = "a kernel of minima of rows >= 0"
