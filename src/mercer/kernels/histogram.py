@@ -135,10 +135,6 @@ class ThresholdKernel(Kernel):
     .. math:: k(x, y) = \sum_{B} \prod_{i \in B} \min(x_i, y_i)
 
     A subclass is a ``@dataclass(frozen=True)`` that supplies one formula, ``boxes(d)``, the sets B of features.
-
-    References
-    ----------
-    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS, section 4.
     """
 
     structure = "a kernel of minima of rows >= 0"
@@ -304,11 +300,11 @@ class JensenShannon(HomogeneousKernel):
 
     def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
         # By rejection from the distribution of Chi2, which accepts seven in ten.
-        kept = np.zeros(0)
-        while len(kept) < n:
+        accepted = np.zeros(0)
+        while len(accepted) < n:
             proposed = np.log(np.abs(rng.standard_cauchy(n))) / np.pi
-            kept = np.append(kept, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
-        return kept[:n]
+            accepted = np.append(accepted, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
+        return accepted[:n]
 
 
 @dataclass(frozen=True)
