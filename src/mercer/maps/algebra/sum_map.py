@@ -16,7 +16,7 @@ from mercer.maps.algebra.copies import MixedFeatures, Sample, check_unsigned, dr
 from mercer.maps.algebra.joined import StackedFeatures
 from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
 from mercer.maps.base import BaseMap, DrawnMap
-from mercer.maps.series.allocation import share_out
+from mercer.maps.series.allocation import apportion
 
 __all__ = ["SumMap"]
 
@@ -174,7 +174,7 @@ def share_up_to(most: Array, weights: Array, total: int) -> Array:
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():
-        widths[~full] = share_out(weights[~full], total - int(widths[full].sum()))
+        widths[~full] = apportion(weights[~full], total - int(widths[full].sum()))
         over = widths > most
         if not over.any():
             break
