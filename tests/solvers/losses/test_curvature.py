@@ -26,7 +26,7 @@ def setting(loss, columns, n=300, D=4, seed=0):
 )
 def test_factors_invert_the_curvature_of_separate_columns(loss, columns, monkeypatch):
     monkeypatch.setattr(curvature, "NEGLIGIBLE", 0.0)
-    monkeypatch.setattr(curvature, "MOST_ROWS_A_COLUMN", 1000)
+    monkeypatch.setattr(curvature, "MOST_ROWS_PER_COLUMN", 1000)
     sample, problem, block, W = setting(loss, columns)
     V = np.random.default_rng(1).normal(size=W.shape)
     product = CurvatureTerm(problem, W, V)(block).product + V  # the penalty, here of the intercept too
