@@ -154,17 +154,19 @@ class Reader:
         self._names = names
 
     def __call__(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        """Validate a block; an empty one is returned as it is."""
-        if not hasattr(X, "shape"):
-            X = np.asarray(X)
-        if len(X.shape) and X.shape[0] == 0 and not self._fresh:
-            return X, y, weight
+        """Return validated rows, targets and weights."""
         estimator = self.estimator if self._fresh or self._names is None else without_names(self.estimator)
         X, y, weight, self.coding = validated(estimator, self.coding, X, y, weight, reset=self._fresh)
         if self._fresh and self._names is not None:
             self.estimator.feature_names_in_ = np.array(self._names, dtype=object)
         self._fresh = False
         return X, y, weight
+
+    def block(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+        """Validate a block of a stream, which may be empty; an empty one is returned as it is."""
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        return (X, y, weight) if len(X.shape) and X.shape[0] == 0 else self(X, y, weight)
 
     def block_rows(self, X: Any) -> int:
         """Return the number of rows of a block, given validated rows."""
@@ -321,7 +323,7 @@ class BlockRows(Source):
 
     def engine(self, reader: Reader) -> StreamEngine:
         reader.set_names(getattr(self.blocks, "feature_names", None))
-        return StreamEngine(self.blocks, reader, block_rows=reader.block_rows, n_jobs=reader.n_jobs)
+        return StreamEngine(self.blocks, reader.block, block_rows=reader.block_rows, n_jobs=reader.n_jobs)
 
     def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
         msg = (
@@ -347,7 +349,7 @@ class FileRows(Source):
 
     def engine(self, reader: Reader) -> StreamEngine:
         reader.set_names(self.files.feature_names)
-        return StreamEngine(self.files, reader, block_rows=reader.block_rows, n_jobs=reader.n_jobs)
+        return StreamEngine(self.files, reader.block, block_rows=reader.block_rows, n_jobs=reader.n_jobs)
 
     def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
         checked = False

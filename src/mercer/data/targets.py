@@ -110,7 +110,7 @@ class Numbers(Coding):
         else:
             X, y = self._validate_some(estimator, X, y, reset=reset)
         if shape is not None and y.shape[1:] != shape:
-            needed = ", ".join(["n", *map(str, shape)])
+            needed = ", ".join(["n", *map(str, shape)]) if shape else "n,"
             msg = f"y must have the same shape in every block: needed ({needed}), got {y.shape}."
             raise DataError(msg)
         return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), replace(self, shape=y.shape[1:])

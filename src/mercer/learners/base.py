@@ -272,7 +272,7 @@ class Learner(BaseEstimator, ABC):
             self._check_parameters()
             previous = self._reset()
             prototype = self._unfitted_map(self.random_state)
-            reader = self._reader(prototype.n_components, fresh=True)
+            reader = self._reader(prototype.width, fresh=True)
             engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
             if checkpoint is None:
                 self._fit_rows(self._fit_of(engine, prototype, self.random_state, previous), reader)
@@ -301,6 +301,7 @@ class Learner(BaseEstimator, ABC):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
+        self._coding_ = reader.coding  # a stream may bring its first targets in a late block
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
@@ -363,7 +364,7 @@ class Learner(BaseEstimator, ABC):
         self._check_parameters()
         fresh = "statistic_" not in vars(self)
         prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
-        reader = self._reader(prototype.n_components, fresh=fresh)
+        reader = self._reader(prototype.width, fresh=fresh)
         X, y, weight = reader(X, y, sample_weight)
         # Rows without a label count too: a row has the same index, and so the same part in samples, as in `fit`.
         start = 0 if fresh else vars(self).get("_n_seen_", self.statistic_.rows)
@@ -400,6 +401,8 @@ class Learner(BaseEstimator, ABC):
         if name in type(self).solved and "statistic_" in self.__dict__:
             self._solve(self.statistic_, None)
             return self.__dict__[name]
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property or `available_if` raised: raise its error again
         msg = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(msg)
 
@@ -438,7 +441,7 @@ def can_add_rows(model: Learner) -> bool:
     """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     reason = model._several_passes()
     if reason is not None:
-        msg = f"{type(model).__name__} has no partial_fit: {reason}"
+        msg = f"{type(model).__name__} has no partial_fit: {reason} Or call fit on all rows at once."
         raise AttributeError(msg)
     return check_grows(model)
 
@@ -528,6 +531,7 @@ class Classifier(ClassifierMixin, Learner):
             if announced is not None:
                 self._announced_ = announced
                 self.statistic_ = self.statistic_.with_labels(announced)
+            self.classes_ = self.statistic_.labels  # known before there are two of them, which a solution needs
         return self
 
     def _check_two_labels(self, labels: Array) -> None:

@@ -321,7 +321,7 @@ class GaussianProcessRegressor(Regressor):
         self._check_fitted()
         posterior, feature_map = self.posterior_, self.feature_map_
         term = LengthscaleGradient(feature_map.features_, posterior.spectrum, posterior.scales)
-        reader = self._reader(feature_map.n_components, fresh=False)
+        reader = self._reader(feature_map.width, fresh=False)
         engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
         fit = self._fit_of(engine, feature_map, self.random_state, {})
         return term.complete(fit.labeled.sum(term))

@@ -223,7 +223,7 @@ class KernelKMeans(Clusterer):
             features,
             best_of(engine, features, starts),
             batch_size=int(self.batch_size or 1),
-            block_rows=self._reader(self.feature_map_.n_components, fresh=False).block_rows,
+            block_rows=self._reader(self.feature_map_.width, fresh=False).block_rows,
             max_iter=self.max_iter,
             tol=self.tol,
             report=passes.tell,
@@ -270,7 +270,7 @@ class KernelKMeans(Clusterer):
             self._check_init()
             fresh = "feature_map_" not in vars(self)
             prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
-            reader = self._reader(prototype.n_components, fresh=fresh)
+            reader = self._reader(prototype.width, fresh=fresh)
             X, _, weight = reader(X, y, sample_weight)
             engine = MemoryEngine(X, None, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs)
             if fresh:
@@ -386,7 +386,7 @@ class KernelKMeans(Clusterer):
         source = source_of(X, None, sample_weight, owner=type(self).__name__)
         if isinstance(source, FileRows):
             return sum(source.on_blocks(self, lambda model, rows, _, weight: model.score(rows, None, weight)))
-        X, _, weight = self._reader(self.feature_map_.n_components, fresh=False)(X, None, sample_weight)
+        X, _, weight = self._reader(self.feature_map_.width, fresh=False)(X, None, sample_weight)
         distances = self._of_rows(X, np.empty((X.shape[0], self.n_clusters))).min(axis=1)
         return -float(np.square(distances) @ (np.ones(len(distances)) if weight is None else weight))
 

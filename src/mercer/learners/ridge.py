@@ -143,6 +143,7 @@ class KernelRidge(Regressor):
         return moment_sum(self, fit, numeric_targets)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
+        self._check_parameters()
         self.statistic_ = refined(self, statistic, fit, numeric_targets)
         solution = solve(self, self.statistic_, fit)
         self.coef_ = solution.coef[:, 0] if self._single else solution.coef.T
@@ -229,7 +230,7 @@ class KernelRidgeClassifier(Classifier):
     """
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
-    solved = KernelRidge.solved | {"classes_", "probability_scale_"}
+    solved = KernelRidge.solved | {"probability_scale_"}
 
     def __init__(
         self,
@@ -259,6 +260,7 @@ class KernelRidgeClassifier(Classifier):
         return moment_sum(self, fit, label_indicators)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
+        self._check_parameters()
         labels = statistic.labels
         assert labels is not None
         self._check_two_labels(labels)
@@ -295,7 +297,7 @@ def why_two_passes(alpha: float | Criterion) -> str | None:
     """Return why rows are read twice with this penalty, or None."""
     if not (isinstance(alpha, str) and alpha == "loo"):
         return None
-    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', or fit on all rows at once."
+    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
 def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:

@@ -211,11 +211,11 @@ def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) ->
     random Fourier features of dense frequencies otherwise.
     """
     row = np.zeros((1, d))
-    if feature_map.tunes_own_draw and feature_map.n_components <= FOURIER_COMPONENTS:
+    if feature_map.tunes_own_draw and feature_map.width <= FOURIER_COMPONENTS:
         drawn = feature_map.with_kernel(kernel).fit(row).features_
         if drawn.lengthscales is not None:
             return drawn
-    width = min(feature_map.n_components, FOURIER_COMPONENTS)
+    width = min(feature_map.width, FOURIER_COMPONENTS)
     like = RandomFourier(kernel, width, directions="big_block", random_state=seed % 2**31)
     return like.fit(row).features_
 
