@@ -196,6 +196,10 @@ class Learner(BaseEstimator, ABC):
     progress: bool | Report
 
     feature_map_: BaseMap
+    #: The coding of the targets, as settled by the rows seen so far.
+    _coding_: Any
+    #: The sum of the statistic over the rows, where the learner stores it.
+    statistic_: Any
 
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)
@@ -321,9 +325,9 @@ class Learner(BaseEstimator, ABC):
         self.feature_map_ = feature_map
 
     def _unfitted_map(self, random_state: Any) -> BaseMap:
-        choice = self.feature_map
-        if type(self).default_map is not None and (choice is None or isinstance(choice, Kernel)):
-            return type(self).default_map(choice, random_state=random_state)
+        choice, default = self.feature_map, type(self).default_map
+        if default is not None and (choice is None or isinstance(choice, Kernel)):
+            return default(choice, random_state=random_state)
         return unfitted_map(type(self).__name__, choice, random_state)
 
     def _reader(self, width: int, *, fresh: bool) -> Reader:
@@ -377,7 +381,9 @@ class Learner(BaseEstimator, ABC):
             unlabeled = self._coding_.unlabeled
             if unlabeled is not None and not has_target(y, unlabeled).any():
                 return  # the map has seen these rows
-        statistic = fit.labeled.accumulate(self._statistic(fit), fit.report)
+        accumulator = self._statistic(fit)
+        assert accumulator is not None  # a learner with `partial_fit` has a statistic
+        statistic = fit.labeled.accumulate(accumulator, fit.report)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
 
