@@ -116,6 +116,8 @@ class KernelKMeans(Clusterer):
     ----------
     .. [1] Dhillon, Guan, Kulis (2004), Kernel k-means, spectral clustering and normalized cuts, KDD.
     .. [2] Bahmani, Moseley, Vattani, Kumar, Vassilvitskii (2012), Scalable k-means++, VLDB.
+    .. [3] Arthur, Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA.
+    .. [4] Sculley (2010), Web-scale k-means clustering, WWW.
 
     Examples
     --------
@@ -259,15 +261,7 @@ class KernelKMeans(Clusterer):
         as there are clusters. After `fit`, it continues from there. A `Deformed` map adds the rows to its
         `FeatureGraph`; a graph that cannot grow raises.
 
-        Parameters
-        ----------
-        %(X)s
-        %(y_ignored)s
-        %(sample_weight)s
-
-        Returns
-        -------
-        %(returns_self)s
+        %(partial_fit_rows)s
         """
         with unchanged_if_it_fails(self):
             self._check_parameters()
@@ -352,32 +346,20 @@ class KernelKMeans(Clusterer):
         return self._labels_
 
     @rowwise
-    @doc
     def predict(self, X: Any) -> Array:
         """Return the index of the nearest center of each row.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,)
         """
         X = self._check_rows(X)
         return self._of_rows(X, np.empty(X.shape[0], np.int32))
 
     @rowwise
-    @doc
     def transform(self, X: Any) -> Array:
         """Return the distances of each row to all centers, in the feature space.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, k)
         """
         X = self._check_rows(X)
@@ -390,7 +372,7 @@ class KernelKMeans(Clusterer):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), or files
-            Rows; or files as `open_rows` opens them, with their weights, read block by block.
+            Rows; or files, as returned by `open_rows`, with their weights, read block by block.
         %(y_ignored)s
         %(sample_weight)s
 
