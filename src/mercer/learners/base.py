@@ -20,6 +20,7 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
+    MetaEstimatorMixin,
     RegressorMixin,
     TransformerMixin,
 )
@@ -56,11 +57,15 @@ __all__ = [
     "Clusterer",
     "Fit",
     "Learner",
+    "MetaEstimatorMixin",
     "Regressor",
     "Transformer",
     "available_if",
     "can_add_rows",
     "check_grows",
+    "check_is_fitted",
+    "get_tags",
+    "labeled_rows",
     "warn_not_converged",
 ]
 
@@ -295,8 +300,42 @@ class Learner(BaseEstimator, ABC):
                 "be read again: a list, or an object whose __iter__ starts over."
             )
             raise DataError(msg)
-        self._set_map(self._fit_map(fit))
-        self._coding_ = reader.coding
+        feature_map = self._fit_map(fit)
+        self._fit_features(fit, feature_map, reader.coding)
+
+    def fit_engine(self, engine: Engine, feature_map: BaseMap, coding: Coding) -> Self:
+        """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
+
+        This is `fit` without the reading of rows and the fit of the map, for searches that do both once for many
+        models.
+
+        Parameters
+        ----------
+        engine : Engine
+            The rows.
+        feature_map : BaseMap
+            The fitted map, which is not copied.
+        coding : Coding
+            The coding with which the targets were validated.
+
+        Returns
+        -------
+        self : object
+            The fitted object.
+        """
+        with unchanged_if_it_fails(self):
+            self._check_parameters()
+            previous = self._reset()
+            self.n_features_in_ = feature_map.n_features_in_
+            if hasattr(feature_map, "feature_names_in_"):
+                self.feature_names_in_ = feature_map.feature_names_in_
+            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, coding)
+        return self
+
+    def _fit_features(self, fit: Fit, feature_map: BaseMap, coding: Coding) -> None:
+        """Sum the statistic over the rows, on the features of a fitted map, and solve."""
+        self._set_map(feature_map)
+        self._coding_ = coding
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
@@ -305,13 +344,7 @@ class Learner(BaseEstimator, ABC):
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
-        unlabeled, labeled = self._coding().unlabeled, engine
-        if unlabeled is not None:
-            nothing = (
-                f"{type(self).__name__}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing "
-                "to learn from. Give y for some rows."
-            )
-            labeled = FilteredEngine(engine, HasTarget(unlabeled), nothing)
+        labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
         return Fit(engine, labeled, prototype, random_state, self._report(), previous)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
@@ -435,6 +468,17 @@ class Learner(BaseEstimator, ABC):
         elif isinstance(choice, BaseMap):
             tags.input_tags.positive_only = get_tags(choice).input_tags.positive_only
         return tags
+
+
+def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
+    """Return an engine over the rows whose target is not the `unlabeled` value; all rows if that is None."""
+    if unlabeled is None:
+        return engine
+    nothing = (
+        f"{owner}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing to learn from. Give y "
+        "for some rows."
+    )
+    return FilteredEngine(engine, HasTarget(unlabeled), nothing)
 
 
 def can_add_rows(model: Learner) -> bool:
