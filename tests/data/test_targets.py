@@ -8,9 +8,9 @@ from mercer import DataError, KernelRidge, ParameterError
 from mercer.data.targets import (
     HasTarget,
     as_targets,
-    check_unlabeled_value,
     check_no_missing_targets,
     check_numeric,
+    check_unlabeled_value,
     has_target,
     is_missing,
     known_labels,

@@ -163,11 +163,11 @@ def test_wrong_transforms_are_refused(arguments, text):
 
 
 def test_transforms_that_do_not_fit_the_rows_are_refused():
-    with pytest.raises(DataError, match="column 3 was asked for, but the rows have 3 columns"):
+    with pytest.raises(DataError, match="columns has the index 3, but the rows have 3 features"):
         Transformed(A, columns=(0, 3))(X)
-    with pytest.raises(DataError, match="lengthscales has 2 values, but the rows have 3 columns"):
+    with pytest.raises(DataError, match="lengthscales has 2 values, but the rows have 3 features"):
         Transformed(A, lengthscales=(1.0, 2.0))(X)
-    with pytest.raises(DataError, match="center has 2 values, but the rows have 3 columns"):
+    with pytest.raises(DataError, match="center has 2 values, but the rows have 3 features"):
         Transformed(A, center=(1.0, 2.0)).diag(X)
 
 

@@ -1,6 +1,5 @@
 """What holds for every kernel: the contract, dtypes, tiles, sparse rows, wrong rows, parameters."""
 
-import inspect
 import pickle
 
 import numpy as np
@@ -11,10 +10,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-import mercer
 from mercer import (
     DataError,
-    DeformedKernel,
     ExponentialDotProduct,
     Gaussian,
     KernelRidge,
@@ -28,27 +25,14 @@ from mercer import (
     Transformed,
 )
 from mercer.kernels import base
-from mercer.testing import check_kernel
 
-from .instances import DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, parts_of, rows_for
+from ..instances import DEFORMED_KERNELS, DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, rows_for
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
 def rows(seed, n=40, d=3):
     return np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
-
-
-@every_kernel
-def test_contract(kernel):
-    check_kernel(kernel)
-
-
-def test_every_public_kernel_is_in_the_list():
-    public = {getattr(mercer.kernels, name) for name in mercer.kernels.__all__}
-    concrete = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
-    # A deformed kernel is made of rows and their graph: test_deformed.py.
-    assert concrete - {DeformedKernel} == {type(part) for kernel in KERNELS for part in parts_of(kernel)}
 
 
 @every_kernel
@@ -62,7 +46,10 @@ def test_tiles_do_not_matter(kernel, monkeypatch):
         np.testing.assert_allclose(tiled, whole, rtol=1e-12, atol=1e-13)
         np.testing.assert_array_equal(tiled, tiled.T)
         np.testing.assert_allclose(kernel(X, Y), cross, rtol=1e-12, atol=1e-13)
-        np.testing.assert_array_equal(kernel.diag(X), diagonal)
+        if kernel in DEFORMED_KERNELS:  # by a matrix product, whose rounding depends on its shape
+            np.testing.assert_allclose(kernel.diag(X), diagonal, rtol=1e-12)
+        else:
+            np.testing.assert_array_equal(kernel.diag(X), diagonal)
 
 
 @every_kernel
@@ -150,7 +137,7 @@ def test_rows_that_would_be_converted_in_silence_are_refused(X):
 
 @every_kernel
 def test_rows_of_unequal_width_are_refused(kernel):
-    with pytest.raises(DataError, match="X and Y must have equal width, got 3 and 4 columns"):
+    with pytest.raises(DataError, match="X and Y must have equal width, got 3 and 4 features"):
         kernel(rows_for(kernel, 0), rows_for(kernel, 0, d=4))
 
 
@@ -160,7 +147,7 @@ def test_rows_of_unequal_width_are_refused(kernel):
 def test_a_kernel_that_waits_for_rows_has_no_values(kernel):
     assert kernel.needs_rows
     for call in (kernel, kernel.diag):
-        with pytest.raises(ParameterError, match=r"its lengthscale waits for rows. Call kernel.resolve\(X\)"):
+        with pytest.raises(ParameterError, match=r"its lengthscale is computed from rows. Call kernel.resolve\(X\)"):
             call(rows(0))
 
 

@@ -1,5 +1,6 @@
 """Kernels of rows >= 0: values against other formulas, zeros, extremes, wrong rows, spectral laws."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import mpmath
@@ -13,9 +14,9 @@ from scipy.spatial.distance import cdist, jensenshannon
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import Chi2, DataError, Hellinger, Intersection, JensenShannon, Min, Transformed
-from mercer.kernels.histogram import HomogeneousKernel
+from mercer.kernels.histogram import HomogeneousKernel, ThresholdKernel
 
-from .instances import HISTOGRAM
+from ..instances import HISTOGRAM
 
 HOMOGENEOUS = [kernel for kernel in HISTOGRAM if isinstance(kernel, HomogeneousKernel)]
 ADDITIVE = [*HOMOGENEOUS, Hellinger()]
@@ -192,3 +193,41 @@ def test_sums_are_taken_apart_into_weighted_terms():
     assert kernel.summands() == ((1.0, None), (2.0, Chi2()), (6.0, Intersection()), (1.0, Chi2()))
     product = Chi2() * Min()
     assert product.summands() == ((1.0, product),)
+
+
+@dataclass(frozen=True)
+class TwoFormulas(HomogeneousKernel):
+    """A homogeneous kernel by its two formulas, without draws from its density."""
+
+    source: HomogeneousKernel
+
+    def coordinate(self, x, y):
+        return self.source.coordinate(x, y)
+
+    def spectral_density(self, frequencies):
+        return self.source.spectral_density(frequencies)
+
+
+@pytest.mark.parametrize("kernel", HOMOGENEOUS, ids=repr)
+def test_draws_by_numerical_inversion_have_the_density(kernel):
+    drawn = TwoFormulas(kernel).frequencies(40_000, np.random.default_rng(0))
+    exact = kernel.frequencies(40_000, np.random.default_rng(1))
+    # Kolmogorov and Smirnov: for two samples of n, P(sqrt(n / 2) D > 3.3) < 1e-9.
+    assert stats.ks_2samp(drawn, exact).statistic * np.sqrt(20_000) < 3.3
+    assert stats.ks_2samp(1.2 * drawn, exact).statistic * np.sqrt(20_000) > 3.3
+    np.testing.assert_array_equal(TwoFormulas(kernel)([[0.3, 0.0]], [[0.7, 0.3]]), kernel([[0.3, 0.0]], [[0.7, 0.3]]))
+
+
+@dataclass(frozen=True)
+class Pairs(ThresholdKernel):
+    """Minima of neighboring features, multiplied and added up."""
+
+    def boxes(self, d):
+        return tuple((i, i + 1) for i in range(d - 1))
+
+
+def test_values_of_minima_follow_from_the_boxes():
+    X, Y = histograms(0, d=4), histograms(1, n=11, d=4)
+    minima = np.minimum(X[:, None], Y)
+    np.testing.assert_allclose(Pairs()(X, Y), (minima[..., 1:] * minima[..., :-1]).sum(axis=2), rtol=1e-12)
+    np.testing.assert_allclose(Pairs().diag(X), (X[:, 1:] * X[:, :-1]).sum(axis=1), rtol=1e-12)

@@ -9,7 +9,7 @@ from mercer import Cauchy, Constant, DataError, Gaussian, Laplacian, Matern, Rat
 from mercer.kernels import spectral as spectrum
 from mercer.kernels.spectral import Affine, SpectralFactor
 
-from .instances import COMPOSITE, ISOTROPIC, SHIFT_INVARIANT
+from ..instances import COMPOSITE, ISOTROPIC, SHIFT_INVARIANT
 
 X = np.random.default_rng(0).normal(size=(30, 3)) * [1.0, 3.0, 0.1]
 

@@ -115,7 +115,7 @@ def test_sparse_and_float32_rows_give_the_same_features_to_rounding(feature_map,
 
 
 @every_map
-def test_the_number_of_threads_does_not_change_a_bit(feature_map, monkeypatch):
+def test_features_do_not_depend_on_the_number_of_threads(feature_map, monkeypatch):
     monkeypatch.setattr(memory, "TRANSFORM_BYTES", 1)  # many small blocks
     m, X = fitted(feature_map), rows_for(feature_map, 1, n=200)
     Z = m.set_params(n_jobs=1).transform(X)

@@ -1,4 +1,4 @@
-"""Features of (I + U)^-1 against the dense inverse; a low rank keeps to its error."""
+"""Features of (I + U)^-1 against the dense inverse, and the error bound of a low rank."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def applied(features, X):
 def test_whitened_features_have_the_kernel_of_the_inverse(panel, dtype, monkeypatch):
     monkeypatch.setattr(whitened, "PANEL", panel)
     U, X = roughness(), np.random.default_rng(1).normal(size=(20, 3)).astype(dtype)
-    below = np.where(np.tri(D, k=-1) > 0, 1e9, U)  # what stands below the diagonal does not count
+    below = np.where(np.tri(D, k=-1) > 0, 1e9, U)  # entries below the diagonal are not read
     features = WhitenedFeatures(plain(X).features_, whitening_of(below))
     Z, Phi = applied(features, X), plain(X).transform(X).astype(np.float64)
     expected = Phi @ np.linalg.solve(np.eye(D) + U, Phi.T)
@@ -39,7 +39,7 @@ def test_whitened_features_have_the_kernel_of_the_inverse(panel, dtype, monkeypa
 
 
 @pytest.mark.parametrize("panel", [512, 7])
-def test_a_whitening_takes_the_place_of_the_roughness_only_if_it_may(panel, monkeypatch):
+def test_the_roughness_is_overwritten_only_if_allowed(panel, monkeypatch):
     monkeypatch.setattr(whitened, "PANEL", panel)
     U = roughness()
     kept = U.copy()
@@ -51,7 +51,7 @@ def test_a_whitening_takes_the_place_of_the_roughness_only_if_it_may(panel, monk
     np.testing.assert_array_equal(whitening_of(np.asfortranarray(kept), overwrite=True), found)
 
 
-def test_a_matrix_that_is_not_positive_is_said():
+def test_a_matrix_that_is_not_positive_definite_is_refused():
     with pytest.raises(DataError, match=r"not positive definite.*alpha smaller"):
         whitening_of(-2 * np.eye(3))
 

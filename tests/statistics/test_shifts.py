@@ -6,6 +6,7 @@ from operator import add
 
 import numpy as np
 import pytest
+from mercer.statistics.label_moments import LabelSum
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
 
@@ -15,9 +16,8 @@ from mercer.engines.base import row_blocks, workers
 from mercer.io.archive import store
 from mercer.learners.ridge import NumberSum
 from mercer.solvers.ridge.spectrum import centered_moments
-from mercer.statistics.label_moments import LabelSum
-from mercer.statistics.moments import MomentSum, symmetric
 from mercer.statistics.gram import far_mean, moved_gram
+from mercer.statistics.moments import MomentSum, symmetric
 
 # Coordinates and a constant: exactly the features of Polynomial(1).
 LINEAR = RandomMaclaurin(Polynomial(1), 4, random_state=0)

@@ -25,7 +25,7 @@ from mercer.graphs.neighbor_graph import (
 )
 from mercer.kernels import DeformedKernel, Kernel
 from mercer.maps.algebra.copies import check_real
-from mercer.maps.base import BaseMap, available_if, fresh_copy
+from mercer.maps.base import BaseMap, available_if, fresh_copy, unchanged_if_it_fails
 from mercer.maps.fourier.random_fourier import RandomFourier
 from mercer.maps.parameters import check_count
 from mercer.maps.whitened import LowRankFeatures, WhitenedFeatures, strongest_of, whitening_of
@@ -280,7 +280,7 @@ class Deformed(BaseMap):
         self
         """
         del y
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             fresh = self._moments is None
             engine = self._in_memory(X, reset=fresh)
             if fresh:

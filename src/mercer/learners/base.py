@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
+    BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
@@ -46,7 +47,7 @@ from mercer.errors import DataError
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.base import Estimator, check_features
+from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails
 from mercer.maps.registry import check_grows, unfitted_map
 from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters
 
@@ -135,13 +136,15 @@ class Fit:
     previous: Mapping[str, Any]
 
 
-class Learner(Estimator, ABC):
+class Learner(BaseEstimator, ABC):
     """An estimator on the features of a map that reads its rows through sums over them only.
 
     A subclass declares `parameter_domains`, and defines `_coding` (or inherits it from
     `Regressor`, `Classifier` or `Transformer`), `_statistic`, `_solve` and `_several_passes`.
     """
 
+    #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {}
     #: Attributes that `_solve` sets; after `partial_fit` they are computed at their first use.
     solved: ClassVar[frozenset[str]] = frozenset()
     #: The map for a kernel or None, if the default of the kernel is not meant: a function of kernel and options.
@@ -156,6 +159,10 @@ class Learner(Estimator, ABC):
     progress: bool | Report
 
     feature_map_: BaseMap
+
+    def set_params(self, **params: Any) -> Self:
+        replace_params(self, params)
+        return self
 
     # ---- what a learner supplies ----------------------------------------------------------------
 
@@ -220,7 +227,7 @@ class Learner(Estimator, ABC):
         -------
         %(returns_self)s
         """
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             self._check_parameters()
             previous = self._reset()
             prototype = self._unfitted_map(self.random_state)
@@ -423,7 +430,7 @@ class Regressor(RegressorMixin, Learner):
         -------
         %(returns_self)s
         """
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             self._add_rows(X, y, sample_weight)
         return self
 
@@ -485,7 +492,7 @@ class Classifier(ClassifierMixin, Learner):
         -------
         %(returns_self)s
         """
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             announced = vars(self).get("_announced_") if classes is None else np.unique(classes)
             if announced is not None:
                 unknown = np.setdiff1d(self._coding().known(y), announced)

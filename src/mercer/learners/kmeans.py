@@ -17,6 +17,7 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, Fit, available_if, check_grows
 from mercer.maps import BaseMap
+from mercer.maps.base import unchanged_if_it_fails
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd
 from mercer.solvers.clusters.lloyd import Assign, FeatureClusters, best_of, first_of_least, lloyd
@@ -268,7 +269,7 @@ class KernelKMeans(Clusterer):
         -------
         %(returns_self)s
         """
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             self._check_parameters()
             self._check_init()
             fresh = "feature_map_" not in vars(self)

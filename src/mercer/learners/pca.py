@@ -15,6 +15,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.learners.base import Fit, Transformer, available_if, can_add_rows
 from mercer.maps import BaseMap
+from mercer.maps.base import unchanged_if_it_fails
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics.moments import Moments, MomentSum, no_targets, rows_as_targets
@@ -150,7 +151,7 @@ class KernelPCA(Transformer):
         -------
         %(returns_self)s
         """
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             self._add_rows(X, y, sample_weight)
         return self
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from mercer.errors import DataError
-from mercer.features import Features
+from mercer.features import Features, features_of
 from mercer.linalg.cholesky import factorize, inverse_root
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Columns of a triangle that are multiplied together, by those of its rows that are not zero there.
+# Number of columns of a triangle that are multiplied at a time.
 PANEL = 512
 
 
@@ -74,9 +74,7 @@ class WhitenedFeatures(Features):
         return replace(self, features=self.features.astype(dtype), whitening=self.whitening.astype(dtype, copy=False))
 
     def __call__(self, X: Any, out: Array) -> None:
-        columns = np.empty((X.shape[0], self.n_components), out.dtype)
-        self.features(X, columns)
-        times_triangle(columns, self.whitening, out)
+        times_triangle(features_of(self.features, X), self.whitening, out)
 
 
 @dataclass(frozen=True, eq=False)

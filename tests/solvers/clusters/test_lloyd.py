@@ -11,8 +11,8 @@ from mercer.engines import Block, MemoryEngine
 from mercer.solvers.clusters.lloyd import (
     Assign,
     Centers,
-    RowFeatures,
     Farthest,
+    RowFeatures,
     Run,
     best_of,
     first_of_least,

@@ -65,8 +65,7 @@ class RandomFourier(DrawnMap):
     radii : {"plain", "stratified"}, default="plain"
         Independent radii, or one in each of equally probable cells: also unbiased, usually with less variance. Sobol
         points carry radii of their own.
-    %(random_state)s
-    %(n_jobs)s
+    %(random_state, n_jobs)s
 
     Attributes
     ----------
@@ -75,8 +74,7 @@ class RandomFourier(DrawnMap):
         The drawn features, a pure function of rows.
     directions_, radii_ : str
         The directions and radii that were drawn.
-    %(signs_none)s
-    %(n_features_in_)s
+    %(signs_none, n_features_in_)s
 
     See Also
     --------
