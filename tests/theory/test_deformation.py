@@ -113,7 +113,7 @@ def test_the_printed_laplacian_is_none():
     root = np.sqrt(W.sum(axis=1))
     printed = np.eye(3) - (1 / root)[:, None] * W * root
     assert not np.allclose(printed, printed.T)
-    right = GraphLaplacian.of(sp.csr_array(W)).matrix.toarray()
+    right = GraphLaplacian.from_weights(sp.csr_array(W)).matrix.toarray()
     np.testing.assert_allclose(right, right.T)
     assert np.linalg.eigvalsh(right).min() > -1e-12
     both = np.eye(3) - root[:, None] * W * root
@@ -241,9 +241,9 @@ def test_mass_and_form():
         (lambda: kernel_matrix_failure(0.0, 1.0, 10, 5), "eps must be"),
         (lambda: deformation_components(1.0, 1.0, 1.0, 1.0, 5), r"delta must be in \(0, 1\), got 1.0"),
         (lambda: deformation_factor(-1.0, 1.0, 1.0), "kernel_norm must be a number >= 0, or inf, got -1.0"),
-        (lambda: penalty_norm(-1.0, 1.0), "penalty_norm: alpha must be a finite number >= 0, got -1.0"),
+        (lambda: penalty_norm(-1.0, 1.0), "penalty_norm: strength must be a finite number >= 0, got -1.0"),
         (lambda: penalty_norm(1.0, math.nan), "power must be a finite number >= 0, got nan"),
-        (lambda: penalty_norm("1", 1.0), "alpha must be a finite number >= 0, got '1'"),
+        (lambda: penalty_norm("1", 1.0), "strength must be a finite number >= 0, got '1'"),
         (lambda: deformation_factor(1.0, 1.0, None), "penalty_norm must be a number >= 0, or inf, got None"),
         (lambda: deformation_components(1.0, math.nan, 1.0, 1.0, 5), r"delta must be in \(0, 1\), got nan"),
         (

@@ -93,15 +93,15 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
     return error
 
 
-@checked(alpha=AT_LEAST_ZERO, power=AT_LEAST_ZERO)
-def penalty_norm(alpha: float, power: float) -> float:
+@checked(strength=AT_LEAST_ZERO, power=AT_LEAST_ZERO)
+def penalty_norm(strength: float, power: float) -> float:
     r"""Return the bound :math:`\alpha 2^c` on the spectral norm of :math:`\alpha L^c`.
 
     The eigenvalues of a normalized graph Laplacian L are at most two.
 
     Parameters
     ----------
-    alpha : float
+    strength : float
         Strength :math:`\alpha` of the graph, at least zero.
     power : float
         Power c of the Laplacian, at least zero.
@@ -117,7 +117,7 @@ def penalty_norm(alpha: float, power: float) -> float:
     >>> penalty_norm(10.0, 2)
     40.0
     """
-    fraction, exponent = math.frexp(alpha)
+    fraction, exponent = math.frexp(strength)
     whole = math.floor(power)
     try:
         # The power may be far out of range where the product is not.
