@@ -90,7 +90,7 @@ def test_gaussian_processes_keep_the_lengthscale_of_a_deformed_map():
     X, _, known = problem(n=120)
     y = np.where(known, np.sin(X[:, 0]), np.nan)
     models = [
-        GaussianProcessRegressor(Deformed(drawn(), alpha=3.0), unlabeled=np.nan, lengthscale_tuning=tuning).fit(X, y)
+        GaussianProcessRegressor(Deformed(drawn(), strength=3.0), unlabeled=np.nan, lengthscale_tuning=tuning).fit(X, y)
         for tuning in ("shared", None)
     ]
     assert np.array_equal(models[0].predict(X), models[1].predict(X))
@@ -279,9 +279,7 @@ def test_blocks_give_the_probabilities_of_one_fit():
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("unlabeled", ["?", -1, np.nan])
-@pytest.mark.parametrize(
-    ("names", "dtype"), [([0, 1, 2], int), ([0.0, 1.0, 2.0], float), (["a", "b", "c"], object)]
-)
+@pytest.mark.parametrize(("names", "dtype"), [([0, 1, 2], int), ([0.0, 1.0, 2.0], float), (["a", "b", "c"], object)])
 def test_labels_and_marks_of_several_kinds_can_stand_in_one_array_of_objects(kind, unlabeled, names, dtype):
     X, y, known = problem()
     labels = np.array(names, dtype=object)[y]
