@@ -301,7 +301,7 @@ class Learner(BaseEstimator, ABC):
             )
             raise DataError(msg)
         feature_map = self._fit_map(fit)
-        self._fit_features(fit, feature_map, reader.coding)
+        self._fit_features(fit, feature_map, lambda: reader.coding)
 
     def fit_engine(self, engine: Engine, feature_map: BaseMap, coding: Coding) -> Self:
         """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
@@ -329,18 +329,19 @@ class Learner(BaseEstimator, ABC):
             self.n_features_in_ = feature_map.n_features_in_
             if hasattr(feature_map, "feature_names_in_"):
                 self.feature_names_in_ = feature_map.feature_names_in_
-            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, coding)
+            fit = self._fit_of(engine, feature_map, self.random_state, previous)
+            self._fit_features(fit, feature_map, lambda: coding)
         return self
 
-    def _fit_features(self, fit: Fit, feature_map: BaseMap, coding: Coding) -> None:
+    def _fit_features(self, fit: Fit, feature_map: BaseMap, coding: Callable[[], Coding]) -> None:
         """Sum the statistic over the rows, on the features of a fitted map, and solve."""
         self._set_map(feature_map)
-        self._coding_ = coding
+        self._coding_ = coding()
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
-        self._coding_ = reader.coding  # a stream may bring its first targets in a late block
+        self._coding_ = coding()  # a stream may bring its first targets in a late block
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:

@@ -380,13 +380,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the score of the best estimator on rows whose target is known: accuracy or R^2.
 
-        Parameters
-        ----------
-        %(X_y_to_score)s
-
-        Returns
-        -------
-        float
+        %(scored_rows)s
         """
         return self._fitted().score(X, y, sample_weight)
 

@@ -182,7 +182,7 @@ ARRAY = da.from_array(X, chunks=(30, 3))
         ((X, da.from_array(Y, chunks=30)), "y is a Dask collection but X is not"),
         ((X, Y, da.from_array(W, chunks=30)), "sample_weight is a Dask collection but X is not"),
         ((frame(), "price"), "no column 'price'. Its columns are a, target, b, c, weight"),
-        ((frame()[["target"]], "target"), "no columns but those"),
+        ((frame()[["target"]], "target"), "no columns except those"),
         ((frame(3)[["a"]], frame(4)["target"]), "X has 3 partitions, but y has 4"),
         ((delayed(X), Y), "got Delayed"),
         (([delayed((X, Y))], Y), "carry their own targets"),
