@@ -300,10 +300,9 @@ class Learner(BaseEstimator, ABC):
                 "be read again: a list, or an object whose __iter__ starts over."
             )
             raise DataError(msg)
-        feature_map = self._fit_map(fit)
-        self._fit_features(fit, feature_map, lambda: reader.coding)
+        self._fit_features(fit, self._fit_map(fit), reader)
 
-    def fit_engine(self, engine: Engine, feature_map: BaseMap, coding: Coding) -> Self:
+    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader) -> Self:
         """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
 
         This is `fit` without the reading of rows and the fit of the map, for searches that do both once for many
@@ -315,8 +314,8 @@ class Learner(BaseEstimator, ABC):
             The rows.
         feature_map : BaseMap
             The fitted map, which is not copied.
-        coding : Coding
-            The coding with which the targets were validated.
+        reader : Reader
+            The reader that validates the rows of the engine.
 
         Returns
         -------
@@ -329,19 +328,18 @@ class Learner(BaseEstimator, ABC):
             self.n_features_in_ = feature_map.n_features_in_
             if hasattr(feature_map, "feature_names_in_"):
                 self.feature_names_in_ = feature_map.feature_names_in_
-            fit = self._fit_of(engine, feature_map, self.random_state, previous)
-            self._fit_features(fit, feature_map, lambda: coding)
+            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, reader)
         return self
 
-    def _fit_features(self, fit: Fit, feature_map: BaseMap, coding: Callable[[], Coding]) -> None:
+    def _fit_features(self, fit: Fit, feature_map: BaseMap, reader: Reader) -> None:
         """Sum the statistic over the rows, on the features of a fitted map, and solve."""
         self._set_map(feature_map)
-        self._coding_ = coding()
+        self._coding_ = reader.coding
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
-        self._coding_ = coding()  # a stream may bring its first targets in a late block
+        self._coding_ = reader.coding  # a stream may bring its first targets in a late block
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:

@@ -231,7 +231,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_ = model.feature_names_in_
         best_estimator = fresh_copy(self.estimator, **self.best_params_)
-        self.best_estimator_ = best_estimator.fit_engine(engine, fitted, reader.coding)
+        self.best_estimator_ = best_estimator.fit_engine(engine, fitted, reader)
 
     def _checked_estimator(self) -> Any:
         """Return an unfitted copy of the estimator; raise if it is no ridge learner on a deformed map."""
@@ -336,12 +336,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     def predict(self, X: Any) -> Array:
         """Return the predictions of the best estimator.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,) or (n, t)
         """
         return self._fitted().predict(X)
@@ -351,12 +346,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all labels by the best estimator.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, K)
         """
         return self._fitted().predict_proba(X)
@@ -366,12 +356,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     def decision_function(self, X: Any) -> Array:
         """Return the decision values of the best estimator.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,) or (n, K)
         """
         return self._fitted().decision_function(X)
