@@ -23,7 +23,7 @@ from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import Trial, tune_lengthscales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
 

@@ -17,7 +17,7 @@ from mercer.learners.base import Fit, Transformer, available_if, can_add_rows
 from mercer.maps import BaseMap
 from mercer.maps.base import unchanged_if_it_fails
 from mercer.parameters import Choice, Domain, Integer, Interval
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum, no_targets, rows_as_targets
 
 __all__ = ["KernelPCA"]

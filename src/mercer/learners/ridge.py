@@ -19,8 +19,7 @@ from mercer.learners.base import Classifier, Fit, Regressor
 from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
-from mercer.solvers.ridge.leave_one_out import calibrated_scale
-from mercer.solvers.ridge.paths import CRITERIA, Criterion, left_out_path
+from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
 from mercer.statistics.moments import Moments, MomentSum, TargetRule, label_indicators, numeric_targets
 from mercer.statistics.sample import RowSample, seed_of
 

@@ -17,7 +17,7 @@ from mercer import (
 from mercer.engines import Block
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
 RNG = np.random.default_rng(0)

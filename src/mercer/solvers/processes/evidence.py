@@ -27,7 +27,7 @@ import numpy as np
 from scipy import optimize
 
 from mercer.errors import DataError
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = ["Evidence", "Scales"]
 

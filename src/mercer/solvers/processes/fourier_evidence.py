@@ -10,7 +10,7 @@ from mercer.engines import Block
 from mercer.features import Features, features_of
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
 __all__ = ["FourierEvidence"]

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.solvers.processes.evidence import Evidence, Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = ["GramEvidence"]
 

@@ -20,7 +20,7 @@ from mercer.engines import Block
 from mercer.errors import ParameterError
 from mercer.features import Features, Lengthscales, rows_to_features
 from mercer.solvers.processes.evidence import Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = ["LengthscaleGradient", "dense"]
 

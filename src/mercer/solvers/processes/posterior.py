@@ -22,7 +22,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import RowSample
 
 __all__ = ["Posterior", "Representers"]

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
-from mercer.solvers.ridge.leave_one_out import margin_of_one_copy
+from mercer.solvers.ridge.paths import margin_of_one_copy
 
 __all__ = ["Smoother"]
 
