@@ -98,7 +98,7 @@ VALID = {
     "maclaurin_uniform_failure": {"eps": 0.1, "n_components": 10, **BALL},
     "matrix_bernstein": {"variance": 1.0, "bound": 1.0, "n": 5},
     "orthogonal_covariance": {"distance": np.array([0.0, 1.0]), "ambient": 4},
-    "penalty_norm": {"alpha": 1.0, "power": 2},
+    "penalty_norm": {"strength": 1.0, "power": 2},
     "phase_variance": {"k": 0.5, "k_double": 0.2},
     "quadrature_failure": {"eps": 0.1, "n_rules": 10, "diameter": 1.0},
     "quadrature_gaussian_variance": {"distance": 1.0, "n_rules": 3},
