@@ -188,16 +188,16 @@ MAPS = [
 ]
 
 DEFORMED = [
-    *(Deformed(RandomFourier(Gaussian(0.7), 12), NeighborGraph(4), alpha=2.0, power=c) for c in (0, 1, 2, 3, 1.5)),
-    Deformed(RandomFourier(Gaussian("median"), 9), NeighborGraph(3, "binary"), power=2, memory=1000),
+    *(Deformed(RandomFourier(Gaussian(0.7), 12), NeighborGraph(4), strength=2.0, power=c) for c in (0, 1, 2, 3, 1.5)),
+    Deformed(RandomFourier(Gaussian("median"), 9), NeighborGraph(3, "binary"), power=2, max_bytes=1000),
     Deformed(RandomFourier(Gaussian(0.7), 12), NeighborGraph(4, bandwidth=0.5, max_rows=15), rank=3),
-    Deformed(RandomFourier(Gaussian(0.7), 12), FeatureGraph(20), alpha=3.0, power=1.5),
+    Deformed(RandomFourier(Gaussian(0.7), 12), FeatureGraph(20), strength=3.0, power=1.5),
     Deformed(RandomFourier(Gaussian(0.7), 12), FeatureGraph(20, bandwidth=0.8), rank=12),
-    Deformed(RandomFourier(Gaussian(0.7), 12), sp.csr_array(np.ones((24, 24))), alpha=3.0),
-    Deformed(Nystroem(Polynomial(2), 6), NeighborGraph(2), alpha=0.0),
+    Deformed(RandomFourier(Gaussian(0.7), 12), sp.csr_array(np.ones((24, 24))), strength=3.0),
+    Deformed(Nystroem(Polynomial(2), 6), NeighborGraph(2), strength=0.0),
     Deformed(ThresholdFeatures(1 + Intersection(), 20), NeighborGraph(30)),
     Deformed(TensorSketch(Polynomial(2), 9)),
-    Deformed(Deformed(RandomFourier(Gaussian(0.7), 12)), alpha=0.1),
+    Deformed(Deformed(RandomFourier(Gaussian(0.7), 12)), strength=0.1),
 ]
 MAPS += DEFORMED
 

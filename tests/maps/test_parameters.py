@@ -1,4 +1,4 @@
-"""Checks of parameters and features: what passes, and what is said of the rest."""
+"""Checks of parameters that several classes share."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ def test_counts_pass(value):
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.0, True, "many", None])
-def test_what_is_no_count_is_refused(value):
+def test_other_values_than_counts_are_refused(value):
     with pytest.raises(ParameterError, match=rf"SimpleNamespace: width must be an integer >= 1, got {value!r}\."):
         check_count(SimpleNamespace(width=value), "width")
 

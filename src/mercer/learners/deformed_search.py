@@ -15,13 +15,14 @@ from mercer.data.sources import source_of
 from mercer.engines import Progress
 from mercer.errors import DataError, ParameterError
 from mercer.graphs import Deformed
-from mercer.graphs.neighbor_graph import MOST_POWER, GraphFacts, Penalty, Roughness
+from mercer.graphs.base import GraphSummary, Penalty, Roughness
+from mercer.graphs.deformed import MAX_POWER
+from mercer.graphs.whitening import roughest_directions
 from mercer.learners.base import Classifier, Learner
 from mercer.learners.deformation_trials import DeformationTrial, best_of, warn_of_edges
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 from mercer.linalg.cholesky import factorize
 from mercer.maps.base import fresh_copy
-from mercer.maps.whitened import strongest_of
 from mercer.solvers.ridge.label_scores import By, LabeledFeatures, LabelScorer
 from mercer.solvers.ridge.smoother import Smoother
 
@@ -50,7 +51,7 @@ class TunedDeformation:
         were predicted, or R^2 of held-out numbers; "evidence": the logarithm of the marginal likelihood, a row.
     n_labeled : int
         Rows whose target is known.
-    graph : GraphFacts
+    graph : GraphSummary
         The graph of all rows.
     """
 
@@ -59,7 +60,7 @@ class TunedDeformation:
     trials: tuple[DeformationTrial, ...]
     by: By
     n_labeled: int
-    graph: GraphFacts
+    graph: GraphSummary
 
     @property
     def plain(self) -> DeformationTrial | None:
@@ -187,7 +188,7 @@ def tune_deformation(
     model = checked_learner(learner)
     grid = Grid.of(alphas, powers, penalties, by)
     prototype = model._unfitted_map(model.random_state)
-    reader = model._reader(prototype.n_components, fresh=True)
+    reader = model._reader(prototype.width, fresh=True)
     engine = source_of(X, y, sample_weight, owner=type(model).__name__).engine(reader)
     fit = model._fit_of(engine, prototype, model.random_state, {})
     inner, measure = prototype.measure(engine)
@@ -227,7 +228,7 @@ def tune_deformation(
     assert best is not None
     assert kept is not None
     warn_of_edges(trials, best, by)
-    deformed = fresh_copy(prototype, alpha=best.alpha, power=best.power)
+    deformed = fresh_copy(prototype, strength=best.alpha, power=best.power)
     deformed.fit_roughness(inner, scaled(kept, best.alpha / grid.largest), engine.first().X.dtype)
     model.set_params(feature_map=fresh_copy(deformed), alpha=best.penalty)
     model._set_map(deformed)
@@ -269,7 +270,7 @@ class Grid:
             raise ParameterError(msg)
         return cls(
             numbers("alphas", alphas),
-            numbers("powers", powers, most=MOST_POWER),
+            numbers("powers", powers, most=MAX_POWER),
             None if penalties is None else numbers("penalties", penalties, above_zero=True),
         )
 
@@ -287,7 +288,7 @@ class Grid:
 
     def deformed(self, power: float, Z: Array, roughness: Array, rank: int | None) -> Iterator[tuple[float, Array]]:
         """Yield each alpha, and features deformed by so much of a roughness."""
-        low = None if rank is None or rank >= len(roughness) else strongest_of(roughness, rank)[:2]
+        low = None if rank is None or rank >= len(roughness) else roughest_directions(roughness, rank)[:2]
         for alpha in self.alphas:
             share = alpha / self.largest
             if alpha == 0:

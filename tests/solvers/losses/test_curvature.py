@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mercer.engines import Block
-from mercer.learners.loss_learner import AsGiven
 from mercer.solvers.losses import curvature
 from mercer.solvers.losses.curvature import SampleCurvature, those_that_count
+from mercer.solvers.losses.fit import AsGiven
 from mercer.solvers.losses.losses import CurvatureTerm, Logistic, Problem, SquaredHinge
 
 
