@@ -30,7 +30,7 @@ import sys
 import numpy as np
 from sklearn.datasets import make_moons
 
-from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem, tune_deformation
+from mercer import Deformed, DeformedSearchCV, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem
 
 LABELS = (1, 2, 5)  # per class
 
@@ -106,7 +106,7 @@ def show_accuracy(seeds: int = 10) -> None:
 # %%
 # Selecting the parameters with the labels
 # ----------------------------------------
-# `tune_deformation` tries many strengths, powers and ridge penalties. This is cheap: the graph is built once, the
+# `DeformedSearchCV` tries many strengths, powers and ridge penalties. This is cheap: the graph is built once, the
 # roughness of the features is computed once per power, and the rest needs the labeled rows only. Held-out rows remain
 # nodes of the graph, and only their labels are hidden. A strength of zero is among the candidates, so the result shows
 # whether the graph helps at all.
@@ -118,10 +118,11 @@ def show_accuracy(seeds: int = 10) -> None:
 def show_tuning() -> None:
     """Print the scores of all candidates, and the accuracy of the best."""
     X, _, y = problem(5)
-    tuned = tune_deformation(learner(deformed), X, y, alphas=(0, 1, 10, 100, 1000, 10_000, 100_000), powers=(1, 2))
-    print(f"\n{tuned}")
+    strengths = (0, 1, 10, 100, 1000, 10_000, 100_000)
+    search = DeformedSearchCV(learner(deformed), strengths=strengths, powers=(1, 2)).fit(X, y)
+    print(f"\n{search.summary()}")
     X_new, y_new = make_moons(2000, noise=0.08, random_state=1000)
-    print(f"accuracy of the best on new rows: {tuned.model.score(X_new, y_new):.3f}")
+    print(f"accuracy of the best on new rows: {search.score(X_new, y_new):.3f}")
 
 
 # %%

@@ -10,6 +10,7 @@ from mercer import (
     ArcCosine,
     CompositionMap,
     Deformed,
+    DeformedSearchCV,
     FeatureGraph,
     Gaussian,
     GaussianProcessRegressor,
@@ -113,6 +114,9 @@ OTHERS = [
     KernelPCA(Nystroem(n_components=24, random_state=0), whiten=True, fit_inverse_transform=True),
     KernelRidge(Deformed(RandomFourier(n_components=24), random_state=0)),
     KernelRidgeClassifier(Deformed(RandomFourier(n_components=24), FeatureGraph(20), random_state=0)),
+    DeformedSearchCV(
+        KernelRidgeClassifier(Deformed(RandomFourier(n_components=24), random_state=0)), strengths=(0, 1), powers=1
+    ),
 ]
 
 

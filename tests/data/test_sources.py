@@ -222,3 +222,10 @@ def test_empty_blocks_are_ignored():
         yield X[:0], y[:0]
 
     np.testing.assert_array_equal(fresh().fit(blocks()).coef_, fresh().fit(X, y).coef_)
+
+
+def test_dask_collections_are_recognized_without_importing_dask():
+    assert not any(map(is_dask, [None, 3, "x", np.ones(3), [], [np.ones(3)], [(1, 2)], {"a": 1}]))
+    fake = type("Array", (), {"__module__": "dask.array.core"})()
+    assert is_dask(fake)
+    assert is_dask([fake])

@@ -152,7 +152,7 @@ def test_processes_components_and_clusters_follow_the_map():
     clusters = KernelKMeans(deformed(), n_clusters=3, random_state=0).partial_fit(X[:100])
     centers = clusters.cluster_centers_
     old, new = clusters.feature_map_.features_.matrix, grown([slice(0, 100), slice(100, 200)]).features_.matrix
-    before = clusters._running
+    before = clusters._means_
     clusters.partial_fit(X[100:200])
     moved = centers @ np.linalg.inv(old) @ new
     came = grown([slice(0, 100), slice(100, 200)]).transform(X[100:200])
@@ -182,7 +182,7 @@ def test_processes_do_not_ask_for_an_exact_kernel_that_is_not_there():
     "graph", [None, NeighborGraph(4), sp.csr_array(np.ones((100, 100)))], ids=["default", "neighbors", "given"]
 )
 @pytest.mark.parametrize("kind", [KernelRidge, KernelPCA, KernelKMeans, GaussianProcessRegressor])
-def test_graphs_of_all_rows_at_once_are_refused(kind, graph):
+def test_graphs_that_cannot_grow_have_no_partial_fit(kind, graph):
     below = RandomFourier(Gaussian(1.2), 30, random_state=0)
     model = kind(feature_map=Deformed(below, graph))
     for _ in range(2):  # before `fit` and after
@@ -194,34 +194,34 @@ def test_graphs_of_all_rows_at_once_are_refused(kind, graph):
         model.fit(X[:100], NUMBERS[:100])
 
 
-def test_a_deformation_of_a_deformation_is_refused():
+def test_a_deformation_of_a_deformation_has_no_partial_fit():
     model = KernelRidge(Deformed(deformed(), FeatureGraph(20)))
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, NUMBERS)
     assert "cannot be used with a Deformed map whose inner map is a Deformed map" in str(error.value.__cause__)
 
 
-def test_a_bad_block_leaves_the_map_as_it_was():
+def test_a_bad_block_leaves_the_map_unchanged():
     model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
     before, feature_map = model.predict(X), model.feature_map_
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit(X[100:] * np.nan, NUMBERS[100:])
-    model._accumulator = lambda _: 1 / 0
+    model._statistic = lambda _: 1 / 0
     with pytest.raises(ZeroDivisionError):
         model.partial_fit(X[100:], NUMBERS[100:])
-    del model._accumulator
+    del model._statistic
     assert model.feature_map_ is feature_map
     assert feature_map.graph_.n_nodes == 100
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-def test_a_model_out_of_a_pickle_goes_on():
+def test_an_unpickled_model_can_be_continued():
     model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
     other = pickle.loads(pickle.dumps(model)).partial_fit(X[100:], NUMBERS[100:])
     np.testing.assert_allclose(other.predict(X), model.partial_fit(X[100:], NUMBERS[100:]).predict(X), atol=1e-12)
 
 
-def test_rows_without_a_label_change_a_model_that_was_solved():
+def test_unlabeled_rows_change_a_solved_model():
     y = np.where(KNOWN, NUMBERS, np.nan)
     model = KernelRidge(deformed(), unlabeled=np.nan, alpha=0.3).partial_fit(X[:100], y[:100])
     before = model.predict(X)

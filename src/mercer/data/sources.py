@@ -202,7 +202,10 @@ def validated(
     owner = type(estimator).__name__
     for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
         if is_dask(values):
-            msg = f"{owner}: {name} is a Dask collection, which only fit accepts. Call compute() on it first."
+            msg = (
+                f"{owner}: {name} is a Dask collection, which only fit accepts. Call fit, or call compute() on {name} "
+                "first."
+            )
             raise DataError(msg)
     if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.size and not reads_as_number(X.flat[0]):
         msg = (

@@ -91,7 +91,7 @@ class Deformed(BaseMap):
     DeformedKernel : The exact deformed kernel.
     NeighborGraph : The graph of nearest neighbors.
     FeatureGraph : A graph of all pairs of rows, to which rows can be added.
-    tune_deformation : Selection of `strength`, `power` and the ridge penalty by the labeled rows.
+    DeformedSearchCV : Selection of `strength`, `power` and the ridge penalty by the labeled rows.
 
     Notes
     -----

@@ -20,6 +20,7 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
+    MetaEstimatorMixin,
     RegressorMixin,
     TransformerMixin,
 )
@@ -56,11 +57,15 @@ __all__ = [
     "Clusterer",
     "Fit",
     "Learner",
+    "MetaEstimatorMixin",
     "Regressor",
     "Transformer",
     "available_if",
     "can_add_rows",
     "check_grows",
+    "check_is_fitted",
+    "get_tags",
+    "labeled_rows",
     "warn_not_converged",
 ]
 
@@ -196,6 +201,10 @@ class Learner(BaseEstimator, ABC):
     progress: bool | Report
 
     feature_map_: BaseMap
+    #: The coding of the targets, as settled by the rows seen so far.
+    _coding_: Any
+    #: The sum of the statistic over the rows, where the learner stores it.
+    statistic_: Any
 
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)
@@ -291,7 +300,40 @@ class Learner(BaseEstimator, ABC):
                 "be read again: a list, or an object whose __iter__ starts over."
             )
             raise DataError(msg)
-        self._set_map(self._fit_map(fit))
+        self._fit_features(fit, self._fit_map(fit), reader)
+
+    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader) -> Self:
+        """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
+
+        This is `fit` without the reading of rows and the fit of the map, for searches that do both once for many
+        models.
+
+        Parameters
+        ----------
+        engine : Engine
+            The rows.
+        feature_map : BaseMap
+            The fitted map, which is not copied.
+        reader : Reader
+            The reader that validates the rows of the engine.
+
+        Returns
+        -------
+        self : object
+            The fitted object.
+        """
+        with unchanged_if_it_fails(self):
+            self._check_parameters()
+            previous = self._reset()
+            self.n_features_in_ = feature_map.n_features_in_
+            if hasattr(feature_map, "feature_names_in_"):
+                self.feature_names_in_ = feature_map.feature_names_in_
+            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, reader)
+        return self
+
+    def _fit_features(self, fit: Fit, feature_map: BaseMap, reader: Reader) -> None:
+        """Sum the statistic over the rows, on the features of a fitted map, and solve."""
+        self._set_map(feature_map)
         self._coding_ = reader.coding
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
@@ -301,13 +343,7 @@ class Learner(BaseEstimator, ABC):
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
-        unlabeled, labeled = self._coding().unlabeled, engine
-        if unlabeled is not None:
-            nothing = (
-                f"{type(self).__name__}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing "
-                "to learn from. Give y for some rows."
-            )
-            labeled = FilteredEngine(engine, HasTarget(unlabeled), nothing)
+        labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
         return Fit(engine, labeled, prototype, random_state, self._report(), previous)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
@@ -321,9 +357,9 @@ class Learner(BaseEstimator, ABC):
         self.feature_map_ = feature_map
 
     def _unfitted_map(self, random_state: Any) -> BaseMap:
-        choice = self.feature_map
-        if type(self).default_map is not None and (choice is None or isinstance(choice, Kernel)):
-            return type(self).default_map(choice, random_state=random_state)
+        choice, default = self.feature_map, type(self).default_map
+        if default is not None and (choice is None or isinstance(choice, Kernel)):
+            return default(choice, random_state=random_state)
         return unfitted_map(type(self).__name__, choice, random_state)
 
     def _reader(self, width: int, *, fresh: bool) -> Reader:
@@ -377,7 +413,9 @@ class Learner(BaseEstimator, ABC):
             unlabeled = self._coding_.unlabeled
             if unlabeled is not None and not has_target(y, unlabeled).any():
                 return  # the map has seen these rows
-        statistic = fit.labeled.accumulate(self._statistic(fit), fit.report)
+        accumulator = self._statistic(fit)
+        assert accumulator is not None  # a learner with `partial_fit` has a statistic
+        statistic = fit.labeled.accumulate(accumulator, fit.report)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
 
@@ -429,6 +467,17 @@ class Learner(BaseEstimator, ABC):
         elif isinstance(choice, BaseMap):
             tags.input_tags.positive_only = get_tags(choice).input_tags.positive_only
         return tags
+
+
+def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
+    """Return an engine over the rows whose target is not the `unlabeled` value; all rows if that is None."""
+    if unlabeled is None:
+        return engine
+    nothing = (
+        f"{owner}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing to learn from. Give y "
+        "for some rows."
+    )
+    return FilteredEngine(engine, HasTarget(unlabeled), nothing)
 
 
 def can_add_rows(model: Learner) -> bool:

@@ -22,7 +22,7 @@ from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
-from mercer.solvers.processes.tuning import tune_lengthscales
+from mercer.solvers.processes.tuning import Trial, tune_lengthscales
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
@@ -184,7 +184,7 @@ class GaussianProcessRegressor(Regressor):
             n_rows = fit.engine.n_rows  # no more landmarks than rows, where their number is known
             width = DEFAULT_COMPONENTS if n_rows is None else min(n_rows, DEFAULT_COMPONENTS)
             prototype = prototype.set_params(n_components=width)
-        self.tuning_ = ()
+        self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = prototype.fit_engine(fit.engine)

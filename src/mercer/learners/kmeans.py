@@ -148,6 +148,8 @@ class KernelKMeans(Clusterer):
     # Sums over clusters are small, so that small blocks cost nothing and are divided evenly among threads.
     most_block_rows = 2048
 
+    _clusters_: ExactClusters | FeatureClusters
+
     def __init__(
         self,
         feature_map: BaseMap | Kernel | None = None,

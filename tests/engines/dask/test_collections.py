@@ -179,8 +179,8 @@ ARRAY = da.from_array(X, chunks=(30, 3))
         ((ARRAY, Y, W[:99]), "X has 100 rows, but sample_weight has 99"),
         ((ARRAY, "target"), "y='target' is the name of a column, but X is not a data frame"),
         ((ARRAY[0], Y), r"X must be two-dimensional, got a Dask array of shape \(3,\)"),
-        ((X, da.from_array(Y, chunks=30)), "y is a dask collection"),
-        ((X, Y, da.from_array(W, chunks=30)), "sample_weight is a dask collection"),
+        ((X, da.from_array(Y, chunks=30)), "y is a Dask collection but X is not"),
+        ((X, Y, da.from_array(W, chunks=30)), "sample_weight is a Dask collection but X is not"),
         ((frame(), "price"), "no column 'price'. Its columns are a, target, b, c, weight"),
         ((frame()[["target"]], "target"), "no columns except those"),
         ((frame(3)[["a"]], frame(4)["target"]), "X has 3 partitions, but y has 4"),
@@ -198,7 +198,7 @@ def test_what_cannot_be_used_is_explained(arguments, message):
 
 
 def test_partial_fit_needs_rows_in_memory():
-    with pytest.raises(DataError, match="partial_fit never"):
+    with pytest.raises(DataError, match=r"X is a Dask collection, which only fit accepts.* compute"):
         ridge().partial_fit(ARRAY, Y)
 
 

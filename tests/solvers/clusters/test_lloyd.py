@@ -13,7 +13,6 @@ from mercer.solvers.clusters.lloyd import (
     Assign,
     Centers,
     Farthest,
-    RowFeatures,
     Run,
     best_of,
     first_of_least,

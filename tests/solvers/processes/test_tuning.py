@@ -130,6 +130,6 @@ def test_wide_rows():
     exact = GramEvidence(Gaussian(), X / 80.0, y, np.ones(30))
     assert narrow(*at)[0] == pytest.approx(exact(np.zeros(3000), *at[1:])[0], rel=1e-9)
     with pytest.raises(
-        ParameterError, match=r"lengthscale_tuning='ard' is tuned on rows of at most 2048 features, got 3000"
+        ParameterError, match=r"lengthscale_tuning='ard' is tuned for at most 2048 features of X, got 3000"
     ):
         evidence_of(Nystroem(kernel, 10), kernel, X, y, np.ones(30), ard=True, seed=0)

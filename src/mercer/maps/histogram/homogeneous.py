@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import linalg
+from mercer._docs import doc
 from mercer.errors import ParameterError
 from mercer.features import Features
 from mercer.kernels import Chi2, Kernel
@@ -32,6 +33,7 @@ __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
 Array = np.ndarray
 
 
+@doc
 class HomogeneousFeatures(DrawnMap):
     r"""Features for additive homogeneous kernels of non-negative rows: `Chi2`, `JensenShannon`, `Intersection`, sums.
 
@@ -51,24 +53,19 @@ class HomogeneousFeatures(DrawnMap):
         components for each feature its error is much smaller.
     step : float or "auto", default="auto"
         Distance between the frequencies of a grid; "auto" takes the one with the least `error_bound_`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel.
-    features_ : LogarithmicFeatures
-        The drawn map: a pure function of rows.
     error_bound_ : float or None
         For a grid, a bound of the absolute error: it is at most `error_bound_` times the sum over features of the
         larger of the two values. None for random frequencies, and for fewer components than features.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Number of features seen in `fit`.
+    features_ : LogarithmicFeatures
+        The drawn map: a pure function of rows.
+    %(kernel_)s
+    %(signs_none)s
+    %(n_features_in_)s
 
     See Also
     --------

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mercer._docs import doc
 from mercer.errors import DataError, ParameterError, UnsupportedKernelError
 from mercer.kernels import Intersection, Kernel
 from mercer.kernels.base import dense64
@@ -31,6 +32,7 @@ THRESHOLDS = ("jittered", "random", "stratified")
 ALL_ROWS = 2**62
 
 
+@doc
 class ThresholdFeatures(DrawnMap):
     r"""Threshold features for kernels of minima: `Intersection`, `Min`, and sums of these and constants.
 
@@ -56,25 +58,20 @@ class ThresholdFeatures(DrawnMap):
         The upper end T of the thresholds, for all features or for each. None takes the largest value of each feature
         over all rows of `fit`. Histograms that sum to one need no more than 1.0. `transform` raises for values above
         it, whose features would all be equal.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel.
-    features_ : IndicatorFeatures
-        The drawn map: a pure function of rows.
     upper_ : ndarray of shape (n_features_in_,)
         The upper end T of the thresholds of each feature.
     error_bound_ : float or None
         For "stratified", a bound of the absolute error of every approximate kernel value; otherwise None.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Number of features seen in `fit`.
+    features_ : IndicatorFeatures
+        The drawn map: a pure function of rows.
+    %(kernel_)s
+    %(signs_none)s
+    %(n_features_in_)s
 
     See Also
     --------

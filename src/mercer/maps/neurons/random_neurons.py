@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import NoClosedFormError, ParameterError
 from mercer.kernels import ArcCosine, Kernel
 from mercer.maps.base import DrawnMap
@@ -42,6 +43,7 @@ LAYOUTS = ("residual", "parity", "relu", "single")
 MOST_EXACT = 2 / 3
 
 
+@doc
 class RandomNeurons(DrawnMap):
     r"""Random neurons for arc-cosine kernels, with the polynomial part of the kernel exact.
 
@@ -62,8 +64,7 @@ class RandomNeurons(DrawnMap):
     kernel : Kernel, default=None
         Kernel to approximate: `ArcCosine`, optionally multiplied by a number or with a constant added; None means
         ``ArcCosine(1)``.
-    n_components : int, default=512
-        Number of components of the map, at least 1.
+    %(n_components)s
     layout : {"auto", "residual", "parity", "relu", "single"}, default="auto"
         Which part of the kernel is exact; see Notes. "auto" takes the first of these layouts whose exact components are
         at most two thirds of all components.
@@ -71,23 +72,18 @@ class RandomNeurons(DrawnMap):
         How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows with 32 features or
         more. Otherwise it takes complete blocks of "simplex" [2]_ or "orthogonal" directions if their number allows it,
         and else "orthogonal" for the residual layout and for order 2 and "big_block" for the rest.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     layout_, directions_ : str
         The layout and the kind of directions that were chosen.
-    kernel_ : Kernel
-        The approximated kernel.
+    %(kernel_)s
     features_ : NeuronFeatures
         The drawn map: a pure function of rows.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Number of features seen in `fit`.
+    %(signs_none)s
+    %(n_features_in_)s
 
     See Also
     --------

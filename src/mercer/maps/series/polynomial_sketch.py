@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import ParameterError
 from mercer.features import Features, check_finite
 from mercer.kernels import Kernel, Polynomial
@@ -27,6 +28,7 @@ __all__ = ["PolynomialFeatures", "PolynomialSketch"]
 Array = np.ndarray
 
 
+@doc
 class PolynomialSketch(DrawnMap):
     r"""Sketch of a polynomial kernel by products of random projections.
 
@@ -39,23 +41,18 @@ class PolynomialSketch(DrawnMap):
     ----------
     kernel : Kernel, default=None
         A polynomial kernel, or a number times one; None means ``Polynomial(degree=2)``.
-    n_components : int, default=512
-        Number of components of the map, at least 1.
+    %(n_components)s
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}, default="complex"
         Distribution of the weights of the projections, as for `RandomMaclaurin`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel with every parameter a number.
     features_ : PolynomialFeatures
         The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Number of features seen in `fit`.
+    %(kernel_)s
+    %(n_features_in_)s
 
     See Also
     --------

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
 from mercer.kernels.power_series import SeriesPart
@@ -42,6 +43,7 @@ ANCHORED_DEGREES = 24
 ROUNDING = 1e-14
 
 
+@doc
 class RandomMaclaurin(DrawnMap):
     r"""Random Maclaurin features for dot-product kernels and for the Gaussian kernel.
 
@@ -53,10 +55,8 @@ class RandomMaclaurin(DrawnMap):
 
     Parameters
     ----------
-    kernel : Kernel, default=None
-        Kernel to approximate; None means ``Gaussian(lengthscale="median")``.
-    n_components : int, default=512
-        Number of components of the map, at least 1.
+    %(kernel)s
+    %(n_components)s
     plan : {"optimal", "truncated", "random", "h01", "geometric", "degrees"}, default="optimal"
         How the components are allocated to the terms of the series; see Notes.
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}, default="rademacher"
@@ -72,24 +72,20 @@ class RandomMaclaurin(DrawnMap):
     eps : float, default=1e-3
         Bound of the sum of the terms that the plans "truncated" and, for infinite series, "degrees" omit, relative to
         the largest value of the kernel on the sample.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     plan_ : Plan
         The terms with the kind and number of their components and the predicted error; ``print(feature_map.plan_)``
         shows a table. `preview` returns the plan without drawing it.
-    kernel_ : Kernel
-        The kernel with every parameter a number.
+    %(kernel_)s
     features_ : MaclaurinFeatures
         The drawn map: a pure function of rows.
     signs_ : None or ndarray of +-1
         Sign of each component, if the kernel has negative coefficients.
-    n_features_in_ : int
-        Number of features seen in `fit`.
+    %(n_features_in_)s
 
     See Also
     --------

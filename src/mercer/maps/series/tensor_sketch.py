@@ -13,6 +13,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import DataError
 from mercer.features import Features
 from mercer.kernels import Constant, Kernel, Polynomial, Product, Scaled, Transformed
@@ -27,6 +28,7 @@ __all__ = ["SketchFeatures", "TensorSketch"]
 Array = np.ndarray
 
 
+@doc
 class TensorSketch(DrawnMap):
     r"""Tensor sketch of a polynomial kernel, suitable for very wide sparse rows.
 
@@ -45,19 +47,15 @@ class TensorSketch(DrawnMap):
     n_components : int, default=512
         Number of components of the map. Numbers without large prime factors are fastest. An odd number has slightly
         less variance than the even numbers next to it.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel that is approximated.
+    %(kernel_)s
     features_ : SketchFeatures
         The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Number of features seen in `fit`.
+    %(n_features_in_)s
 
     See Also
     --------

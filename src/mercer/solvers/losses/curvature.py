@@ -23,7 +23,7 @@ MOST_ENTRIES = 2**26
 # Rows that together contribute at most this fraction of the curvature are left out.
 NEGLIGIBLE = 0.01
 # Maximal number of rows of the sample that are used, per row of the Hessian.
-MOST_ROWS_A_COLUMN = 8
+MOST_ROWS_PER_COLUMN = 8
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SampleCurvature:
 
     def _factor(self, curvature: Array) -> Array:
         order = self.features.shape[1] + 1
-        rows, curvature = those_that_count(curvature, MOST_ROWS_A_COLUMN * order)
+        rows, curvature = significant_rows(curvature, MOST_ROWS_PER_COLUMN * order)
         # Products in float32 take half the time, and suffice if their rounding error is small compared with the
         # penalty, which is one.
         trace = float(np.square(self.features[rows]).sum(axis=1) @ curvature + curvature.sum())
@@ -93,7 +93,7 @@ class SampleCurvature:
             return A.T  # only its lower triangle is read
 
 
-def those_that_count(curvature: Array, most: int) -> tuple[Array, Array]:
+def significant_rows(curvature: Array, most: int) -> tuple[Array, Array]:
     """Return the indices of at most `most` rows that contribute nearly all of the curvature, and their curvatures.
 
     If there are more such rows, every k-th of them is taken, and its curvature is multiplied by k.

@@ -38,7 +38,7 @@ MAX_FACTOR = 1e3
 # Maximal number of random Fourier features, since each evaluation takes an eigendecomposition of their moments.
 FOURIER_COMPONENTS = 1024
 # Maximal number of features of rows that are treated as a dense matrix.
-MAX_FEATURES = 2048
+WIDEST = 2048
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def merged(sample: RowSample) -> tuple[Any, Array, Array]:
     # Rows of a complete sample have their weights; in a sample drawn in proportion to the weights, all count equally.
     weight = np.ones(len(y)) if sample.weight is None or not sample.is_complete else sample.weight
     X, y, weight = sample.X[weight > 0], y[weight > 0], weight[weight > 0]
-    if X.shape[1] > MAX_FEATURES:
+    if X.shape[1] > WIDEST:
         return X, y, weight
     both, index = np.unique(np.hstack([dense(X), y]), axis=0, return_inverse=True)
     return both[:, : X.shape[1]], both[:, X.shape[1] :], np.bincount(index.ravel(), weight)
@@ -180,11 +180,11 @@ def evidence_of(
     """Return the log marginal likelihood of rows as a function of factors of the lengthscales of their features."""
     part = isotropic_form(kernel)
     by_features = part is None or feature_map.tunes_own_draw
-    wide = X.shape[1] > MAX_FEATURES
+    wide = X.shape[1] > WIDEST
     if wide and (ard or by_features):
         what = "lengthscale_tuning='ard'" if ard else f"The lengthscale of {feature_map!r}"
         msg = (
-            f"{what} is tuned on rows of at most {MAX_FEATURES} features, got {X.shape[1]}. "
+            f"{what} is tuned for at most {WIDEST} features of X, got {X.shape[1]}. "
             "Use lengthscale_tuning='shared' with Nystroem and an isotropic kernel, or lengthscale_tuning=None."
         )
         raise ParameterError(msg)
