@@ -359,7 +359,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
     fitted = clone(feature_map).set_params(random_state=7).fit(X)
     before = X.copy()
     Z = fitted.transform(X)
-    expect(Z.shape == (len(X), feature_map.width), f"{name}: must have as many features as the width of the map")
+    expect(Z.shape == (len(X), feature_map.width), f"{name}: must have as many components as its width")
     expect(np.isfinite(Z).all(), f"{name}: features must be finite")
     expect(np.array_equal(X, before), f"{name}: transform must not write into its input")
     expect(np.array_equal(Z, fitted.transform(X)), f"{name}: transform must be pure")

@@ -342,9 +342,10 @@ def check_non_negative(owner: str, X: Rows) -> None:
     values = canonical(X).data if sp.issparse(X) else X
     smallest = values.min(initial=0.0)
     if smallest < 0:
+        # Scikit-learn's checks of estimators look for "Negative values in data".
         msg = (
-            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Clip or shift negative "
-            "values first, or use a kernel that takes them, such as Laplacian()."
+            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Negative values in data "
+            "must be clipped or shifted first; Laplacian() is a kernel that takes them."
         )
         raise DataError(msg)
 
