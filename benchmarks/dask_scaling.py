@@ -30,8 +30,7 @@ from mercer import Gaussian, KernelRidge, RandomFourier
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine
 from mercer.engines.dask.partitions import FAN_IN, Packed, Work, add_up, pack
-from mercer.learners.ridge import NumberSum
-from mercer.statistics.moments import Moments, TargetMoments
+from mercer.statistics.moments import Moments, MomentSum, TargetMoments
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engines"))
 import faults
@@ -119,7 +118,7 @@ def graph_of(partitions: int, columns: int) -> dict[str, float]:
     features = dense.fit(np.zeros((1, GRAPH_WIDTH))).features_
     engine = DaskEngine(partitions_of(rows), as_it_is, block_rows=1000)
     start = time.perf_counter()
-    work = cloudpickle.dumps(Work(NumberSum(features, double=False), as_it_is, 1000))
+    work = cloudpickle.dumps(Work(MomentSum(features, double=False), as_it_is, 1000))
     total = engine._graph(work, "0" * 32, None)
     seconds = time.perf_counter() - start
     ours = next(layer for name, layer in total.dask.layers.items() if name.startswith("mercer-"))

@@ -27,6 +27,19 @@ def test_a_marker_is_replaced_at_its_indentation():
     assert text.startswith(PARAGRAPHS["n_jobs"] + "\nother : int, default=100%\n    Text with %(n_jobs)s within")
 
 
+def test_several_names_on_a_line_give_several_paragraphs():
+    @doc
+    def function():
+        """Function.
+
+        Parameters
+        ----------
+        %(random_state, n_jobs)s
+        """
+
+    assert inspect.getdoc(function).endswith(f"----------\n{PARAGRAPHS['random_state']}\n{PARAGRAPHS['n_jobs']}")
+
+
 def test_an_unknown_name_raises():
     def function():
         """%(nothing_of_that_name)s"""

@@ -1,7 +1,7 @@
 """Paragraphs that many docstrings share, written once and inserted when a class or function is defined.
 
-A docstring holds a line such as ``%(random_state)s`` in the place of the paragraph, and the decorator `doc` replaces
-the line by the paragraph, at the indentation of the line::
+A docstring holds a line such as ``%(random_state)s``, or ``%(random_state, n_jobs)s`` for two paragraphs, and the
+decorator `doc` replaces the line by the paragraphs, at the indentation of the line::
 
     @doc
     def transform(X, n_jobs=None):
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 __all__ = ["PARAGRAPHS", "doc"]
 
 Documented = TypeVar("Documented", bound=Any)
-MARKER = re.compile(r"^([ \t]*)%\((\w+)\)s[ \t]*$", re.MULTILINE)
+MARKER = re.compile(r"^([ \t]*)%\(([\w, ]+)\)s[ \t]*$", re.MULTILINE)
 
 #: The shared paragraphs by name. A learner and a map word a parameter alike only where it means the same.
 PARAGRAPHS: dict[str, str] = {
@@ -109,5 +109,10 @@ def doc(thing: Documented) -> Documented:
     """
     text = thing.__doc__
     if text is not None:
-        thing.__doc__ = MARKER.sub(lambda found: indent(PARAGRAPHS[found[2]], found[1]), text)
+        thing.__doc__ = MARKER.sub(_paragraphs, text)
     return thing
+
+
+def _paragraphs(found: re.Match[str]) -> str:
+    """Return the paragraphs that a marker names, indented as the marker is."""
+    return indent("\n".join(PARAGRAPHS[name.strip()] for name in found[2].split(",")), found[1])

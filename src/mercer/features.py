@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 class Lengthscales(Protocol):
-    """How features change with the lengthscales of the columns of X, while everything that was drawn stays.
+    """How features change with the lengthscales of the features of X, while everything that was drawn stays.
 
     Derivatives are those of a function of the approximate kernel Z Z': its value does not change if the features are
     rotated.
@@ -42,7 +42,7 @@ class Lengthscales(Protocol):
         """Return the part of the derivative (d,) that goes through the draw itself; `ZG` is Z'G over all rows."""
 
     def multiplied(self, factors: Array) -> Features:
-        """Return the same draw with the lengthscale of each column multiplied by a factor."""
+        """Return the same draw with the lengthscale of each feature of X multiplied by a factor."""
 
 
 class Features(ABC):

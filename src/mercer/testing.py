@@ -1,6 +1,6 @@
-"""Checks of the contracts, for mercer's own kernels, maps, learners and engines and for those of others.
+"""Checks of the contracts of kernels, maps, learners and engines, for those of the package and for your own.
 
-Each function raises AssertionError with a sentence if the contract is broken, and returns None otherwise.
+Each function raises AssertionError with an explanation if the contract is broken, and returns None otherwise.
 
 Examples
 --------
@@ -28,21 +28,42 @@ from sklearn.utils import get_tags
 
 from mercer.engines import Block, Checkpoint, Engine
 from mercer.errors import DataError, NoClosedFormError
-from mercer.kernels import Kernel
+from mercer.kernels import (
+    DotProductKernel,
+    HomogeneousKernel,
+    IsotropicKernel,
+    Kernel,
+    SeparableKernel,
+    ShiftInvariantKernel,
+    ThresholdKernel,
+)
+from mercer.kernels.histogram import half_density
+from mercer.kernels.quadrature import UnitDensity
 from mercer.learners.base import Learner, Transformer
 from mercer.maps.base import BaseMap
 
 __all__ = ["check_engine", "check_engines", "check_kernel", "check_learner", "check_map"]
 
+# Probability that a statistical check fails for a kernel or a map that is right.
+FAILURE = 1e-9
+# Frequencies that are drawn to compare their distribution with the values of a kernel.
+FREQUENCIES = 20_000
+# Coefficients of a power series that are added up to compare it with its function.
+SERIES_TERMS = 200
+# Values of a kernel that are small beside the root of the product of two diagonal entries.
+SMALL_VALUE = 0.05
+# Means of a mixing distribution from here on are taken for infinite.
+LARGEST_MEAN = 1e3
+
 
 def expect(condition: Any, sentence: str) -> None:
-    """Raise AssertionError with the sentence unless the condition holds; also under ``python -O``."""
+    """Raise AssertionError with an explanation unless the condition holds, also under ``python -O``."""
     if not condition:
         raise AssertionError(sentence)
 
 
 def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = False) -> np.ndarray:
-    """Rows that are neither centered nor of unit norm, some of them equal; if `positive`, >= 0 and with zeros."""
+    """Return rows that are neither centered nor of unit norm, the last equal to the first; if `positive`, >= 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
     X[-1] = X[0]
@@ -50,14 +71,19 @@ def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = Fals
 
 
 def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
-    """Check that a kernel keeps its contract on some rows.
+    """Check that a kernel keeps its contract on some rows, and that its formulas agree with each other.
+
+    Values must be symmetric, positive semi-definite, and the same for any batch, dtype and sparse format; parameters,
+    pickling and the algebra must work. Formulas are compared where the base class has more than one of them: a profile
+    with the mixing or spectral distribution, and closed forms with what they replace. Draws are compared with values by
+    a test that fails with probability below 1e-9 if both are right.
 
     Parameters
     ----------
     kernel : Kernel
-        A kernel without open parameters.
+        A kernel whose parameters are numbers.
     X : ndarray of shape (n, d), default=None
-        Rows to try it on; at least 4, the last equal to the first. None means 24 rows of width 3, >= 0 if need be.
+        Rows to try it on; at least 12, the last equal to the first. None means 24 rows of 3 features, >= 0 if need be.
     """
     X = sample_rows(positive=kernel.positive_only) if X is None else X
     name = repr(kernel)
@@ -67,6 +93,11 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     expect(K.shape == (n, n), f"{name}: k(X) must be n x n")
     expect(np.array_equal(K, K.T), f"{name}: k(X) must be exactly symmetric")
     expect(np.array_equal(np.diagonal(K), kernel.diag(X)), f"{name}: the diagonal of k(X) must be diag(X)")
+    for part in parts_of(kernel):
+        for structure, check in STRUCTURES:
+            if isinstance(part, structure):
+                check(part)
+    check_spectrum(kernel, X[:6], X[6:12])
     expect(np.allclose(K, kernel(X, X), rtol=0, atol=1e-12 * scale), f"{name}: k(X) must equal k(X, X)")
     expect(abs(K[0, -1] - K[0, 0]) <= 1e-12 * scale, f"{name}: equal rows must have the value of the diagonal")
     single = np.array([[float(kernel(X[i : i + 1], X[j : j + 1])[0, 0]) for j in range(4)] for i in range(4)])
@@ -76,7 +107,8 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     expect(K32.dtype == np.float32, f"{name}: float32 rows must give float32 values")
     expect(np.allclose(K32, K, rtol=1e-4, atol=1e-4 * scale), f"{name}: float32 must be close to float64")
     expect(np.allclose(kernel(sp.csr_array(X)), K, rtol=0, atol=1e-12 * scale), f"{name}: CSR must equal dense")
-    expect(pickle.loads(pickle.dumps(kernel)) == kernel, f"{name}: must survive pickle")
+    equal = pickle.loads(pickle.dumps(kernel)) == kernel
+    expect(equal, f"{name}: a pickled copy must be equal. Is the class a @dataclass(frozen=True)?")
     expect(clone(kernel) is kernel, f"{name}: is frozen, so clone must return it")
     expect(kernel.with_params(**kernel.get_params(deep=False)) == kernel, f"{name}: parameters must round-trip")
     expect(hash(kernel) == hash(kernel.with_params()), f"{name}: equal kernels must have equal hashes")
@@ -84,15 +116,237 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     expect(np.allclose(doubled(X), 2 * K + K * K, rtol=1e-12, atol=1e-12), f"{name}: must work inside the algebra")
 
 
-def check_map(feature_map: BaseMap, X: np.ndarray | None = None) -> None:
-    """Check that a map keeps its contract on some rows.
+def parts_of(kernel: Kernel) -> Iterator[Kernel]:
+    """Yield a kernel and all kernels inside it."""
+    yield kernel
+    for value in kernel.get_params(deep=False).values():
+        if isinstance(value, Kernel):
+            yield from parts_of(value)
+
+
+def check_mass(kernel: IsotropicKernel | SeparableKernel) -> None:
+    """Check that a shift-invariant kernel is one at zero, as its diagonal and its maps take for granted."""
+    at_zero = float(kernel.profile(np.zeros(1))[0])
+    expect(
+        abs(at_zero - 1) <= 1e-12,
+        f"{kernel!r}: profile(0) must be 1, is {at_zero:.6g}. For another value at zero, multiply the kernel.",
+    )
+
+
+def check_spectrum(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> None:
+    """Check by sampling that a kernel is the Fourier transform of its spectral measure (Bochner), if it has one."""
+    parts = kernel.spectral_parts()
+    masses = np.array([part.mass for part in parts or ()])
+    if parts is None or masses.sum() == 0:
+        return
+    rng = np.random.default_rng(0)
+    d = X.shape[1]
+    labels = rng.choice(len(parts), FREQUENCIES, p=masses / masses.sum())
+    frequencies = np.zeros((FREQUENCIES, d))
+    for p, part in enumerate(parts):
+        mine = np.flatnonzero(labels == p)
+        for factor in part.factors:
+            normals = rng.standard_normal((len(mine), factor.width(d)))
+            frequencies[mine] += factor.pull_back(factor.kernel.frequencies(normals, rng.random(len(mine))), d)
+    cosines = np.cos(frequencies @ (X - Y).T)
+    gap = misfit(cosines, np.diagonal(kernel(X, Y)) / masses.sum(), width=2)
+    expect(
+        gap <= 1, f"{kernel!r}: frequencies must have the spectral distribution, in dimension {d}; {gap:.1f} radii off"
+    )
+
+
+def check_shift_invariant(kernel: ShiftInvariantKernel) -> None:
+    """Check frequencies against values in several dimensions, and the closed form of powers against values."""
+    rng = np.random.default_rng(1)
+    for d in (1, 2, 7):
+        lags = np.zeros((6, d))
+        lags[:3, 0] = [0.5, 1.0, 2.0]
+        lags[3:] = rng.normal(size=(3, d))
+        lags[3:] *= np.array([0.5, 1.0, 2.0])[:, None] / np.linalg.norm(lags[3:], axis=1, keepdims=True)
+        check_spectrum(kernel, float(kernel.lengthscale) * lags, np.zeros((6, d)))
+        for n in (2, 3):
+            power = kernel.power(n)
+            if power is not None:
+                same = np.allclose(power(lags), kernel(lags) ** n, rtol=1e-9, atol=1e-12)
+                expect(same, f"{kernel!r}: power({n}) must have the values to the power {n}")
+
+
+def check_isotropic(kernel: IsotropicKernel) -> None:
+    """Check that profile and mixing determine each other, by quadrature, and that closed forms agree with them."""
+    name = repr(kernel)
+    mean, numerical = kernel.mean_mixing, UnitDensity.of(kernel.mixing).total
+    # Larger numerical means cannot be distinguished from infinite ones.
+    known = min(mean, numerical) < LARGEST_MEAN
+    agree = abs(mean - numerical) <= 1e-3 * numerical if known else True
+    expect(agree, f"{name}: mean_mixing must be the mean of mixing(u), {numerical:.6g}, is {mean:.6g}")
+    for r in (0.3, 1.0, 3.0):
+
+        def decay(tau: np.ndarray, r: float = r) -> np.ndarray:
+            return np.exp(-0.5 * np.minimum(tau, 1e300) * r**2)
+
+        value, slope = (float(f(np.array([r]))[0]) for f in (kernel.profile, kernel.slope))
+        expected = UnitDensity.of(lambda u: decay(kernel.mixing(u))).total
+        expect(
+            abs(value - expected) <= 1e-6,
+            f"{name}: profile({r}) must be the mean of exp(-mixing(u) r^2 / 2), {expected:.8g}, is {value:.8g}",
+        )
+        expected = UnitDensity.of(lambda u: np.minimum(kernel.mixing(u), 1e300) * decay(kernel.mixing(u))).total
+        expect(
+            abs(slope - expected) <= 1e-5 * expected + 1e-9 / r**2,
+            f"{name}: slope({r}) must be -profile'(r) / r, {expected:.8g}, is {slope:.8g}",
+        )
+        if mean < LARGEST_MEAN:
+            biased = mean * UnitDensity.of(lambda u: decay(kernel.size_biased_mixing(u))).total
+            expect(
+                abs(biased - expected) <= 1e-3 * expected,
+                f"{name}: size_biased_mixing must have the density of mixing times tau / mean_mixing",
+            )
+
+
+def check_separable(kernel: SeparableKernel) -> None:
+    """Check that values are products over features of the profile."""
+    X = float(kernel.lengthscale) * sample_rows()
+    lags = np.abs(X[:, None] - X) / float(kernel.lengthscale)
+    expected = np.prod([kernel.profile(lags[:, :, i]) for i in range(X.shape[1])], axis=0)
+    expect(np.allclose(kernel(X), expected, atol=1e-12), f"{kernel!r}: values must be products of profile(lag)")
+
+
+def check_dot_product(kernel: DotProductKernel) -> None:
+    """Check that the function is the sum of its series, within half its radius of convergence."""
+    name = repr(kernel)
+    series = kernel.series
+    a = series.coefficients(SERIES_TERMS)
+    expect(a.shape == (SERIES_TERMS,), f"{name}: series.coefficients(n) must return n numbers")
+    expect(np.array_equal(series.coefficients(3), a[:3]), f"{name}: coefficients must not depend on their number")
+    expect(series.degree is None or not a[series.degree + 1 :].any(), f"{name}: coefficients must end at the degree")
+    t = np.linspace(-1.0, 1.0, 9) * min(1.0, 0.5 * series.radius)
+    with np.errstate(under="ignore"):
+        terms = np.abs(a) * np.abs(t).max() ** np.arange(SERIES_TERMS)
+    if terms[-1] <= 1e-12 * terms.sum():  # the terms that are left out do not matter
+        value, expected = kernel.function(t), np.polynomial.polynomial.polyval(t, a)
+        close = np.allclose(value, expected, rtol=0, atol=1e-9 * terms.sum())
+        expect(close, f"{name}: function(t) must be the sum of its series")
+
+
+def check_homogeneous(kernel: HomogeneousKernel) -> None:
+    """Check that the function of single values is homogeneous, and the Fourier transform of its spectral density."""
+    name = repr(kernel)
+    x = np.array([1.0, 0.3, 2.0, 1e-3])
+    y = np.array([1.0, 2.0, 0.3, 5.0])
+    k = kernel.coordinate(x, y)
+    expect(abs(k[0] - 1) <= 1e-12, f"{name}: coordinate(1, 1) must be 1, is {k[0]:.6g}")
+    expect(np.allclose(k, kernel.coordinate(y, x), rtol=1e-12), f"{name}: coordinate must be symmetric")
+    expect(np.allclose(kernel.coordinate(7 * x, 7 * y), 7 * k, rtol=1e-12), f"{name}: coordinate must be homogeneous")
+    expect(not kernel.coordinate(x, np.zeros(4)).any(), f"{name}: coordinate(x, 0) must be 0")
+    mass = 2 * half_density(kernel).total
+    expect(abs(mass - 1) <= 1e-6, f"{name}: the integral of spectral_density must be 1, is {mass:.8g}")
+    drawn = kernel.frequencies(FREQUENCIES, np.random.default_rng(0))
+    lags = np.array([0.5, 1.0, 2.0, 5.0])
+    gap = misfit(np.cos(drawn[:, None] * lags), kernel.signature(lags), width=2)
+    expect(gap <= 1, f"{name}: frequencies must have the Fourier transform signature(lag); {gap:.1f} radii off")
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    bounds = np.array([0.1, 0.5, 1.0])
+    shares = np.array([b * weights @ kernel.spectral_density(0.5 * b * (1 + nodes)) for b in bounds])
+    gap = misfit((np.abs(drawn)[:, None] <= bounds).astype(float), shares, width=1)
+    expect(gap <= 1, f"{name}: frequencies must have the spectral density; {gap:.1f} radii off")
+
+
+def check_threshold(kernel: ThresholdKernel) -> None:
+    """Check that values are sums over boxes of products of minima."""
+    X = sample_rows(positive=True)
+    minima = np.minimum(X[:, None], X)
+    expected = sum(minima[:, :, list(box)].prod(axis=2) for box in kernel.boxes(X.shape[1]))
+    expect(np.allclose(kernel(X), expected, rtol=1e-12), f"{kernel!r}: values must be sums over boxes of minima")
+
+
+#: What is checked of a kernel with a structure.
+STRUCTURES: tuple[tuple[type[Kernel], Callable[[Any], None]], ...] = (
+    (IsotropicKernel, check_mass),
+    (SeparableKernel, check_mass),
+    (ShiftInvariantKernel, check_shift_invariant),
+    (IsotropicKernel, check_isotropic),
+    (SeparableKernel, check_separable),
+    (DotProductKernel, check_dot_product),
+    (HomogeneousKernel, check_homogeneous),
+    (ThresholdKernel, check_threshold),
+)
+
+
+def bernstein_radius(samples: np.ndarray, *, width: float) -> np.ndarray:
+    """Return by how much means of independent rows may be off their expectations, with probability 1 - `FAILURE`.
+
+    Maurer and Pontil (2009), Empirical Bernstein Bounds and Sample Variance Penalization, COLT, Theorem 4, for values
+    in an interval of length `width`, on both sides and for all columns at once.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n, m)
+        Independent rows.
+    width : float
+        Length of an interval that contains every value.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+    """
+    n, columns = samples.shape
+    log = np.log(4 * columns / FAILURE)
+    return np.sqrt(2 * samples.var(axis=0, ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
+
+
+def misfit(samples: np.ndarray, expected: np.ndarray, *, width: float) -> float:
+    """Return the largest distance of a column mean from its expectation, in units of `bernstein_radius`."""
+    gap = np.abs(samples.mean(axis=0) - expected)
+    return float((gap / bernstein_radius(samples, width=width)).max())
+
+
+def catoni_misfit(samples: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float:
+    """Return the largest distance of a robust mean from its expectation, in units of its calibrated radius.
+
+    Catoni (2012), Challenging the empirical mean and empirical variance, Annales de l'IHP 48, Proposition 2.4: given a
+    bound of the variance, and nothing else, the estimate is within the radius with probability 1 - `FAILURE`, for all
+    columns at once.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n, m)
+        Independent rows, more than about 50.
+    expected, variance : ndarray of shape (m,)
+        Claimed means, and bounds of the variances.
+
+    Returns
+    -------
+    float
+    """
+    n, columns = samples.shape
+    log = np.log(2 * columns / FAILURE)
+    radius = np.sqrt(2 * variance * log / (n - 2 * log))
+    scale = np.sqrt(2 * log / (n * (variance + np.square(radius))))
+    low, high = samples.min(axis=0), samples.max(axis=0)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        t = scale * (samples - middle)
+        short = (np.sign(t) * np.log1p(np.abs(t) + 0.5 * np.square(t))).sum(axis=0) > 0
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return float((np.abs(0.5 * (low + high) - expected) / radius).max())
+
+
+def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int = 100) -> None:
+    """Check that a map keeps its contract on some rows, and that it is unbiased if it claims to be.
+
+    Features must be finite, the same for any batch, order, sparse format, dtype and number of threads, and determined
+    by the seed. A map whose `unbiased` is True must have the kernel as its mean over seeds: to a radius that is
+    exceeded with probability below 1e-9, given the variance. Where the map has no formula for the variance, twice the
+    variance of the draws is taken, so features with rare and large values may need more draws.
 
     Parameters
     ----------
     feature_map : BaseMap
         An unfitted map.
     X : ndarray of shape (n, d), default=None
-        Rows to try it on; None means 24 rows of width 3, >= 0 if need be.
+        Rows to try it on; None means 24 rows of 3 features, >= 0 if need be.
+    draws : int, default=100
+        Number of seeds of the test of the mean; zero omits it. More seeds, or a wider map, detect a smaller bias.
     """
     X = sample_rows(positive=get_tags(feature_map).input_tags.positive_only) if X is None else X
     name = repr(feature_map)
@@ -105,17 +359,21 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None) -> None:
     fitted = clone(feature_map).set_params(random_state=7).fit(X)
     before = X.copy()
     Z = fitted.transform(X)
-    expect(Z.shape == (len(X), feature_map.n_components), f"{name}: must have n_components columns")
+    expect(Z.shape == (len(X), feature_map.width), f"{name}: must have as many features as the width of the map")
     expect(np.isfinite(Z).all(), f"{name}: features must be finite")
     expect(np.array_equal(X, before), f"{name}: transform must not write into its input")
     expect(np.array_equal(Z, fitted.transform(X)), f"{name}: transform must be pure")
-    close = dict(rtol=0, atol=1e-11 * max(1.0, float(np.abs(Z).max())))
+    rounding = 1e-11 * max(1.0, float(np.abs(Z).max()))
+
+    def same(A: np.ndarray, B: np.ndarray) -> bool:
+        return np.allclose(A, B, rtol=0, atol=rounding)
+
     parts = np.concatenate([fitted.transform(X[:1]), fitted.transform(X[1:8]), fitted.transform(X[8:])])
-    expect(np.allclose(Z, parts, **close), f"{name}: features must not depend on the batch")
+    expect(same(Z, parts), f"{name}: features must not depend on the batch")
     order = np.random.default_rng(0).permutation(len(X))
-    expect(np.allclose(Z[order], fitted.transform(X[order]), **close), f"{name}: must commute with row order")
+    expect(same(Z[order], fitted.transform(X[order])), f"{name}: must commute with row order")
     for sparse in (sp.csr_matrix(X), sp.csr_array(X)):
-        expect(np.allclose(Z, fitted.transform(sparse), **close), f"{name}: CSR must equal dense")
+        expect(same(Z, fitted.transform(sparse)), f"{name}: CSR must equal dense")
     for jobs in (1, 2, 5):
         expect(np.array_equal(Z, fitted.set_params(n_jobs=jobs).transform(X)), f"{name}: n_jobs must not matter")
     again = clone(feature_map).set_params(random_state=7).fit(X)
@@ -128,23 +386,54 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None) -> None:
     expect(gap < 1e-3, f"{name}: float32 must be close to float64, is {gap:.1e} away")
     signs = np.ones(Z.shape[1]) if fitted.signs_ is None else fitted.signs_
     gram = ((Z * signs) @ Z.conj().T).real
-    expect(np.allclose(fitted.gram(X), gram, **close), f"{name}: gram must be Z diag(signs) Z'")
+    expect(same(fitted.gram(X), gram), f"{name}: gram must be Z diag(signs) Z'")
     reason = fitted.unbiased
     expect(reason is True or (isinstance(reason, str) and reason), f"{name}: unbiased must be True or a reason")
+    variance = variance_of(fitted, X)
+    if variance is not None:
+        expect(variance.shape == (len(X), len(X)), f"{name}: variance(X) must be n x n")
+        expect((variance >= 0).all(), f"{name}: a variance must not be negative")
+    if reason is True and draws:
+        check_unbiased(feature_map, X, draws)
+
+
+def check_unbiased(feature_map: BaseMap, X: np.ndarray, draws: int) -> None:
+    """Check that the mean over seeds of the approximate kernel is the kernel, on the first rows of `X`."""
+    rows = X[:5]
+    upper = np.triu_indices(len(rows))
+    samples = np.empty((draws, len(upper[0])))
+    for seed in range(draws):
+        fitted = clone(feature_map).set_params(random_state=seed).fit(X)
+        samples[seed] = fitted.gram(rows)[upper]
+    K = fitted.kernel_(rows)
+    expected = K[upper]
+    variance = variance_of(fitted, rows)
+    if variance is None:
+        # Small values may be due to rare draws, whose variance few seeds do not show.
+        diagonal = np.diagonal(K)
+        spread = 2 * samples.var(axis=0) + SMALL_VALUE**2 * np.outer(diagonal, diagonal)[upper]
+    else:
+        spread = variance[upper]
+    rounding = 1e-9 * max(1.0, float(np.abs(expected).max()))
+    gap = catoni_misfit(samples, expected, spread + rounding**2)
+    name = repr(feature_map)
+    expect(gap <= 1, f"{name}: claims to be unbiased, but its mean over {draws} seeds is {gap:.1f} radii off")
+
+
+def variance_of(feature_map: BaseMap, X: np.ndarray) -> np.ndarray | None:
+    """Return the variance of a fitted map, or None where it has no closed form."""
     try:
-        variance = fitted.variance(X)
+        return feature_map.variance(X)
     except NoClosedFormError:
-        return
-    expect(variance.shape == (len(X), len(X)), f"{name}: variance(X) must be n x n")
-    expect((variance >= 0).all(), f"{name}: a variance must not be negative")
+        return None
 
 
 class StoppedError(Exception):
-    """A fit was stopped, as by a key or a signal."""
+    """Raised in place of an interruption of a fit."""
 
 
 class StoppedBlocks:
-    """Blocks that can be read often, until some number of blocks has been read in all."""
+    """Blocks that can be read repeatedly, until a given number of blocks has been read in total."""
 
     def __init__(self, blocks: Sequence[Any], reads: int) -> None:
         self.blocks = blocks
@@ -159,15 +448,15 @@ class StoppedBlocks:
 
 
 def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
-    """Check that a learner gives the same model in memory, from blocks and bit by bit.
+    """Check that a learner gives the same model in memory, from blocks and by `partial_fit`.
 
     Parameters
     ----------
     learner : Learner
-        An unfitted learner. If one pass is enough for it and for its map, it is compared with an iterator and with
-        `partial_fit`, too.
+        An unfitted learner. If it and its map need a single pass over the rows, an iterator and `partial_fit` are
+        checked, too.
     X, y : ndarrays, default=None
-        Rows and targets; None means 200 rows of width 3.
+        Rows and targets; None means 200 rows of 3 features.
     """
     if X is None or y is None:
         X = sample_rows(200)
@@ -186,24 +475,34 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
     expected = outputs(model)
     expect(np.isfinite(expected).all(), f"{name}: predictions must be finite")
     close = max(1e-7, 10 * getattr(model, "rounding_", 0.0))
-    tight = dict(rtol=close, atol=close * max(1.0, float(np.abs(expected).max())))
+    scale = max(1.0, float(np.abs(expected).max()))
+
+    def same(A: np.ndarray, B: np.ndarray) -> bool:
+        return np.allclose(A, B, rtol=close, atol=close * scale)
+
     for jobs in (1, 2, 5):
-        same = clone(fresh).set_params(n_jobs=jobs).fit(X, y)
-        expect(np.array_equal(outputs(same), expected), f"{name}: n_jobs={jobs} must give equal bits")
+        threaded = clone(fresh).set_params(n_jobs=jobs).fit(X, y)
+        expect(np.array_equal(outputs(threaded), expected), f"{name}: n_jobs={jobs} must give equal bits")
     for size in (1, 7, 64, 10_000):
         other = clone(fresh).set_params(block_size=size).fit(X, y)
-        expect(np.allclose(outputs(other), expected, **tight), f"{name}: block_size={size} must not matter")
+        expect(same(outputs(other), expected), f"{name}: block_size={size} must not matter")
     cuts = [0, 1, 1, 90, 150, len(X)]  # one of them empty
     blocks = [(X[a:b], y[a:b]) for a, b in pairwise(cuts)]
-    expect(np.allclose(outputs(clone(fresh).fit(blocks)), expected, **tight), f"{name}: blocks must equal memory")
+    expect(
+        same(outputs(clone(fresh).fit(blocks)), expected),
+        f"{name}: blocks must give the model of arrays in memory",
+    )
     once = learner._several_passes() is None
     if once and not fresh._unfitted_map(None).needs_rows():
-        expect(np.allclose(outputs(clone(fresh).fit(iter(blocks))), expected, **tight), f"{name}: so must an iterator")
+        expect(
+            same(outputs(clone(fresh).fit(iter(blocks))), expected),
+            f"{name}: an iterator must give the same model",
+        )
         partial = clone(fresh)
         for Xb, yb in blocks:
             if len(Xb):
                 partial.partial_fit(Xb, yb)
-        expect(np.allclose(outputs(partial), expected, **tight), f"{name}: partial_fit must equal fit")
+        expect(same(outputs(partial), expected), f"{name}: partial_fit must equal fit")
     else:
         refused = False
         try:
@@ -222,14 +521,14 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
             with suppress(StoppedError):
                 clone(fresh).fit(StoppedBlocks(blocks, reads), checkpoint=checkpoint)
         resumed = clone(fresh).fit(blocks, checkpoint=checkpoint)
-        expect(np.array_equal(outputs(resumed), streamed), f"{name}: a fit that was stopped must go on to the bit")
-        expect(os.listdir(folder) == [], f"{name}: a fit that has succeeded must leave no checkpoint")
+        expect(np.array_equal(outputs(resumed), streamed), f"{name}: an interrupted fit must resume to the same bits")
+        expect(os.listdir(folder) == [], f"{name}: a successful fit must leave no checkpoint")
     repeats = np.random.default_rng(0).integers(0, 3, len(X))
-    repeats[:6] = 1  # keep every label
+    repeats[:6] = 1  # every label remains
     weighted = clone(fresh).fit(X, y, sample_weight=repeats)
     repeated = clone(fresh).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats, axis=0))
-    expect(np.allclose(outputs(weighted), outputs(repeated), **tight), f"{name}: weights must equal repetition")
-    expect(np.allclose(outputs(clone(fresh).fit(sp.csr_array(X), y)), expected, **tight), f"{name}: CSR = dense")
+    expect(same(outputs(weighted), outputs(repeated)), f"{name}: weights must equal repetition")
+    expect(same(outputs(clone(fresh).fit(sp.csr_array(X), y)), expected), f"{name}: CSR must equal dense")
     expect(np.array_equal(outputs(pickle.loads(pickle.dumps(model))), expected), f"{name}: must survive pickle")
     before = outputs(model)
     try:
@@ -240,16 +539,16 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
 
 
 def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
-    """Check that a learner gives the same model in memory, from a stream and on dask, also with weights.
+    """Check that a learner gives the same model in memory, from a stream and on Dask, also with weights.
 
-    To 1e-10, or to what the learner says of its `rounding_` where that is more.
+    Results must agree to 1e-10, or to ten times the `rounding_` of the learner if that is more.
 
     Parameters
     ----------
     learner : Learner
         An unfitted learner.
     X, y : ndarrays, default=None
-        Rows of float64 and targets; None means 300 rows of width 3.
+        Rows of float64 and targets; None means 300 rows of 3 features.
     """
     import dask.array as da
 
@@ -262,27 +561,27 @@ def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
     fresh = clone(learner).set_params(**seeds)
     n = len(X)
     weight = np.random.default_rng(0).integers(0, 3, n).astype(float)
-    weight[:6] = 1  # keep every label
+    weight[:6] = 1  # every label remains
     for w in (None, weight):
         in_memory = clone(fresh).fit(X, y, sample_weight=w)
         expected = results_of(in_memory, X)
         scale, close = float(np.abs(expected).max()), max(1e-10, 10 * getattr(in_memory, "rounding_", 0.0))
-        said = "" if w is None else " with weights"
+        weights = "" if w is None else " with weights"
 
         def compare(
             model: Any, how: str, expected: np.ndarray = expected, scale: float = scale, close: float = close
         ) -> None:
             gap = float(np.abs(results_of(model, X) - expected).max()) / scale
-            expect(gap <= close, f"{name}: {how} must equal memory to {close:.1e}, is {gap:.1e} away")
+            expect(gap <= close, f"{name}: {how} must equal the result in memory to {close:.1e}, is {gap:.1e} away")
 
         for size in (n // 7, n // 2):
-            compare(clone(fresh).set_params(block_size=size).fit(X, y, sample_weight=w), f"block_size={size}{said}")
+            compare(clone(fresh).set_params(block_size=size).fit(X, y, sample_weight=w), f"block_size={size}{weights}")
             rows = [slice(i, i + size) for i in range(0, n, size)]
             blocks = [(X[i], y[i]) if w is None else (X[i], y[i], w[i]) for i in rows]
-            compare(clone(fresh).fit(blocks), f"a stream of {size} rows a block{said}")
+            compare(clone(fresh).fit(blocks), f"a stream of {size} rows per block{weights}")
             on_dask = [None if a is None else da.from_array(a, chunks=(size, -1)[: a.ndim]) for a in (X, y, w)]
             model = clone(fresh).fit(*on_dask)
-            compare(model, f"dask with {size} rows a partition{said}")
+            compare(model, f"dask with {size} rows per partition{weights}")
     again = clone(fresh).set_params(n_jobs=3).fit(*on_dask)
     expect(np.array_equal(results_of(again, X), results_of(model, X)), f"{name}: fits on dask must give equal bits")
     lazy = results_of(model, da.from_array(X, chunks=(50, -1)))
@@ -292,7 +591,7 @@ def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
 
 
 def results_of(model: Any, X: Any) -> Any:
-    """Return what a fitted learner says of rows, in numbers."""
+    """Return the numerical results of a fitted learner for rows."""
     for method in ("decision_function", "transform", "predict"):
         if hasattr(model, method):
             return getattr(model, method)(X)

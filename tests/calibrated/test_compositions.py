@@ -25,7 +25,7 @@ from mercer import (
     Transformed,
 )
 from mercer.maps.algebra import composition, copies
-from mercer.maps.algebra.copies import scalar_copies
+from mercer.maps.algebra.copies import Sample, scalar_copies
 from mercer.maps.series.plans import DegreeDistribution
 
 from .calibrated import (
@@ -108,8 +108,8 @@ def test_misfit_detects_unnormalized_degree_probabilities(seed, monkeypatch):
 
 
 def test_misfit_detects_equal_draws_in_two_factors(seed, monkeypatch):
-    def same_draw(prototype, kernel, X, weight, count, rng):
-        return scalar_copies(prototype, kernel, X, weight, count, np.random.default_rng(seed))
+    def same_draw(prototype, kernel, sample, count):
+        return scalar_copies(prototype, kernel, Sample(sample.X, sample.weight, np.random.default_rng(seed)), count)
 
     X, Y = pairs_of_rows(4, seed)
     monkeypatch.setattr(composition, "scalar_copies", same_draw)
@@ -217,8 +217,8 @@ def test_mean_and_variance_of_paired_components_are_products_over_the_factors(se
 
 
 def test_misfit_detects_equal_draws_in_two_factors_of_a_product(seed, monkeypatch):
-    def same_draw(prototype, kernel, X, weight, count, rng):
-        return scalar_copies(prototype, kernel, X, weight, count, np.random.default_rng(seed))
+    def same_draw(prototype, kernel, sample, count):
+        return scalar_copies(prototype, kernel, Sample(sample.X, sample.weight, np.random.default_rng(seed)), count)
 
     X, Y = pairs_of_rows(4, seed)
     monkeypatch.setattr("mercer.maps.algebra.product_map.scalar_copies", same_draw)
@@ -338,7 +338,7 @@ def test_signs_of_mixed_copies_are_symmetric_and_pairwise_independent(seed):
     X = np.zeros((1, 2))
     rng = np.random.default_rng(seed)
     prototype = RandomFourier(0.5 + Laplacian(), 4)
-    mixed = scalar_copies(prototype, prototype.kernel, X, None, COMPONENTS, rng)
+    mixed = scalar_copies(prototype, prototype.kernel, Sample(X, None, rng), COMPONENTS)
     signs = mixed.mixing.T
     assert signs.shape == (COMPONENTS, 4)
     assert set(np.unique(signs)) == {-1.0, 1.0}

@@ -1,4 +1,4 @@
-"""Threads of the engine and threads of BLAS."""
+"""Sums of terms, threads of the engine and threads of BLAS."""
 
 import threading
 
@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import Gaussian, ParameterError, RandomFourier
-from mercer.engines.base import count_threads, workers
+from mercer.engines.base import Block, TermSum, count_threads, workers
 
 
 def blas_threads():
@@ -105,3 +105,10 @@ def test_the_error_of_the_first_item_is_raised_and_no_more_items_are_begun(threa
     with workers(threads) as team, pytest.raises(ValueError, match="item 0"):
         team.run(fail, range(10))
     assert sorted(begun) == list(range(threads))
+
+
+def test_a_sum_of_terms_continues_from_a_result():
+    sums = TermSum(lambda block: block.X.sum(axis=0))
+    sums.restore(np.array([1.0, 1.0]))
+    sums.add(Block(0, np.ones((3, 2))), None)
+    np.testing.assert_array_equal(sums.result(), [4.0, 4.0])

@@ -86,13 +86,13 @@ def test_small_results_are_left_to_the_heap_and_others_of_unlike_size_too():
     assert address(half) != where
 
 
-def test_what_is_kept_idle_has_a_limit():
+def test_idle_memory_is_limited():
     many = [empty_rows(5000, 1000, np.float64, recycled=True) for _ in range(5)]
     many.clear()
-    assert 0 < idle_bytes() <= recycled.KEPT_BYTES
-    huge = recycled.recycled_bytes(recycled.KEPT_BYTES + MB)
+    assert 0 < idle_bytes() <= recycled.POOL_BYTES
+    huge = recycled.recycled_bytes(recycled.POOL_BYTES + MB)
     del huge
-    assert 0 < idle_bytes() <= recycled.KEPT_BYTES
+    assert 0 < idle_bytes() <= recycled.POOL_BYTES
 
 
 def test_threads_never_get_the_same_memory():

@@ -1,4 +1,4 @@
-"""A fit that was stopped anywhere goes on where it was, to the bit."""
+"""Fits that are interrupted anywhere continue where they were, to the bit."""
 
 import os
 import time
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mercer import Checkpoint, CheckpointError, DataError, ParameterError
-from mercer.engines import Accumulator, Journal, MemoryEngine, StreamEngine
-from mercer.engines import checkpoint as journal_module
+from mercer.engines import Accumulator, CheckpointedEngine, Engine, MemoryEngine, StreamEngine
+from mercer.engines import checkpoint as checkpoint_module
 from mercer.io.archive import read_archive, store, write_archive
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 3)) * np.array([1.0, 1e6, 1e-6])
@@ -17,7 +17,7 @@ ROWS = np.random.default_rng(0).normal(size=(1000, 3)) * np.array([1.0, 1e6, 1e-
 @pytest.fixture(autouse=True)
 def saving_is_cheap(monkeypatch):
     """Save after every block if ``seconds=0``, however fast the blocks are."""
-    monkeypatch.setattr(journal_module, "SHARE", 0)
+    monkeypatch.setattr(checkpoint_module, "SHARE", 0)
 
 
 class Stop(Exception):
@@ -25,7 +25,7 @@ class Stop(Exception):
 
 
 class Sum(Accumulator):
-    """A sum in place whose last bits tell in which order it was added."""
+    """A sum in place whose last bits depend on the order of the additions."""
 
     def __init__(self):
         self.total = np.zeros(3)
@@ -83,8 +83,13 @@ ENGINES = {
 }
 
 
+def saved(engine, path, seconds=0, **fingerprint):
+    """Return an engine that saves its sums, after every block unless `seconds` specifies otherwise."""
+    return CheckpointedEngine(engine, Checkpoint(path, seconds=seconds), fingerprint)
+
+
 def fit(engine, stop_at=None):
-    """A fit of three passes that stops by itself at some block of the work."""
+    """Run three passes, of which later ones depend on earlier ones, and raise `Stop` at some block."""
     seen = [0]
 
     def count(block):
@@ -110,53 +115,47 @@ def fit(engine, stop_at=None):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_stopped_anywhere_it_goes_on_to_the_bit(kind, jobs, tmp_path):
+def test_a_fit_that_is_stopped_anywhere_continues_to_the_bit(kind, jobs, tmp_path):
     through = fit(ENGINES[kind](jobs))
     path = tmp_path / "fit.checkpoint"
     stops = [1, 2, 9, 14, 17, 18, 30, 41, 47, 48]
     for stop in stops:
-        engine = ENGINES[kind](jobs)
-        engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+        engine = saved(ENGINES[kind](jobs), path)
         with pytest.raises(Stop):
             fit(engine, stop)
-        engine = ENGINES[kind](jobs)
-        engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+        engine = saved(ENGINES[kind](jobs), path)
         got = fit(engine)
         assert all(np.array_equal(a, b) for a, b in zip(through, got, strict=True))
-        engine.journal.remove()
+        engine.remove()
         assert os.listdir(tmp_path) == []
 
 
 def test_stopped_again_and_again(tmp_path):
-    """Each process does three blocks more; what was done is never done again."""
+    """Each process adds three blocks, and no block is added twice."""
     through = fit(ENGINES["memory"](1))
     path = tmp_path / "fit.checkpoint"
     for _ in range(15):
-        engine = ENGINES["memory"](1)
-        engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+        engine = saved(ENGINES["memory"](1), path)
         with pytest.raises(Stop):
             fit(engine, 4)
-    engine = ENGINES["memory"](1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+    engine = saved(ENGINES["memory"](1), path)
     got = fit(engine, 4)  # 3 passes of 16 blocks are 48: three are left
     assert all(np.array_equal(a, b) for a, b in zip(through, got, strict=True))
 
 
-def test_what_is_done_is_not_read_again(tmp_path):
+def test_finished_parts_are_not_read_again(tmp_path):
     path = tmp_path / "fit.checkpoint"
-    engine = ENGINES["parts"](1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+    engine = saved(ENGINES["parts"](1), path)
     with pytest.raises(Stop):
         fit(engine, 36 + 9 * 2 + 4)  # in the third part of the second pass
-    engine = ENGINES["parts"](1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
-    engine.source.reads.clear()
+    engine = saved(ENGINES["parts"](1), path)
+    engine.engine.source.reads.clear()
     fit(engine)
     # The second pass from its third part on, and the third pass; a look at the first rows came before.
-    assert engine.source.reads == [2, 3, 0, 1, 2, 3]
+    assert engine.engine.source.reads == [2, 3, 0, 1, 2, 3]
 
 
-def test_the_time_so_far_counts(tmp_path):
+def test_the_time_of_an_interrupted_pass_counts(tmp_path):
     path = tmp_path / "fit.checkpoint"
 
     class Slow(Sum):
@@ -166,12 +165,10 @@ def test_the_time_so_far_counts(tmp_path):
                 raise Stop
             super().add(block, workers)
 
-    engine = ENGINES["memory"](1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+    engine = saved(ENGINES["memory"](1), path)
     with pytest.raises(Stop):
         engine.accumulate(Slow())
-    engine = ENGINES["memory"](1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+    engine = saved(ENGINES["memory"](1), path)
     seen = []
     engine.accumulate(Sum(), seen.append)
     assert seen[0].rows == 768
@@ -179,7 +176,7 @@ def test_the_time_so_far_counts(tmp_path):
     assert seen[-1].rows == seen[-1].total == 1000
 
 
-def test_results_that_are_changed_later_were_saved_as_they_were(tmp_path):
+def test_results_are_saved_before_the_caller_changes_them(tmp_path):
     path = tmp_path / "fit.checkpoint"
 
     def careless(engine, *, stop):
@@ -192,74 +189,94 @@ def test_results_that_are_changed_later_were_saved_as_they_were(tmp_path):
         return before
 
     for seconds in (0, 1e6):
-        engine = ENGINES["memory"](1)
-        engine.journal = Journal(Checkpoint(path, seconds=seconds), engine, {})
+        engine = saved(ENGINES["memory"](1), path, seconds=seconds)
         with pytest.raises(Stop):
             careless(engine, stop=True)
-        engine.journal._save()
-        engine = ENGINES["memory"](1)
-        engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+        engine._journal._save()
+        engine = saved(ENGINES["memory"](1), path)
         assert np.array_equal(careless(engine, stop=False), ENGINES["memory"](1).sum(square))
-        engine.journal.remove()
+        engine.remove()
 
 
-def test_saving_is_rare_unless_it_costs_nothing(tmp_path, monkeypatch):
+def test_saving_is_rare_where_it_is_expensive(tmp_path, monkeypatch):
     saves = []
-    plain = journal_module.write_archive
-    monkeypatch.setattr(journal_module, "write_archive", lambda *args: (saves.append(1), plain(*args)))
+    plain = checkpoint_module.write_archive
+    monkeypatch.setattr(checkpoint_module, "write_archive", lambda *args: (saves.append(1), plain(*args)))
     for seconds, least, most in ((1e6, 1, 1), (0, 49, 52)):
         saves.clear()
-        engine = ENGINES["memory"](1)
-        engine.journal = Journal(Checkpoint(tmp_path / "fit.checkpoint", seconds=seconds), engine, {})
+        engine = saved(ENGINES["memory"](1), tmp_path / "fit.checkpoint", seconds=seconds)
         fit(engine)
-        engine.journal.remove()
+        engine.remove()
         assert least <= len(saves) <= most
-    monkeypatch.setattr(journal_module, "SHARE", 1e9)  # now every saving has been too dear
+    monkeypatch.setattr(checkpoint_module, "SHARE", 1e9)  # now every saving was too expensive
     saves.clear()
-    engine = ENGINES["memory"](1)
-    engine.journal = Journal(Checkpoint(tmp_path / "fit.checkpoint", seconds=0), engine, {})
+    engine = saved(ENGINES["memory"](1), tmp_path / "fit.checkpoint")
     fit(engine)
     assert len(saves) == 2
 
 
 def test_many_results_do_not_wait_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(journal_module, "WAITING_BYTES", 40)
-    engine = ENGINES["memory"](1)
-    engine.journal = Journal(Checkpoint(tmp_path / "fit.checkpoint", seconds=1e6), engine, {})
+    monkeypatch.setattr(checkpoint_module, "WAITING_BYTES", 40)
+    engine = saved(ENGINES["memory"](1), tmp_path / "fit.checkpoint", seconds=1e6)
     fit(engine)
     assert read_archive(tmp_path / "fit.checkpoint", "header")["passes"] == 2
 
 
-def test_engines_that_add_elsewhere_keep_whole_passes(tmp_path):
-    class Elsewhere(MemoryEngine):
-        resumable = False
+class Elsewhere(Engine):
+    """An engine whose passes cannot be interrupted, such as one on a cluster."""
 
+    replayable, n_rows, n_jobs = True, len(ROWS), 1
+
+    def __init__(self):
+        self.inner = ENGINES["memory"](1)
+
+    def first(self):
+        return self.inner.first()
+
+    def blocks(self, since=None):
+        return self.inner.blocks(since)
+
+    def sum(self, term, progress=None):
+        return self.inner.sum(term, progress)
+
+    def accumulate(self, into, progress=None):
+        return self.inner.accumulate(into, progress)
+
+    def fingerprint(self):
+        return self.inner.fingerprint()
+
+
+def test_engines_that_cannot_be_interrupted_save_complete_passes(tmp_path):
     path = tmp_path / "fit.checkpoint"
-    engine = Elsewhere(ROWS, block_rows=64, n_jobs=1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
     with pytest.raises(Stop):
-        fit(engine, 20)
-    engine = Elsewhere(ROWS, block_rows=64, n_jobs=1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
-    got = fit(engine, 33)  # the second and the third pass are 32 blocks
+        fit(saved(Elsewhere(), path), 20)
+    got = fit(saved(Elsewhere(), path), 33)  # the second and the third pass are 32 blocks
     assert all(np.array_equal(a, b) for a, b in zip(got, fit(ENGINES["memory"](1)), strict=True))
 
 
-# ---- what is not taken up -----------------------------------------------------------------------
-
-
-def stopped(path, **facts):
+def test_rows_in_memory_are_those_of_the_engine(tmp_path):
     engine = ENGINES["memory"](1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, facts)
+    saving = saved(engine, tmp_path / "fit.checkpoint")
+    assert saving.in_memory is engine.in_memory
+    assert (saving.n_rows, saving.replayable) == (1000, True)
+    assert np.array_equal(saving.first().X, ROWS[:64])
+    assert sum(map(len, saving.blocks())) == 1000
+
+
+# ---- checkpoints of other fits ----------------------------------------------------------------
+
+
+def stopped(path, **fingerprint):
+    engine = saved(ENGINES["memory"](1), path, **fingerprint)
     with pytest.raises(Stop):
         fit(engine, 20)
     return path.read_bytes()
 
 
-def refused(path, engine, match, **facts):
+def refused(path, engine, match, **fingerprint):
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(CheckpointError, match=match):
-        Journal(Checkpoint(path), engine, facts)
+        saved(engine, path, **fingerprint)
     assert before is None or path.read_bytes() == before
     assert [name for name in os.listdir(path.parent) if name.startswith(".")] == []
 
@@ -287,21 +304,21 @@ def test_rows_that_were_changed_behind_the_first_block(tmp_path):
     path = tmp_path / "fit.checkpoint"
     engine = ENGINES["memory"](1)
     digest = "digest of all rows was [0-9a-f]{16}, and is"
-    for place in ((64, 0), (517, 1), (999, 2)):
+    for entry in ((64, 0), (517, 1), (999, 2)):
         changed = ROWS.copy()
-        changed[place] += 1
+        changed[entry] += 1
         stopped(path)
         refused(path, MemoryEngine(changed, block_rows=64), digest)
         refused(path, MemoryEngine(ROWS, changed[:, 0], block_rows=64), "first block")
         path.unlink()
         engine = ENGINES["list"](1)
-        Journal(Checkpoint(path), engine, {})
+        saved(engine, path)
         blocks = [(block,) for block in np.array_split(changed, 9)]
-        refused(path, stream(blocks, 1), digest if place[0] > 111 else "first block")
+        refused(path, stream(blocks, 1), digest if entry[0] > 111 else "first block")
         path.unlink()
 
 
-def test_a_source_says_itself_what_must_be_the_same(tmp_path):
+def test_a_source_provides_its_own_fingerprint(tmp_path):
     path = tmp_path / "fit.checkpoint"
 
     class Versioned(Parts):
@@ -310,8 +327,8 @@ def test_a_source_says_itself_what_must_be_the_same(tmp_path):
         def fingerprint(self):
             return {"version of the rows": str(self.version)}
 
-    Journal(Checkpoint(path), stream(Versioned(), 1), {})
-    Journal(Checkpoint(path), stream(Versioned(), 1), {})
+    saved(stream(Versioned(), 1), path)
+    saved(stream(Versioned(), 1), path)
     later = Versioned()
     later.version = 2
     refused(path, stream(later, 1), "version of the rows was 1, and is 2")
@@ -321,38 +338,37 @@ def test_damaged_checkpoints_and_other_files(tmp_path):
     path = tmp_path / "fit.checkpoint"
     whole = stopped(path)
     engine = ENGINES["memory"](1)
-    last = whole.rindex(b"\x93NUMPY") + 130  # in the last array, that of the pass under way
+    last = whole.rindex(b"\x93NUMPY") + 130  # in the last array, that of the current pass
     flipped = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in (500, last)]
     for bad in (whole[: len(whole) // 2], whole[:-1], b"", b"rows of somebody", *flipped):
         path.write_bytes(bad)
-        refused(path, engine, "is no checkpoint, or a damaged one.*Nothing was changed")
+        refused(path, engine, "is not a checkpoint, or it is damaged.*Nothing was changed")
     np.savez(tmp_path / "data.npz", x=np.ones(3))
-    refused(tmp_path / "data.npz", engine, "is something else than a checkpoint")
+    refused(tmp_path / "data.npz", engine, "is not a checkpoint. Nothing was changed")
     (tmp_path / "folder").mkdir()
-    refused(tmp_path / "folder", engine, "is something else than a checkpoint")
+    refused(tmp_path / "folder", engine, "is not a checkpoint. Nothing was changed")
     write_archive(path, {"header": store({"format": 99})})
-    refused(path, engine, "has format 99, which this version of mercer does not know")
+    refused(path, engine, "has format 99, which this version of mercer cannot read")
 
 
 def test_a_drawn_map_that_differs(tmp_path):
     path = tmp_path / "fit.checkpoint"
-    engine = ENGINES["memory"](1)
-    journal = Journal(Checkpoint(path), engine, {})
-    journal.witness("the drawn map", lambda X: X[:, :1])
-    journal._save()
-    again = Journal(Checkpoint(path), engine, {})
-    again.witness("the drawn map", lambda X: X[:, :1] * (1 + 1e-7))
+    first = saved(ENGINES["memory"](1), path)
+    first.check_same("the drawn map", lambda X: X[:, :1])
+    first._journal._save()
+    again = saved(ENGINES["memory"](1), path)
+    again.check_same("the drawn map", lambda X: X[:, :1] * (1 + 1e-7))
     with pytest.raises(CheckpointError, match="the drawn map differs"):
-        again.witness("the drawn map", lambda X: X[:, 1:2])
+        again.check_same("the drawn map", lambda X: X[:, 1:2])
     with pytest.raises(CheckpointError, match="the drawn map differs"):
-        again.witness("the drawn map", lambda X: X[:, :2])
-    assert again.seed == journal.seed
+        again.check_same("the drawn map", lambda X: X[:, :2])
+    assert again.seed == first.seed
 
 
-def test_a_place_that_cannot_be_written_is_found_at_once(tmp_path):
+def test_a_path_that_cannot_be_written_raises_at_once(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):  # noqa: PT011 - the words are those of the system
-        Journal(Checkpoint(tmp_path / "file" / "fit.checkpoint"), ENGINES["memory"](1), {})
+    with pytest.raises(OSError):  # noqa: PT011 - the message is that of the system
+        saved(ENGINES["memory"](1), tmp_path / "file" / "fit.checkpoint")
 
 
 @pytest.mark.parametrize(
@@ -363,13 +379,11 @@ def test_parameters(path, seconds, match):
         Checkpoint(path, seconds)
 
 
-def test_a_source_that_is_cut_otherwise(tmp_path):
+def test_blocks_of_another_size_raise(tmp_path):
     path = tmp_path / "fit.checkpoint"
-    engine = stream([(ROWS,)], 1)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+    engine = saved(stream([(ROWS,)], 1), path)
     with pytest.raises(Stop):
         fit(engine, 20)
-    engine = StreamEngine([(ROWS,)], accept, block_rows=lambda X: 50)
-    engine.journal = Journal(Checkpoint(path, seconds=0), engine, {})
+    engine = saved(StreamEngine([(ROWS,)], accept, block_rows=lambda X: 50), path)
     with pytest.raises(DataError, match="is not where a block ends"):
         fit(engine)

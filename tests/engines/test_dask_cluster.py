@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from mercer import DataError, Gaussian, KernelRidge, MercerError, RandomFourier
+from mercer.engines import TermSum
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine, active_client
-from mercer.engines.dask.partitions import TermSum
 
 from . import faults
 

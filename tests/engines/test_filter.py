@@ -16,10 +16,10 @@ Y = np.tile([1, -1, -1, 2, -1], 4)
 
 @dataclass(frozen=True)
 class Known:
-    mark: int = -1
+    unlabeled: int = -1
 
     def __call__(self, block):
-        return some_rows(block, block.y != self.mark)
+        return some_rows(block, block.y != self.unlabeled)
 
 
 class Total(Accumulator):
@@ -47,7 +47,7 @@ def column_sum(block):
 
 @pytest.mark.parametrize("block_rows", [1, 2, 3, 7, 20, 50])
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_sums_are_over_the_rows_kept(block_rows, n_jobs):
+def test_sums_are_over_the_selected_rows(block_rows, n_jobs):
     some = engine(block_rows, n_jobs=n_jobs)
     assert np.array_equal(some.sum(column_sum), X[Y != -1].sum(axis=0))
     assert np.array_equal(some.accumulate(Total()), X[Y != -1].sum(axis=0))
@@ -56,7 +56,7 @@ def test_sums_are_over_the_rows_kept(block_rows, n_jobs):
 
 
 @pytest.mark.parametrize("block_rows", [1, 4, 20])
-def test_rows_know_their_places_so_samples_do_not_depend_on_blocks(block_rows):
+def test_rows_know_their_indices_so_samples_do_not_depend_on_blocks(block_rows):
     some = engine(block_rows)
     assert np.array_equal(np.concatenate([b.index for b in some.blocks()]), np.flatnonzero(Y != -1))
     sample = some.sum(partial(RowSample.of, size=4, seed=0))
@@ -73,14 +73,14 @@ def test_weights_and_targets_stay_with_their_rows():
     assert np.array_equal(np.concatenate([b.y for b in some.blocks()]), Y[Y != -1])
 
 
-def test_no_row_kept_is_an_error_with_the_words_given():
+def test_no_selected_row_raises_with_the_given_message():
     with pytest.raises(DataError, match="nothing there"):
         engine(rule=Known(), y=np.full(20, -1)).sum(column_sum)
     with pytest.raises(DataError, match="nothing there"):
         engine(y=np.full(20, -1)).accumulate(Total())
 
 
-def test_a_sum_can_be_left_and_taken_up_again():
+def test_a_sum_continues_from_a_result():
     from mercer.engines.base import workers
     from mercer.engines.filter import SelectedSum
 
@@ -91,12 +91,12 @@ def test_a_sum_can_be_left_and_taken_up_again():
             whole.add(block, team)
         for block in blocks[:2]:
             first.add(block, team)
-        second.restore(first.state())
+        second.restore(first.result())
         for block in blocks[2:]:
             second.add(block, team)
     assert np.array_equal(whole.result().value, second.result().value)
     empty = SelectedSum(Total(), Known())
-    empty.restore(SelectedSum(Total(), Known()).state())
+    empty.restore(SelectedSum(Total(), Known()).result())
     assert empty.result().value is None
 
 

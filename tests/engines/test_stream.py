@@ -103,10 +103,10 @@ def test_a_source_that_only_looks_replayable_loses_nothing():
     assert engine.sum(len) == 9
 
 
-def test_a_second_reading_that_differs_is_an_error():
+def test_a_second_pass_with_other_rows_raises():
     engine = StreamEngine(OnceOnly(BLOCKS), accept)
     assert engine.sum(len) == 9
-    with pytest.raises(DataError, match="gave 9 rows at the first reading and 0 at the next"):
+    with pytest.raises(DataError, match="The blocks had 9 rows in the first pass and 0 in the next"):
         engine.sum(len)
 
 
@@ -116,7 +116,7 @@ def test_large_blocks_are_cut():
 
 
 class Parts:
-    """A source that says of itself what files say."""
+    """A source with parts and a number of rows, as files have."""
 
     def __init__(self, sizes, n_rows=None):
         self.sizes, self.n_rows, self.open = sizes, n_rows, 0
@@ -158,17 +158,17 @@ def test_sources_of_parts_are_read_ahead_and_tell_their_size():
     assert (readers(), source.open) == ([], 0)
 
 
-def test_a_pass_begins_in_the_middle():
+def test_a_pass_starts_in_the_middle():
     for source in (Parts([[3, 4], [], [0, 2], [5]]), [(np.zeros((n, 2)),) for n in (3, 4, 0, 2, 5)]):
         engine = StreamEngine(source, accept, block_rows=lambda X: 3)
         whole = [(b.start, len(b)) for b in engine.blocks() if len(b)]
         for done in range(len(whole) + 1):
             row = sum(size for _, size in whole[:done])
-            for block in engine.blocks():  # which knows where its items begin as it reads them
+            for block in engine.blocks():  # which records the first rows of its items
                 if block.start + len(block) == row or row == 0:
                     break
-            place = engine.place(row)
-            assert [(b.start, len(b)) for b in engine.blocks(place) if len(b)] == whole[done:]
+            position = engine.position(row)
+            assert [(b.start, len(b)) for b in engine.blocks(position) if len(b)] == whole[done:]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, ZeroDivisionError])
@@ -200,6 +200,6 @@ def test_messages_name_the_part():
         StreamEngine(Parts([[3], [4, 2]]), refuse).sum(len)
 
 
-def test_a_source_that_gives_other_rows_than_it_said():
-    with pytest.raises(DataError, match="said that it has 8 rows, but gave 7"):
+def test_a_source_with_another_number_of_rows_raises():
+    with pytest.raises(DataError, match="has n_rows=8, but its blocks had 7 rows"):
         StreamEngine(Parts([[3, 4]], n_rows=8), accept).sum(len)

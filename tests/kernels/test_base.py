@@ -1,6 +1,5 @@
 """What holds for every kernel: the contract, dtypes, tiles, sparse rows, wrong rows, parameters."""
 
-import inspect
 import pickle
 
 import numpy as np
@@ -11,10 +10,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-import mercer
 from mercer import (
     DataError,
-    DeformedKernel,
     ExponentialDotProduct,
     Gaussian,
     KernelRidge,
@@ -28,27 +25,14 @@ from mercer import (
     Transformed,
 )
 from mercer.kernels import base
-from mercer.testing import check_kernel
 
-from .instances import DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, parts_of, rows_for
+from ..instances import DEFORMED_KERNELS, DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, rows_for
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
 def rows(seed, n=40, d=3):
     return np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
-
-
-@every_kernel
-def test_contract(kernel):
-    check_kernel(kernel)
-
-
-def test_every_public_kernel_is_in_the_list():
-    public = {getattr(mercer.kernels, name) for name in mercer.kernels.__all__}
-    concrete = {kind for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
-    # A deformed kernel is made of rows and their graph: test_deformed.py.
-    assert concrete - {DeformedKernel} == {type(part) for kernel in KERNELS for part in parts_of(kernel)}
 
 
 @every_kernel
@@ -62,12 +46,15 @@ def test_tiles_do_not_matter(kernel, monkeypatch):
         np.testing.assert_allclose(tiled, whole, rtol=1e-12, atol=1e-13)
         np.testing.assert_array_equal(tiled, tiled.T)
         np.testing.assert_allclose(kernel(X, Y), cross, rtol=1e-12, atol=1e-13)
-        np.testing.assert_array_equal(kernel.diag(X), diagonal)
+        if kernel in DEFORMED_KERNELS:  # by a matrix product, whose rounding depends on its shape
+            np.testing.assert_allclose(kernel.diag(X), diagonal, rtol=1e-12)
+        else:
+            np.testing.assert_array_equal(kernel.diag(X), diagonal)
 
 
 @every_kernel
 @pytest.mark.parametrize("kind", [np.asarray, lambda X: X.astype(np.float32), sp.csr_array], ids=["f8", "f4", "csr"])
-def test_one_argument_gives_a_matrix_that_is_symmetric_to_the_bit(kernel, kind):
+def test_values_of_one_argument_are_exactly_symmetric(kernel, kind):
     # Large enough for matrix products to round the two halves differently.
     K = kernel(kind(0.5 * rows_for(kernel, 0, n=300, d=3)))
     np.testing.assert_array_equal(K, K.T)
@@ -143,24 +130,24 @@ def test_wrong_rows_are_refused(kernel, X, text):
 
 
 @pytest.mark.parametrize("X", [np.array([["1", "2", "3"]]), np.array([[1j, 2.0, 0.0]])], ids=["digits", "complex"])
-def test_rows_that_would_be_converted_in_silence_are_refused(X):
+def test_strings_of_digits_and_complex_numbers_are_refused(X):
     with pytest.raises(DataError, match=r"rows must be numbers|rows must be real"):
         Gaussian()(X)
 
 
 @every_kernel
 def test_rows_of_unequal_width_are_refused(kernel):
-    with pytest.raises(DataError, match="X and Y must have equal width, got 3 and 4 columns"):
+    with pytest.raises(DataError, match="X and Y must have equal width, got 3 and 4 features"):
         kernel(rows_for(kernel, 0), rows_for(kernel, 0, d=4))
 
 
 @pytest.mark.parametrize(
     "kernel", [Gaussian("median"), 1 + 2 * Laplacian("median"), ExponentialDotProduct() @ Matern(1.5, "median")]
 )
-def test_a_kernel_that_waits_for_rows_has_no_values(kernel):
+def test_an_unresolved_kernel_has_no_values(kernel):
     assert kernel.needs_rows
     for call in (kernel, kernel.diag):
-        with pytest.raises(ParameterError, match=r"its lengthscale waits for rows. Call kernel.resolve\(X\)"):
+        with pytest.raises(ParameterError, match=r"its lengthscale is computed from rows. Call kernel.resolve\(X\)"):
             call(rows(0))
 
 
@@ -234,7 +221,7 @@ def test_grid_search_over_the_lengthscale_of_a_plain_kernel():
 
 
 @pytest.mark.parametrize("kernel", DOT_PRODUCT, ids=repr)
-def test_only_shift_invariant_kernels_have_a_spectrum(kernel):
+def test_only_shift_invariant_kernels_have_spectral_parts(kernel):
     assert kernel.spectral_parts() is None
     assert Sum(Gaussian(), kernel).spectral_parts() is None
     assert (kernel * Gaussian()).spectral_parts() is None
@@ -266,7 +253,7 @@ def test_wide_sparse_rows_equal_dense_ones(kernel, wrap):
     assert kernel(X, Y)[3, 7] == kernel.diag(X)[3]  # equal rows, exactly
 
 
-def test_sparse_rows_are_not_filled_up(monkeypatch):
+def test_sparse_rows_are_not_made_dense(monkeypatch):
     def refuse(rows):
         raise AssertionError("made dense")
 

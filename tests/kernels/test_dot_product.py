@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from scipy import special
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from mercer import DataError, DotProduct, ExponentialDotProduct, Geometric, ParameterError, Polynomial
+from mercer.kernels import DotProductKernel
 
-from .instances import DOT_PRODUCT
+from ..instances import DOT_PRODUCT
 
 
 def rows(seed, n=20, d=4):
@@ -127,7 +129,7 @@ def test_inner_products_beyond_the_radius_are_refused_with_a_factor_that_helps(k
         kernel(X[1:])
 
 
-def test_lists_rules_and_functions_are_one_kernel():
+def test_lists_and_functions_of_coefficients_and_closed_forms_give_equal_values():
     X, Y = (0.4 * rows(i) for i in (0, 1))
     expected = np.exp(X @ Y.T)
     listed = DotProduct([1 / math.factorial(n) for n in range(40)])
@@ -177,7 +179,7 @@ def test_negative_coefficients_are_named_and_allowed_on_demand():
         DotProduct.from_function(np.sin)
 
 
-def test_a_negative_coefficient_far_out_is_found_when_it_is_looked_at():
+def test_negative_coefficients_of_high_degree_are_reported_when_they_are_computed():
     kernel = DotProduct(lambda n: -1.0 if n == 70 else 2.0**-n)
     assert kernel.series.coefficients(64).min() > 0
     with pytest.raises(ParameterError, match="a_70 = -1 is negative"):
@@ -187,10 +189,10 @@ def test_a_negative_coefficient_far_out_is_found_when_it_is_looked_at():
 @pytest.mark.parametrize(
     ("coefficients", "text"),
     [
-        ([], "list of at least one number or a rule"),
-        ([[1.0]], "list of at least one number or a rule"),
-        ("abc", "list of at least one number or a rule"),
-        (None, "list of at least one number or a rule"),
+        ([], "list of at least one number or a function"),
+        ([[1.0]], "list of at least one number or a function"),
+        ("abc", "list of at least one number or a function"),
+        (None, "list of at least one number or a function"),
         ([1.0, math.nan], "must be finite, got a_1 = nan"),
         (lambda n: math.inf if n == 5 else 0.0, "must be finite, got a_5 = inf"),
     ],
@@ -225,3 +227,16 @@ def test_lists_are_compared_hashed_and_pickled_without_trailing_zeros():
     assert pickle.loads(pickle.dumps(kernel)) == kernel
     assert kernel.series.degree == 2
     assert DotProduct([0.0, 0.0]).coefficients == (0.0,)
+
+
+@pytest.mark.parametrize("kernel", [*DOT_PRODUCT, Geometric(scale=0.01)], ids=repr)
+def test_values_follow_from_the_series(kernel):
+    @dataclass(frozen=True)
+    class OneFormula(DotProductKernel):
+        @property
+        def series(self):
+            return kernel.series
+
+    X = 0.5 * rows(0)
+    np.testing.assert_allclose(OneFormula()(X), kernel(X), rtol=1e-11, atol=1e-14)
+    assert (OneFormula() @ Polynomial(1)).series_parts() is not None

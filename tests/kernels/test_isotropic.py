@@ -1,4 +1,6 @@
-"""Gaussian, Matern, rational quadratic: values against other libraries and against mpmath."""
+"""Gaussian, Matern, rational quadratic: values against other libraries and mpmath, and what two formulas imply."""
+
+from dataclasses import dataclass
 
 import mpmath as mp
 import numpy as np
@@ -8,9 +10,9 @@ from sklearn.gaussian_process import kernels as oracle
 from sklearn.metrics.pairwise import rbf_kernel
 
 from mercer import Gaussian, Laplacian, Matern, ParameterError, RationalQuadratic
-from mercer.kernels.isotropic import distances
+from mercer.kernels.isotropic import IsotropicKernel, euclidean_distances
 
-from .instances import ISOTROPIC
+from ..instances import ISOTROPIC
 
 RADII = [0.0, 1e-12, 1e-8, 1e-5, 1e-3, 0.01, 0.05, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0]
 
@@ -116,7 +118,7 @@ def test_equal_rows_have_the_value_one_however_far_from_the_origin(kernel, offse
 def test_distances_equal_differences_far_from_the_origin(offset):
     X, Y = rows(0, d=40) + offset, rows(1, d=40) + offset
     Y[:5] = X[:5] + 1e-4  # near pairs, which a matrix product alone would lose
-    np.testing.assert_allclose(distances(X, Y), cdist(X, Y), rtol=1e-10)
+    np.testing.assert_allclose(euclidean_distances(X, Y), cdist(X, Y), rtol=1e-10)
 
 
 @pytest.mark.parametrize("outlier", [1e17, 1e60, 1e150, 1e200])
@@ -129,7 +131,7 @@ def test_one_row_far_away_leaves_the_other_values_alone(outlier):
 
 
 @pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
-def test_huge_values_are_right(kernel):
+def test_values_of_huge_rows(kernel):
     X = np.array([[1e200, 0.0], [0.0, 1e200], [1e200, 0.0], [-1.7e308, 1.7e308]])
     values = kernel(X)
     assert values[0, 2] == 1.0
@@ -163,7 +165,7 @@ MIXTURES = [Gaussian(), Matern(1.2), Matern(1.5), Matern(2.5), Matern(50.0), Mat
 
 
 @pytest.mark.parametrize("kernel", [*MIXTURES, RationalQuadratic(1.0), RationalQuadratic(20.0)], ids=repr)
-def test_the_size_biased_law_has_a_density_in_proportion_to_tau(kernel):
+def test_the_size_biased_distribution_has_a_density_proportional_to_tau(kernel):
     # E[g(tau) tau] = E[tau] E'[g(tau)] for bounded g; midpoints on both sides.
     t = (np.arange(50_000) + 0.5) / 50_000
     u, du = 0.5 - 0.5 * np.cos(np.pi * t), 0.5 * np.pi * np.sin(np.pi * t)  # fine at both ends
@@ -177,7 +179,7 @@ def test_the_size_biased_law_has_a_density_in_proportion_to_tau(kernel):
     assert kernel.mean_mixing * np.mean(du / biased) == pytest.approx(1.0, rel=1e-2)
 
 
-def test_the_mean_of_the_mixing_law_is_the_second_derivative_at_zero():
+def test_mean_mixing_is_minus_the_second_derivative_of_the_profile_at_zero():
     for kernel in (*MIXTURES[2:], RationalQuadratic(2.0)):
         r = np.array([1e-3])
         slope = 2 * (1 - kernel.profile(r)) / r**2
@@ -197,3 +199,58 @@ def test_slope_is_minus_the_derivative_of_the_profile_over_the_distance(kernel):
     derivative = (kernel.profile(r + h) - kernel.profile(r - h)) / (2 * h)
     np.testing.assert_allclose(kernel.slope(r), -derivative / r, rtol=1e-6)
     assert np.isfinite(kernel.slope(np.array([0.0, 1e-9, 1e150]))).all()
+
+
+# ---- what is derived from profile and mixing alone ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TwoFormulas(IsotropicKernel):
+    """A kernel by its two formulas, without the closed forms of the kernel that it has them from."""
+
+    source: IsotropicKernel
+
+    def profile(self, r):
+        return self.source.profile(r)
+
+    def mixing(self, uniforms):
+        return self.source.mixing(uniforms)
+
+
+@pytest.mark.parametrize("kernel", [*ISOTROPIC, Matern(1.05), Matern(1.2), RationalQuadratic(0.05)], ids=repr)
+def test_closed_forms_are_what_the_two_formulas_imply(kernel):
+    derived = TwoFormulas(kernel)
+    assert derived.mean_mixing == pytest.approx(kernel.mean_mixing, rel=1e-8)
+    r = np.array([1e-3, 0.05, 0.3, 0.7, 1.5, 3.0])
+    # Rounding of a profile that is at most one, over the step of the derivative in log r.
+    np.testing.assert_allclose(r**2 * derived.slope(r), r**2 * kernel.slope(r), rtol=1e-8, atol=1e-11)
+    if np.isfinite(kernel.mean_mixing):
+        u = np.linspace(0.001, 0.999, 201)
+        np.testing.assert_allclose(derived.size_biased_mixing(u), kernel.size_biased_mixing(u), rtol=1e-6)
+
+
+def test_slopes_at_zero_and_infinity_are_finite():
+    for kernel in (Matern(0.5), Matern(1.5), Gaussian()):
+        slope = TwoFormulas(kernel).slope(np.array([0.0, 1e-200, 1e-9, 1e150]))
+        assert np.isfinite(slope).all()
+        assert (slope >= 0).all()
+
+
+def test_a_mixing_that_returns_no_numbers_is_refused():
+    @dataclass(frozen=True)
+    class Negative(IsotropicKernel):
+        def profile(self, r):
+            return np.exp(-r)
+
+        def mixing(self, uniforms):
+            return uniforms - 0.5
+
+    with pytest.raises(ParameterError, match=r"Negative\(\): mixing\(u\) must return numbers >= 0, got -"):
+        _ = Negative().mean_mixing
+
+
+def test_a_kernel_without_a_lengthscale_has_the_lengthscale_one():
+    kernel = TwoFormulas(Matern(1.5))
+    assert kernel.lengthscale == 1.0
+    assert not kernel.needs_rows
+    np.testing.assert_array_equal(kernel(rows(0)), Matern(1.5)(rows(0)))

@@ -1,4 +1,4 @@
-"""Every learner goes on from its checkpoint, also after a real kill, to the bits of a fit that nobody disturbed."""
+"""Every learner continues from its checkpoint, also after it was killed, to the bits of an undisturbed fit."""
 
 import json
 import os
@@ -34,9 +34,9 @@ from mercer import (
     on_dask,
     open_rows,
 )
-from mercer.engines import checkpoint as journal_module
+from mercer.engines import checkpoint as checkpoint_module
 from mercer.engines.dask.engine import DaskEngine
-from mercer.learners.checkpointing import facts_of
+from mercer.learners.checkpointing import fingerprint_of
 
 # One process that makes others, each a fit that kills itself when it reads a certain block: to fork one is cheaper than
 # to start one. The parent has run no thread.
@@ -45,10 +45,10 @@ import json, os, pickle, signal, sys
 import mercer.io.source as source
 import mercer.learners, sklearn.utils.validation
 from mercer import Checkpoint, open_rows
-from mercer.engines import journal
+from mercer.engines import checkpoint
 
 source.BLOCK_BYTES, source.LEAST_ROWS, source.PART_BLOCKS = 3000, 16, 3
-journal.SHARE = 0
+checkpoint.SHARE = 0
 folder, kind, supervised = sys.argv[1], sys.argv[2], sys.argv[3] == "True"
 learner = pickle.load(open(os.path.join(folder, "learner.pickle"), "rb"))
 
@@ -160,7 +160,7 @@ CASES = {
 
 @pytest.mark.parametrize("kind", ["parts", "iterable"])
 @pytest.mark.parametrize("case", CASES)
-def test_killed_and_taken_up_again(case, kind, tmp_path):
+def test_killed_fits_continue_to_the_bit(case, kind, tmp_path):
     learner, targets, attributes = CASES[case]
     prepare(tmp_path, learner, targets())
     deaths = LATER_KILLS if case in ("logistic", "k-means") else KILLS[kind]
@@ -198,11 +198,11 @@ def blocks():
 
 @pytest.fixture(autouse=True)
 def saving_is_cheap(monkeypatch):
-    monkeypatch.setattr(journal_module, "SHARE", 0)
+    monkeypatch.setattr(checkpoint_module, "SHARE", 0)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
-def test_an_interrupted_fit_leaves_a_whole_checkpoint_and_no_other_file(error, blocks, tmp_path):
+def test_an_interrupted_fit_leaves_a_complete_checkpoint_and_no_other_file(error, blocks, tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
     model = KernelRidge(random_state=0)
     with pytest.raises(error):
@@ -216,7 +216,7 @@ def test_an_interrupted_fit_leaves_a_whole_checkpoint_and_no_other_file(error, b
     assert os.listdir(tmp_path) == []
 
 
-def test_without_a_seed_the_fit_that_goes_on_is_the_same(blocks, tmp_path):
+def test_resumed_fits_without_a_seed_have_the_same_draw(blocks, tmp_path):
     """The draw is a new one for each fit, but not for each part of a fit."""
     path = tmp_path / "fit.checkpoint"
     for feature_map in (None, RandomFourier(Gaussian(), 50), ProductMap(Gaussian() * Gaussian(2.0), 40)):
@@ -224,7 +224,7 @@ def test_without_a_seed_the_fit_that_goes_on_is_the_same(blocks, tmp_path):
         passes = 0 if isinstance(feature_map, RandomFourier) else 1  # before the one that the model needs
         with pytest.raises(KeyboardInterrupt):
             model.fit(Stopping(blocks, 12 + 20 * passes), checkpoint=Checkpoint(path, seconds=0))
-        state = journal_module.read_archive(path, "witnesses")
+        state = checkpoint_module.read_archive(path, "witnesses")
         model.fit(blocks, checkpoint=path)
         rows = blocks[0][0][:8]
         drawn = model.feature_map_.transform(rows)
@@ -264,7 +264,7 @@ def stop_after(rows):
 
 @pytest.mark.parametrize("where", ["here", "dask"])
 @pytest.mark.parametrize("kind", ["npy", "beside.npy", "csv", "parquet", "feather", "svm"])
-def test_files_that_were_changed_are_not_taken_up(kind, where, tmp_path):
+def test_checkpoints_of_changed_files_raise(kind, where, tmp_path):
     """Rows behind the first block, in a file of the same size: the sums so far are those of other rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 3)), rng.normal(size=3000)
@@ -305,7 +305,7 @@ def test_files_that_were_changed_are_not_taken_up(kind, where, tmp_path):
         assert np.array_equal(fitted.coef_, clone(learner).fit(again if where == "here" else on_dask(again)).coef_)
 
 
-def test_arrays_and_tables_that_were_changed_are_not_taken_up(tmp_path):
+def test_checkpoints_of_changed_arrays_and_tables_raise(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(3000, 4)), columns=list("abcy"))
     other = frame.copy()
@@ -350,8 +350,8 @@ def test_checkpoints_of_other_learners(blocks, tmp_path):
 
 
 @pytest.mark.parametrize("moving", [np.random.default_rng, np.random.RandomState, np.random.PCG64])
-def test_generators_are_in_no_file(moving, blocks, tmp_path):
-    """Where a generator stands is not known to the process that goes on: two fits would be mixed."""
+def test_generators_raise(moving, blocks, tmp_path):
+    """The state of a generator is not known to the process that continues: two fits would be mixed."""
     halves = (RandomFourier(Gaussian(), 20, random_state=0), RandomFourier(Gaussian(), 20, random_state=moving(0)))
     for learner, name in (
         (KernelKMeans(RandomFourier(Gaussian(), 20, random_state=0), 3, random_state=moving(0)), "random_state"),
@@ -372,29 +372,31 @@ def start_rows(kind, shift):
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "csc", "frame"])
-def test_where_centers_begin_is_compared_by_its_values(kind):
+def test_fingerprints_of_initial_centers_depend_on_their_values(kind):
     feature_map = RandomFourier(Gaussian(), 20, random_state=0)
-    facts = [facts_of(KernelKMeans(feature_map, 3, init=start_rows(kind, shift)))["init"] for shift in (0, 0, 1e-9)]
-    assert facts[0] == facts[1] != facts[2]
-    # The address of an object says nothing of it, and is another in another process.
-    assert "0x" not in facts[0]
+    found = [
+        fingerprint_of(KernelKMeans(feature_map, 3, init=start_rows(kind, shift)))["init"] for shift in (0, 0, 1e-9)
+    ]
+    assert found[0] == found[1] != found[2]
+    # The address of an object is another in another process.
+    assert "0x" not in found[0]
 
 
-def test_arrays_inside_of_other_values_are_compared_whole():
+def test_fingerprints_of_arrays_inside_of_containers_are_complete():
     many = np.linspace(1, 2, 5000)
     other = many.copy()
     other[2500] += 1e-9
 
-    def facts(lengthscales):
+    def fingerprint(lengthscales):
         kernel = Transformed(Gaussian(), lengthscales=lengthscales)
         halves = (RandomFourier(kernel, 20, random_state=0), RandomFourier(Gaussian(), 20, random_state=0))
-        return facts_of(KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves)))
+        return fingerprint_of(KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves)))
 
-    assert facts(many) == facts(many.copy())
-    assert facts(many) != facts(other)
+    assert fingerprint(many) == fingerprint(many.copy())
+    assert fingerprint(many) != fingerprint(other)
 
 
-def test_a_graph_of_features_goes_on_too(blocks, tmp_path):
+def test_feature_graphs_continue_to_the_bit(blocks, tmp_path):
     """A map that makes several passes of its own, each of which may be the one that is stopped."""
     path = tmp_path / "fit.checkpoint"
     inner = RandomFourier(Gaussian(), 20, random_state=0)
@@ -407,15 +409,17 @@ def test_a_graph_of_features_goes_on_too(blocks, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_seeds_that_nobody_can_set_are_asked_for(blocks, tmp_path):
+def test_seeds_that_cannot_be_set_raise(blocks, tmp_path):
     halves = (RandomFourier(Gaussian(), 20, random_state=0), RandomFourier(Gaussian(), 20))
     learner = KernelRidge(ProductMap(Gaussian() * Gaussian(), 20, maps=halves))
-    with pytest.raises(ParameterError, match=r"feature_map__maps\[1\]\.random_state must be an integer, or the fit"):
+    with pytest.raises(
+        ParameterError, match=r"feature_map__maps\[1\]\.random_state must be an integer, so that the fit"
+    ):
         learner.fit(blocks, checkpoint=tmp_path / "fit.checkpoint")
     assert os.listdir(tmp_path) == []
 
 
-def test_what_a_process_left_that_was_killed_while_it_wrote(blocks, tmp_path):
+def test_files_of_an_interrupted_save_are_removed(blocks, tmp_path):
     path = tmp_path / "fit.checkpoint"
     learner = KernelRidge(RandomFourier(Gaussian(), 20, random_state=0))
     with pytest.raises(KeyboardInterrupt):
@@ -425,7 +429,7 @@ def test_what_a_process_left_that_was_killed_while_it_wrote(blocks, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
+def test_complete_passes_are_saved_on_dask(blocks, tmp_path):
     X, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     X, y = da.from_array(X, chunks=(500, 3)), da.from_array(np.digitize(y, [0.0]), chunks=500)
     learner = KernelLogisticRegression(RandomFourier(Gaussian(), 20, random_state=0))
@@ -439,9 +443,9 @@ def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
         return done[-1]
 
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
-    plain = DaskEngine.sum_anew
+    plain = DaskEngine.accumulate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DaskEngine, "sum_anew", lambda engine, *given: count(plain, engine, *given))
+        patch.setattr(DaskEngine, "accumulate", lambda engine, *given: count(plain, engine, *given))
         with pytest.raises(KeyboardInterrupt):
             clone(learner).fit(X, y, checkpoint=checkpoint)
         before = len(done)
@@ -450,6 +454,6 @@ def test_on_dask_whole_passes_are_kept(blocks, tmp_path):
     assert np.array_equal(got.coef_, wanted.coef_)
     done.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DaskEngine, "sum_anew", lambda engine, *given: done.append(1) or plain(engine, *given))
+        patch.setattr(DaskEngine, "accumulate", lambda engine, *given: done.append(1) or plain(engine, *given))
         clone(learner).fit(X, y)
     assert again == len(done) - 4  # the four that were finished were not made again

@@ -81,7 +81,7 @@ def test_places_are_no_names(tmp_path):
         assert source.feature_names is None
         model = KernelRidge(MAP).fit(source)
         assert not hasattr(model, "feature_names_in_")
-        model.predict(X.to_numpy())  # and nobody warns
+        model.predict(X.to_numpy())  # without a warning
     assert open_rows(FRAME.set_axis(list("0123"), axis=1), target="1").feature_names is None
     assert open_rows(FRAME.set_axis(list("1234"), axis=1), target="4").feature_names == ("1", "2", "3")
 
@@ -94,7 +94,7 @@ def test_rows_that_are_read_again_after_the_fit(tmp_path):
         other = opened("csv", tmp_path, target="y", columns=columns)
         with pytest.raises(DataError, match=rf"columns must be those of the fit, \['a', 'b', 'c'\].*{match}.*columns="):
             model.lengthscale_gradient(other)
-    with pytest.raises(DataError, match=r"has \['y'\], too"):
+    with pytest.raises(DataError, match=r"also has \['y'\]"):
         model.lengthscale_gradient(opened("csv", tmp_path))
 
 

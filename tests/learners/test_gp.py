@@ -30,7 +30,7 @@ def all_landmarks(kernel, n):
     return Nystroem(kernel, n, landmarks="uniform", random_state=0)
 
 
-FIXED = {"noise": 0.2, "amplitude": 1.5, "lengthscale": "keep", "normalize_y": False}
+FIXED = {"noise": 0.2, "amplitude": 1.5, "lengthscale_tuning": None, "normalize_y": False}
 
 # ---- against the exact process ----------------------------------------------------------------
 
@@ -168,7 +168,7 @@ def test_random_features_starve_and_the_others_do_not():
     X = rng.normal(size=(3000, 5))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=3000)
     far = 100 + rng.normal(size=(5, 5))
-    settings = {"noise": 0.1, "amplitude": 1.0, "lengthscale": "keep", "random_state": 0}
+    settings = {"noise": 0.1, "amplitude": 1.0, "lengthscale_tuning": None, "random_state": 0}
     fourier = RandomFourier(Gaussian(1.0), 200, random_state=0)
     starved = GaussianProcessRegressor(fourier, **settings).fit(X, y).predict(far, return_std=True)[1]
     assert (starved < 0.2).all()  # it should be one
@@ -215,7 +215,7 @@ def test_draws_have_the_mean_and_the_covariance_of_the_posterior(variance):
     X, y = data(40)
     X_new = np.vstack([data(6, seed=1)[0], [[8.0, 8.0]]])
     kind = Nystroem if variance == "landmarks" else RandomFourier
-    settings = {**FIXED, "variance": "pathwise" if variance == "pathwise" else "weight-space"}
+    settings = {**FIXED, "variance_method": "pathwise" if variance == "pathwise" else "weight-space"}
     model = GaussianProcessRegressor(kind(Gaussian(0.8), 15, random_state=0), **settings).fit(X, y)
     mean, cov = model.predict(X_new, return_cov=True)
     if variance == "pathwise":
@@ -259,7 +259,7 @@ def test_error_bars_hold_what_they_promise():
 def test_amplitude_beside_little_noise_is_that_of_scikit_learn(noise):
     X = np.random.default_rng(0).uniform(-3, 3, (300, 2))
     y = np.sin(2 * X[:, 0])
-    settings = {"noise": noise, "lengthscale": "keep", "normalize_y": False}
+    settings = {"noise": noise, "lengthscale_tuning": None, "normalize_y": False}
     model = GaussianProcessRegressor(Nystroem(Gaussian(0.5), 300, random_state=0), **settings).fit(X, y)
     kernel = sk.ConstantKernel(1.0, (1e-8, 1e8)) * sk.RBF(0.5, "fixed")
     exact = ExactProcess(kernel, alpha=noise**2).fit(X, y)
@@ -350,11 +350,17 @@ def test_float32_rows_give_results_close_to_float64():
     [
         ({"noise": 0.0}, r"noise must be a finite number > 0 or 'tune', got 0.0"),
         ({"amplitude": "auto"}, r"amplitude must be a finite number > 0 or 'tune', got 'auto'"),
-        ({"lengthscale": 2.0}, r"lengthscale must be one of 'tune', 'ard', 'keep', got 2.0"),
-        ({"variance": "exact"}, r"variance must be one of 'weight-space', 'pathwise', got 'exact'"),
+        ({"lengthscale_tuning": 2.0}, r"lengthscale_tuning must be one of 'shared', 'ard', None, got 2.0"),
+        ({"variance_method": "exact"}, r"variance_method must be one of 'weight-space', 'pathwise', got 'exact'"),
         ({"tune_rows": 0}, r"tune_rows must be an integer >= 1, got 0"),
-        ({"variance": "pathwise"}, r"variance='pathwise' needs unbiased random features.*Use variance='weight-space'"),
-        ({"feature_map": Polynomial(2), "lengthscale": "ard"}, r"lengthscale='ard' needs a shift-invariant kernel"),
+        (
+            {"variance_method": "pathwise"},
+            r"variance_method='pathwise' needs unbiased random features.*Use variance_method='weight-space'",
+        ),
+        (
+            {"feature_map": Polynomial(2), "lengthscale_tuning": "ard"},
+            r"lengthscale_tuning='ard' needs a shift-invariant kernel",
+        ),
         ({"feature_map": "rbf"}, r"feature_map must be a mercer map"),
     ],
 )
@@ -368,7 +374,9 @@ def test_bad_parameters_have_clear_errors(settings, message):
 
 def test_an_iterator_cannot_be_tuned_on():
     X, y = data(50)
-    with pytest.raises(DataError, match=r"lengthscale='tune' looks at rows first.*lengthscale='keep'"):
+    with pytest.raises(
+        DataError, match=r"lengthscale_tuning='shared' reads a sample of the rows first.*lengthscale_tuning=None"
+    ):
         GaussianProcessRegressor(RandomFourier(Gaussian(), 20)).fit(iter([(X, y)]))
 
 
@@ -385,11 +393,11 @@ def test_other_questions_that_cannot_be_answered():
         GaussianProcessRegressor().fit(X, y, np.zeros(50))
 
 
-@pytest.mark.parametrize("lengthscale", ["tune", "ard", "keep"])
-def test_targets_and_columns_that_do_not_vary(lengthscale):
+@pytest.mark.parametrize("tuning", ["shared", "ard", None])
+def test_targets_and_features_that_do_not_vary(tuning):
     X, y = data(50)
     X[:, 1] = 7.0
-    model = GaussianProcessRegressor(Gaussian(), lengthscale=lengthscale, random_state=0)
+    model = GaussianProcessRegressor(Gaussian(), lengthscale_tuning=tuning, random_state=0)
     assert np.isfinite(model.fit(X, y).predict(X, return_std=True)).all()
     mean, std = model.fit(X, np.full(50, 4.0)).predict(X, return_std=True)
     np.testing.assert_allclose(mean, 4.0)

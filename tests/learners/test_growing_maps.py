@@ -37,7 +37,7 @@ LINEAR = RandomMaclaurin(Polynomial(1, coef0=0.0), 30)
 
 def deformed(rank=None, **options):
     below = RandomFourier(Gaussian(1.2), 30, random_state=0)
-    return Deformed(below, FeatureGraph(40), alpha=options.pop("alpha", 5.0), power=1.5, rank=rank, **options)
+    return Deformed(below, FeatureGraph(40), strength=options.pop("strength", 5.0), power=1.5, rank=rank, **options)
 
 
 def grown(parts=PARTS, rank=None, rows=X):
@@ -75,7 +75,7 @@ def test_regressions_are_those_on_the_map_of_all_rows(rank, alpha, fit_intercept
 @pytest.mark.parametrize("kind", [KernelRidge, KernelRidgeClassifier])
 def test_what_the_features_of_one_block_magnify_and_those_of_the_next_shrink_is_not_taken_for_rounding(kind, alpha):
     y = NUMBERS if kind is KernelRidge else LABELS
-    model, feature_map = kind(deformed(rank=8, alpha=1000.0), alpha=alpha), deformed(rank=8, alpha=1000.0)
+    model, feature_map = kind(deformed(rank=8, strength=1000.0), alpha=alpha), deformed(rank=8, strength=1000.0)
     for start in range(0, 240, 10):
         model.partial_fit(X[start : start + 10], y[start : start + 10])
         feature_map.partial_fit(X[start : start + 10])
@@ -122,10 +122,10 @@ def test_a_whole_first_block_is_a_fit():
 def test_features_far_from_zero_and_of_single_precision_are_told_anew():
     rows = X.astype(np.float32)
     below = RandomMaclaurin(Polynomial(2, coef0=30.0), 10, random_state=0)  # of a large constant
-    fresh = KernelRidge(Deformed(below, FeatureGraph(40), alpha=1e-3), alpha=1.0)
+    fresh = KernelRidge(Deformed(below, FeatureGraph(40), strength=1e-3), alpha=1.0)
     model = in_parts(clone(fresh), NUMBERS, rows)
     assert model.statistic_.shift is not None
-    feature_map = Deformed(below, FeatureGraph(40), alpha=1e-3)
+    feature_map = Deformed(below, FeatureGraph(40), strength=1e-3)
     for part in PARTS:
         feature_map.partial_fit(rows[part])
     Z = feature_map.transform(rows).astype(float)
@@ -152,7 +152,7 @@ def test_processes_components_and_clusters_follow_the_map():
     clusters = KernelKMeans(deformed(), n_clusters=3, random_state=0).partial_fit(X[:100])
     centers = clusters.cluster_centers_
     old, new = clusters.feature_map_.features_.matrix, grown([slice(0, 100), slice(100, 200)]).features_.matrix
-    before = clusters._running
+    before = clusters._means_
     clusters.partial_fit(X[100:200])
     moved = centers @ np.linalg.inv(old) @ new
     came = grown([slice(0, 100), slice(100, 200)]).transform(X[100:200])
@@ -182,46 +182,46 @@ def test_processes_do_not_ask_for_an_exact_kernel_that_is_not_there():
     "graph", [None, NeighborGraph(4), sp.csr_array(np.ones((100, 100)))], ids=["default", "neighbors", "given"]
 )
 @pytest.mark.parametrize("kind", [KernelRidge, KernelPCA, KernelKMeans, GaussianProcessRegressor])
-def test_graphs_of_all_rows_at_once_are_refused(kind, graph):
+def test_graphs_that_cannot_grow_have_no_partial_fit(kind, graph):
     below = RandomFourier(Gaussian(1.2), 30, random_state=0)
     model = kind(feature_map=Deformed(below, graph))
     for _ in range(2):  # before `fit` and after
         assert not hasattr(model, "partial_fit")
         with pytest.raises(AttributeError) as error:
             model.partial_fit(X[:100], NUMBERS[:100])
-        reason = rf"{kind.__name__}: partial_fit needs a map that can .* all rows at once. Use fit .*FeatureGraph"
+        reason = rf"{kind.__name__}: partial_fit needs a map to which rows .* all rows at once. Use fit .*FeatureGraph"
         assert re.match(reason, str(error.value.__cause__))
         model.fit(X[:100], NUMBERS[:100])
 
 
-def test_a_deformation_of_a_deformation_is_refused():
+def test_a_deformation_of_a_deformation_has_no_partial_fit():
     model = KernelRidge(Deformed(deformed(), FeatureGraph(20)))
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, NUMBERS)
-    assert "does not go with a Deformed map of a Deformed map" in str(error.value.__cause__)
+    assert "cannot be used with a Deformed map whose inner map is a Deformed map" in str(error.value.__cause__)
 
 
-def test_a_bad_block_leaves_the_map_as_it_was():
+def test_a_bad_block_leaves_the_map_unchanged():
     model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
     before, feature_map = model.predict(X), model.feature_map_
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit(X[100:] * np.nan, NUMBERS[100:])
-    model._accumulator = lambda _: 1 / 0
+    model._statistic = lambda _: 1 / 0
     with pytest.raises(ZeroDivisionError):
         model.partial_fit(X[100:], NUMBERS[100:])
-    del model._accumulator
+    del model._statistic
     assert model.feature_map_ is feature_map
     assert feature_map.graph_.n_nodes == 100
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-def test_a_model_out_of_a_pickle_goes_on():
+def test_an_unpickled_model_can_be_continued():
     model = KernelRidge(deformed(), alpha=0.3).partial_fit(X[:100], NUMBERS[:100])
     other = pickle.loads(pickle.dumps(model)).partial_fit(X[100:], NUMBERS[100:])
     np.testing.assert_allclose(other.predict(X), model.partial_fit(X[100:], NUMBERS[100:]).predict(X), atol=1e-12)
 
 
-def test_rows_without_a_label_change_a_model_that_was_solved():
+def test_unlabeled_rows_change_a_solved_model():
     y = np.where(KNOWN, NUMBERS, np.nan)
     model = KernelRidge(deformed(), unlabeled=np.nan, alpha=0.3).partial_fit(X[:100], y[:100])
     before = model.predict(X)

@@ -110,17 +110,17 @@ def test_labels_may_appear_in_any_block():
     np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-7)
 
 
-def test_announced_classes_are_kept_and_others_refused():
+def test_given_classes_are_kept_and_others_raise():
     X, y = data(40)
     labels = (y > 0).astype(int)
     model = KernelRidgeClassifier(Gaussian(), random_state=0).partial_fit(X, labels, classes=[0, 1, 2])
     assert list(model.classes_) == [0, 1, 2]
     assert model.predict_proba(X).shape == (40, 3)
-    with pytest.raises(DataError, match=r"labels \[7\] that are not in \[0, 1, 2\]"):
+    with pytest.raises(DataError, match=r"labels \[7\], not among \[0, 1, 2\]"):
         model.partial_fit(X, np.full(40, 7), classes=[0, 1, 2])
 
 
-def test_partial_fit_goes_on_from_fit():
+def test_partial_fit_continues_from_fit():
     X, y = data(300)
     fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0))
     continued = clone(fresh).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
@@ -189,9 +189,9 @@ def test_probabilities_are_calibrated_on_new_rows(classes):
     chosen = log_loss(y_test, proba)
     values = model.decision_function(X_test) if classes > 2 else None
     for factor in (0.2, 5.0):
-        model._scale *= factor
+        model.probability_scale_ *= factor
         assert log_loss(y_test, model.predict_proba(X_test)) > chosen + 0.01
-        model._scale /= factor
+        model.probability_scale_ /= factor
     assert values is None or values.shape == (len(X_test), classes)
 
 
@@ -246,9 +246,9 @@ BAD_FITS = {
     "nan target": (
         GOOD,
         np.where(np.arange(20) == 3, np.nan, TARGET),
-        "y contains NaN, or no value, in 1 of 20 rows, the first in row 3",
+        "y contains NaN or None in 1 of 20 rows, first in row 3",
     ),
-    "strings": (np.full((20, 3), "a"), TARGET, "rows must be numbers, got texts such as 'a'"),
+    "strings": (np.full((20, 3), "a"), TARGET, "rows must be numbers, got strings such as 'a'"),
     "empty": (np.zeros((0, 3)), np.zeros(0), r"0 sample\(s\)"),
     "no columns": (np.zeros((20, 0)), TARGET, r"0 feature\(s\)"),
     "lengths": (GOOD, TARGET[:5], "inconsistent numbers of samples"),
@@ -324,19 +324,19 @@ def test_labels_must_be_labels_of_two_classes_at_least():
         ([(GOOD, TARGET), (GOOD[:, :2], TARGET)], "Block 1, which starts at row 20: X has 2 features"),
         ([(GOOD, TARGET), (GOOD * np.nan, TARGET)], "Block 1, which starts at row 20: Input X contains NaN"),
         ([(GOOD, TARGET), (GOOD, TARGET[:3])], "Block 1, .*inconsistent numbers"),
-        ([(GOOD, TARGET), (GOOD, np.column_stack([TARGET, TARGET]))], "y must keep its shape"),
+        ([(GOOD, TARGET), (GOOD, np.column_stack([TARGET, TARGET]))], "y must have the same shape in every block"),
         ([(GOOD,), (GOOD,)], "Block 0, .*requires y to be passed"),
         (iter([GOOD]), "Block 0, .*requires y to be passed"),
         (iter([GOOD[0]]), "a block is a tuple"),
         (iter([(GOOD, TARGET, TARGET * 0 - 1)]), "Negative values"),
     ],
 )
-def test_bad_blocks_say_which_one(blocks, message):
+def test_errors_name_the_bad_block(blocks, message):
     with pytest.raises(ValueError, match=message):
         KernelRidge(Gaussian(1.0)).fit(blocks)
 
 
-def test_a_bad_block_leaves_the_model_as_it_was():
+def test_a_bad_block_leaves_the_model_unchanged():
     model = KernelRidge(Gaussian(), random_state=0).partial_fit(GOOD, TARGET)
     before = model.predict(GOOD)
     with pytest.raises(ValueError, match="contains NaN"):
@@ -358,9 +358,9 @@ def test_a_block_of_rows_without_weight_changes_nothing():
             KernelRidge(Gaussian(1.0)).fit(*rows)
 
 
-@pytest.mark.filterwarnings("ignore:alpha=.* chose the largest")  # labels are chance
+@pytest.mark.filterwarnings("ignore:alpha=.* chose the largest")  # labels are random
 @pytest.mark.parametrize("alpha", [1.0, "loo"])
-def test_labels_of_no_weight_are_not_there(alpha):
+def test_labels_without_weight_are_left_out(alpha):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 2)), np.arange(90) % 3
     weight = (y != 2).astype(float)
@@ -377,7 +377,7 @@ def test_labels_of_no_weight_are_not_there(alpha):
     if alpha == 1.0:
         first, rest = blocks[1], (X, y, weight)
         added = clone(fresh).partial_fit(first[0], first[1], sample_weight=first[2])
-        with pytest.raises(DataError, match="got no row with a weight"):
+        with pytest.raises(DataError, match="got no row with a positive weight"):
             added.predict(X)
         added.partial_fit(rest[0], rest[1], sample_weight=rest[2])
         assert added.classes_.tolist() == [0, 1]

@@ -39,7 +39,7 @@ def test_a_progress_bar_around_a_generator_loses_no_block():
     blocks = [(X[i : i + 100], y[i : i + 100]) for i in range(0, 400, 100)]
     model = KernelRidge(RandomFourier(Gaussian(), 16, random_state=0)).fit(Bar(iter(blocks)))
     assert model.statistic_.rows == 400
-    with pytest.raises(DataError, match="gave 400 rows at the first reading and 0 at the next"):
+    with pytest.raises(DataError, match="The blocks had 400 rows in the first pass and 0 in the next"):
         KernelRidge(RandomFourier(Gaussian("median"), 16, random_state=0)).fit(Bar(iter(blocks)))
 
 
@@ -87,23 +87,23 @@ def test_targets_far_from_zero_survive_float32_rows():
 
 
 @pytest.mark.parametrize(("first", "second"), [([0, 1], ["a", "b"]), ([True, False], [0, 1]), (["a", "b"], [0.0, 1.0])])
-def test_labels_keep_their_kind(first, second):
+def test_labels_of_all_blocks_have_one_kind(first, second):
     X = np.random.default_rng(0).normal(size=(2, 3))
     model = KernelRidgeClassifier(Gaussian()).partial_fit(X, np.array(first))
-    with pytest.raises(DataError, match="y must keep its kind from block to block"):
+    with pytest.raises(DataError, match="y must have labels of the same kind in every block"):
         model.partial_fit(X, np.array(second))
 
 
-def test_announced_classes_are_remembered():
+def test_given_classes_are_remembered():
     X, y = data(40)
     model = KernelRidgeClassifier(Gaussian()).partial_fit(X, (y > 0).astype(int), classes=[0, 1])
-    with pytest.raises(DataError, match=r"labels \[5\] that are not in \[0, 1\]"):
+    with pytest.raises(DataError, match=r"labels \[5\], not among \[0, 1\]"):
         model.partial_fit(X, np.full(40, 5))
     model.fit(X, np.where(y > 0, 5, 6))  # a new start
     assert list(model.classes_) == [5, 6]
 
 
-def test_one_class_so_far_is_no_error_until_something_is_asked():
+def test_one_class_is_no_error_before_a_result_is_used():
     X, y = data(40)
     model = KernelRidgeClassifier(Gaussian(), random_state=0).partial_fit(X, np.zeros(40, dtype=int))
     assert list(model.classes_) == [0]
@@ -134,14 +134,14 @@ def test_gcv_of_rows_that_do_not_vary(n):
         np.testing.assert_allclose(model.fit(X, y).predict(X), 3.0)
 
 
-def test_the_map_of_a_model_knows_the_columns():
+def test_the_map_of_a_model_knows_the_names_of_features():
     X, y = data(50)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = KernelRidge(Gaussian(), random_state=0).fit(frame, y)
     assert model.feature_map_.transform(frame).shape == (50, 512)
 
 
-def test_blocks_and_weights_apart_are_refused():
+def test_blocks_with_separate_weights_raise():
     X, y = data(20)
     with pytest.raises(DataError, match=r"blocks carry their own weights: pass tuples \(X, y, weight\)"):
         KernelRidge(Gaussian()).fit([(X, y)], sample_weight=np.ones(20))
@@ -192,9 +192,9 @@ def test_probabilities_of_many_classes_are_confident_where_they_are_right(name):
     model.fit(X[:half], y[:half])
     losses = []
     for factor in (0.5, 1.0, 2.0):
-        model._scale *= factor
+        model.probability_scale_ *= factor
         losses.append(log_loss(y[half:], model.predict_proba(X[half:])))
-        model._scale /= factor
+        model.probability_scale_ /= factor
     assert losses[1] < losses[0]
     assert losses[1] < losses[2] + 0.02
 

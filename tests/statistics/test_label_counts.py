@@ -1,4 +1,4 @@
-"""The first look at labeled rows: the same for any blocks, and blind to rows without weight."""
+"""Labels, their weights and the sample are the same for any blocks, and rows without weight do not count."""
 
 from functools import reduce
 from operator import add

@@ -200,8 +200,6 @@ class Engine(ABC):
     n_jobs: int | None
     #: All rows as one block, where they are in memory; otherwise None.
     in_memory: Block | None = None
-    #: Whether a pass can be interrupted and continued; then the engine is a `LocalEngine`.
-    resumable: bool = False
 
     @abstractmethod
     def first(self) -> Block:
@@ -229,8 +227,6 @@ class Engine(ABC):
 
 class LocalEngine(Engine):
     """An engine that sums in this process, block after block, and can continue an interrupted pass."""
-
-    resumable = True
 
     @abstractmethod
     def position(self, row: int) -> Position:

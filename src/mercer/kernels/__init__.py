@@ -1,13 +1,23 @@
-"""What is approximated: kernels as frozen values with exact formulas."""
+"""Kernels, the functions that feature maps approximate: frozen values with exact formulas."""
 
 from mercer.kernels.algebra import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.arc_cosine import ArcCosine, neural_tangent_kernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.deformed import DeformedKernel
-from mercer.kernels.dot_product import DotProduct, ExponentialDotProduct, Geometric, Polynomial
-from mercer.kernels.histogram import Chi2, Hellinger, Intersection, JensenShannon, Min
-from mercer.kernels.isotropic import Gaussian, Matern, RationalQuadratic
-from mercer.kernels.separable import Cauchy, Laplacian
+from mercer.kernels.dot_product import DotProduct, DotProductKernel, ExponentialDotProduct, Geometric, Polynomial
+from mercer.kernels.histogram import (
+    Chi2,
+    Hellinger,
+    HomogeneousKernel,
+    Intersection,
+    JensenShannon,
+    Min,
+    ThresholdKernel,
+)
+from mercer.kernels.isotropic import Gaussian, IsotropicKernel, Matern, RationalQuadratic
+from mercer.kernels.power_series import PowerSeries
+from mercer.kernels.separable import Cauchy, Laplacian, SeparableKernel
+from mercer.kernels.spectral import ShiftInvariantKernel
 from mercer.kernels.sphere import gegenbauer_coefficients, positive_definite_on_sphere
 
 __all__ = [
@@ -18,21 +28,28 @@ __all__ = [
     "Constant",
     "DeformedKernel",
     "DotProduct",
+    "DotProductKernel",
     "ExponentialDotProduct",
     "Gaussian",
     "Geometric",
     "Hellinger",
+    "HomogeneousKernel",
     "Intersection",
+    "IsotropicKernel",
     "JensenShannon",
     "Kernel",
     "Laplacian",
     "Matern",
     "Min",
     "Polynomial",
+    "PowerSeries",
     "Product",
     "RationalQuadratic",
     "Scaled",
+    "SeparableKernel",
+    "ShiftInvariantKernel",
     "Sum",
+    "ThresholdKernel",
     "Transformed",
     "gegenbauer_coefficients",
     "neural_tangent_kernel",

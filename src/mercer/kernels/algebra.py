@@ -1,4 +1,4 @@
-"""The algebra of kernels: constants, sums, products, scalings, compositions and transformed inputs."""
+"""The algebra of kernels: constants, sums, products, multiples, compositions and transformed inputs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mercer.kernels.dot_product import DotProductKernel
 
 T = TypeVar("T")
-# Parts of the spectrum of a composition: beyond, a map would spend its time on parts of few frequencies each.
+# Largest number of spectral parts of a composition. With more, a map would have few frequencies for each.
 MOST_PARTS = 512
-# Powers that all together are lighter than this part of the mass are out of sight of float64.
+# Powers whose total mass is below this share of all mass are omitted: they are below the rounding of float64.
 ROUNDING = 1e-16
 
 __all__ = ["Composed", "Constant", "Product", "Scaled", "Sum", "Transformed"]
@@ -29,7 +29,12 @@ __all__ = ["Composed", "Constant", "Product", "Scaled", "Sum", "Transformed"]
 
 @dataclass(frozen=True)
 class Constant(Kernel):
-    """The kernel that is `value` everywhere; ``1 + k`` writes it for you.
+    """Constant kernel, k(x, y) = value; ``1 + k`` is the sum of one and `k`.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        The value, >= 0.
 
     Examples
     --------
@@ -39,15 +44,12 @@ class Constant(Kernel):
     """
 
     structure = "a constant"
+    sparse_formulas = True
 
     value: float = 1.0
 
     def __post_init__(self) -> None:
         check_weight(self, "value")
-
-    @property
-    def takes_sparse(self) -> bool:
-        return True
 
     def _values(self, X: Rows, Y: Rows) -> np.ndarray:
         return np.full((X.shape[0], Y.shape[0]), self.value)
@@ -55,13 +57,13 @@ class Constant(Kernel):
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.full(X.shape[0], self.value)
 
-    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
+    def _sum_form(self) -> tuple[tuple[float, Kernel | None], ...]:
         return ((self.value, None),)
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...]:
+    def _spectral_form(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(self.value),)
 
-    def series_parts(self) -> tuple[SeriesPart, ...]:
+    def _series_form(self) -> tuple[SeriesPart, ...]:
         series = PowerSeries(lambda n: self.value * (np.arange(n) == 0), degree=0)
         return (SeriesPart(series, shift_invariant=True),)
 
@@ -71,9 +73,16 @@ class Constant(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Sum(Kernel):
-    """The sum of two kernels, written ``left + right``."""
+    """Sum of two kernels, written ``left + right``.
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The summands.
+    """
 
     structure = "a sum of kernels"
+    sparse_formulas = True
 
     left: Kernel
     right: Kernel
@@ -87,14 +96,14 @@ class Sum(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.left._diagonal(X) + self.right._diagonal(X)
 
-    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
+    def _sum_form(self) -> tuple[tuple[float, Kernel | None], ...]:
         return self.left.summands() + self.right.summands()
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+    def _spectral_form(self) -> tuple[SpectralPart, ...] | None:
         left, right = self.left.spectral_parts(), self.right.spectral_parts()
         return None if left is None or right is None else left + right
 
-    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+    def _series_form(self) -> tuple[SeriesPart, ...] | None:
         left, right = self.left.series_parts(), self.right.series_parts()
         return None if left is None or right is None else merge(left + right)
 
@@ -104,9 +113,16 @@ class Sum(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Product(Kernel):
-    """The pointwise product of two kernels, written ``left * right``."""
+    """Pointwise product of two kernels, written ``left * right``.
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The factors.
+    """
 
     structure = "a product of kernels"
+    sparse_formulas = True
 
     left: Kernel
     right: Kernel
@@ -120,25 +136,34 @@ class Product(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.left._diagonal(X) * self.right._diagonal(X)
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+    def _spectral_form(self) -> tuple[SpectralPart, ...] | None:
         left, right = self.left.spectral_parts(), self.right.spectral_parts()
         if left is None or right is None:
             return None
         return tuple(SpectralPart(a.mass * b.mass, a.factors + b.factors) for a in left for b in right)
 
-    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+    def _series_form(self) -> tuple[SeriesPart, ...] | None:
         left, right = self.left.series_parts(), self.right.series_parts()
         return None if left is None or right is None else multiply(left, right)
 
     def __repr__(self) -> str:
-        return f"{in_brackets(self.left)} * {in_brackets(self.right)}"
+        return f"{as_operand(self.left)} * {as_operand(self.right)}"
 
 
 @dataclass(frozen=True, repr=False)
 class Scaled(Kernel):
-    """A kernel times a non-negative number, written ``2.0 * k``."""
+    """Kernel times a non-negative number, written ``2.0 * k``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    weight : float, default=1.0
+        The factor, >= 0.
+    """
 
     structure = "a scaled kernel"
+    sparse_formulas = True
 
     kernel: Kernel
     weight: float = 1.0
@@ -153,27 +178,38 @@ class Scaled(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.weight * self.kernel._diagonal(X)
 
-    def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
+    def _sum_form(self) -> tuple[tuple[float, Kernel | None], ...]:
         return tuple((self.weight * weight, leaf) for weight, leaf in self.kernel.summands())
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+    def _spectral_form(self) -> tuple[SpectralPart, ...] | None:
         parts = self.kernel.spectral_parts()
         return None if parts is None else tuple(replace(part, mass=self.weight * part.mass) for part in parts)
 
-    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+    def _series_form(self) -> tuple[SeriesPart, ...] | None:
         parts = self.kernel.series_parts()
         return None if parts is None else tuple(replace(p, series=p.series.scaled(self.weight)) for p in parts)
 
     def __repr__(self) -> str:
-        return f"{self.weight!r} * {in_brackets(self.kernel)}"
+        return f"{self.weight!r} * {as_operand(self.kernel)}"
 
 
 @dataclass(frozen=True, repr=False)
 class Composed(Kernel):
-    """f(k(x, y)) for the function f of a dot-product kernel, written ``f @ k``.
+    """Composition f(k(x, y)) with the function f of a dot-product kernel, written ``f @ k``.
 
-    Positive definite because f has a power series with non-negative coefficients: powers, sums and limits
+    It is positive definite because f has a power series with non-negative coefficients, and products, sums and limits
     of kernels are kernels.
+
+    Parameters
+    ----------
+    outer : DotProductKernel
+        The kernel f(x . y).
+    inner : Kernel
+        The kernel k.
+
+    References
+    ----------
+    .. [1] Schoenberg (1942), Positive definite functions on spheres, Duke Mathematical Journal 9, 96-108.
 
     Examples
     --------
@@ -183,6 +219,7 @@ class Composed(Kernel):
     """
 
     structure = "a composition, k(x, y) = f(k'(x, y))"
+    sparse_formulas = True
 
     outer: DotProductKernel
     inner: Kernel
@@ -196,7 +233,7 @@ class Composed(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.outer._checked(self.inner._diagonal(X))
 
-    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+    def _series_form(self) -> tuple[SeriesPart, ...] | None:
         parts = self.inner.series_parts()
         if parts is None or len(parts) != 1 or parts[0].decay > 0:
             return None
@@ -204,8 +241,8 @@ class Composed(Kernel):
             return None
         return (replace(parts[0], series=self.outer.series.after(parts[0].series)),)
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
-        """Return the parts of every power of the inner kernel, or None if it has no spectrum or they are too many."""
+    def _spectral_form(self) -> tuple[SpectralPart, ...] | None:
+        # The parts of every power of the inner kernel, unless they are too many.
         parts = self.inner.spectral_parts()
         if parts is None:
             return None
@@ -214,37 +251,41 @@ class Composed(Kernel):
         mass = sum(part.mass for part in others)
         if constant + mass >= self.outer.radius:
             return None
-        # About the constant: its powers are not parts of their own then.
+        # The series is expanded about the constant, whose powers are then no parts of their own.
         a = powers_that_matter(self.outer, constant, mass)
         if a is None or math.comb(len(a) - 1 + len(others), len(others)) > MOST_PARTS:
             return None
         return tuple(
             SpectralPart(a[n] * weight, factors)
             for n in np.flatnonzero(a).tolist()
-            for weight, factors in products_of(others, n)
+            for weight, factors in expanded_power(others, n)
         )
 
     def __repr__(self) -> str:
-        return f"{in_brackets(self.outer)} @ {in_brackets(self.inner)}"
+        return f"{as_operand(self.outer)} @ {as_operand(self.inner)}"
 
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """A kernel of transformed inputs: k((x[columns] - center) / lengthscales, ...).
+    """Kernel of transformed inputs, k((x[columns] - center) / lengthscales, (y[columns] - center) / lengthscales).
 
-    One place for automatic relevance determination (a lengthscale per column), for centering, and for
-    kernels that look at some of the columns.
+    It is used for automatic relevance determination (one lengthscale per feature), for centering, and for kernels of
+    some of the features.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel of the transformed rows.
     columns : sequence of int, default=None
-        Columns to keep, in this order; None keeps all.
+        Indices of the features to select, in this order; None selects all.
     center : sequence of float, default=None
-        Subtracted from the kept columns; matters for dot-product kernels only.
+        Subtracted from the selected features; it has no effect on shift-invariant kernels.
     lengthscales : sequence of float, default=None
-        Divides the kept columns; each > 0.
+        Numbers > 0 by which the selected features are divided.
+
+    See Also
+    --------
+    GaussianProcessRegressor : Learns a lengthscale per feature.
 
     Examples
     --------
@@ -263,7 +304,7 @@ class Transformed(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "kernel")
-        # Tuples, so that the spec can be hashed and compared.
+        # Tuples, which can be hashed and compared.
         for name in ("columns", "center", "lengthscales"):
             value = getattr(self, name)
             if value is None:
@@ -289,22 +330,18 @@ class Transformed(Kernel):
             msg = f"Transformed: columns, center and lengthscales must have equal lengths, got {sorted(widths)}."
             raise ParameterError(msg)
 
-    @property
-    def takes_sparse(self) -> bool:
-        return False  # inputs are transformed as dense rows
-
     def _inputs(self) -> Affine:
         return Affine(as_tuple(self.columns), as_tuple(self.center), as_tuple(self.lengthscales))
 
     def _apply(self, X: Rows) -> np.ndarray:
         d = X.shape[1]
         if self.columns is not None and max(self.columns, default=-1) >= d:
-            msg = f"Transformed: column {max(self.columns)} was asked for, but the rows have {d} columns."
+            msg = f"Transformed: columns has the index {max(self.columns)}, but the rows have {d} features."
             raise DataError(msg)
         for name in ("center", "lengthscales"):
             value = getattr(self, name)
             if value is not None and self.columns is None and len(value) != d:
-                msg = f"Transformed: {name} has {len(value)} values, but the rows have {d} columns."
+                msg = f"Transformed: {name} has {len(value)} values, but the rows have {d} features."
                 raise DataError(msg)
         return self._inputs()(X)
 
@@ -314,7 +351,7 @@ class Transformed(Kernel):
     def _diagonal(self, X: np.ndarray) -> np.ndarray:
         return self.kernel._diagonal(self._apply(X))
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
+    def _spectral_form(self) -> tuple[SpectralPart, ...] | None:
         parts = self.kernel.spectral_parts()
         if parts is None:
             return None
@@ -323,26 +360,24 @@ class Transformed(Kernel):
             SpectralPart(p.mass, tuple(replace(f, inputs=(outer, *f.inputs)) for f in p.factors)) for p in parts
         )
 
-    def series_parts(self) -> tuple[SeriesPart, ...] | None:
+    def _series_form(self) -> tuple[SeriesPart, ...] | None:
         parts = self.kernel.series_parts()
         outer = self._inputs()
         return None if parts is None else tuple(replace(part, inputs=(outer, *part.inputs)) for part in parts)
 
-    def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Kernel:
-        if not self.needs_rows:
-            return self
-        return replace(self, kernel=self.kernel.resolve(self._apply(as_rows(self, X)), weight))
+    def _inner_rows(self, X: Rows, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        return self._apply(as_rows(self, X)), weight
 
 
 def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np.ndarray | None:
-    """Return the coefficients of f about a point, as many as matter at `mass` from it; None for too many."""
+    """Return the coefficients of f about a point that are not negligible at the distance `mass`; None if too many."""
     series = outer.series
     count = MOST_PARTS if series.degree is None else series.degree + 1
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         a = series.about(about, count)
         sizes = a * mass ** np.arange(count)
         total = float(outer.function(np.asarray(about + mass)))
-    # The sum of the coefficients looked at must be all of f.
+    # The series must have converged to f.
     if not (np.isfinite(total) and (a >= 0).all() and abs(sizes.sum() - total) <= 1e-9 * total):
         return None
     if series.degree is None:
@@ -353,8 +388,8 @@ def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np
     return a
 
 
-def products_of(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[float, tuple[SpectralFactor, ...]]]:
-    """Yield weight and factors of each product in the n-th power of a sum of parts."""
+def expanded_power(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[float, tuple[SpectralFactor, ...]]]:
+    """Yield the weight and the factors of each product in the expanded n-th power of a sum of parts."""
     if not parts:
         if n == 0:
             yield 1.0, ()
@@ -362,17 +397,17 @@ def products_of(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[float, 
     first, *others = parts
     for k in range(n + 1) if others else (n,):
         factors = tuple(factor for one in first.factors for factor in one.power(k))
-        for weight, rest in products_of(others, n - k):
+        for weight, rest in expanded_power(others, n - k):
             yield math.comb(n, k) * first.mass**k * weight, factors + rest
 
 
 def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:
-    """Return the values as a tuple, which can be hashed; None stays None."""
+    """Return the values as a tuple, which is hashable, or None for None."""
     return None if values is None else tuple(values)
 
 
 def check_kernels(kernel: Kernel, *names: str) -> None:
-    """Raise unless each named part is a kernel."""
+    """Raise unless each named parameter is a kernel."""
     for name in names:
         value = getattr(kernel, name)
         if not isinstance(value, Kernel):
@@ -391,6 +426,6 @@ def check_weight(kernel: Kernel, name: str) -> None:
         raise ParameterError(msg)
 
 
-def in_brackets(kernel: Kernel) -> str:
-    """Return the text of a kernel, in brackets where an operator around it would bind tighter."""
+def as_operand(kernel: Kernel) -> str:
+    """Return the representation of a kernel as an operand, in parentheses if it has operators itself."""
     return f"({kernel!r})" if isinstance(kernel, Sum | Scaled | Product | Composed) else repr(kernel)

@@ -1,4 +1,4 @@
-r"""Arc-cosine kernels: what infinitely wide networks of one layer compute (Cho and Saul 2009)."""
+r"""Arc-cosine kernels, which are those of infinitely wide networks of one layer (Cho and Saul 2009)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["ArcCosine", "arc_cosine_values", "neural_tangent_kernel", "unit_rows
 
 Array = np.ndarray
 ORDERS = (0, 1, 2)
-# Below this distance of |cosine| from one the arc cosine loses digits, and the chord between unit rows is taken.
+# Within this distance of |cosine| from one the arc cosine loses digits, and the distance of unit rows is used instead.
 NEARLY_PARALLEL = 1e-3
-# Numbers that are worked on at once where single entries need care.
+# Size of temporaries, in numbers, where some entries are recomputed.
 AT_ONCE = 1 << 20
-# Below this angle from opposite, times the order, the formulas cancel, and their integral is taken: exact to rounding
-# with these nodes.
+# Within this angle from opposite, times the order, the closed formulas cancel, and the integral is evaluated by
+# quadrature, which is exact to rounding with these nodes.
 NEARLY_OPPOSITE = 0.25
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -44,15 +44,20 @@ class ArcCosine(Kernel):
     Parameters
     ----------
     order : int, default=1
-        Power b of the neurons: steps, rectified lines or rectified parabolas.
+        Power b of the activation function: 0 is the step function, 1 the rectifier, 2 the squared rectifier.
 
     Notes
     -----
-    A row of zeros has no angle. As a step is 1/2 at zero, :math:`k_0(0, y) = 1/2` for every y, zero included; the other
-    orders are zero there.
+    A row of zeros has no angle. The step function is taken as 1/2 at zero, so that :math:`k_0(0, y) = 1/2` for every
+    y, zero included; kernels of the other orders are zero there.
 
-    Small angles, and those near :math:`\pi`, are taken from chords rather than cosines, so that values near the
-    diagonal of order 0, and tiny values of nearly opposite rows, keep their digits.
+    Angles near 0 and near :math:`\pi` are computed from distances between unit rows rather than from cosines. Values of
+    order 0 near the diagonal, and small values of nearly opposite rows, are accurate.
+
+    See Also
+    --------
+    RandomNeurons : Features of this kernel.
+    neural_tangent_kernel : The kernel of training both layers.
 
     References
     ----------
@@ -66,6 +71,7 @@ class ArcCosine(Kernel):
     """
 
     structure = "an arc-cosine kernel"
+    sparse_formulas = True
 
     order: int = 1
 
@@ -73,10 +79,6 @@ class ArcCosine(Kernel):
         if not isinstance(self.order, Integral) or isinstance(self.order, bool) or self.order not in ORDERS:
             msg = f"ArcCosine: order must be 0, 1 or 2, got {self.order!r}."
             raise ParameterError(msg)
-
-    @property
-    def takes_sparse(self) -> bool:
-        return True
 
     def _values(self, X: Rows, Y: Rows) -> Array:
         return self._finite(arc_cosine_values(self.order, X, Y))
@@ -97,17 +99,21 @@ class ArcCosine(Kernel):
 
 
 def neural_tangent_kernel() -> Kernel:
-    r"""Return the neural tangent kernel of a network of two layers with rectified neurons.
+    r"""Return the neural tangent kernel of a network of two layers with rectified linear units.
 
     .. math:: k(x, y) = k_1(x, y) + (x^\top y)\, k_0(x, y)
 
-    for the arc-cosine kernels :math:`k_b`: training of both layers, infinitely wide, is regression with this kernel
-    [1]_. It is written in the algebra of kernels, and so are its maps.
+    with the arc-cosine kernels :math:`k_b`. Training both layers of an infinitely wide network is regression with this
+    kernel [1]_. It is a sum and a product of kernels, and its maps are those of sums and products.
 
     Returns
     -------
     Kernel
         ``ArcCosine(1) + Polynomial(1, coef0=0.0) * ArcCosine(0)``.
+
+    See Also
+    --------
+    ArcCosine : The kernel of training the last layer only.
 
     References
     ----------
@@ -127,7 +133,7 @@ def arc_cosine_values(order: int, X: Rows, Y: Rows) -> Array:
     U, x = unit_rows(X)
     V, y = unit_rows(Y)
     cosines = np.clip(inner_products(U, V), -1.0, 1.0)
-    values = angular_part(order, cosines, *chords(U, V, cosines, near=order == 0)) / np.pi
+    values = angular_part(order, cosines, *accurate_angles(U, V, cosines, near=order == 0)) / np.pi
     zero = (x[:, None] == 0) | (y[None, :] == 0)
     if order == 0:
         return np.where(zero, 0.5, values)
@@ -149,7 +155,8 @@ def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite
     cosines : ndarray
         Of the angles, in [-1, 1].
     near, opposite : tuples of ndarrays
-        Flat indices at which the angle is known better than its cosine: the angle itself, or its distance from pi.
+        Flat indices at which the angle is known more accurately than its cosine, and the angle there, or its distance
+        from pi.
 
     Returns
     -------
@@ -180,10 +187,10 @@ def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite
     return values
 
 
-def chords(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Return where unit rows are nearly equal, if `near`, and nearly opposite, with the angles from there.
+def accurate_angles(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return the flat indices of pairs of unit rows that are nearly equal, and nearly opposite, with accurate angles.
 
-    The angle comes from its half's sine, half the distance of the rows: accurate where the cosine says little.
+    Half the distance of two unit rows is the sine of half their angle. Nearly equal pairs are found only if `near`.
     """
     found = []
     for sign, wanted in ((1.0, near), (-1.0, True)):
@@ -198,7 +205,7 @@ def chords(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tuple[Array
 
 
 def unit_rows(X: Rows) -> tuple[Any, Array]:
-    """Return rows divided by their lengths, and the lengths; rows of zeros stay as they are. Nothing overflows."""
+    """Return rows divided by their norms, and the norms, without overflow; rows of zeros stay zero."""
     if sp.issparse(X):
         X = canonical(X)
         counts = np.diff(X.indptr)
@@ -214,5 +221,5 @@ def unit_rows(X: Rows) -> tuple[Any, Array]:
 
 
 def above_zero(values: Array) -> Array:
-    """Return the values, with ones in place of zeros."""
+    """Return the values with zeros replaced by ones."""
     return np.where(values == 0, values.dtype.type(1), values)

@@ -1,17 +1,20 @@
 """The contract of a kernel: exact values, a diagonal, an algebra and parameters.
 
-A kernel is a frozen dataclass: it has a value, is hashable, and never changes. A concrete kernel
-adds two formulas, `_values` and `_diagonal`; blocks, dtypes, sparse rows, symmetry, operators and
-scikit-learn's parameter protocol come from here.
+A kernel is a frozen dataclass: it is compared by value, is hashable, and never changes. A concrete kernel supplies two
+formulas, `_values` and `_diagonal`, or those of a base class with more structure. Tiles, dtypes, sparse rows, symmetry,
+operators and scikit-learn's parameter protocol are implemented here.
+
+Methods of the bases are abstract or final. Where a kernel may know more than it must, its base declares an optional
+formula: a class attribute that is None, which a kernel replaces by a method.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,32 +23,79 @@ from mercer.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Composed
+    from mercer.kernels.dot_product import DotProductKernel
     from mercer.kernels.power_series import SeriesPart
     from mercer.kernels.spectral import SpectralPart
 
-__all__ = ["Kernel", "as_rows", "check_positive"]
+__all__ = ["Kernel", "OptionalFormula", "as_rows", "check_positive_parameters"]
 
 # Rows of one side of a tile of exact values: temporaries stay near 2048**2 * 8 bytes = 32 MiB.
 TILE = 2048
 
 Rows = Any  # a 2-d array of floats, or a CSR matrix or array
+OptionalFormula = Callable[..., Any] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Kernel(ABC):
-    """A positive definite function of two rows.
+    """Base class of all kernels: a positive definite function of two rows.
 
-    Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``1 + k``; a dot-product
-    kernel composes with any kernel as ``f @ k``, which is f(k(x, y)).
+    Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``1 + k``. A dot-product kernel composes
+    with any kernel as ``f @ k``, which is f(k(x, y)).
+
+    A subclass is a ``@dataclass(frozen=True)`` whose fields are its parameters. It supplies ``_values(X, Y)``, the
+    matrix of k(x, y) for the rows of two dense float64 arrays, and ``_diagonal(X)``, the vector of k(x, x). Such a
+    kernel has landmark features (`mercer.Nystroem`). A kernel with more structure has other maps, too, and supplies the
+    formulas of one of the base classes below instead.
+
+    Attributes
+    ----------
+    structure : str
+        The structure of the kernel in one phrase, for error messages of maps that need another one.
+    sparse_formulas : bool
+        Whether `_values` and `_diagonal` take CSR matrices as well as arrays. False by default: sparse rows are then
+        made dense, tile by tile.
+    non_negative : bool
+        Whether all entries of rows must be >= 0. False by default.
+
+    See Also
+    --------
+    IsotropicKernel : Base class of kernels f(|x - y|).
+    SeparableKernel : Base class of products over features of f(x_i - y_i).
+    ShiftInvariantKernel : Base class of other kernels f(x - y).
+    DotProductKernel : Base class of kernels f(x . y).
+    HomogeneousKernel : Base class of sums over features of homogeneous functions of values >= 0.
+    ThresholdKernel : Base class of sums of products of minima.
+    mercer.testing.check_kernel : Checks that a kernel keeps this contract.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from mercer.kernels import Kernel
+    >>> @dataclass(frozen=True)
+    ... class Delta(Kernel):
+    ...     def _values(self, X, Y):
+    ...         return (X[:, None] == Y).all(axis=2).astype(float)
+    ...
+    ...     def _diagonal(self, X):
+    ...         return np.ones(len(X))
+    >>> (2.0 * Delta())([[0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]])
+    array([[2., 0.]])
     """
 
-    # NumPy must not spread an operator over the entries of an array: an array times a kernel is a mistake.
+    # NumPy must not apply an operator to the entries of an array: an array times a kernel is a mistake.
     __array_ufunc__ = None
 
-    #: One phrase for error messages: what a map can know about such a kernel.
     structure: ClassVar[str] = "a kernel known by its values only"
+    sparse_formulas: ClassVar[bool] = False
+    non_negative: ClassVar[bool] = False
+    # Whether ``self @ k`` is defined.
+    composes: ClassVar[bool] = False
+    # Parameters that may be a string, the name of a rule that `resolve` applies to rows.
+    rules: ClassVar[tuple[str, ...]] = ()
 
-    # ---- formulas that a concrete kernel adds -------------------------------------------------
+    # ---- formulas of a concrete kernel --------------------------------------------------------
 
     @abstractmethod
     def _values(self, X: Any, Y: Any) -> np.ndarray:
@@ -55,10 +105,23 @@ class Kernel(ABC):
     def _diagonal(self, X: Any) -> np.ndarray:
         """Return k(x, x) for all rows of a small float64 tile."""
 
+    # ---- optional formulas, of structural bases and of the algebra ----------------------------
+
+    #: () -> tuple of SpectralPart, or None: see `spectral_parts`.
+    _spectral_form: ClassVar[OptionalFormula] = None
+    #: () -> tuple of SeriesPart, or None: see `series_parts`.
+    _series_form: ClassVar[OptionalFormula] = None
+    #: () -> tuple of weights and kernels: see `summands`.
+    _sum_form: ClassVar[OptionalFormula] = None
+    #: (X, weight) -> dict of values of the parameters in `rules`.
+    _apply_rules: ClassVar[OptionalFormula] = None
+    #: (X, weight) -> rows and weights that inner kernels are resolved on, if they are not the same.
+    _inner_rows: ClassVar[OptionalFormula] = None
+
     # ---- exact values -------------------------------------------------------------------------
 
     def __call__(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        """Exact kernel values of all pairs of rows.
+        """Return the exact kernel values of all pairs of rows.
 
         Parameters
         ----------
@@ -76,7 +139,7 @@ class Kernel(ABC):
         X = as_rows(self, X)
         other = X if Y is None else as_rows(self, Y)
         if X.shape[1] != other.shape[1]:
-            msg = f"{self!r}: X and Y must have equal width, got {X.shape[1]} and {other.shape[1]} columns."
+            msg = f"{self!r}: X and Y must have equal width, got {X.shape[1]} and {other.shape[1]} features."
             raise DataError(msg)
         out = np.empty((X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype))
         stay_sparse = self.takes_sparse and sp.issparse(X) and sp.issparse(other)
@@ -96,7 +159,18 @@ class Kernel(ABC):
         return out
 
     def diag(self, X: Rows) -> np.ndarray:
-        """Exact values k(x, x) of all rows, in the dtype of the rows."""
+        """Return the exact values k(x, x) of all rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In the dtype of the rows.
+        """
         self._check_resolved()
         X = as_rows(self, X)
         out = np.empty(X.shape[0], X.dtype)
@@ -110,51 +184,65 @@ class Kernel(ABC):
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether the formulas can work on CSR tiles, at the cost of their entries that are not zero.
-
-        A combination can if all its parts can; a kernel without parts says so itself.
-        """
-        parts = self._children().values()
-        return bool(parts) and all(part.takes_sparse for part in parts)
+        """Whether values of sparse rows are computed without making them dense: the kernel and all inner kernels."""
+        return self.sparse_formulas and all(part.takes_sparse for part in self._children().values())
 
     @property
     def positive_only(self) -> bool:
-        """Whether rows must be >= 0, as for kernels of histograms; a combination takes what all its parts take."""
-        return any(part.positive_only for part in self._children().values())
+        """Whether entries of rows must be >= 0, for the kernel or any inner kernel."""
+        return self.non_negative or any(part.positive_only for part in self._children().values())
 
     def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
-        """Return the kernel as a sum of weights times kernels that are no sums; None stands for a constant one."""
-        return ((1.0, self),)
+        """Return the kernel as a weighted sum of kernels that are not sums.
+
+        Returns
+        -------
+        tuple of (float, Kernel or None)
+            Weights and kernels; None represents the constant kernel of value one.
+        """
+        return ((1.0, self),) if self._sum_form is None else self._sum_form()
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         """Return the spectral measure in normal form, or None if the kernel is not shift-invariant."""
-        return None
+        return None if self._spectral_form is None else self._spectral_form()
 
     def series_parts(self) -> tuple[SeriesPart, ...] | None:
         """Return the Maclaurin series in normal form, or None if the kernel has none."""
-        return None
+        return None if self._series_form is None else self._series_form()
 
-    def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Kernel:
-        """Return the kernel with every data-dependent parameter replaced by its value on these rows.
+    def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Self:
+        """Return the kernel with every parameter that is a rule, such as "median", replaced by its value on rows.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
             Rows.
         weight : ndarray of shape (n,), default=None
-            Weights of the rows; a weight of two equals the row repeated.
+            Weights of the rows; a row of weight two counts as two equal rows.
 
         Returns
         -------
         Kernel
         """
-        changes = {name: part.resolve(X, weight) for name, part in self._children().items()}
-        return replace(self, **changes) if changes else self
+        if not self.needs_rows:
+            return self
+        changes: dict[str, Any] = {}
+        if self._has_rules():
+            assert self._apply_rules is not None, f"{type(self).__name__} names rules but has no _apply_rules"
+            changes |= self._apply_rules(X, weight)
+        children = self._children()
+        if children:
+            X, weight = (X, weight) if self._inner_rows is None else self._inner_rows(X, weight)
+            changes |= {name: part.resolve(X, weight) for name, part in children.items()}
+        return replace(self, **changes)
 
     @property
     def needs_rows(self) -> bool:
-        """Whether some parameter, such as ``lengthscale="median"``, still waits for rows."""
-        return any(part.needs_rows for part in self._children().values())
+        """Whether some parameter is a rule, such as ``lengthscale="median"``, that has to be resolved on rows."""
+        return self._has_rules() or any(part.needs_rows for part in self._children().values())
+
+    def _has_rules(self) -> bool:
+        return any(isinstance(getattr(self, name), str) for name in self.rules)
 
     def _children(self) -> dict[str, Kernel]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -163,13 +251,13 @@ class Kernel(ABC):
     def _check_resolved(self) -> None:
         if self.needs_rows:
             msg = (
-                f"{self!r} has no values yet: its lengthscale waits for rows. "
+                f"{self!r} has no values yet: its lengthscale is computed from rows. "
                 "Call kernel.resolve(X), fit a map, or give the lengthscale as a number."
             )
             raise ParameterError(msg)
 
     # ---- algebra ------------------------------------------------------------------------------
-    # The combinations live in compose.py, which needs this class first: hence the local imports.
+    # The combinations are in algebra.py, which imports this class: hence the local imports.
 
     def __add__(self, other: object) -> Kernel:
         from mercer.kernels.algebra import Constant, Sum
@@ -193,8 +281,12 @@ class Kernel(ABC):
     __rmul__ = __mul__
 
     def __matmul__(self, inner: object) -> Composed:
+        from mercer.kernels.algebra import Composed
+
         if not isinstance(inner, Kernel):
             return NotImplemented
+        if self.composes:
+            return Composed(cast("DotProductKernel", self), inner)
         msg = (
             f"{self!r} @ {inner!r}: the left side of @ must be a dot-product kernel, k(x, y) = f(x . y), "
             f"whose f is applied to the right side; got {self.structure}. "
@@ -205,7 +297,17 @@ class Kernel(ABC):
     # ---- parameters, in scikit-learn's protocol -----------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; with `deep`, also those of inner kernels as ``name__inner``."""
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to add the parameters of inner kernels, as ``name__inner``.
+
+        Returns
+        -------
+        dict
+        """
         params = {field.name: getattr(self, field.name) for field in fields(self)}
         if deep:
             for name, part in self._children().items():
@@ -213,7 +315,17 @@ class Kernel(ABC):
         return params
 
     def with_params(self, **params: Any) -> Self:
-        """Return a copy with some parameters replaced; ``inner__name`` reaches into inner kernels."""
+        """Return a copy with some parameters replaced.
+
+        Parameters
+        ----------
+        **params : dict
+            New values; ``name__inner`` sets a parameter of the inner kernel `name`.
+
+        Returns
+        -------
+        Kernel
+        """
         changes: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
         names = [field.name for field in fields(self)]
@@ -238,7 +350,7 @@ class Kernel(ABC):
         return self  # frozen: a copy would be equal in every respect
 
 
-def check_positive(kernel: Kernel, *names: str) -> None:
+def check_positive_parameters(kernel: Kernel, *names: str) -> None:
     """Raise unless each named parameter is a finite number above zero."""
     for name in names:
         value = getattr(kernel, name)
@@ -249,7 +361,7 @@ def check_positive(kernel: Kernel, *names: str) -> None:
 
 
 def as_rows(owner: object, X: Rows) -> Rows:
-    """Return rows as a finite 2-d float32 or float64 array, or as CSR; otherwise explain."""
+    """Return rows as a finite 2-d float32 or float64 array or CSR matrix; raise DataError if they are not."""
     if sp.issparse(X):
         X = X.tocsr()
         values = X.data
@@ -275,7 +387,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
 
 
 def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:
-    """Write float64 values into an array of maybe less range, or say that they do not fit."""
+    """Write float64 values into an array, and raise DataError if they overflow its dtype."""
     with np.errstate(over="ignore"):
         out[...] = values
     if out.dtype != values.dtype and not np.isfinite(out).all():
@@ -295,7 +407,7 @@ def sparse64(rows: Rows) -> Rows:
 
 
 def squared_norms(rows: Rows) -> np.ndarray:
-    """Return the squared lengths of rows, sparse or dense."""
+    """Return the squared Euclidean norms of rows, sparse or dense."""
     if sp.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", rows, rows)
@@ -308,10 +420,10 @@ def inner_products(X: Rows, Y: Rows) -> np.ndarray:
 
 
 def tile_side(d: int) -> int:
-    """Return how many rows of width `d` make one side of a tile."""
+    """Return the number of rows of one side of a tile, for rows of `d` features."""
     return max(1, min(TILE, TILE * TILE // max(1, d)))
 
 
 def tiles(n: int, side: int) -> Iterator[slice]:
-    """Cut range(n) into consecutive slices."""
+    """Yield consecutive slices of range(n), each of at most `side` elements."""
     return (slice(start, min(start + side, n)) for start in range(0, n, side))

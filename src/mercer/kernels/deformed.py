@@ -1,4 +1,4 @@
-"""A kernel deformed by the roughness of functions on a graph of rows: exact, for few rows."""
+"""A kernel deformed by a penalty on the values at some rows, exact and for few rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeformedKernel(Kernel):
-    r"""The kernel of functions whose norm also counts how rough they are on some rows.
+    r"""Kernel of the norm that adds a penalty on the values at some rows.
 
     .. math:: \tilde k(x, z) = k(x, z) - k_x^\top (I + M K)^{-1} M k_z
 
     with the kernel matrix K of the rows, :math:`k_x` the values of x with them, and a positive semi-definite M, such as
-    a power of a graph Laplacian. It is the kernel of the norm :math:`\|f\|^2 + f^\top M f` [1]_: ridge regression with
-    it is ridge regression with that penalty. Cubic in the rows; `mercer.Deformed` has features of it at linear cost.
+    a power of a graph Laplacian. It is the reproducing kernel of the norm :math:`\|f\|^2 + f^\top M f` [1]_, so ridge
+    regression with it is ridge regression with that penalty. The cost is cubic in the number of rows; `mercer.Deformed`
+    has features of it at linear cost.
 
     Parameters
     ----------
@@ -36,6 +37,10 @@ class DeformedKernel(Kernel):
         The rows.
     penalty : array-like or sparse of shape (n, n)
         The matrix M, symmetric and positive semi-definite.
+
+    See Also
+    --------
+    Deformed : Features of this kernel for many rows.
 
     References
     ----------
@@ -56,7 +61,8 @@ class DeformedKernel(Kernel):
     rows: Any
     penalty: Any
 
-    structure: ClassVar[str] = "a kernel deformed by rows, known by its values only"
+    structure: ClassVar[str] = "a deformed kernel, known by its values only"
+    sparse_formulas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -73,7 +79,7 @@ class DeformedKernel(Kernel):
             msg = "DeformedKernel: penalty must be finite and symmetric. Try (M + M.T) / 2."
             raise DataError(msg)
         if penalty.size and np.linalg.eigvalsh(penalty)[0] < -1e-8 * largest:
-            msg = "DeformedKernel: penalty must be positive semi-definite, or the deformed kernel need not be a kernel."
+            msg = "DeformedKernel: penalty must be positive semi-definite, or the deformed kernel may be indefinite."
             raise DataError(msg)
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "penalty", penalty)
@@ -94,13 +100,12 @@ class DeformedKernel(Kernel):
     def __hash__(self) -> int:
         return hash((self.kernel, self.rows.shape, float(self.penalty.sum())))
 
-    def resolve(self, X: Any, weight: Array | None = None) -> Kernel:  # noqa: ARG002 - the contract
-        """Return the same with open parameters of the kernel resolved on its own rows, whatever these ones are."""
-        return self.with_params(kernel=self.kernel.resolve(self.rows)) if self.needs_rows else self
+    def _inner_rows(self, X: Any, weight: Array | None) -> tuple[Any, None]:  # noqa: ARG002 - the kernel's own rows
+        return self.rows, None
 
     @cached_property
     def _correction(self) -> Array:
-        """The matrix (I + M K)^-1 M, which is symmetric."""
+        """The symmetric matrix (I + M K)^-1 M."""
         K = self.kernel(self.rows).astype(np.float64)
         solved = scipy.linalg.solve(np.eye(len(K)) + self.penalty @ K, self.penalty)
         return (solved + solved.T) / 2
@@ -114,5 +119,5 @@ class DeformedKernel(Kernel):
         return self.kernel.diag(X) - np.einsum("ij,ij->i", values @ self._correction, values)
 
     def _rows_like(self, X: Any) -> Any:
-        """Return the rows in float64, dense if the tile is."""
+        """Return the rows in float64, dense if the tile is dense."""
         return self.rows.astype(np.float64) if sp.issparse(self.rows) and sp.issparse(X) else dense64(self.rows)

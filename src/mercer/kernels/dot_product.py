@@ -1,4 +1,4 @@
-"""Kernels of the inner product: k(x, y) = f(x . y) with f a power series of non-negative coefficients (Schoenberg)."""
+"""Kernels of the inner product, k(x, y) = f(x . y), where f is a power series with non-negative coefficients."""
 
 from __future__ import annotations
 
@@ -9,52 +9,108 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.errors import DataError, ParameterError
-from mercer.kernels.algebra import Composed
-from mercer.kernels.base import Kernel, Rows, check_positive, inner_products, squared_norms
+from mercer.kernels.base import (
+    Kernel,
+    OptionalFormula,
+    Rows,
+    check_positive_parameters,
+    inner_products,
+    squared_norms,
+)
 from mercer.kernels.power_series import PowerSeries, SeriesPart, exponential_series
 
 __all__ = ["DotProduct", "DotProductKernel", "ExponentialDotProduct", "Geometric", "Polynomial"]
 
 Array = np.ndarray
-# Coefficients of a rule that are looked at when the kernel is made.
+# Coefficients of an infinite series that are checked when the kernel is constructed.
 CHECKED = 64
-# Terms of a series that are added up for a value, at most: nearer to the radius of convergence nothing is right.
+# Largest number of terms that are added up. Series that need more are too close to the radius of convergence.
 MOST_TERMS = 20_000
-# A coefficient below this part of its Cauchy bound is the rounding of a zero.
+# A coefficient below this multiple of its Cauchy bound is a zero with rounding error.
 ZERO_COEFFICIENT = 1e-13
 
 
 class DotProductKernel(Kernel):
-    """A kernel k(x, y) = f(x . y); ``f @ k`` applies the same f to another kernel."""
+    r"""Base class of kernels of the inner product, k(x, y) = f(x . y); ``f @ k`` applies the same f to another kernel.
+
+    A subclass is a ``@dataclass(frozen=True)`` that supplies one property, ``series``, the `PowerSeries` of f. Its
+    coefficients must be non-negative: such functions, and no others, are positive definite in every dimension [1]_.
+
+    Values are sums of the series. A subclass may define ``closed_function(t)``, which is faster, and
+    `mercer.testing.check_kernel` compares it with the series.
+
+    See Also
+    --------
+    DotProduct : The kernel of given coefficients, without a new class.
+
+    References
+    ----------
+    .. [1] Schoenberg (1942), Positive definite functions on spheres, Duke Mathematical Journal 9, 96-108.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from mercer.kernels import DotProductKernel, PowerSeries
+    >>> @dataclass(frozen=True)
+    ... class Logarithmic(DotProductKernel):
+    ...     @property
+    ...     def series(self):  # -log(1 - t) / t
+    ...         return PowerSeries(lambda n: 1 / np.arange(1, n + 1), radius=1.0)
+    >>> Logarithmic()([[0.5]], [[1.0]]).round(6)
+    array([[1.386294]])
+    """
 
     structure = "a dot-product kernel, k(x, y) = f(x . y)"
-
-    @abstractmethod
-    def function(self, t: Array) -> Array:
-        """Return f(t), for t within the radius of convergence."""
+    sparse_formulas = True
+    composes = True
+    #: Optional formula (t) -> ndarray for `function`.
+    closed_function: ClassVar[OptionalFormula] = None
 
     @property
     @abstractmethod
     def series(self) -> PowerSeries:
         """The Maclaurin series of f."""
 
+    def function(self, t: Array) -> Array:
+        """Return f(t), for an array of inner products within the radius of convergence."""
+        t = np.asarray(t, dtype=float)
+        return self._sum_of_series(t) if self.closed_function is None else self.closed_function(t)
+
     @property
     def radius(self) -> float:
-        """Radius of convergence of the series: inner products must stay below it."""
+        """Radius of convergence of the series; inner products must be below it."""
         return self.series.radius
 
-    def series_parts(self) -> tuple[SeriesPart, ...]:
+    def _series_form(self) -> tuple[SeriesPart, ...]:
         return (SeriesPart(self.series),)
 
-    @property
-    def takes_sparse(self) -> bool:
-        return True
+    def _sum_of_series(self, t: Array) -> Array:
+        """Add up the series until it no longer changes at the largest |t|."""
+        series = self.series
+        if series.degree is not None:
+            return np.polynomial.polynomial.polyval(t, series.coefficients(series.degree + 1))
+        largest = float(np.abs(t).max(initial=0.0))
+        n = 2 * CHECKED
+        while n <= MOST_TERMS:
+            a = series.coefficients(n)
+            with np.errstate(over="ignore", under="ignore"):
+                terms = np.abs(a) * largest ** np.arange(n)
+            # The second half together must be rounding: a series may have long gaps of zeros.
+            if terms[n // 2 :].sum() <= np.finfo(float).eps * terms.sum():
+                return np.polynomial.polynomial.polyval(t, a)
+            n *= 2
+        msg = (
+            f"{self!r}: the series did not converge within {MOST_TERMS} terms at an inner product of {largest:.6g}. "
+            "Scale the rows down, give the radius of convergence, or use DotProduct.from_function."
+        )
+        raise DataError(msg)
 
     def _values(self, X: Rows, Y: Rows) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -87,9 +143,6 @@ class DotProductKernel(Kernel):
             raise DataError(msg)
         return values
 
-    def __matmul__(self, inner: object) -> Composed:
-        return Composed(self, inner) if isinstance(inner, Kernel) else NotImplemented
-
 
 @dataclass(frozen=True)
 class Polynomial(DotProductKernel):
@@ -105,6 +158,10 @@ class Polynomial(DotProductKernel):
         Constant :math:`c \ge 0`; zero gives the homogeneous kernel.
     scale : float, default=1.0
         Factor :math:`s > 0` of the inner product, scikit-learn's gamma.
+
+    See Also
+    --------
+    TensorSketch, PolynomialSketch, RandomMaclaurin : Features of this kernel.
 
     Examples
     --------
@@ -126,9 +183,9 @@ class Polynomial(DotProductKernel):
                 f"Polynomial: coef0 must be >= 0 (below zero the kernel is not positive definite), got {self.coef0!r}."
             )
             raise ParameterError(msg)
-        check_positive(self, "scale")
+        check_positive_parameters(self, "scale")
 
-    def function(self, t: Array) -> Array:
+    def closed_function(self, t: Array) -> Array:
         return (self.coef0 + self.scale * t) ** self.degree
 
     @property
@@ -144,14 +201,19 @@ class Polynomial(DotProductKernel):
 
 @dataclass(frozen=True)
 class ExponentialDotProduct(DotProductKernel):
-    r"""ExponentialDotProduct dot-product kernel.
+    r"""Exponential of the inner product.
 
     .. math:: k(x, y) = \exp(s\, x^\top y)
 
     Parameters
     ----------
     scale : float, default=1.0
-        Factor :math:`s > 0` of the inner product: ``1 / width**2`` where others write a width.
+        Factor :math:`s > 0` of the inner product; :math:`s = 1 / \ell^2` for a lengthscale :math:`\ell`.
+
+    See Also
+    --------
+    Gaussian : This kernel divided by the root of its diagonal.
+    RandomMaclaurin : Features of this kernel.
 
     Examples
     --------
@@ -163,9 +225,9 @@ class ExponentialDotProduct(DotProductKernel):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "scale")
+        check_positive_parameters(self, "scale")
 
-    def function(self, t: Array) -> Array:
+    def closed_function(self, t: Array) -> Array:
         return np.exp(self.scale * t)
 
     @property
@@ -175,16 +237,20 @@ class ExponentialDotProduct(DotProductKernel):
 
 @dataclass(frozen=True)
 class Geometric(DotProductKernel):
-    r"""Vovk's kernels: the geometric series, finite or infinite.
+    r"""Geometric series of the inner product, finite or infinite; also called Vovk's polynomial kernels.
 
     .. math:: k(x, y) = \sum_{n < N} (s\, x^\top y)^n, \qquad \text{for infinite } N \quad \frac{1}{1 - s\, x^\top y}
 
     Parameters
     ----------
     terms : int or None, default=None
-        Number of terms :math:`N \ge 1`; None for infinitely many, and then :math:`s\,|x^\top y| < 1` is needed.
+        Number of terms :math:`N \ge 1`. None means infinitely many, which needs :math:`s\,|x^\top y| < 1`.
     scale : float, default=1.0
         Factor :math:`s > 0` of the inner product.
+
+    References
+    ----------
+    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
 
     Examples
     --------
@@ -201,9 +267,9 @@ class Geometric(DotProductKernel):
         if self.terms is not None and not (integer and self.terms >= 1):
             msg = f"Geometric: terms must be an integer >= 1, or None for the infinite series, got {self.terms!r}."
             raise ParameterError(msg)
-        check_positive(self, "scale")
+        check_positive_parameters(self, "scale")
 
-    def function(self, t: Array) -> Array:
+    def closed_function(self, t: Array) -> Array:
         if self.terms is None:
             return 1 / (1 - self.scale * t)
         return np.polynomial.polynomial.polyval(self.scale * t, np.ones(self.terms))
@@ -220,23 +286,33 @@ class Geometric(DotProductKernel):
 
 @dataclass(frozen=True)
 class DotProduct(DotProductKernel):
-    r"""The dot-product kernel of any power series.
+    r"""Dot-product kernel of any power series.
 
     .. math:: k(x, y) = \sum_n a_n (x^\top y)^n
 
-    Positive definite in every dimension just if all :math:`a_n \ge 0` (Schoenberg); for one dimension only, see
+    It is positive definite in every dimension if and only if all :math:`a_n \ge 0` [1]_. For a single dimension, see
     `mercer.kernels.gegenbauer_coefficients`.
 
     Parameters
     ----------
     coefficients : sequence of float, or callable
-        :math:`a_0, a_1, \ldots` as a list, or a rule that gives :math:`a_n` for an integer n. For a function of t
-        that you can evaluate, see `from_function`. A rule is added up until as many terms again change nothing: gaps
-        between its terms must be shorter than the terms before them, or than 64.
+        :math:`a_0, a_1, \ldots` as a list, or a function of n that returns :math:`a_n`. For a function of t that you
+        can evaluate, see `from_function`. The terms of an infinite series are added up until twice as many give the
+        same sum, so zeros between non-zero terms must be fewer than the terms before them, or than 64.
     radius : float, default=inf
-        Radius of convergence, for a rule: inner products must stay below it.
+        Radius of convergence of an infinite series; inner products must be below it.
     signed : bool, default=False
-        Allow negative coefficients. The kernel is then indefinite: its maps have `signs_`, and learners refuse them.
+        Allow negative coefficients. The kernel is then indefinite, its maps have `signs_`, and learners reject them.
+    formula : callable, default=None
+        Closed form of the function, used for the values; set by `from_function`.
+
+    See Also
+    --------
+    RandomMaclaurin : Features of this kernel.
+
+    References
+    ----------
+    .. [1] Schoenberg (1942), Positive definite functions on spheres, Duke Mathematical Journal 9, 96-108.
 
     Examples
     --------
@@ -265,11 +341,11 @@ class DotProduct(DotProductKernel):
             values = np.zeros((0, 0))
         if values.ndim != 1 or not len(values):
             msg = (
-                "DotProduct: coefficients must be a list of at least one number or a rule n -> a_n, "
+                "DotProduct: coefficients must be a list of at least one number or a function n -> a_n, "
                 f"got {self.coefficients!r}. For a function of the inner product, use DotProduct.from_function(f)."
             )
             raise ParameterError(msg)
-        # A tuple without trailing zeros, so that the spec can be hashed and compared.
+        # A tuple without trailing zeros, which can be hashed and compared.
         values = np.trim_zeros(values, "b") if values.any() else values[:1]
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
         self._check_signs(values)
@@ -283,9 +359,9 @@ class DotProduct(DotProductKernel):
         Parameters
         ----------
         function : callable
-            f, taking arrays, real and complex: coefficients are Cauchy integrals over circles in the plane.
+            f, which must take real and complex arrays: coefficients are Cauchy integrals over circles in the plane.
         radius : float, default=inf
-            Radius of convergence: distance from zero to the nearest singularity.
+            Radius of convergence, the distance from zero to the nearest singularity.
         signed : bool, default=False
             Allow negative coefficients.
 
@@ -302,12 +378,12 @@ class DotProduct(DotProductKernel):
         """
         return cls(_Expansion(function, float(radius)), radius, signed, function)
 
-    def function(self, t: Array) -> Array:
+    def closed_function(self, t: Array) -> Array:
         if self.formula is not None:
-            return np.asarray(self.formula(np.asarray(t, dtype=float)))
+            return np.asarray(self.formula(t))
         if not callable(self.coefficients):
             return np.polynomial.polynomial.polyval(t, np.asarray(self.coefficients))
-        return self._sum(np.asarray(t, dtype=float))
+        return self._sum_of_series(t)
 
     @property
     def series(self) -> PowerSeries:
@@ -321,28 +397,10 @@ class DotProduct(DotProductKernel):
             values = np.array([self.coefficients(i) for i in range(n)], dtype=float)
         else:
             values = np.zeros(n)
-            kept = self.coefficients[:n]
-            values[: len(kept)] = kept
+            first = self.coefficients[:n]
+            values[: len(first)] = first
         self._check_signs(values)
         return values
-
-    def _sum(self, t: Array) -> Array:
-        """Add up the series until it no longer changes at the largest |t|."""
-        largest = float(np.abs(t).max(initial=0.0))
-        n = 2 * CHECKED
-        while n <= MOST_TERMS:
-            a = self._first(n)
-            with np.errstate(over="ignore", under="ignore"):
-                terms = np.abs(a) * largest ** np.arange(n)
-            # The second half together must be rounding: a rule may have long gaps of zeros.
-            if terms[n // 2 :].sum() <= np.finfo(float).eps * terms.sum():
-                return np.polynomial.polynomial.polyval(t, a)
-            n *= 2
-        msg = (
-            f"{self!r}: the series did not converge within {MOST_TERMS} terms at an inner product of {largest:.6g}. "
-            "Scale the rows down, give the radius of convergence, or use DotProduct.from_function."
-        )
-        raise DataError(msg)
 
     def _check_signs(self, values: Array) -> None:
         if not np.isfinite(values).all():
@@ -361,7 +419,7 @@ class DotProduct(DotProductKernel):
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The rule n -> a_n of an analytic function."""
+    """The Maclaurin coefficients of an analytic function, as a function of n."""
 
     function: Callable[[Array], Array]
     radius: float
@@ -377,12 +435,12 @@ class _Expansion:
 
 @lru_cache(maxsize=64)
 def _cauchy_coefficients(function: Callable[[Array], Any], radius: float, n: int) -> Array:
-    """Return a_0 ... a_{n-1} by Cauchy integrals, each over the circle where it loses the fewest digits.
+    """Return a_0 ... a_{n-1} by Cauchy integrals, each over the circle on which it is most accurate.
 
-    On a circle of radius r the rounding of a_n is max|f| / r^n in units of the last place, so each degree takes the
-    circle that makes this least: for coefficients of one sign that is next to a_n itself.
+    On a circle of radius r the rounding error of a_n is max|f| / r^n in units of the last place, and each coefficient
+    is taken from the circle where this is smallest. For coefficients of one sign, that bound is close to a_n.
     """
-    points = 32 * n  # aliases a_{n + points} are then below rounding
+    points = 32 * n  # aliased coefficients a_{n + points} are then below rounding
     circle = np.exp(2j * np.pi * np.arange(points) / points)
     largest = min(0.999 * radius, 4.0 * n)
     best, values = np.full(n, np.inf), np.zeros(n)
@@ -390,12 +448,12 @@ def _cauchy_coefficients(function: Callable[[Array], Any], radius: float, n: int
     for r in np.unique(np.concatenate([np.geomspace(largest * 1e-6, largest, 60), np.linspace(0.5, 1, 40) * largest])):
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
-                # A function of real numbers that is given complex ones may go on without their imaginary parts.
+                # A function of real numbers may discard imaginary parts with a warning.
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 at = np.asarray(function(r * circle), dtype=complex)
         except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
             msg = (
-                "DotProduct.from_function: the function must take complex arrays and return one value an entry, "
+                "DotProduct.from_function: the function must take complex arrays and return one value per entry, "
                 f"got {type(error).__name__}: {error}. Otherwise give the coefficients."
             )
             raise ParameterError(msg) from error

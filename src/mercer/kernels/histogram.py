@@ -1,10 +1,10 @@
-r"""Kernels of rows that are >= 0, such as counts and histograms: minima, chi-squared, Jensen-Shannon, Hellinger.
+r"""Kernels of rows >= 0, such as counts and histograms: minima, chi-squared, Jensen-Shannon, Hellinger.
 
-Two structures serve two maps.
+Two structures have maps of their own.
 
-- A *homogeneous* kernel is a sum over columns of functions with :math:`k(cx, cy) = c\,k(x, y)`, so that
-  :math:`k(x, y) = \sqrt{xy}\,K(\log y / x)`; the spectral law of K gives features of :math:`\log x`.
-- A *threshold* kernel is a sum over sets of columns of products of minima, and
+- A *homogeneous* kernel is a sum over features of functions with :math:`k(cx, cy) = c\,k(x, y)`, so that
+  :math:`k(x, y) = \sqrt{xy}\,K(\log y - \log x)`; the spectral distribution of K gives features of :math:`\log x`.
+- A *threshold* kernel is a sum over sets of features of products of minima, and
   :math:`\min(x, y) = \int_0^\infty 1\{t \le x\}\,1\{t \le y\}\,dt`.
 """
 
@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import DataError
-from mercer.kernels.base import Kernel, Rows, inner_products, tiles
-from mercer.kernels.isotropic import LARGEST_SCALE
+from mercer.errors import DataError, ParameterError
+from mercer.kernels.base import Kernel, OptionalFormula, Rows, inner_products, tiles
+from mercer.kernels.quadrature import UnitDensity
+from mercer.kernels.spectral import LARGEST_SCALE
 
 __all__ = [
     "Chi2",
@@ -33,45 +35,57 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Values of one strip of a tile: 256 KiB, so that sums over columns stay in cache.
+# Values of one strip of a tile: 256 KiB, so that sums over features stay in cache.
 STRIP = 2**15
-# Ratios below this have no digits left; next to the larger value, what they stand for is nothing.
+# Smaller ratios are denormal numbers; the smaller value is then negligible beside the larger one.
 TINY = 1e-300
 
 
-class HistogramKernel(Kernel):
-    """A kernel of rows that are >= 0."""
+class HomogeneousKernel(Kernel):
+    r"""Base class of sums over features of one homogeneous function of values >= 0.
 
-    @property
-    def positive_only(self) -> bool:
-        return True
+    .. math:: k(x, y) = \sum_{i=1}^{d} \kappa(x_i, y_i), \qquad \kappa(cx, cy) = c\, \kappa(x, y), \quad
+        \kappa(x, 0) = 0, \quad \kappa(1, 1) = 1
 
+    Then :math:`\kappa(x, y) = \sqrt{xy}\, K(\log y - \log x)` with a positive definite function K, the signature [1]_.
 
-class HomogeneousKernel(HistogramKernel):
-    """A sum over columns of one homogeneous function, zero where either value is zero and one at (1, 1)."""
+    A subclass is a ``@dataclass(frozen=True)`` that supplies two formulas, ``coordinate(x, y)``, which is
+    :math:`\kappa`, and ``spectral_density(w)``, the density whose Fourier transform is K. A subclass may define
+    ``closed_frequencies(n, rng)``, draws from that density, which are otherwise found by numerical inversion.
+    `mercer.testing.check_kernel` compares the formulas.
 
-    structure = "a homogeneous kernel of rows >= 0, a sum over columns with k(c x, c y) = c k(x, y)"
+    References
+    ----------
+    .. [1] Vedaldi, Zisserman (2012), Efficient Additive Kernels via Explicit Feature Maps, IEEE TPAMI 34, 480-492.
+    """
+
+    structure = "a homogeneous kernel of rows >= 0, a sum over features with k(c x, c y) = c k(x, y)"
+    sparse_formulas = True
+    non_negative = True
+    #: Optional formula (n, rng) -> ndarray for `frequencies`.
+    closed_frequencies: ClassVar[OptionalFormula] = None
 
     @abstractmethod
     def coordinate(self, x: Array, y: Array) -> Array:
-        """Return the kernel of single values, element by element."""
+        """Return the function of single values, entry by entry, for arrays that broadcast."""
 
     @abstractmethod
     def spectral_density(self, frequencies: Array) -> Array:
-        """Return the density whose Fourier transform is `signature`; its integral is one."""
+        """Return the density, symmetric and of integral one, whose Fourier transform is `signature`."""
 
-    @abstractmethod
     def frequencies(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw from the spectral density."""
+        """Return `n` independent draws from the spectral density."""
+        if self.closed_frequencies is not None:
+            return self.closed_frequencies(n, rng)
+        distances, right = half_density(self).quantiles(rng.random(n))
+        with np.errstate(divide="ignore"):
+            sizes = np.where(right, (1 - distances) / distances, distances / (1 - distances))
+        return np.minimum(sizes, LARGEST_SCALE) * rng.choice([-1.0, 1.0], n)
 
     def signature(self, lags: Array) -> Array:
-        r"""Return :math:`K(\lambda) = k(e^{-\lambda/2}, e^{\lambda/2})`, so that k(x, y) = sqrt(x y) K(log y / x)."""
+        r"""Return :math:`K(\lambda) = \kappa(e^{-\lambda/2}, e^{\lambda/2})`."""
         half = 0.5 * np.minimum(np.abs(lags), 600.0)
         return self.coordinate(np.exp(-half), np.exp(half))
-
-    @property
-    def takes_sparse(self) -> bool:
-        return True
 
     def _values(self, X: Rows, Y: Rows) -> Array:
         check_non_negative(repr(self), X)
@@ -86,7 +100,7 @@ class HomogeneousKernel(HistogramKernel):
         return checked_finite(self, out)
 
     def _sparse_values(self, X: Any, Y: Any) -> Array:
-        # Only columns in which both have entries count: the function of zero and anything is zero.
+        # Only features with entries on both sides matter: the function of zero and anything is zero.
         left, right = canonical(X).tocsc(), canonical(Y).tocsc()
         out = np.zeros((X.shape[0], Y.shape[0]))
         with np.errstate(over="ignore"):
@@ -100,29 +114,71 @@ class HomogeneousKernel(HistogramKernel):
         return row_sums(self, X)  # k(x, x) = x k(1, 1)
 
 
-class ThresholdKernel(HistogramKernel):
-    """A sum over boxes, that is sets of columns, of the product of the minima of their columns."""
+@lru_cache(maxsize=64)
+def half_density(kernel: HomogeneousKernel) -> UnitDensity:
+    """Return the density of x for frequencies x / (1 - x) >= 0, up to a factor."""
+
+    def density(x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return kernel.spectral_density(x / (1 - x)) / np.square(1 - x)
+
+    try:
+        return UnitDensity.of(density)
+    except ValueError as error:
+        msg = f"{kernel!r}: spectral_density(w) must return {error}."
+        raise ParameterError(msg) from error
+
+
+class ThresholdKernel(Kernel):
+    r"""Base class of sums of products of minima of values >= 0.
+
+    .. math:: k(x, y) = \sum_{B} \prod_{i \in B} \min(x_i, y_i)
+
+    A subclass is a ``@dataclass(frozen=True)`` that supplies one formula, ``boxes(d)``, the sets B of features.
+    """
 
     structure = "a kernel of minima of rows >= 0"
+    non_negative = True
 
     @abstractmethod
     def boxes(self, d: int) -> tuple[tuple[int, ...], ...]:
-        """Return the sets of columns of rows of width `d`."""
+        """Return the sets of features, as tuples of indices, for rows of `d` features."""
+
+    def _values(self, X: Array, Y: Array) -> Array:
+        check_non_negative(repr(self), X)
+        check_non_negative(repr(self), Y)
+        out = np.zeros((len(X), len(Y)))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for rows in tiles(len(X), max(1, STRIP // max(1, len(Y)))):
+                for box in self.boxes(X.shape[1]):
+                    product = np.ones((len(X[rows]), len(Y)))
+                    for i in box:
+                        product *= np.minimum(X[rows, i, None], Y[:, i])
+                    out[rows] += product
+        return checked_finite(self, out)
+
+    def _diagonal(self, X: Array) -> Array:
+        check_non_negative(repr(self), X)
+        out = np.zeros(len(X))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for box in self.boxes(X.shape[1]):
+                out += X[:, list(box)].prod(axis=1)
+        return checked_finite(self, out)
 
 
 @dataclass(frozen=True)
 class Min(ThresholdKernel):
-    r"""Min kernel of rows that are >= 0, the covariance of Brownian motion; a product over columns.
+    r"""Min kernel of rows >= 0, a product over features; the covariance of Brownian motion.
 
     .. math:: k(x, y) = \prod_{i=1}^{d} \min(x_i, y_i)
 
-    For one column that is :math:`\min(x, y)`, and ``1 + Min()`` is the kernel of linear splines. The *sum* of minima
-    over columns is `Intersection`; for one column the two are equal.
+    For one feature this is :math:`\min(x, y)`, and ``1 + Min()`` is the kernel of linear splines. The *sum* of minima
+    over features is `Intersection`; for one feature the two are equal.
 
     See Also
     --------
-    Intersection : The sum over columns.
-    ThresholdFeatures : Its map.
+    Intersection : The sum over features.
+    ThresholdFeatures : Features of this kernel.
 
     Examples
     --------
@@ -137,32 +193,21 @@ class Min(ThresholdKernel):
     def boxes(self, d: int) -> tuple[tuple[int, ...], ...]:
         return (tuple(range(d)),)
 
-    def _values(self, X: Array, Y: Array) -> Array:
-        check_non_negative(repr(self), X)
-        check_non_negative(repr(self), Y)
-        out = np.ones((len(X), len(Y)))
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            for rows in tiles(len(X), max(1, STRIP // max(1, len(Y)))):
-                for x, y in zip(X[rows].T, Y.T, strict=True):
-                    out[rows] *= np.minimum(x[:, None], y)
-        return checked_finite(self, out)
-
-    def _diagonal(self, X: Array) -> Array:
-        check_non_negative(repr(self), X)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return checked_finite(self, X.prod(axis=1))
-
 
 @dataclass(frozen=True)
 class Intersection(HomogeneousKernel, ThresholdKernel):
-    r"""Histogram intersection kernel: the sum over columns of the smaller value.
+    r"""Histogram intersection kernel, a sum over features of minima.
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \min(x_i, y_i), \qquad x, y \ge 0
 
     See Also
     --------
-    Min : The product over columns.
-    ThresholdFeatures : Its map; exact up to half a step of thresholds.
+    Min : The product over features.
+    ThresholdFeatures, HomogeneousFeatures : Features of this kernel.
+
+    References
+    ----------
+    .. [1] Maji, Berg, Malik (2013), Efficient Classification for Additive Kernel SVMs, IEEE TPAMI 35, 66-77.
 
     Examples
     --------
@@ -171,7 +216,7 @@ class Intersection(HomogeneousKernel, ThresholdKernel):
     array([[0.75]])
     """
 
-    structure = "a sum over columns of minima of rows >= 0"
+    structure = "a sum over features of minima of rows >= 0"
 
     def boxes(self, d: int) -> tuple[tuple[int, ...], ...]:
         return tuple((i,) for i in range(d))
@@ -182,18 +227,26 @@ class Intersection(HomogeneousKernel, ThresholdKernel):
     def spectral_density(self, frequencies: Array) -> Array:
         return (2 / np.pi) / (1 + 4 * np.square(frequencies))
 
-    def frequencies(self, n: int, rng: np.random.Generator) -> Array:
+    def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
         return np.clip(0.5 * rng.standard_cauchy(n), -LARGEST_SCALE, LARGEST_SCALE)
 
 
 @dataclass(frozen=True)
 class Chi2(HomogeneousKernel):
-    r"""Additive chi-squared kernel of rows that are >= 0.
+    r"""Additive chi-squared kernel of rows >= 0.
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \frac{2 x_i y_i}{x_i + y_i}
 
-    with 0/0 = 0. It is :math:`\tfrac12 \sum_i (x_i + y_i)` less half the chi-squared distance, which scikit-learn's
-    `additive_chi2_kernel` returns with a minus.
+    with 0/0 = 0. It is :math:`\tfrac12 \sum_i (x_i + y_i)` minus half the chi-squared distance, and that distance is
+    minus the value of scikit-learn's `additive_chi2_kernel`.
+
+    See Also
+    --------
+    HomogeneousFeatures : Features of this kernel.
+
+    References
+    ----------
+    .. [1] Vedaldi, Zisserman (2012), Efficient Additive Kernels via Explicit Feature Maps, IEEE TPAMI 34, 480-492.
 
     Examples
     --------
@@ -204,23 +257,31 @@ class Chi2(HomogeneousKernel):
 
     def coordinate(self, x: Array, y: Array) -> Array:
         smaller, ratio = smaller_and_ratio(x, y)
-        return 2 * (smaller / (1 + ratio))  # in this order nothing overflows
+        return 2 * (smaller / (1 + ratio))  # this order does not overflow
 
     def spectral_density(self, frequencies: Array) -> Array:
         return sech(np.pi * frequencies)
 
-    def frequencies(self, n: int, rng: np.random.Generator) -> Array:
+    def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
         return np.log(np.abs(rng.standard_cauchy(n))) / np.pi
 
 
 @dataclass(frozen=True)
 class JensenShannon(HomogeneousKernel):
-    r"""Additive Jensen-Shannon kernel of rows that are >= 0.
+    r"""Additive Jensen-Shannon kernel of rows >= 0.
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \frac{x_i}{2} \log_2 \frac{x_i + y_i}{x_i}
         + \frac{y_i}{2} \log_2 \frac{x_i + y_i}{y_i}
 
-    with :math:`0 \log 0 = 0`. For rows of sum one it is one less their Jensen-Shannon divergence in bits.
+    with :math:`0 \log 0 = 0`. For rows of sum one it is one minus their Jensen-Shannon divergence in bits.
+
+    See Also
+    --------
+    HomogeneousFeatures : Features of this kernel.
+
+    References
+    ----------
+    .. [1] Vedaldi, Zisserman (2012), Efficient Additive Kernels via Explicit Feature Maps, IEEE TPAMI 34, 480-492.
 
     Examples
     --------
@@ -237,22 +298,22 @@ class JensenShannon(HomogeneousKernel):
     def spectral_density(self, frequencies: Array) -> Array:
         return (2 / np.log(4)) * sech(np.pi * frequencies) / (1 + 4 * np.square(frequencies))
 
-    def frequencies(self, n: int, rng: np.random.Generator) -> Array:
-        # By rejection from the law of Chi2: seven in ten are kept.
-        kept = np.zeros(0)
-        while len(kept) < n:
+    def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
+        # By rejection from the distribution of Chi2, which accepts seven in ten.
+        accepted = np.zeros(0)
+        while len(accepted) < n:
             proposed = np.log(np.abs(rng.standard_cauchy(n))) / np.pi
-            kept = np.append(kept, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
-        return kept[:n]
+            accepted = np.append(accepted, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
+        return accepted[:n]
 
 
 @dataclass(frozen=True)
-class Hellinger(HistogramKernel):
-    r"""Hellinger kernel of rows that are >= 0, also called the Bhattacharyya kernel.
+class Hellinger(Kernel):
+    r"""Hellinger kernel of rows >= 0, also called the Bhattacharyya kernel.
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \sqrt{x_i y_i}
 
-    Square roots are its exact features, as many as there are columns: ``np.sqrt(X)``.
+    Its exact features are the square roots, ``np.sqrt(X)``.
 
     Examples
     --------
@@ -261,11 +322,9 @@ class Hellinger(HistogramKernel):
     array([[5.]])
     """
 
-    structure = "an inner product of square roots: np.sqrt(X) is its exact map"
-
-    @property
-    def takes_sparse(self) -> bool:
-        return True
+    structure = "an inner product of square roots, whose exact features are np.sqrt(X)"
+    sparse_formulas = True
+    non_negative = True
 
     def _values(self, X: Rows, Y: Rows) -> Array:
         check_non_negative(repr(self), X)
@@ -284,8 +343,8 @@ def check_non_negative(owner: str, X: Rows) -> None:
     smallest = values.min(initial=0.0)
     if smallest < 0:
         msg = (
-            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Negative values in data "
-            "have to be clipped or shifted first; Laplacian() is a kernel that takes them."
+            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Clip or shift negative "
+            "values first, or use a kernel that takes them, such as Laplacian()."
         )
         raise DataError(msg)
 
@@ -305,7 +364,7 @@ def sech(t: Array) -> Array:
 
 
 def canonical(X: Rows) -> Rows:
-    """Return CSR rows in which no entry stands twice, and other rows as they are; never writes to its input."""
+    """Return CSR rows without duplicate entries, and other rows unchanged; the input is not written to."""
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -319,7 +378,7 @@ def row_sums(kernel: Kernel, X: Rows) -> Array:
 
 
 def checked_finite(kernel: Kernel, values: Array) -> Array:
-    """Return the values, or say that they overflow."""
+    """Return the values, or raise DataError if they overflow."""
     if not np.isfinite(values).all():
         msg = f"{kernel!r}: the kernel overflows on these rows. Scale them down, for example to sum one."
         raise DataError(msg)

@@ -1,8 +1,8 @@
 """Kernels of the distance |x - y|: Gaussian, Matern, rational quadratic.
 
-Each is a Gaussian kernel of random scale: a frequency is sqrt(tau) z / lengthscale with z standard
-normal and tau from a mixing law of its own (MATHS C.7). A kernel here is two formulas, the profile
-and the quantile function of tau.
+Each is a scale mixture of Gaussian kernels, exp(-tau |x - y|^2 / 2) averaged over tau >= 0: by Schoenberg's theorem
+(1938, Annals of Mathematics 39, Theorem 2), the isotropic functions that are positive definite in every dimension are
+just these mixtures. A frequency is then sqrt(tau) z / lengthscale with z standard normal.
 """
 
 from __future__ import annotations
@@ -10,57 +10,168 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from numbers import Real
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy import special
 
 from mercer.errors import ParameterError
-from mercer.kernels.base import Rows, check_positive, dense64, inner_products, squared_norms
+from mercer.kernels.base import (
+    OptionalFormula,
+    Rows,
+    check_positive_parameters,
+    dense64,
+    inner_products,
+    squared_norms,
+)
 from mercer.kernels.power_series import SeriesPart, exponential_series
-from mercer.kernels.spectral import ShiftInvariantKernel
+from mercer.kernels.quadrature import UnitDensity
+from mercer.kernels.spectral import LARGEST_SCALE, ShiftInvariantKernel
 
-__all__ = ["Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic"]
+__all__ = ["LARGEST_SCALE", "Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic", "euclidean_distances"]
 
 # Squared distances from |x|^2 + |y|^2 - 2 x.y lose digits when they are this much smaller than the
 # squared norms; those few pairs are recomputed from differences.
 CANCELLATION = 1e-5
 
-# The heaviest tails (Matern with tiny nu) have frequencies beyond the range of float32. Capped here, they
-# still tell apart any two points further than 1e-12 lengthscales from each other.
-LARGEST_SCALE = 1e12
-
 # From here on K_nu is evaluated by its uniform expansion in 1/nu, whose error is then below 1e-12.
 LARGE_NU = 100.0
 
+# Step, in the logarithm of the distance, of the numerical derivative of a profile.
+SLOPE_STEP = 1e-3
+# In place of an infinite slope at zero, where it is multiplied by a squared distance of zero.
+LARGEST_SLOPE = 1e290
+
 
 class IsotropicKernel(ShiftInvariantKernel):
-    """A kernel k(x, y) = profile(|x - y| / lengthscale)."""
+    r"""Base class of kernels of the Euclidean distance, k(x, y) = profile(|x - y| / lengthscale).
+
+    A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
+    It supplies two formulas, ``profile(r)`` and ``mixing(u)``, which determine each other:
+
+    .. math:: \mathrm{profile}(r) = \int_0^1 e^{-\mathrm{mixing}(u)\, r^2 / 2}\, du.
+
+    Every isotropic kernel that is positive definite in all dimensions is such a mixture [1]_. All else is computed
+    from these two formulas, numerically where need be. A subclass may define closed forms, which are faster:
+    ``closed_slope(r)``, ``closed_mean_mixing()``, ``closed_size_biased_mixing(u)`` and ``closed_power(n)``.
+    `mercer.testing.check_kernel` compares them with the two formulas, and the two formulas with each other.
+
+    References
+    ----------
+    .. [1] Schoenberg (1938), Metric spaces and completely monotone functions, Annals of Mathematics 39, 811-841.
+
+    Examples
+    --------
+    Half of the mixture has the lengthscale one, and half of it one half:
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from mercer.kernels import IsotropicKernel
+    >>> @dataclass(frozen=True)
+    ... class TwoScales(IsotropicKernel):
+    ...     lengthscale: float = 1.0
+    ...
+    ...     def profile(self, r):
+    ...         return 0.5 * np.exp(-0.5 * r**2) + 0.5 * np.exp(-2.0 * r**2)
+    ...
+    ...     def mixing(self, u):
+    ...         return np.where(u < 0.5, 1.0, 4.0)
+    >>> TwoScales(2.0)([[0.0]], [[2.0]]).round(4)
+    array([[0.3709]])
+    >>> round(TwoScales().mean_mixing, 6)
+    2.5
+    """
 
     structure = "an isotropic kernel, k(x, y) = f(|x - y|)"
+    sparse_formulas = True
+    #: Optional formula (r) -> ndarray for `slope`.
+    closed_slope: ClassVar[OptionalFormula] = None
+    #: Optional formula () -> float for `mean_mixing`.
+    closed_mean_mixing: ClassVar[OptionalFormula] = None
+    #: Optional formula (u) -> ndarray for `size_biased_mixing`.
+    closed_size_biased_mixing: ClassVar[OptionalFormula] = None
 
     @abstractmethod
     def profile(self, r: np.ndarray) -> np.ndarray:
-        """Return the kernel at distances `r`, in units of the lengthscale."""
+        """Return the kernel at distances in units of the lengthscale; one at zero.
 
-    @abstractmethod
-    def slope(self, r: np.ndarray) -> np.ndarray:
-        """Return ``-profile'(r) / r``: times a squared distance it is the derivative in the log of the lengthscale."""
+        Parameters
+        ----------
+        r : ndarray of any shape
+            Distances, from 0 to 1e150.
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
 
     @abstractmethod
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the mixing law tau: frequency = sqrt(tau) * normal / lengthscale."""
+        """Return quantiles of the mixing distribution of tau; a frequency is sqrt(tau) * normal / lengthscale.
+
+        Parameters
+        ----------
+        uniforms : ndarray of shape (n,)
+            Numbers in [0, 1). If they are uniform, the result must have the mixing distribution; it may be rising or
+            falling, and infinite at the ends.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        """Return ``-profile'(r) / r``.
+
+        Times a squared distance, this is the derivative of the kernel in the logarithm of the lengthscale.
+
+        Parameters
+        ----------
+        r : ndarray of any shape
+            Distances in units of the lengthscale.
+
+        Returns
+        -------
+        ndarray of the same shape
+            Without a closed form, ``r**2 * slope(r)`` has an absolute error of about 1e-12.
+        """
+        if self.closed_slope is not None:
+            return self.closed_slope(r)
+        # Profiles are smooth functions of log r for r > 0 (Schoenberg), so a central difference of order four does.
+        positive = np.maximum(np.asarray(r, dtype=float), 1e-150)
+        steps = SLOPE_STEP * np.array([-2.0, -1.0, 1.0, 2.0])
+        low2, low, high, high2 = (self.profile(np.minimum(positive * np.exp(step), 1e150)) for step in steps)
+        derivative = (8 * (high - low) - (high2 - low2)) / (12 * SLOPE_STEP)
+        with np.errstate(over="ignore"):
+            # Not above its value at zero, which is the mean of tau.
+            return np.clip(-derivative / np.square(positive), 0.0, min(self.mean_mixing, LARGEST_SLOPE))
 
     @property
     def mean_mixing(self) -> float:
-        """Mean of the mixing law; infinite where the kernel has no second derivative at zero."""
-        return 1.0
+        """Mean of the mixing distribution, -profile''(0); infinite if the kernel has no second derivative at zero."""
+        if self.closed_mean_mixing is not None:
+            return float(self.closed_mean_mixing())
+        return mixing_density(self).total
 
-    @abstractmethod
     def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the mixing law weighted by tau, for a finite mean."""
+        """Return quantiles of the mixing distribution weighted by tau, whose mean must be finite.
+
+        Parameters
+        ----------
+        uniforms : ndarray of shape (n,)
+            Numbers in [0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        if self.closed_size_biased_mixing is not None:
+            return self.closed_size_biased_mixing(uniforms)
+        density = mixing_density(self)
+        return density.values(*density.quantiles(uniforms))
 
     def scales(self, uniforms: np.ndarray) -> np.ndarray:
         """Return the factors sqrt(tau) / lengthscale that turn standard normal rows into frequencies."""
@@ -69,14 +180,20 @@ class IsotropicKernel(ShiftInvariantKernel):
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         return self.scales(uniforms)[:, None] * normals
 
-    @property
-    def takes_sparse(self) -> bool:
-        return True
-
     def _values(self, X: Rows, Y: Rows) -> np.ndarray:
         # Every profile is zero at 1e150; infinity could give NaN.
         with np.errstate(over="ignore"):
-            return self.profile(np.minimum(distances(X, Y) / self.lengthscale, 1e150))
+            return self.profile(np.minimum(euclidean_distances(X, Y) / self.lengthscale, 1e150))
+
+
+@lru_cache(maxsize=64)
+def mixing_density(kernel: IsotropicKernel) -> UnitDensity:
+    """Return the quantile function of tau as a density: its integral is the mean, its values are size-biased."""
+    try:
+        return UnitDensity.of(kernel.mixing)
+    except ValueError as error:
+        msg = f"{kernel!r}: mixing(u) must return {error}."
+        raise ParameterError(msg) from error
 
 
 @dataclass(frozen=True)
@@ -88,12 +205,18 @@ class Gaussian(IsotropicKernel):
     Parameters
     ----------
     lengthscale : float or "median", default=1.0
-        Scale :math:`\ell > 0`, in the units of the inputs. "median" is resolved by the `fit` of a map to the
-        median distance of a seeded sample of rows.
+        Scale :math:`\ell > 0`, in the units of the inputs. "median" is replaced, when a map is fitted, by the median
+        distance of a seeded sample of rows.
 
     See Also
     --------
-    Gaussian.from_gamma : The same kernel by scikit-learn's gamma.
+    Gaussian.from_gamma : The same kernel, given scikit-learn's gamma.
+    Matern : Less smooth kernels.
+    Transformed : One lengthscale per feature.
+
+    References
+    ----------
+    .. [1] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press, section 4.2.1.
 
     Examples
     --------
@@ -106,7 +229,16 @@ class Gaussian(IsotropicKernel):
 
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
-        """Return exp(-gamma |x - y|^2), as scikit-learn writes it.
+        """Return the kernel exp(-gamma |x - y|^2).
+
+        Parameters
+        ----------
+        gamma : float
+            Scikit-learn's parameter, > 0.
+
+        Returns
+        -------
+        Gaussian
 
         Examples
         --------
@@ -119,29 +251,34 @@ class Gaussian(IsotropicKernel):
             raise ParameterError(msg)
         return cls(lengthscale=float((2 * gamma) ** -0.5))
 
-    def series_parts(self) -> tuple[SeriesPart, ...]:
+    def _series_form(self) -> tuple[SeriesPart, ...]:
         rate = 1.0 if isinstance(self.lengthscale, str) else self.lengthscale**-2
         return (SeriesPart(exponential_series(rate), decay=rate, shift_invariant=True),)
 
-    def power(self, n: int) -> Gaussian:
+    def closed_power(self, n: int) -> Gaussian:
         return Gaussian(float(self.lengthscale) / math.sqrt(n))
 
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 * np.square(r))
 
-    def slope(self, r: np.ndarray) -> np.ndarray:
+    def closed_slope(self, r: np.ndarray) -> np.ndarray:
         return self.profile(r)
 
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return np.ones_like(uniforms)
 
-    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+    def closed_mean_mixing(self) -> float:
+        return 1.0
+
+    def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return np.ones_like(uniforms)
 
 
 @dataclass(frozen=True)
 class Matern(IsotropicKernel):
-    r"""Matern kernel: sample paths that are :math:`\lceil \nu \rceil - 1` times differentiable.
+    r"""Matern kernel.
+
+    Functions of a Gaussian process with this kernel are :math:`\lceil \nu \rceil - 1` times differentiable.
 
     .. math::
         k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} \Bigl(\sqrt{2\nu} \frac{r}{\ell}\Bigr)^{\nu}
@@ -153,6 +290,15 @@ class Matern(IsotropicKernel):
         Smoothness :math:`\nu > 0`, any value. 0.5 is exp(-r / l); ``float("inf")`` is `Gaussian`.
     lengthscale : float or "median", default=1.0
         Scale :math:`\ell > 0`, in the units of the inputs.
+
+    See Also
+    --------
+    Gaussian : The limit of infinite smoothness.
+    Laplacian : exp(-|x - y|) of the L1 distance.
+
+    References
+    ----------
+    .. [1] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press, section 4.2.1.
 
     Examples
     --------
@@ -167,9 +313,9 @@ class Matern(IsotropicKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nu != np.inf:
-            check_positive(self, "nu")
+            check_positive_parameters(self, "nu")
 
-    def power(self, n: int) -> Matern | None:
+    def closed_power(self, n: int) -> Matern | None:
         if self.nu not in (0.5, np.inf):
             return None
         return replace(self, lengthscale=float(self.lengthscale) / (n if self.nu == 0.5 else math.sqrt(n)))
@@ -189,18 +335,18 @@ class Matern(IsotropicKernel):
             return (1 + x + np.square(x) / 3) * np.exp(-x)
         return matern_bessel(x, self.nu)
 
-    def slope(self, r: np.ndarray) -> np.ndarray:
+    def closed_slope(self, r: np.ndarray) -> np.ndarray:
         r = np.asarray(r, dtype=float)
         if self.nu == np.inf:
             return self.profile(r)
-        if self.nu > 1:  # (x^nu K_nu)' = -x^nu K_(nu - 1): the kernel one degree rougher, at a distance of its own unit
+        if self.nu > 1:  # (x^nu K_nu)' = -x^nu K_(nu - 1): the kernel of smoothness nu - 1, at another lengthscale
             ratio = self.nu / (self.nu - 1)
             return ratio * Matern(self.nu - 1).profile(np.sqrt(ratio) * r)
-        # Not finite at zero, where the squared distance that it is multiplied by is zero.
+        # Infinite at zero, where it is multiplied by a squared distance of zero.
         x = np.clip(np.sqrt(2 * self.nu) * r, 1e-150, 1e3)  # beyond it is zero to rounding
         scale = 2 * self.nu * 2 ** (1 - self.nu) / special.gamma(self.nu)
         with np.errstate(over="ignore"):
-            return np.minimum(scale * x ** (self.nu - 1) * special.kve(self.nu - 1, x) * np.exp(-x), 1e290)
+            return np.minimum(scale * x ** (self.nu - 1) * special.kve(self.nu - 1, x) * np.exp(-x), LARGEST_SLOPE)
 
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         if self.nu == np.inf:
@@ -209,23 +355,22 @@ class Matern(IsotropicKernel):
         with np.errstate(divide="ignore"):
             return self.nu / special.gammaincinv(self.nu, uniforms)
 
-    @property
-    def mean_mixing(self) -> float:
+    def closed_mean_mixing(self) -> float:
         if self.nu == np.inf:
             return 1.0
         return self.nu / (self.nu - 1) if self.nu > 1 else np.inf
 
-    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+    def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         if self.nu == np.inf:
             return np.ones_like(uniforms)
-        # tau in proportion to itself: 2 nu / chi^2_{2 nu - 2}.
+        # Weighted by tau, the distribution is that of 2 nu / chi^2_{2 nu - 2}.
         with np.errstate(divide="ignore", over="ignore"):
             return self.nu / special.gammaincinv(self.nu - 1, uniforms)
 
 
 @dataclass(frozen=True)
 class RationalQuadratic(IsotropicKernel):
-    r"""Rational quadratic kernel: a Gaussian kernel of uncertain lengthscale.
+    r"""Rational quadratic kernel, a mixture of Gaussian kernels of different lengthscales.
 
     .. math:: k(x, y) = \Bigl(1 + \frac{\|x - y\|^2}{2 \alpha \ell^2}\Bigr)^{-\alpha}
 
@@ -235,6 +380,15 @@ class RationalQuadratic(IsotropicKernel):
         Shape :math:`\alpha > 0`; the kernel tends to `Gaussian` as it grows.
     lengthscale : float or "median", default=1.0
         Scale :math:`\ell > 0`, in the units of the inputs.
+
+    See Also
+    --------
+    Gaussian : The limit of large alpha.
+    Cauchy : The product over features of this kernel of single features, with alpha = 1.
+
+    References
+    ----------
+    .. [1] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press, section 4.2.1.
 
     Examples
     --------
@@ -248,26 +402,29 @@ class RationalQuadratic(IsotropicKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "alpha")
+        check_positive_parameters(self, "alpha")
 
-    def power(self, n: int) -> RationalQuadratic:
+    def closed_power(self, n: int) -> RationalQuadratic:
         return RationalQuadratic(n * self.alpha, float(self.lengthscale) / math.sqrt(n))
 
     def profile(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-self.alpha * np.log1p(np.square(r) / (2 * self.alpha)))
 
-    def slope(self, r: np.ndarray) -> np.ndarray:
+    def closed_slope(self, r: np.ndarray) -> np.ndarray:
         return np.exp(-(self.alpha + 1) * np.log1p(np.square(r) / (2 * self.alpha)))
 
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return special.gammaincinv(self.alpha, uniforms) / self.alpha
 
-    def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
+    def closed_mean_mixing(self) -> float:
+        return 1.0
+
+    def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return special.gammaincinv(self.alpha + 1, uniforms) / self.alpha
 
 
-def distances(X: Rows, Y: Rows) -> np.ndarray:
-    """Euclidean distances of all pairs at the speed of a matrix product, exact where rows coincide."""
+def euclidean_distances(X: Rows, Y: Rows) -> np.ndarray:
+    """Return the Euclidean distances of all pairs of rows, mostly by a matrix product; exactly zero for equal rows."""
     sparse = sp.issparse(X)
     largest = max(float(np.abs(part.data if sparse else part).max(initial=0)) for part in (X, Y))
     # Squares of such values would overflow or vanish.
@@ -286,7 +443,7 @@ def distances(X: Rows, Y: Rows) -> np.ndarray:
     step = max(1, 2**21 // max(1, X.shape[1]))  # differences of one step: at most 16 MiB
     for start in range(0, len(rows), step):
         i, j = rows[start : start + step], columns[start : start + step]
-        # From the rows as they came: next to a far outlier, shifted and scaled rows have lost their digits.
+        # From the original rows: shifted and scaled rows lose digits if there is an outlier.
         differences = dense64(originals[0][i] / 2 - originals[1][j] / 2)  # halves cannot overflow
         size = np.abs(differences).max(axis=1, initial=0.0)[:, None] if unit != 1 else np.ones((1, 1))
         size = np.where(size > 0, size, 1.0)
@@ -296,7 +453,7 @@ def distances(X: Rows, Y: Rows) -> np.ndarray:
 
 
 def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
-    """2^(1-nu) / Gamma(nu) x^nu K_nu(x) for moderate nu, in logarithms so that neither factor overflows."""
+    """Return 2^(1-nu) / Gamma(nu) x^nu K_nu(x) for moderate nu, by logarithms so that no factor overflows."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         bessel = special.kve(nu, x)
         log_value = (1 - nu) * np.log(2) - special.gammaln(nu) + nu * np.log(x) + np.log(bessel) - x
@@ -305,15 +462,15 @@ def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
     if nu > 2:
         first = np.square(x) / (4 * (nu - 1))
         near_zero += first * (np.square(x) / (8 * (nu - 2)) - 1)
-    # Rounding may put a value next to one above it, which no correlation is.
+    # Rounding may put a value above one, which no correlation is.
     return np.where(np.isfinite(bessel) & (x > 0), np.exp(np.minimum(log_value, 0)), np.where(x < 1, near_zero, 0.0))
 
 
 def matern_large_nu(r: np.ndarray, nu: float) -> np.ndarray:
-    """Matern profile by the uniform expansion of K_nu(nu z) (DLMF 10.41.4), with Stirling's series for Gamma.
+    """Return the Matern profile by the uniform expansion of K_nu(nu z), DLMF 10.41.4, and Stirling's series of Gamma.
 
-    The large terms of the two expansions cancel on paper here, not in floating point, so the value keeps
-    its digits for every nu up to infinity, where it is the Gaussian profile.
+    The large terms of the two expansions have been canceled analytically, so that the value is accurate for every nu up
+    to infinity, where it is the Gaussian profile.
     """
     z = r * np.sqrt(2 / nu)
     root = np.sqrt(1 + np.square(z))

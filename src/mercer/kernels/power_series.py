@@ -1,9 +1,9 @@
 r"""The Maclaurin series of a kernel, in normal form.
 
-By Schoenberg's theorem f(x . y) is positive definite on the unit ball of every dimension just if f has a power series
-of non-negative coefficients. A Gaussian kernel is one too, up to a factor for each row:
-:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. So kernels built by the algebra from such
-are
+By Schoenberg's theorem f(x . y) is positive definite on the unit ball of every dimension if and only if f has a power
+series with non-negative coefficients. A Gaussian kernel has one, too, up to a factor for each row:
+:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. So kernels that the algebra builds from
+these are
 
 .. math:: k(x, y) = \sum_p s_p(x)\, s_p(y) \sum_n a_{pn}\, (A_p x \cdot A_p y)^n,
           \qquad s_p(x) = e^{-g_p |A_p x|^2 / 2}
@@ -24,17 +24,27 @@ from mercer.kernels.spectral import Affine
 __all__ = ["PowerSeries", "SeriesPart", "exponential_series", "merge", "multiply"]
 
 Array = np.ndarray
-# Terms by which an infinite series is continued to expand it about another point.
+# Additional terms of an infinite series that are used to expand it about another point.
 SHIFT_TERMS = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class PowerSeries:
-    """A function f(t) = sum of a_n t^n."""
+    """A power series, f(t) = sum of a_n t^n.
 
-    coefficients: Callable[[int], Array]  # n -> a_0 ... a_{n-1}
-    degree: int | None = None  # the last degree that is not zero; None for infinitely many
-    radius: float = math.inf  # of convergence
+    Parameters
+    ----------
+    coefficients : callable
+        Takes n and returns the first n coefficients, an ndarray of shape (n,).
+    degree : int, default=None
+        The degree of a polynomial; None means an infinite series.
+    radius : float, default=inf
+        Radius of convergence.
+    """
+
+    coefficients: Callable[[int], Array]
+    degree: int | None = None
+    radius: float = math.inf
 
     def coefficient(self, n: int) -> float:
         """Return a_n."""
@@ -67,18 +77,18 @@ class PowerSeries:
         shifted = np.zeros(n)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for k in range(n):
-                # a_{k+j} binom(k + j, k) t^j over j: products of ratios, so that nothing overflows on the way.
+                # The terms a_{k+j} binom(k + j, k) t^j over j, as products of ratios, which do not overflow.
                 j = np.arange(1, count - k)
                 weights = np.concatenate([[1.0], np.cumprod(t * (k + j) / j)])
                 shifted[k] = float(np.sum(np.where(a[k:] == 0, 0.0, a[k:] * weights)))
         return shifted
 
     def after(self, inner: PowerSeries) -> PowerSeries:
-        """Return f(g(t)), for g of non-negative coefficients with g(0) within the radius of f."""
+        """Return the series of f(g(t)), for g with non-negative coefficients and g(0) within the radius of f."""
 
         def coefficients(n: int) -> Array:
             g = inner.coefficients(n).copy()
-            # About g(0), the powers of g - g(0) above n do not reach degree n.
+            # Powers of g - g(0) above n have no terms of degree n.
             outer = self.about(float(g[0]), n)
             g[0] = 0.0
             total = np.zeros(n)
@@ -93,7 +103,7 @@ class PowerSeries:
 
 
 def _radius_of_composition(limit: float, inner: PowerSeries) -> float:
-    """Return the largest t with g(t) < limit, for g of non-negative coefficients, by bisection."""
+    """Return the largest t with g(t) < limit by bisection, for g with non-negative coefficients."""
     powers = np.arange(500 if inner.degree is None else inner.degree + 1)
     a = inner.coefficients(len(powers))
 
@@ -115,7 +125,7 @@ def exponential_series(rate: float) -> PowerSeries:
     """Return the series of exp(rate t)."""
 
     def coefficients(n: int) -> Array:
-        # A running product: every entry is right to a few roundings, and underflows to zero in the end.
+        # A cumulative product: accurate to a few roundings, and underflowing to zero.
         return np.concatenate([[1.0], np.cumprod(rate / np.arange(1, max(n, 1)))])[:n]
 
     return PowerSeries(coefficients)
@@ -123,17 +133,17 @@ def exponential_series(rate: float) -> PowerSeries:
 
 @dataclass(frozen=True, eq=False)
 class SeriesPart:
-    """One term of the normal form: a power series of the inner products of transformed rows, with its decay."""
+    """One term of the normal form: a power series of inner products of transformed rows, and its decay g."""
 
     series: PowerSeries
     inputs: tuple[Affine, ...] = ()
     decay: float = 0.0
-    #: Whether the term depends on x - y only, so that the rows may be centered at will.
+    #: Whether the term depends on x - y only, so that the rows may be shifted.
     shift_invariant: bool = False
 
 
 def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
-    """Add up the series of parts that differ in nothing else, so that they share their columns."""
+    """Add up the series of parts that are otherwise equal, so that they share the components of a map."""
     merged: list[SeriesPart] = []
     for part in parts:
         for i, other in enumerate(merged):
@@ -148,7 +158,7 @@ def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
 
 
 def multiply(left: tuple[SeriesPart, ...], right: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...] | None:
-    """Return the product of two sums of parts, or None if some product is of different inputs."""
+    """Return the product of two sums of parts, or None if the inputs of two factors differ."""
     products = []
     for a in left:
         for b in right:

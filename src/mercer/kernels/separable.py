@@ -1,39 +1,69 @@
-"""Kernels that are products over coordinates: Laplacian (of the L1 distance) and Cauchy."""
+"""Kernels that are products over features: Laplacian (of the L1 distance) and Cauchy."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy import special
 from scipy.spatial.distance import cdist
 
-from mercer.kernels.isotropic import LARGEST_SCALE
-from mercer.kernels.spectral import ShiftInvariantKernel
+from mercer.kernels.base import OptionalFormula
+from mercer.kernels.spectral import LARGEST_SCALE, ShiftInvariantKernel
 
-__all__ = ["Cauchy", "Laplacian", "ProductKernel"]
+__all__ = ["Cauchy", "Laplacian", "SeparableKernel"]
 
 
-class ProductKernel(ShiftInvariantKernel):
-    """A product of one-dimensional kernels: the coordinates of a frequency are independent."""
+class SeparableKernel(ShiftInvariantKernel):
+    r"""Base class of products over features, k(x, y) = f(x_1 - y_1) ... f(x_d - y_d).
 
-    structure = "a product over coordinates, k(x, y) = f(x_1 - y_1) ... f(x_d - y_d)"
+    A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
+    It supplies two formulas, ``profile(t)`` and ``spectral_quantile(u)``, which determine each other: the profile is
+    the characteristic function of the spectral distribution,
+
+    .. math:: \mathrm{profile}(t) = \int_0^1 \cos(t\, \mathrm{spectral\_quantile}(u))\, du.
+
+    A subclass may define ``closed_values(X, Y)``, the values of all features at once, where that is faster than a
+    product over features. `mercer.testing.check_kernel` compares the formulas.
+
+    See Also
+    --------
+    IsotropicKernel : Base class of kernels of the Euclidean distance.
+    """
+
+    structure = "a product over features, k(x, y) = f(x_1 - y_1) ... f(x_d - y_d)"
+    #: Optional formula (X, Y) -> ndarray for the values of rows.
+    closed_values: ClassVar[OptionalFormula] = None
+
+    @abstractmethod
+    def profile(self, t: np.ndarray) -> np.ndarray:
+        """Return the kernel of single features at lags from 0 to 1e150, in units of the lengthscale; one at zero."""
 
     @abstractmethod
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the spectral law of one coordinate, at lengthscale one."""
+        """Return quantiles of the spectral distribution of a single feature, which is symmetric, at lengthscale one."""
 
-    def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:  # noqa: ARG002 - no mixing law
-        # Normal -> uniform -> spectral law, coordinate by coordinate: the marginal law is exact, and whatever
-        # couples the normal rows (orthogonality, Sobol points) still couples the frequencies.
+    def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:  # noqa: ARG002 - normals suffice
+        # Every normal number is mapped to a uniform one and that to the spectral distribution. The distribution of an
+        # entry is exact, and rows that depend on each other (orthogonal ones, Sobol points) still do.
         quantiles = self.spectral_quantile(special.ndtr(normals))
         return np.clip(quantiles, -LARGEST_SCALE, LARGEST_SCALE) / self.lengthscale
 
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        if self.closed_values is not None:
+            return self.closed_values(X, Y)
+        out = np.ones((len(X), len(Y)))
+        # Every profile is zero at 1e150; infinity could give NaN.
+        with np.errstate(over="ignore"):
+            for x, y in zip(X.T, Y.T, strict=True):
+                out *= self.profile(np.minimum(np.abs(x[:, None] - y) / self.lengthscale, 1e150))
+        return out
+
 
 @dataclass(frozen=True)
-class Laplacian(ProductKernel):
+class Laplacian(SeparableKernel):
     r"""Laplacian kernel of the L1 distance.
 
     .. math:: k(x, y) = \exp\Bigl(-\frac{\|x - y\|_1}{\ell}\Bigr)
@@ -45,7 +75,11 @@ class Laplacian(ProductKernel):
 
     See Also
     --------
-    Matern : With ``nu=0.5``, the same of the Euclidean distance.
+    Matern : With ``nu=0.5``, the exponential of the Euclidean distance.
+
+    References
+    ----------
+    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
 
     Examples
     --------
@@ -58,10 +92,13 @@ class Laplacian(ProductKernel):
 
     lengthscale: float | Literal["median"] = 1.0
 
-    def power(self, n: int) -> Laplacian:
+    def closed_power(self, n: int) -> Laplacian:
         return Laplacian(float(self.lengthscale) / n)
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def profile(self, t: np.ndarray) -> np.ndarray:
+        return np.exp(-t)
+
+    def closed_values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return np.exp(-cdist(X, Y, "cityblock") / self.lengthscale)
 
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:
@@ -69,8 +106,8 @@ class Laplacian(ProductKernel):
 
 
 @dataclass(frozen=True)
-class Cauchy(ProductKernel):
-    r"""Cauchy kernel, a product over coordinates.
+class Cauchy(SeparableKernel):
+    r"""Cauchy kernel, a product over features.
 
     .. math:: k(x, y) = \prod_{i=1}^{d} \frac{1}{1 + (x_i - y_i)^2 / \ell^2}
 
@@ -81,7 +118,11 @@ class Cauchy(ProductKernel):
 
     See Also
     --------
-    RationalQuadratic : With ``alpha=1``, the isotropic relative.
+    RationalQuadratic : With ``alpha=1``, the isotropic analog.
+
+    References
+    ----------
+    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
 
     Examples
     --------
@@ -92,15 +133,18 @@ class Cauchy(ProductKernel):
 
     lengthscale: float | Literal["median"] = 1.0
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def profile(self, t: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.square(t))
+
+    def closed_values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         out = np.ones((len(X), len(Y)))
-        with np.errstate(over="ignore"):  # an infinite square is a kernel value of zero, as it should be
+        with np.errstate(over="ignore"):  # where a square is infinite, the value is zero
             for x, y in zip(X.T, Y.T, strict=True):
                 out /= 1 + np.square((x[:, None] - y) / self.lengthscale)
         return out
 
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:
-        # The Laplace law, density exp(-|w|) / 2, from whichever tail keeps the digits.
+        # The Laplace distribution, of density exp(-|w|) / 2, from the nearer tail, which is more accurate.
         tail = np.minimum(uniforms, 1 - uniforms)
         with np.errstate(divide="ignore"):
             return np.sign(uniforms - 0.5) * -np.log(2 * tail)

@@ -14,26 +14,30 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from mercer.errors import DataError, ParameterError
-from mercer.kernels.base import Kernel, Rows, as_rows, check_positive, dense64
+from mercer.kernels.base import Kernel, OptionalFormula, Rows, as_rows, check_positive_parameters, dense64
 
-__all__ = ["Affine", "ShiftInvariantKernel", "SpectralFactor", "SpectralPart", "width_of"]
+__all__ = ["LARGEST_SCALE", "Affine", "ShiftInvariantKernel", "SpectralFactor", "SpectralPart", "width_of"]
+
+# The heaviest tails (Matern with tiny nu) have frequencies beyond the range of float32. Clipped here, they still
+# separate any two points further than 1e-12 lengthscales from each other.
+LARGEST_SCALE = 1e12
 
 # Rows that a median of pairwise distances is taken over: half a million pairs put its relative error
 # near one in a thousand, at a cost of milliseconds.
 MEDIAN_ROWS = 1000
-# Wide sparse rows are made dense for it: fewer of them, to bound the memory at 160 MB.
+# Sparse rows are made dense for it: fewer wide ones are taken, which bounds the memory at 160 MB.
 MEDIAN_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Affine:
-    """The input map x -> (x[columns] - center) / lengthscales; None leaves a step out."""
+    """The input map x -> (x[columns] - center) / lengthscales; None omits a step."""
 
     columns: tuple[int, ...] | None = None
     center: tuple[float, ...] | None = None
@@ -51,11 +55,11 @@ class Affine:
         return X
 
     def width(self, d: int) -> int:
-        """Return the number of columns that come out of rows of width `d`."""
+        """Return the number of features of the result, for rows of `d` features."""
         return d if self.columns is None else len(self.columns)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
-        """Return frequencies on the original columns: w' A x = (pulled back w)' x up to a phase."""
+        """Return the frequencies A'w on the `d` original features, for which w'Ax = (A'w)'x up to a phase."""
         if self.lengthscales is not None:
             frequencies = frequencies / np.asarray(self.lengthscales)
         if self.columns is None:
@@ -66,7 +70,7 @@ class Affine:
 
 
 def width_of(inputs: tuple[Affine, ...], d: int) -> int:
-    """Return the number of columns that come out of a chain of input maps, for rows of width `d`."""
+    """Return the number of features that a chain of input maps makes of `d` features."""
     for affine in inputs:
         d = affine.width(d)
     return d
@@ -74,17 +78,17 @@ def width_of(inputs: tuple[Affine, ...], d: int) -> int:
 
 @dataclass(frozen=True)
 class SpectralFactor:
-    """A shift-invariant kernel of mass one and the chain of input maps in front of it."""
+    """A shift-invariant kernel of mass one, and the chain of input maps that are applied before it."""
 
     kernel: ShiftInvariantKernel
     inputs: tuple[Affine, ...] = ()
 
     def width(self, d: int) -> int:
-        """Return the width of the rows that the kernel itself sees."""
+        """Return the number of features that the kernel itself takes, for rows of `d` features."""
         return width_of(self.inputs, d)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
-        """Return frequencies of the kernel as frequencies on rows of width `d`."""
+        """Return frequencies of the kernel as frequencies on rows of `d` features."""
         widths = [d]
         for affine in self.inputs:
             widths.append(affine.width(widths[-1]))
@@ -93,7 +97,7 @@ class SpectralFactor:
         return frequencies
 
     def power(self, n: int) -> tuple[SpectralFactor, ...]:
-        """Return factors whose product is the n-th power of this one: a single one if its kernel knows the law."""
+        """Return factors whose product is the n-th power of this one; a single one if the power has a closed form."""
         if n == 0:
             return ()
         kernel = None if self.kernel.needs_rows else self.kernel.power(n)
@@ -102,24 +106,36 @@ class SpectralFactor:
 
 @dataclass(frozen=True)
 class SpectralPart:
-    """One product of the normal form; no factors means a constant."""
+    """One product of the normal form; without factors it is a constant."""
 
     mass: float
     factors: tuple[SpectralFactor, ...] = ()
 
 
 class ShiftInvariantKernel(Kernel):
-    """A kernel k(x - y) of mass k(0) = 1 with one scalar lengthscale.
+    """Base class of kernels f(x - y) with f(0) = 1 and one lengthscale.
 
-    The lengthscale is a field of each concrete kernel, not of this class: so it stands last in their
-    constructors, behind the shape parameters.
+    A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
+    It supplies ``_values(X, Y)`` and ``frequencies(normals, uniforms)``, the map from normal and uniform random numbers
+    to the spectral distribution. For another value at zero, multiply: ``2.0 * kernel``.
+
+    `IsotropicKernel` and `SeparableKernel` need simpler formulas and should be preferred.
+
+    Attributes
+    ----------
+    metric : str
+        Metric of ``lengthscale="median"``, a name that `scipy.spatial.distance.pdist` takes.
+    closed_power : callable or None
+        Optional formula (n) -> kernel, or None: the n-th power of the kernel where that is of the same family.
     """
 
     structure = "a shift-invariant kernel, k(x, y) = f(x - y)"
-    #: The metric of `lengthscale="median"`, a name that scipy's pdist knows.
-    metric = "euclidean"
+    rules = ("lengthscale",)
+    metric: ClassVar[str] = "euclidean"
+    closed_power: ClassVar[OptionalFormula] = None
 
-    lengthscale: float | Literal["median"]
+    # A kernel without this field has the lengthscale one. No field of this class, whose fields would come first.
+    lengthscale: float | Literal["median"] = 1.0
 
     def __post_init__(self) -> None:
         if isinstance(self.lengthscale, str):
@@ -129,37 +145,45 @@ class ShiftInvariantKernel(Kernel):
         elif np.ndim(self.lengthscale):
             msg = (
                 f"{type(self).__name__}: lengthscale must be one finite number > 0, got {self.lengthscale!r}. "
-                "For one a column, use Transformed(kernel, lengthscales=...)."
+                "For one per feature, use Transformed(kernel, lengthscales=...)."
             )
             raise ParameterError(msg)
         else:
-            check_positive(self, "lengthscale")
+            check_positive_parameters(self, "lengthscale")
 
     @abstractmethod
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Return frequencies as a function of standard normal rows and of one uniform number a row.
+        """Return frequencies as a function of random numbers.
 
-        If row j of `normals` is N(0, I) and independent of ``uniforms[j]``, then row j of the result has
-        the spectral law. Rows may be coupled with each other in any way.
+        If row j of `normals` is standard normal and independent of ``uniforms[j]``, then row j of the result must have
+        the spectral distribution of the kernel. Rows may depend on each other in any way.
+
+        Parameters
+        ----------
+        normals : ndarray of shape (n, d)
+            Standard normal numbers.
+        uniforms : ndarray of shape (n,)
+            Uniform numbers in [0, 1).
+
+        Returns
+        -------
+        ndarray of shape (n, d)
         """
 
-    def power(self, n: int) -> ShiftInvariantKernel | None:  # noqa: ARG002
-        """Return the n-th power of this kernel, of a known lengthscale, where it is of the same family; else None."""
-        return None
+    def power(self, n: int) -> ShiftInvariantKernel | None:
+        """Return the n-th power of the kernel if that is a kernel of the same family, else None.
+
+        The lengthscale must be a number.
+        """
+        return None if self.closed_power is None else self.closed_power(n)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.ones(X.shape[0])
 
-    def spectral_parts(self) -> tuple[SpectralPart, ...]:
+    def _spectral_form(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(1.0, (SpectralFactor(self),)),)
 
-    @property
-    def needs_rows(self) -> bool:
-        return self.lengthscale == "median"
-
-    def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Self:
-        if not self.needs_rows:
-            return self
+    def _apply_rules(self, X: Rows, weight: np.ndarray | None) -> dict[str, float]:
         X = as_rows(self, X)
         most = min(MEDIAN_ROWS, max(100, MEDIAN_ENTRIES // max(1, X.shape[1])))
         if X.shape[0] > most:
@@ -173,13 +197,13 @@ class ShiftInvariantKernel(Kernel):
                 f"{'row' if n == 1 else 'equal rows'}. Give lengthscale as a number."
             )
             raise DataError(msg)
-        return self.with_params(lengthscale=median)
+        return {"lengthscale": median}
 
 
 def median_distance(X: np.ndarray, weight: np.ndarray | None, metric: str) -> float | None:
     """Return the (lower) median distance of pairs of different rows, or None if there is no such pair.
 
-    Equal rows do not count: in data with many repeats they would drag the median to zero.
+    Pairs of equal rows are left out: in data with many duplicates the median would be zero.
     """
     largest = np.abs(X).max(initial=0.0)
     # Squares of huge or tiny values would overflow or vanish.

@@ -1,4 +1,4 @@
-"""Positive definite functions on one sphere: Gegenbauer expansions (Schoenberg 1942)."""
+"""Positive definite functions on the sphere of one dimension: Gegenbauer expansions (Schoenberg 1942)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from mercer.errors import ParameterError
 __all__ = ["gegenbauer_coefficients", "positive_definite_on_sphere"]
 
 Array = np.ndarray
-# A coefficient below this part of the function's root mean square, in units of its polynomial's, is rounding.
+# Coefficients below this multiple of the root mean square of the function over that of the polynomial are set to zero.
 ROUNDING = 1e-13
 
 
 def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, n: int = 32) -> Array:
     r"""Return the first coefficients of f in the Gegenbauer polynomials of a dimension.
 
-    f(x . y) is positive definite on the unit sphere of :math:`\mathbb{R}^d` just if all coefficients in the polynomials
-    :math:`P_n` that belong to d are non-negative, and then on all smaller spheres, but in general on no larger one.
+    f(x . y) is positive definite on the unit sphere of :math:`\mathbb{R}^d` if and only if all coefficients in the
+    Gegenbauer polynomials :math:`P_n` of dimension d are non-negative [1]_. It is then so for all smaller d, but in
+    general for no larger one.
 
     Parameters
     ----------
     function : callable
-        f, taking an array of inner products in [-1, 1]; for a kernel, its ``function``.
+        f, which takes an array of inner products in [-1, 1]; for a dot-product kernel, its ``function``.
     dimension : int
-        Dimension d of the space, at least 2: the sphere has dimension d - 1.
+        Dimension d >= 2 of the space; the sphere has dimension d - 1.
     n : int, default=32
         Number of coefficients.
 
@@ -36,6 +37,14 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
     -------
     ndarray of shape (n,)
         :math:`b_0, \ldots, b_{n-1}` with :math:`f(t) = \sum b_n P_n(t)` and :math:`P_n(1) = 1`.
+
+    See Also
+    --------
+    positive_definite_on_sphere : Whether all of them are non-negative.
+
+    References
+    ----------
+    .. [1] Schoenberg (1942), Positive definite functions on spheres, Duke Mathematical Journal 9, 96-108.
 
     Examples
     --------
@@ -50,7 +59,7 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             msg = f"gegenbauer_coefficients: {name} must be an integer >= {least}, got {value!r}."
             raise ParameterError(msg)
-    # Jacobi's weight (1 - t^2)^((d - 3) / 2); with 2n + 64 nodes, exact for polynomials far beyond degree n.
+    # The weight is (1 - t^2)^((d - 3) / 2); with 2n + 64 nodes the rule is exact for polynomials far beyond degree n.
     shape = 0.5 * (dimension - 3)
     nodes, weights = special.roots_jacobi(2 * int(n) + 64, shape, shape)
     degrees = np.arange(n)[:, None]
@@ -61,14 +70,14 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
         raise ParameterError(msg)
     squares = np.square(polynomials) @ weights
     coefficients = (polynomials * values) @ weights / squares
-    # Polynomials of a high dimension are tiny but near one, so rounding there is large beside their coefficients.
+    # In high dimensions the polynomials are tiny except near one, and rounding errors are large beside coefficients.
     rounding = ROUNDING * np.sqrt(np.square(values) @ weights / squares)
     coefficients[np.abs(coefficients) <= rounding] = 0.0
     return coefficients
 
 
 def positive_definite_on_sphere(function: Callable[[Array], Array], dimension: int, n: int = 32) -> bool:
-    """Return whether f(x . y) is positive definite on the unit sphere of a dimension, as far as `n` terms tell.
+    """Return whether the first `n` Gegenbauer coefficients allow f(x . y) to be positive definite on the unit sphere.
 
     Parameters
     ----------
@@ -78,7 +87,11 @@ def positive_definite_on_sphere(function: Callable[[Array], Array], dimension: i
     Returns
     -------
     bool
-        False if one of the first `n` coefficients is negative beyond rounding.
+        False if one of the coefficients is negative beyond rounding.
+
+    See Also
+    --------
+    gegenbauer_coefficients : The coefficients, with the theorem.
 
     Examples
     --------

@@ -69,10 +69,7 @@ class KernelRidge(Regressor):
     %(ridge_alpha)s
     %(fit_intercept)s
     %(unlabeled_number)s
-    %(block_size)s
-    %(n_jobs)s
-    %(seed_of_map)s
-    %(progress)s
+    %(common_parameters)s
 
     Attributes
     ----------
@@ -91,6 +88,13 @@ class KernelRidge(Regressor):
     Notes
     -----
     %(ridge_criteria)s
+
+    References
+    ----------
+    .. [1] Saunders, Gammerman, Vovk (1998), Ridge regression learning algorithm in dual variables, ICML.
+    .. [2] Rahimi, Recht (2007), Random features for large-scale kernel machines, NIPS.
+    .. [3] Golub, Heath, Wahba (1979), Generalized cross-validation as a method for choosing a good ridge parameter,
+       Technometrics.
 
     Examples
     --------
@@ -139,6 +143,7 @@ class KernelRidge(Regressor):
         return moment_sum(self, fit, numeric_targets)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
+        self._check_parameters()
         self.statistic_ = refined(self, statistic, fit, numeric_targets)
         solution = solve(self, self.statistic_, fit)
         self.coef_ = solution.coef[:, 0] if self._single else solution.coef.T
@@ -147,16 +152,10 @@ class KernelRidge(Regressor):
         self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
 
     @rowwise
-    @doc
     def predict(self, X: Any) -> Array:
         """Return predictions.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,) or (n, t)
         """
         self._check_fitted()
@@ -211,6 +210,13 @@ class KernelRidgeClassifier(Classifier):
     1000 training rows, which are exact, from the leverages. One further row, whose label is each label with equal
     probability, keeps the factor finite. It never changes which label is the most probable.
 
+    References
+    ----------
+    .. [1] Rifkin, Yeo, Poggio (2003), Regularized least-squares classification, in Advances in Learning Theory, IOS
+       Press.
+    .. [2] Platt (1999), Probabilistic outputs for support vector machines, in Advances in Large Margin Classifiers,
+       MIT Press.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -224,7 +230,7 @@ class KernelRidgeClassifier(Classifier):
     """
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
-    solved = KernelRidge.solved | {"classes_", "probability_scale_"}
+    solved = KernelRidge.solved | {"probability_scale_"}
 
     def __init__(
         self,
@@ -254,6 +260,7 @@ class KernelRidgeClassifier(Classifier):
         return moment_sum(self, fit, label_indicators)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
+        self._check_parameters()
         labels = statistic.labels
         assert labels is not None
         self._check_two_labels(labels)
@@ -273,16 +280,10 @@ class KernelRidgeClassifier(Classifier):
         return calibrated_scale(fitted, codes, len(labels), solution.leverages(Z), sample.weight)
 
     @rowwise
-    @doc
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all labels; see Notes for the rule.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, K)
         """
         logits = self.decision_function(X).astype(np.float64) * self.probability_scale_
@@ -296,7 +297,7 @@ def why_two_passes(alpha: float | Criterion) -> str | None:
     """Return why rows are read twice with this penalty, or None."""
     if not (isinstance(alpha, str) and alpha == "loo"):
         return None
-    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', or fit on all rows at once."
+    return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
 def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:

@@ -25,17 +25,58 @@ from mercer.parameters import Domain, Integer, check_parameters
 from mercer.statistics import RowSample
 from mercer.statistics.sample import as_generator, seed_of
 
-__all__ = ["BaseMap", "DrawnMap", "Estimator", "available_if", "check_features", "drawn_for", "fresh_copy"]
+__all__ = [
+    "BaseMap",
+    "DrawnMap",
+    "Estimator",
+    "available_if",
+    "check_features",
+    "drawn_for",
+    "fresh_copy",
+    "replace_params",
+    "unchanged_if_it_fails",
+]
 
 Array = np.ndarray
 FLOATS = (np.float64, np.float32)
 
 
-class Estimator(BaseEstimator):
-    """Base of all estimators of the package: declared domains of parameters, frozen kernels among them.
+@contextmanager
+def unchanged_if_it_fails(estimator: BaseEstimator) -> Iterator[None]:
+    """Undo every change of an estimator if the block raises."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def replace_params(estimator: BaseEstimator, params: Mapping[str, Any]) -> None:
+    """Set parameters of an estimator, nested ones too.
 
     scikit-learn changes nested parameters in place; a kernel is immutable, and is replaced by a changed copy instead.
     """
+    plain: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for key, value in params.items():
+        name, _, inner = key.partition("__")
+        holder = params.get(name, getattr(estimator, name, None))
+        if inner and holder is None and name in estimator.get_params(deep=False):
+            msg = f"{type(estimator).__name__}: {key} cannot be set while {name} is None. Give a {name} first."
+            raise ParameterError(msg)
+        if inner and isinstance(holder, Kernel):
+            nested.setdefault(name, {})[inner] = value
+        else:
+            plain[key] = value
+    BaseEstimator.set_params(estimator, **plain)
+    for name, inner_params in nested.items():
+        setattr(estimator, name, getattr(estimator, name).with_params(**inner_params))
+
+
+class Estimator(BaseEstimator):
+    """Base of maps and graphs: declared domains of parameters, frozen kernels among the parameters."""
 
     #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
@@ -44,37 +85,12 @@ class Estimator(BaseEstimator):
         """Raise for the first parameter that lies outside its declared domain."""
         check_parameters(self, self.parameter_domains)
 
-    @contextmanager
-    def _unchanged_if_it_fails(self) -> Iterator[None]:
-        """Undo every change of this object if the block raises."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
     def set_params(self, **params: Any) -> Self:
-        plain: dict[str, Any] = {}
-        nested: dict[str, dict[str, Any]] = {}
-        for key, value in params.items():
-            name, _, inner = key.partition("__")
-            holder = params.get(name, getattr(self, name, None))
-            if inner and holder is None and name in self.get_params(deep=False):
-                msg = f"{type(self).__name__}: {key} cannot be set while {name} is None. Give a {name} first."
-                raise ParameterError(msg)
-            if inner and isinstance(holder, Kernel):
-                nested.setdefault(name, {})[inner] = value
-            else:
-                plain[key] = value
-        super().set_params(**plain)
-        for name, inner_params in nested.items():
-            setattr(self, name, getattr(self, name).with_params(**inner_params))
+        replace_params(self, params)
         return self
 
 
-SomeEstimator = TypeVar("SomeEstimator", bound=Estimator)
+SomeEstimator = TypeVar("SomeEstimator", bound=BaseEstimator)
 
 
 def fresh_copy(of: SomeEstimator, /, **changes: Any) -> SomeEstimator:
@@ -110,9 +126,6 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         def kernel(self) -> Kernel | None: ...
 
         @property
-        def n_components(self) -> int: ...
-
-        @property
         def kernel_(self) -> Kernel: ...
 
     random_state: Any
@@ -144,7 +157,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @abstractmethod
     def check(self) -> None:
-        """Raise if a parameter lies outside its domain, as far as this can be told without rows."""
+        """Raise if a parameter lies outside its domain, as far as this is known without rows."""
 
     @abstractmethod
     def needs_rows(self) -> bool:
@@ -157,6 +170,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     @abstractmethod
     def _kernel(self) -> Kernel:
         """Return the kernel before it is fitted: the parameter, or the default kernel for None."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Number of components, as far as it is known before a fit: for most maps the parameter `n_components`."""
 
     @property
     @abstractmethod
@@ -186,7 +204,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         -------
         self
         """
-        with self._unchanged_if_it_fails():
+        with unchanged_if_it_fails(self):
             return self.fit_engine(self._in_memory(X))
 
     def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
@@ -198,7 +216,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         self.check()
         if self._kernel().positive_only:
             check_non_negative(type(self).__name__, X)  # all rows, of which the map may be given a sample only
-        rows = block_rows_for(max(self.n_components, X.shape[1]), X.dtype.itemsize)
+        rows = block_rows_for(max(self.width, X.shape[1]), X.dtype.itemsize)
         return MemoryEngine(X, block_rows=rows, n_jobs=self.n_jobs)
 
     def _check_fitted(self) -> None:
@@ -229,7 +247,6 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         X = source.array(owner, "Try one block after another: for X, *_ in rows.")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
-        self._check_fitted()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_all_finite=False)
         try:
             return self.apply(X, out)
@@ -368,8 +385,8 @@ class DrawnMap(BaseMap):
     _exact_at: Callable[[Kernel, int], int | None] | None = None
     #: ``_least_components(kernel) -> int``: the least number of components that can be drawn; without it, one.
     _least_components: Callable[[Kernel], int] | None = None
-    #: ``_parts_accept(kernel) -> bool``: whether maps that the user gave for parts of the kernel accept these parts,
-    #: in place of `accepts`; raises if they do not, and returns False if there are none.
+    #: ``_parts_accept(kernel) -> bool``: replaces `accepts` where the user gave maps for the parts of the kernel.
+    #: Raises if one of them does not accept its part, and returns False if the user gave none.
     _parts_accept: Callable[[Kernel], bool] | None = None
 
     # ---- the contract of BaseMap --------------------------------------------------------------
@@ -393,6 +410,10 @@ class DrawnMap(BaseMap):
             msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
             raise ParameterError(msg)
         return self.kernel
+
+    @property
+    def width(self) -> int:
+        return self.n_components
 
     @property
     def refuses_rows(self) -> str | None:

@@ -1,8 +1,8 @@
 """Which map for which kernel: one ordered table, the preferred map first.
 
 Three kinds of maps are in the table. Direct maps have formulas for a kernel itself. Composed maps are made of maps of
-the parts of a kernel, for which they consult the direct maps of the table, and for smaller parts the whole of it.
-Landmarks take any kernel and are last. A user's own map is not in the table: it is passed where a map is taken.
+the parts of a kernel, which they find in this table. Landmarks take any kernel and are last. A user's own map is not in
+the table: it is passed wherever a map is accepted.
 """
 
 from __future__ import annotations
@@ -40,18 +40,12 @@ class Entry(NamedTuple):
 def table() -> tuple[Entry, ...]:
     """Return the table, in order of preference."""
     # Composed maps ask this module for maps of their parts: hence the local imports.
-    from mercer.maps.algebra.composition import CompositionMap
-    from mercer.maps.algebra.product_map import ProductMap
-    from mercer.maps.algebra.sum_map import SumMap
-    from mercer.maps.fourier.random_fourier import RandomFourier
-    from mercer.maps.fourier.spherical_radial import SphericalRadial
-    from mercer.maps.histogram.homogeneous import HomogeneousFeatures
-    from mercer.maps.histogram.thresholds import ThresholdFeatures
-    from mercer.maps.landmarks.nystroem import Nystroem
-    from mercer.maps.neurons.random_neurons import RandomNeurons
-    from mercer.maps.series.polynomial_sketch import PolynomialSketch
-    from mercer.maps.series.random_maclaurin import RandomMaclaurin
-    from mercer.maps.series.tensor_sketch import TensorSketch
+    from mercer.maps.algebra import CompositionMap, ProductMap, SumMap
+    from mercer.maps.fourier import RandomFourier, SphericalRadial
+    from mercer.maps.histogram import HomogeneousFeatures, ThresholdFeatures
+    from mercer.maps.landmarks import Nystroem
+    from mercer.maps.neurons import RandomNeurons
+    from mercer.maps.series import PolynomialSketch, RandomMaclaurin, TensorSketch
 
     return (
         Entry(RandomFourier, "direct", "shift-invariant: unbiased, bounded, and fast for wide rows"),
@@ -164,8 +158,8 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
 def map_width(owner: str, choice: Any) -> int:
     """Return the number of components of the map that `unfitted_map` would return, without making a copy of it."""
     if choice is None or isinstance(choice, Kernel):
-        return default_map(choice).n_components
-    return given_map(owner, choice).n_components
+        return default_map(choice).width
+    return given_map(owner, choice).width
 
 
 def given_map(owner: str, choice: Any) -> BaseMap:

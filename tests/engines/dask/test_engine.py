@@ -164,17 +164,6 @@ def test_samples_do_not_depend_on_partitions():
     assert lengthscales == {KernelRidge(random_state=0).fit(X, X[:, 0]).feature_map_.kernel_.lengthscale}
 
 
-def test_the_check_that_travels_knows_nothing_learned():
-    X = rows(100)
-    model = ridge(progress=lambda progress: None).fit(X, X[:, 0])
-    check = model._later_check()
-    assert not hasattr(check.__self__, "statistic_")
-    assert "_solution" not in vars(check.__self__)
-    assert check.__self__.progress is False
-    with pytest.raises(ValueError, match="2 features"):
-        check(np.ones((3, 5)), np.ones(3))
-
-
 def test_without_a_client_there_is_none():
     assert active_client() is None
 
@@ -183,7 +172,7 @@ def test_without_a_client_there_is_none():
 def test_maps_deformed_by_graphs_are_those_of_memory(graph):
     X = rows()
     y = np.sin(2 * X[:, 0])
-    deformed = Deformed(RandomFourier(Gaussian(), 20), graph, alpha=2.0, power=2, random_state=0)
+    deformed = Deformed(RandomFourier(Gaussian(), 20), graph, strength=2.0, power=2, random_state=0)
     memory = KernelRidge(deformed, alpha=0.1).fit(X, y)
     dask_rows, dask_targets = da.from_array(X, chunks=(25, 2)), da.from_array(y, chunks=25)
     spread = KernelRidge(deformed, alpha=0.1).fit(dask_rows, dask_targets)

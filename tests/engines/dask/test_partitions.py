@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from mercer import DataError
-from mercer.engines import Block
+from mercer.engines import TermSum
 from mercer.engines.dask.partitions import (
     FAN_IN,
     Packed,
-    TermSum,
     Work,
     add_up,
     first_rows,
-    is_dask,
     join,
     memory_advice,
     pack,
@@ -113,13 +111,6 @@ def test_a_few_rows_tell_what_all_look_like():
     assert head[2] is None
 
 
-def test_what_is_dask_is_told_without_dask():
-    assert not any(map(is_dask, [None, 3, "x", np.ones(3), [], [np.ones(3)], [(1, 2)], {"a": 1}]))
-    fake = type("Array", (), {"__module__": "dask.array.core"})()
-    assert is_dask(fake)
-    assert is_dask([fake])
-
-
 @pytest.mark.parametrize(("threads", "rows"), [(1, 500_000), (4, 125_000)])
 def test_advice_names_a_partition_that_fits(threads, rows):
     text = memory_advice(
@@ -147,10 +138,3 @@ def test_advice_before_a_row_was_seen():
 def test_advice_where_little_is_known(limit, row_bytes):
     text = memory_advice(rows=1000, row_bytes=row_bytes, limit=limit, threads=1, block_rows=64, feature_bytes=64)
     assert text.endswith("Try partitions of half as many rows, 500, and block_size=32.")
-
-
-def test_a_sum_of_terms_can_be_taken_up_again():
-    sums = TermSum(total)
-    sums.restore(np.array([1.0, 1.0]))
-    sums.add(Block(0, np.ones((3, 2))), None)
-    np.testing.assert_array_equal(sums.result(), [4.0, 4.0])

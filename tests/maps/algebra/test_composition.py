@@ -28,7 +28,7 @@ from mercer.maps.algebra import composition
 from mercer.maps.algebra.composition import composition_of
 from mercer.testing import check_map
 
-INNER = 0.3 * Matern() + 0.1 * Polynomial(1)  # no spectrum and no series: only a composition serves
+INNER = 0.3 * Matern() + 0.1 * Polynomial(1)  # no spectrum and no series: only a composition map accepts it
 MAPS = [
     *(CompositionMap(ExponentialDotProduct() @ Gaussian(), n) for n in (1, 2, 3, 40)),
     *(CompositionMap(ExponentialDotProduct() @ Gaussian("median"), n, plan="geometric", p=3.0) for n in (1, 12)),
@@ -75,7 +75,7 @@ def test_a_failed_fit_leaves_the_map_as_it_was(feature_map):
 # ---- plans ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_constant_is_exact_and_the_linear_term_a_whole_map():
+def test_the_constant_is_exact_and_the_linear_term_a_complete_map():
     X = rows()
     m = CompositionMap(ExponentialDotProduct(0.5) @ Gaussian(), 400, random_state=0).fit(X)
     kinds = {s.degrees[0]: s.kind for s in m.plan_.strata}
@@ -88,7 +88,7 @@ def test_the_constant_is_exact_and_the_linear_term_a_whole_map():
     np.testing.assert_allclose(np.square(linear).sum(axis=1), 0.5, rtol=2 / width if width % 2 else 1e-12)
 
 
-def test_a_linear_term_that_can_be_exact_is():
+def test_the_linear_term_is_exact_if_few_components_suffice():
     X = 0.3 * rows()
     m = CompositionMap(Polynomial(2) @ Polynomial(1), 200, random_state=0).fit(X)
     kinds = {s.degrees: (s.kind, s.n_components) for s in m.plan_.strata}
@@ -103,8 +103,8 @@ def test_a_series_of_degree_one_is_the_inner_map():
     np.testing.assert_allclose(m.gram(X), 2 * Polynomial(2)(X), rtol=1e-8, atol=1e-8)
 
 
-def test_every_degree_of_an_endless_series_has_a_chance():
-    # Unbiased for rows unlike the sample, too: what has no columns of its own may be drawn.
+def test_every_degree_of_an_infinite_series_has_a_positive_probability():
+    # Unbiased also for rows unlike the sample: degrees without components of their own can be drawn.
     m = CompositionMap(ExponentialDotProduct() @ Gaussian(), 100, random_state=0).fit(rows())
     own = {s.degrees[0] for s in m.plan_.strata if s.kind != "random"}
     [distribution] = [s.distribution for s in m.plan_.strata if s.kind == "random"]
@@ -115,12 +115,12 @@ def test_every_degree_of_an_endless_series_has_a_chance():
 
 
 @pytest.mark.parametrize("feature_map", [MAPS[3], MAPS[5], MAPS[6]], ids=name_of)
-def test_columns_are_products_of_as_many_copies_as_their_degree(feature_map):
+def test_components_are_products_of_as_many_copies_as_their_degree(feature_map):
     X = rows()
     m = clone(feature_map).set_params(random_state=0).fit(X)
     features = m.features_
     widths = [factor.n_components for factor in features.factors]
-    assert widths == sorted(widths, reverse=True)  # columns of higher degree stand first
+    assert widths == sorted(widths, reverse=True)  # components of higher degree are first
     start = m.n_components - len(features.scales)
     expected = np.tile(features.scales, (len(X), 1))
     for factor in features.factors:
@@ -138,19 +138,19 @@ def test_the_predicted_error_is_the_error():
         m = CompositionMap(kernel, 400, random_state=seed).fit(X)
         errors.append(np.mean(np.square(m.gram(X) - kernel(X))))
         predicted.append(m.plan_.predicted_rmse**2)
-    # Eight draws of an error over ten thousand pairs that lean on each other: within a third or so.
+    # Eight draws of an error over ten thousand dependent pairs: within a third or so.
     assert np.mean(errors) == pytest.approx(np.mean(predicted), rel=0.5)
 
 
-def test_an_inner_map_that_is_poor_when_narrow_gets_its_columns():
-    # With 512 columns this inner map is next to exact; in proportion to that, its linear term would get one column.
+def test_an_inner_map_that_is_poor_when_narrow_gets_more_components():
+    # With 512 components this inner map is nearly exact; in proportion to that, the linear term would get one.
     X = rows()
     m = CompositionMap(Polynomial(2) @ Gaussian(2.0), 128, inner_map=RandomMaclaurin(), random_state=0).fit(X)
     [linear] = [s.n_components for s in m.plan_.strata if s.degrees == (1,) and s.kind == "sketched"]
     assert linear > 5
 
 
-def test_the_pilot_of_huge_moments_is_finite():
+def test_huge_moments_of_a_pilot_draw_are_finite():
     X = 3 * rows()
     m = CompositionMap(ExponentialDotProduct() @ (Matern() + Polynomial(3)), 40, random_state=0)
     with pytest.raises(DataError, match="the kernel overflows"):
@@ -162,7 +162,7 @@ def test_the_pilot_of_huge_moments_is_finite():
 # ---- the inner map --------------------------------------------------------------------------------------------------
 
 
-def test_unbiased_is_what_the_inner_map_says():
+def test_unbiased_is_that_of_the_inner_map():
     X = rows()
     assert CompositionMap(ExponentialDotProduct() @ Gaussian()).unbiased is True
     assert CompositionMap(ExponentialDotProduct() @ Gaussian(), 20).fit(X).unbiased is True
@@ -173,7 +173,7 @@ def test_unbiased_is_what_the_inner_map_says():
     assert "sign-Hadamard" in hadamard.fit(X).unbiased
 
 
-def test_the_inner_map_is_left_alone_and_its_parameters_can_be_set():
+def test_the_given_inner_map_is_not_changed_and_its_parameters_can_be_set():
     inner = RandomFourier(n_components=32, radii="stratified")
     m = CompositionMap(ExponentialDotProduct() @ Gaussian(), 20, inner_map=inner, random_state=0).fit(rows())
     assert inner.kernel is None
@@ -238,7 +238,7 @@ def test_complex_inner_maps_are_refused():
     [(Gaussian(), "an isotropic kernel"), (ExponentialDotProduct() @ Gaussian() + 1, "a sum of kernels")],
     ids=repr,
 )
-def test_what_is_no_composition_is_refused(kernel, got):
+def test_kernels_that_are_not_compositions_are_refused(kernel, got):
     with pytest.raises(UnsupportedKernelError) as error:
         CompositionMap(kernel).fit(rows())
     lines = str(error.value).splitlines()

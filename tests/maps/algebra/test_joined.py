@@ -1,4 +1,4 @@
-"""Features of several maps of the same rows, against the columns of each map."""
+"""Features of several maps of the same rows, against the features of each map."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ def columns(features, X=X):
     return out
 
 
-def test_stacked_columns_stand_side_by_side_with_zeros_at_the_end():
+def test_stacked_features_are_concatenated_and_filled_with_zeros():
     a, b = linear(2, 0), linear(3, 1)
     Z = columns(StackedFeatures((a, b), 7))
     np.testing.assert_array_equal(Z, np.hstack([columns(a), columns(b), np.zeros((6, 2))]))
@@ -52,13 +52,13 @@ def test_stacked_signs_are_those_of_the_parts():
     np.testing.assert_array_equal(StackedFeatures((a, b), 6).signs, [1, 1, 1, -1, 1, 1])
 
 
-def test_paired_columns_are_mean_products():
+def test_paired_features_are_componentwise_products():
     a, b, c = (linear(5, seed) for seed in range(3))
     Z = columns(PairedFeatures((a, b, c), 5))
     np.testing.assert_allclose(Z, columns(a) * columns(b) * columns(c) / np.sqrt(5), rtol=1e-14)
 
 
-def test_kronecker_columns_are_products_of_all_with_all():
+def test_kronecker_features_are_products_of_all_pairs():
     a, b = linear(2, 0), linear(2, 1)
     inner = tuple(linear(width, 2 + i) for i, width in enumerate((1, 2, 3, 1)))
     Z = columns(KroneckerFeatures((a, b), 9, inner))
@@ -68,7 +68,7 @@ def test_kronecker_columns_are_products_of_all_with_all():
 
 
 @pytest.mark.parametrize("kind", ["stacked", "paired", "kronecker"])
-def test_draws_are_cast_with_all_their_parts(kind):
+def test_astype_casts_all_parts(kind):
     a, b = linear(4, 0), linear(4, 1)
     features = {
         "stacked": StackedFeatures((a, b), 8),

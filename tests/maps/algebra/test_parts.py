@@ -87,9 +87,7 @@ def test_components_beyond_an_exact_map_are_zero_with_a_warning():
     m.transform(X, out=out)
     np.testing.assert_array_equal(out[:, 8:], 0.0)
     np.testing.assert_allclose(out @ out.T, (FRONT + BACK)(X), rtol=1e-8, atol=1e-8)
-    with pytest.warns(
-        MercerWarning, match=r"ProductMap: 12 components make the map exact; the last 8 of"
-    ):
+    with pytest.warns(MercerWarning, match=r"ProductMap: 12 components make the map exact; the last 8 of"):
         m = ProductMap(FRONT * BACK, 20, maps=exact_maps(2), random_state=0).fit(X)
     out[:] = np.nan
     m.transform(X, out=out)
@@ -170,7 +168,7 @@ def test_parameters_reach_the_kernel_and_copies_do_not_share_state():
 
 
 @pytest.mark.parametrize(("kind", "word"), [(SumMap, "sum"), (ProductMap, "product")])
-def test_kernels_that_are_no_sum_or_product_are_refused(kind, word):
+def test_other_kernels_than_sums_or_products_are_refused(kind, word):
     with pytest.raises(UnsupportedKernelError) as error:
         kind(Matern(), 8).fit(rows())
     assert str(error.value).splitlines() == [

@@ -26,13 +26,13 @@ def test_signs_of_a_term_are_those_of_the_sum():
     m = SumMap(kernel, 7, maps=exact_maps(2), random_state=0).fit(X)
     np.testing.assert_allclose(m.gram(X, rows(1)), kernel(X, rows(1)), atol=1e-12)
     assert sorted(m.signs_) == [-1, 1, 1, 1, 1, 1, 1]
-    wrong = m.transform(X) @ m.transform(X).T  # what features without their signs would say
+    wrong = m.transform(X) @ m.transform(X).T  # the Gram matrix without the signs
     assert np.abs(wrong - kernel(X)).max() > 0.1
     with pytest.raises(ParameterError, match="needs a positive definite kernel"):
         KernelRidge(m).fit(X, X[:, 0])
 
 
-def test_a_narrow_sum_sums_up_all_terms_in_each_column():
+def test_components_of_a_narrow_sum_combine_all_terms():
     X = rows()
     kernel = Matern() + ExponentialDotProduct(0.2)
     m = SumMap(kernel, 1, random_state=0).fit(X)
@@ -52,14 +52,14 @@ def test_widths_of_a_sum_follow_the_errors_of_its_terms():
     assert sum(m.n_components for m in heavy.maps_) == 200
     exact = SumMap(Matern() + Polynomial(2), 200, random_state=0).fit(X)
     assert [m.n_components for m in exact.maps_] == [190, 10]
-    # More than half would make the polynomial exact: it gets no more than that, and no column is zero.
+    # The polynomial gets no more components than make it exact, and none is zero.
     wide = SumMap(0.01 * Matern() + Polynomial(3), 30, random_state=0).fit(X)
     assert wide.maps_[1].n_components <= 20
     assert sum(m.n_components for m in wide.maps_) == 30
 
 
-def test_a_term_whose_error_falls_fast_does_not_starve():
-    # With half of the columns the error of exp(0.1 x.y) is next to nothing; in proportion to that it would get one.
+def test_a_term_that_is_exact_at_a_moderate_width_gets_it():
+    # With half of the components exp(0.1 x.y) is nearly exact; in proportion to that error it would get one.
     X = rows(n=60, d=4)
     kernel = Matern() + ExponentialDotProduct(0.1)
     m = SumMap(kernel, 128, random_state=0).fit(X)
@@ -71,7 +71,7 @@ def test_a_term_whose_error_falls_fast_does_not_starve():
     assert error < 1.2 * np.linalg.norm(sum(half.fit(X).gram(X) for half in halves) - kernel(X))
 
 
-def test_columns_are_shared_up_to_a_limit():
+def test_components_are_allocated_up_to_a_limit():
     np.testing.assert_array_equal(share_up_to(np.array([np.inf, np.inf]), np.ones(2), 7), [4, 3])
     np.testing.assert_array_equal(share_up_to(np.array([2, np.inf]), np.array([9.0, 1.0]), 12), [2, 10])
     np.testing.assert_array_equal(share_up_to(np.array([2, 3]), np.ones(2), 12), [2, 3])

@@ -57,7 +57,7 @@ def test_a_big_block_is_part_of_one_orthogonal_matrix(m, d, seed):
     assert directions.blocks == (m,)
     assert directions.ambient == max(m, d)
     V = directions.vectors
-    # With m >= d it holds whole orthonormal columns, otherwise whole orthonormal rows.
+    # With m >= d the columns are orthonormal, otherwise the rows.
     gram = V.T @ V if m >= d else V @ V.T
     np.testing.assert_allclose(gram, np.eye(min(m, d)), atol=1e-13)
 

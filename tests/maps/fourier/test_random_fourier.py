@@ -76,7 +76,7 @@ def test_pairs_and_complex_features_have_an_exact_diagonal(design):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("directions", DIRECTIONS)
-def test_a_constant_takes_one_exact_column(form, directions):
+def test_a_constant_takes_one_exact_component(form, directions):
     X = rows(0)
     m = RandomFourier(2 + Gaussian() + 0.25, 8, form=form, directions=directions, random_state=0).fit(X)
     np.testing.assert_array_equal(m.transform(X)[:, 0], 1.5)
@@ -87,13 +87,13 @@ def test_a_constant_takes_one_exact_column(form, directions):
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
-def test_a_single_column_is_enough_for_a_constant_and_a_kernel(directions):
+def test_a_single_component_is_enough_for_a_constant_and_a_kernel(directions):
     m = RandomFourier(1 + Gaussian(), 1, directions=directions, random_state=0).fit(rows(0))
     assert m.transform(rows(0)).shape == (12, 1)
 
 
 @pytest.mark.parametrize("directions", ["orthogonal", "big_block", "sobol"])
-def test_frequencies_of_a_sum_are_shared_out_by_mass(directions):
+def test_frequencies_of_a_sum_are_allocated_by_mass(directions):
     kernel = 3 * Transformed(Gaussian(), columns=(0,)) + Transformed(Gaussian(), columns=(1,))
     for seed in range(5):
         m = RandomFourier(kernel, 2 * 41, directions=directions, random_state=seed).fit(rows(0, d=2))
@@ -102,7 +102,7 @@ def test_frequencies_of_a_sum_are_shared_out_by_mass(directions):
         assert abs(counts[0] - 0.75 * 41) <= 1
 
 
-def test_columns_left_out_of_a_kernel_have_frequency_zero():
+def test_ignored_features_of_x_have_frequency_zero():
     m = RandomFourier(Transformed(Laplacian(), columns=(3, 1)), 20, random_state=0).fit(rows(0, d=5))
     weights = weights_of(m)
     np.testing.assert_array_equal(weights[[0, 2, 4]], 0.0)
@@ -147,7 +147,7 @@ def test_kernels_without_a_spectrum_are_refused(kernel, got, others):
     ids=repr,
 )
 @pytest.mark.parametrize("directions", ["butterfly", "hadamard"])
-def test_structured_directions_refuse_what_is_not_isotropic(directions, kernel):
+def test_structured_directions_refuse_kernels_that_are_not_isotropic(directions, kernel):
     with pytest.raises(UnsupportedKernelError, match=f"directions='{directions}' cannot approximate") as error:
         RandomFourier(kernel, 4, directions=directions).fit(rows(0))
     assert "needs: a sum of isotropic kernels of the same inputs" in str(error.value)
@@ -172,11 +172,11 @@ def test_unknown_choices_are_refused(name, text):
 
 
 def test_a_kernel_that_does_not_fit_the_rows_is_refused_by_fit():
-    with pytest.raises(DataError, match="column 3 was asked for, but the rows have 3 columns"):
+    with pytest.raises(DataError, match="columns has the index 3, but the rows have 3 features"):
         RandomFourier(Transformed(Gaussian(), columns=(3,)), 4).fit(rows(0))
 
 
-def test_the_reason_of_a_bias_is_given():
+def test_unbiased_gives_the_reason_of_a_bias():
     biased = {
         "hadamard": "uniform on the sphere only in the limit",
     }
@@ -185,8 +185,8 @@ def test_the_reason_of_a_bias_is_given():
         assert biased[directions] in reason if directions in biased else reason is True
 
 
-# m Var at |delta| = .5, 1, 2, 3 for d = 16 and m = 256 frequencies (MATHS C.2). The first row is exact to its
-# digits; the others were measured on draws, to about one per cent.
+# m times the variance at |delta| = .5, 1, 2, 3 for d = 16 and m = 256 frequencies. The first row is exact to its
+# digits; the others were measured on draws, to about one percent.
 @pytest.mark.parametrize(
     ("directions", "table", "relative"),
     [
@@ -195,7 +195,7 @@ def test_the_reason_of_a_bias_is_given():
         ("big_block", [0.00036], 0.015),
     ],
 )
-def test_variances_of_the_table_in_the_notes(directions, table, relative):
+def test_variances_agree_with_measured_values(directions, table, relative):
     lags = np.zeros((len(table), 16))
     lags[:, 0] = [0.5, 1.0, 2.0, 3.0][: len(table)]
     m = RandomFourier(Gaussian(), 512, directions=directions, random_state=0).fit(lags)
@@ -248,7 +248,7 @@ def test_variance_takes_the_rows_that_a_kernel_takes():
         (Gaussian(), {"directions": "iid", "radii": "stratified"}),
     ],
 )
-def test_no_closed_form_is_said_with_what_there_is(kernel, choices):
+def test_the_error_for_no_closed_form_names_the_designs_that_have_one(kernel, choices):
     m = RandomFourier(kernel, 8, **choices, random_state=0).fit(rows(0))
     with pytest.raises(NoClosedFormError, match="No closed form is known for the variance of") as error:
         m.variance(rows(0))
@@ -286,7 +286,7 @@ def test_matern_of_infinite_smoothness_and_scaled_inputs_count_as_gaussian():
         (Gaussian() * Matern(), 100, "big_block"),
     ],
 )
-def test_automatic_directions_tell_what_they_are(kernel, d, chosen):
+def test_automatic_directions_are_reported(kernel, d, chosen):
     m = RandomFourier(kernel, 32, random_state=0).fit(np.zeros((1, d)))
     assert m.directions_ == chosen
     explicit = RandomFourier(kernel, 32, directions=chosen, random_state=0).fit(np.zeros((1, d)))
@@ -318,7 +318,7 @@ def test_a_seed_of_the_data_is_not_the_seed_of_the_map():
     assert cosines.mean() < 0.5
 
 
-def test_a_fitted_map_speaks_of_its_draw_not_of_its_parameters():
+def test_variance_and_bias_of_a_fitted_map_are_those_of_its_draw():
     X = rows(0)
     m = RandomFourier(KERNEL, 64, directions="hadamard", random_state=0).fit(X).set_params(directions="iid")
     assert m.unbiased is not True
@@ -355,7 +355,7 @@ def test_nested_parameters_need_a_kernel_first():
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize(("bad", "text"), [(np.nan, "Input X contains NaN"), (-np.inf, "Input X contains infinity")])
-def test_entries_that_are_not_finite_are_refused_in_the_words_of_scikit_learn(kind, bad, text):
+def test_entries_that_are_not_finite_raise_the_error_of_scikit_learn(kind, bad, text):
     X = rows(0, n=3000)
     m = RandomFourier(Gaussian(), 512, random_state=0).fit(X)
     X[-1, 1] = bad  # in the last of several blocks
@@ -363,7 +363,7 @@ def test_entries_that_are_not_finite_are_refused_in_the_words_of_scikit_learn(ki
         m.transform(kind(X))
 
 
-def test_range_errors_keep_their_own_words():
+def test_entries_out_of_range_raise_an_error_of_their_own():
     X = rows(0).astype(np.float32)
     m = RandomFourier(Gaussian(), 512, random_state=0).fit(X)
     X[3, 1] = 3e38

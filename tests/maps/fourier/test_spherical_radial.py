@@ -29,7 +29,7 @@ from mercer.theory import quadrature_range
 
 from ..instances import RULES
 
-WHOLE = ("big_block", "orthogonal", "simplex", "butterfly", "hadamard")
+COMPLETE = ("big_block", "orthogonal", "simplex", "butterfly", "hadamard")
 
 
 def rows(seed, n=12, d=3):
@@ -42,8 +42,8 @@ def points_of(feature_map):
     return feature_map.features_.astype(np.float64).projection(np.eye(d)).T
 
 
-def whole_blocks(directions, d, blocks, **choices):
-    """Return a map whose points are so many whole blocks for rows of width d, and the points of each."""
+def complete_blocks(directions, d, blocks, **choices):
+    """Return a map whose points are complete blocks for rows of width d, and the number of points per block."""
     ambient = d if d >= 3 else 4
     size = {"orthogonal": ambient, "simplex": ambient + 1, "big_block": 2 * ambient}.get(directions)
     if size is None:  # a power of two; butterflies as wide as all of their points, up to 64
@@ -100,18 +100,18 @@ def test_a_quarter_turn_of_the_phase_averages_to_the_cosine(seed, n, directions)
 
 
 @given(d=st.integers(1, 17), blocks=st.integers(1, 3), seed=st.integers(0, 2**32))
-@pytest.mark.parametrize("directions", WHOLE)
+@pytest.mark.parametrize("directions", COMPLETE)
 @pytest.mark.parametrize("radii", ["plain", "stratified"])
-def test_whole_blocks_integrate_quadratics_without_error(directions, radii, d, blocks, seed):
-    # Sum of a_j^2 w_j w_j' = E[w w'] for the law of the kernel, in every draw; odd degrees vanish by symmetry.
+def test_complete_blocks_integrate_quadratics_without_error(directions, radii, d, blocks, seed):
+    # In every draw the sum of a_j^2 w_j w_j' is E[w w'] of the spectral distribution; odd degrees vanish by symmetry.
     for kernel, moment in ((Gaussian(0.7), 0.7**-2), (3 * Matern(2.5), 3 * 2.5 / 1.5), (RationalQuadratic(0.8), 1.0)):
-        m, _ = whole_blocks(directions, d, blocks, kernel=kernel, radii=radii, random_state=seed)
+        m, _ = complete_blocks(directions, d, blocks, kernel=kernel, radii=radii, random_state=seed)
         W = points_of(m.fit(np.zeros((1, d))))
         frame = (W.T * np.square(m.features_.amplitudes)) @ W
         np.testing.assert_allclose(frame, moment * np.eye(d), rtol=0, atol=1e-9 * moment)
 
 
-def test_independent_directions_and_cut_blocks_do_not():
+def test_independent_directions_and_cut_blocks_do_not_integrate_quadratics():
     for directions, n in (("iid", 40), ("orthogonal", 34)):
         m = SphericalRadial(Gaussian(), n, directions=directions, random_state=0).fit(np.zeros((1, 6)))
         W = points_of(m)
@@ -121,12 +121,14 @@ def test_independent_directions_and_cut_blocks_do_not():
 @given(
     d=st.integers(1, 17), blocks=st.integers(1, 3), seed=st.integers(0, 2**32), length=st.floats(1e-3, 30.0)
 )  # fmt: skip
-@pytest.mark.parametrize("directions", WHOLE)
+@pytest.mark.parametrize("directions", COMPLETE)
 def test_every_draw_lies_in_its_interval(directions, d, blocks, seed, length):
     X, Y = rows(seed, d=d), rows(seed + 1, d=d)
     Y = X + length * (Y - X) / np.linalg.norm(Y - X, axis=1, keepdims=True)
     lower, upper = quadrature_range(length)
-    m, _ = whole_blocks(directions, d, blocks, kernel=Gaussian(), radii="plain", constant="signed", random_state=seed)
+    m, _ = complete_blocks(
+        directions, d, blocks, kernel=Gaussian(), radii="plain", constant="signed", random_state=seed
+    )
     values = np.diagonal(m.fit(X).gram(X, Y))
     rounding = 1e-10 * (1 + abs(1 - m.constant_)) * max(1, length)  # large weights cancel
     assert (values >= lower - rounding).all()
@@ -147,7 +149,7 @@ def test_draws_of_cut_blocks_lie_in_a_wider_interval(directions, points, seed, k
     assert (values >= lower - 1e-9 * (1 + length)).all()
     assert (values <= upper + 1e-9).all()
     if length < 0.05 and kept < points // 2:
-        assert values.min() < quadrature_range(length)[0]  # the interval of whole blocks would not do
+        assert values.min() < quadrature_range(length)[0]  # outside the interval of complete blocks
 
 
 def test_errors_at_small_distances_are_of_higher_order():
@@ -178,7 +180,7 @@ def test_the_fast_form_equals_the_dense_form(directions, kind, n):
 
 @pytest.mark.parametrize("directions", ["auto", *RULES])
 @pytest.mark.parametrize("d", [3, 40])
-def test_columns_that_the_kernel_does_not_look_at_do_not_matter(directions, d):
+def test_features_do_not_depend_on_ignored_features_of_x(directions, d):
     kernel = Transformed(Gaussian(0.7), columns=(2, 1), lengthscales=(1.0, 2.0))
     m = SphericalRadial(kernel, 16, directions=directions, random_state=0).fit(rows(0, d=d))
     X = rows(1, d=d)
@@ -195,7 +197,7 @@ def test_directions_are_chosen_by_width_and_sparsity(d, sparse, chosen):
 
 
 @pytest.mark.parametrize(("d", "ambient"), [(1, 4), (2, 4), (3, 3), (5, 5)])
-def test_few_columns_are_padded_to_where_weights_have_a_variance(d, ambient):
+def test_narrow_rows_are_padded_until_weights_have_a_finite_variance(d, ambient):
     directions = padded("orthogonal", 9, d, np.random.default_rng(0))
     assert directions.vectors.shape == (9, d)
     assert directions.ambient == ambient
@@ -203,19 +205,19 @@ def test_few_columns_are_padded_to_where_weights_have_a_variance(d, ambient):
     assert m.features_.projection.width == max(4, 1 << (d - 1).bit_length())
 
 
-def test_a_constant_takes_one_exact_column():
+def test_a_constant_takes_one_exact_component():
     X = rows(0)
     m = SphericalRadial(2 + Gaussian() + 0.25, 9, random_state=0).fit(X)
     np.testing.assert_array_equal(m.transform(X)[:, 0], 1.5)
     np.testing.assert_allclose(m.transform(X)[:, 1:], SphericalRadial(Gaussian(), 8, random_state=0).fit_transform(X))
     both = SphericalRadial(2.25 + Gaussian(), 10, constant="signed", random_state=0).fit(X)
     np.testing.assert_allclose(both.transform(X)[0, :2], [1.5, np.sqrt(abs(both.constant_))])
-    # Where there is no room for both, the constant of the kernel comes first.
+    # With too few components for both, the constant of the kernel has priority.
     narrow = SphericalRadial(2.25 + Gaussian(), 2, constant="signed", random_state=0).fit(X)
     np.testing.assert_array_equal(narrow.transform(X)[:, 0], 1.5)
 
 
-def test_a_single_column_is_the_constant_as_often_as_its_share():
+def test_a_single_component_is_the_constant_with_probability_its_share():
     X = rows(0)
     seen = {True: 0, False: 0}
     for seed in range(200):
@@ -273,7 +275,7 @@ def test_learners_refuse_signed_features_and_take_the_default():
 
 
 @pytest.mark.parametrize("directions", RULES)
-def test_what_can_be_passed_in_and_out(directions):
+def test_sparse_float32_and_pickled_maps_and_threads(directions):
     X = rows(0, n=30, d=5)
     m = SphericalRadial(2 + Gaussian(1.5), 14, directions=directions, random_state=3).fit(X)
     Z = m.transform(X)
@@ -316,7 +318,7 @@ def test_kernels_without_a_second_derivative_and_sums_and_products_are_refused(k
     assert "RandomFourier" in str(e.value)
 
 
-def test_scaled_and_shifted_kernels_are_taken_apart():
+def test_scaled_and_shifted_kernels_are_split_into_mass_factor_and_constant():
     mass, factor, offset = isotropic_part(0.5 + 3 * Transformed(Gaussian(2.0), lengthscales=(1.0, 2.0)) + 1)
     assert (mass, offset, factor.kernel) == (3.0, 1.5, Gaussian(2.0))
     assert isotropic_part(Laplacian()) is None

@@ -88,7 +88,7 @@ def test_components_without_a_landmark_are_zero_with_a_warning(landmarks):
 
 
 @given(seed=st.integers(0, 2**32), repeats=st.integers(1, 6), landmarks=st.sampled_from(LANDMARKS))
-def test_equal_rows_are_no_trouble(seed, repeats, landmarks):
+def test_repeated_rows_are_one_landmark(seed, repeats, landmarks):
     distinct = rows(seed, n=6)
     X = np.repeat(distinct, repeats, axis=0)
     m = Nystroem(Gaussian(), len(X), landmarks=landmarks, random_state=seed).fit(X)
@@ -96,7 +96,7 @@ def test_equal_rows_are_no_trouble(seed, repeats, landmarks):
     np.testing.assert_allclose(m.gram(X), Gaussian()(X), atol=1e-8)
 
 
-def test_rows_that_are_all_equal_need_one_column():
+def test_equal_rows_need_one_component():
     X = np.ones((9, 2))
     m = Nystroem(Gaussian(), 4, random_state=0).fit(X)
     np.testing.assert_allclose(m.gram(X), 1.0, rtol=1e-12)
@@ -108,7 +108,7 @@ def test_a_kernel_of_zero_has_zero_features():
 
 
 @pytest.mark.parametrize("landmarks", ["pivoted", "uniform"])
-def test_copies_weights_and_order_of_rows_are_all_the_same(landmarks):
+def test_features_depend_neither_on_the_order_of_rows_nor_on_repetitions_as_weights(landmarks):
     X = rows(0, n=40)
     count = np.random.default_rng(1).integers(0, 4, size=40)
     fresh = Nystroem(Gaussian(), 12, landmarks=landmarks, random_state=0)
@@ -121,7 +121,7 @@ def test_copies_weights_and_order_of_rows_are_all_the_same(landmarks):
     assert not np.array_equal(other, expected)
 
 
-def test_pivoted_landmarks_see_small_clusters_that_uniform_ones_miss():
+def test_pivoted_landmarks_cover_small_clusters_that_uniform_ones_miss():
     # One cluster of 480 rows and twenty lone rows: uniform landmarks fall into the cluster.
     rng = np.random.default_rng(0)
     X = np.concatenate([0.05 * rng.normal(size=(480, 2)), rng.uniform(-40, 40, size=(20, 2))])
@@ -187,12 +187,12 @@ def test_unknown_landmarks_are_refused():
         Nystroem(Gaussian(), 4, landmarks="kmeans").fit(rows(0))
 
 
-def test_the_error_is_said_to_be_one_sided():
+def test_unbiased_explains_the_one_sided_error():
     assert "never exceeds the kernel" in Nystroem().unbiased
 
 
-def test_float32_rows_meet_the_landmarks_that_were_whitened():
-    # A hundred landmarks on a line: the whitening magnifies whatever is not where it was.
+def test_landmarks_of_float32_rows_stay_in_float64():
+    # The whitening of a hundred landmarks on a line would magnify the rounding of landmarks.
     X = np.random.default_rng(0).normal(size=(400, 1))
     m = Nystroem(Gaussian(1.0), 100, random_state=0).fit(X)
     assert abs(m.gram(X.astype(np.float32)) - Gaussian(1.0)(X.astype(np.float32))).max() < 1e-5

@@ -1,4 +1,4 @@
-"""Randomly pivoted Cholesky in blocks: the law of one pivot after the other."""
+"""Randomly pivoted Cholesky in blocks: the distribution is that of one pivot at a time."""
 
 import itertools
 
@@ -48,11 +48,11 @@ def p_value(count, seed=0):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_the_law_is_that_of_one_pivot_after_the_other(count):
+def test_the_distribution_is_that_of_one_pivot_at_a_time(count):
     assert p_value(count) > 1e-6
 
 
-def test_without_rejection_the_law_is_another(monkeypatch):
+def test_the_distribution_without_rejection_differs(monkeypatch):
     class Never:
         def __init__(self, rng):
             self.choice = rng.choice
@@ -66,7 +66,7 @@ def test_without_rejection_the_law_is_another(monkeypatch):
     assert p_value(2) < 1e-9
 
 
-def test_blocks_are_worth_as_much_as_single_pivots():
+def test_blocks_of_pivots_have_the_error_of_single_pivots():
     rng = np.random.default_rng(0)
     rows, kernel = rng.normal(size=(400, 3)), Gaussian(1.0)
     K = kernel(rows)
@@ -87,7 +87,7 @@ def test_blocks_are_worth_as_much_as_single_pivots():
     assert abs(one - many) < 6 * np.hypot(e, f)
 
 
-def test_rows_are_distinct_and_end_with_the_rank():
+def test_pivots_are_distinct_and_at_most_the_rank():
     rows = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 3, axis=0)
     chosen = pivoted_rows(Gaussian(), rows, np.ones(30), 30, np.random.default_rng(0))
     assert len(chosen) == 10

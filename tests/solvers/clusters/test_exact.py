@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 from mercer import Gaussian, KernelKMeans, Laplacian, Polynomial, RandomFourier
 from mercer.engines import MemoryEngine
 from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd, farthest
-from mercer.solvers.clusters.lloyd import RowFeatures, FeatureClusters, lloyd
+from mercer.solvers.clusters.lloyd import FeatureClusters, RowFeatures, lloyd
 from mercer.solvers.clusters.starts import kernel_distances
 
 

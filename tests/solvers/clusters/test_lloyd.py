@@ -1,6 +1,7 @@
 """Lloyd's iteration: against the definition and against scikit-learn, ties, lost clusters, shared passes."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from mercer.engines import Block, MemoryEngine
 from mercer.solvers.clusters.lloyd import (
     Assign,
     Centers,
-    RowFeatures,
     Farthest,
     Run,
     best_of,
@@ -20,6 +20,7 @@ from mercer.solvers.clusters.lloyd import (
     nearest,
     rounded,
 )
+from mercer.statistics.feature_cache import RowFeatures
 
 
 def problem(n=400, d=3, D=24, seed=0):
@@ -51,12 +52,12 @@ def test_a_step_adds_what_the_definition_says(weighted):
     assert found.rows == len(X)
 
 
-def test_terms_travel():
+def test_terms_survive_pickle():
     X, draw, Z = problem()
     term = Assign(draw, Z[None, :3])
-    draw(np.dtype(np.float64))  # casts stay at home
+    draw.cast(np.dtype(np.float64))  # casts are not pickled
     copy = pickle.loads(pickle.dumps(term))
-    assert not copy.draw._casts
+    assert not copy.features._casts
     block = Block(0, X)
     assert np.array_equal(copy(block).sums, term(block).sums)
 
@@ -210,9 +211,9 @@ def test_blocks_change_rounding_only_and_threads_nothing(rows):
         assert np.array_equal(same.centers, parts.centers)
 
 
-def test_kept_features_are_used():
+def test_cached_features_are_used():
     X, draw, Z = problem(n=300)
-    kept = Assign(draw, Z[None, :3])(Block(0, np.full_like(X, np.nan), Z))
+    kept = Assign(replace(draw, cache=Z), Z[None, :3])(Block(0, np.full_like(X, np.nan)))
     computed = Assign(draw, Z[None, :3])(Block(0, X))
     np.testing.assert_allclose(kept.sums, computed.sums, rtol=1e-12, atol=1e-12)
 

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 
 from mercer.engines import Block
 from mercer.engines.base import row_blocks
-from mercer.learners.loss_learner import AsGiven
+from mercer.solvers.losses.fit import AsGiven
 from mercer.solvers.losses.losses import CurvatureTerm, Logistic, LossTerm, Problem, SquaredHinge
 
 LOSSES = [Logistic(), SquaredHinge()]

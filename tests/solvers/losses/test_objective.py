@@ -5,7 +5,7 @@ import pytest
 
 from mercer.engines import MemoryEngine
 from mercer.engines.passes import Passes
-from mercer.learners.loss_learner import AsGiven
+from mercer.solvers.losses.fit import AsGiven
 from mercer.solvers.losses.losses import Logistic, Problem, SquaredHinge
 from mercer.solvers.losses.objective import Penalized
 

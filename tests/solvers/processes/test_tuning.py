@@ -129,5 +129,7 @@ def test_wide_rows():
     at = np.zeros(30), np.zeros(1), np.zeros(1)
     exact = GramEvidence(Gaussian(), X / 80.0, y, np.ones(30))
     assert narrow(*at)[0] == pytest.approx(exact(np.zeros(3000), *at[1:])[0], rel=1e-9)
-    with pytest.raises(ParameterError, match=r"lengthscale='ard' is tuned on at most 2048 columns, got 3000"):
+    with pytest.raises(
+        ParameterError, match=r"lengthscale_tuning='ard' is tuned for at most 2048 features of X, got 3000"
+    ):
         evidence_of(Nystroem(kernel, 10), kernel, X, y, np.ones(30), ard=True, seed=0)

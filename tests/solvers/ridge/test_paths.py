@@ -21,9 +21,10 @@ from mercer import (
     RandomFourier,
 )
 from mercer.engines import Block, MemoryEngine
-from mercer.solvers.ridge import paths as ridge_paths
+from mercer.solvers.ridge import leave_one_out
 from mercer.solvers.ridge.least_squares import solve_ridge
-from mercer.solvers.ridge.paths import LeftOut, evidence_path, gcv_path
+from mercer.solvers.ridge.leave_one_out import LeftOut
+from mercer.solvers.ridge.paths import best, evidence_path, gcv_path
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
@@ -142,7 +143,7 @@ def test_rows_that_cannot_be_read_again_are_refused_with_advice():
     with pytest.raises(DataError, match=r"reads the rows twice.*alpha='evidence' or alpha='gcv'"):
         model.fit(iter([(X, y)]))
     assert not hasattr(model, "statistic_")
-    assert not model.single_pass
+    assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, y)
     assert "alpha='evidence' or alpha='gcv', which need one pass" in str(error.value.__cause__)
@@ -157,7 +158,7 @@ def test_targets_can_be_worked_on_a_few_at_a_time(targets, monkeypatch):
     X, Y = data(targets=targets)
     fresh = KernelRidge(RandomFourier(Gaussian(1.0), 12, random_state=0), alpha="loo")
     whole = clone(fresh).fit(X, Y).path_.scores
-    monkeypatch.setattr(ridge_paths, "SLICE_BYTES", 3 * 8 * 89 * 512)  # three at a time
+    monkeypatch.setattr(leave_one_out, "SLICE_BYTES", 3 * 8 * 89 * 512)  # three at a time
     np.testing.assert_allclose(clone(fresh).fit(X, Y).path_.scores, whole, rtol=1e-12)
 
 
@@ -169,7 +170,7 @@ def test_memory_does_not_grow_with_penalties_times_labels():
     model.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 4 * ridge_paths.SLICE_BYTES  # 512 rows, 200 labels and 89 penalties alone are 73 MB
+    assert peak < 4 * leave_one_out.SLICE_BYTES  # 512 rows, 200 labels and 89 penalties alone are 73 MB
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -200,9 +201,9 @@ def test_a_path_that_ends_at_its_edge_says_so():
         assert model.alpha_ == model.path_.alphas[0]
     spectrum = Spectrum.of(moments_of(rng.normal(size=(400, 60)), rng.normal(size=(400, 1)), np.ones(400)))
     with pytest.warns(MercerWarning, match="chose the largest penalty .* another kernel"):
-        ridge_paths.best(spectrum, np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.ones(2), "gcv")
+        best(spectrum, np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.ones(2), "gcv")
     for flat in ([1.0, 1.0 + 1e-6], [1.0, np.inf]):  # nothing is lost there, or nothing known
-        ridge_paths.best(spectrum, np.array([1.0, 2.0]), np.array(flat), np.ones(2), "loo")
+        best(spectrum, np.array([1.0, 2.0]), np.array(flat), np.ones(2), "loo")
 
 
 # ---- the evidence -----------------------------------------------------------------------------

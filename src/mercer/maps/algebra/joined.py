@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.features import Features, check_finite
+from mercer.features import Features, check_finite, features_of
 
 __all__ = ["KroneckerFeatures", "PairedFeatures", "StackedFeatures"]
 
@@ -51,11 +51,11 @@ class PairedFeatures(_JoinedFeatures):
     def __call__(self, X: Any, out: Array) -> None:
         self.parts[0](X, out)
         out *= self.n_components**-0.5
-        columns = np.empty(out.shape, out.dtype)
+        values = np.empty(out.shape, out.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             for part in self.parts[1:]:
-                part(X, columns)
-                out *= columns
+                part(X, values)
+                out *= values
         check_finite("ProductMap", out)
 
 
@@ -76,9 +76,8 @@ class KroneckerFeatures(Features):
         start = 0
         with np.errstate(over="ignore", invalid="ignore"):
             for part in self.parts:
-                columns = np.empty((X.shape[0], part.n_components), out.dtype)
-                part(X, columns)
-                outer = (outer[:, :, None] * columns[:, None, :]).reshape(X.shape[0], -1)
+                values = features_of(part, X)
+                outer = (outer[:, :, None] * values[:, None, :]).reshape(X.shape[0], -1)
             for i, part in enumerate(self.inner):
                 block = out[:, start : start + part.n_components]
                 part(X, block)

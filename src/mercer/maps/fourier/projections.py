@@ -101,7 +101,7 @@ def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array
     a uniform direction are independent uniform directions times lengths of just this distribution. The rows are not
     uniform, so the transpose is applied to the data. (Munkhoeva et al. 2018 draw other angles, which are biased.)
 
-    Signs and one Hadamard transform mix the columns of the data first. All blocks share them, which does not change
+    Signs and one Hadamard transform mix the features of X first. All blocks share them, which does not change
     the variance: given the signs, each direction is still uniform.
     """
     widest = 1 << max(0, m.bit_length() - 1)  # the power of two <= m: wider blocks would mostly be cut off

@@ -74,13 +74,12 @@ class SphericalRadial(DrawnMap):
         unbiased, but the diagonal is not exact. "signed" keeps it as a component with a sign, in `signs_`; learners do
         not take such features. "resample" draws all radii again until it is not negative, as [1]_ does for a single
         rule: biased. "auto" means "drop".
-    %(random_state)s
-    %(n_jobs)s
+    %(random_state, n_jobs)s
 
     Attributes
     ----------
     constant_ : float
-        :math:`1 - \sum_j a_j^2` of the draw, kept or not, in units of the mass of the kernel.
+        :math:`1 - \sum_j a_j^2` of the draw, whether or not it is retained, in units of the mass of the kernel.
     directions_ : str
         The directions that were drawn.
     %(kernel_)s
@@ -97,7 +96,7 @@ class SphericalRadial(DrawnMap):
 
     Notes
     -----
-    With complete blocks and the constant kept, every draw lies between :math:`1 - |\delta|^2 / 2` and 1 for the
+    With complete blocks and the constant retained, every draw lies between :math:`1 - |\delta|^2 / 2` and 1 for the
     Gaussian kernel of unit lengthscale, so that n independent blocks satisfy Hoeffding's bound; see `mercer.theory`.
 
     References
@@ -163,8 +162,8 @@ class SphericalRadial(DrawnMap):
         mass, factor, offset = found
         self.directions_ = self._choose_directions(X)
         own = offset > 0 and self.n_components > 1
-        kept = self.constant in ("signed", "resample") and self.n_components > 1 + own
-        width = self.n_components - own - kept
+        retained = self.constant in ("signed", "resample") and self.n_components > 1 + own
+        width = self.n_components - own - retained
         m = -(-width // 2)
         shares = np.where(np.arange(m) < width // 2, 2.0, 1.0) / width
         phases = np.where(np.arange(m) < width // 2, 0.0, rng.uniform(0, 2 * np.pi, m))
@@ -172,9 +171,9 @@ class SphericalRadial(DrawnMap):
         self.constant_ = 1.0 - float(squares.sum())
         amplitudes = np.sqrt(mass * squares)
         amplitudes[width // 2 :] *= np.sqrt(2)  # a cosine of random phase, without its sine
-        heads = [np.sqrt(offset)] * own + [np.sqrt(mass * abs(self.constant_))] * kept
+        heads = [np.sqrt(offset)] * own + [np.sqrt(mass * abs(self.constant_))] * retained
         signs = None
-        if kept and self.constant_ < 0:
+        if retained and self.constant_ < 0:
             signs = np.ones(self.n_components)
             signs[int(own)] = -1.0
         if offset > 0 and not own:
@@ -263,18 +262,18 @@ class QuadratureFeatures(Features):
     def __call__(self, X: Any, out: Array) -> None:
         check_range(self.projection, X)
         out[:, : len(self.heads)] = self.heads
-        columns = out[:, len(self.heads) :]
+        out = out[:, len(self.heads) :]
         if not len(self.amplitudes):
             return
-        if columns.shape[1] % 2 == 0:
-            self.projection.pairs(X, 1.0, columns)
+        if out.shape[1] % 2 == 0:
+            self.projection.pairs(X, 1.0, out)
         else:
             angles = self.projection(X)
             angles[:, -1] += self.phases[-1]
-            linalg.sincos_pairs(angles, 1.0, columns)
+            linalg.sincos_pairs(angles, 1.0, out)
         m = len(self.amplitudes)
-        columns[:, :m] *= self.amplitudes
-        columns[:, m:] *= self.amplitudes[: columns.shape[1] - m]
+        out[:, :m] *= self.amplitudes
+        out[:, m:] *= self.amplitudes[: out.shape[1] - m]
 
 
 def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:

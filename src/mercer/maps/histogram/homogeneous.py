@@ -26,7 +26,7 @@ from mercer.maps.histogram.coordinates import CoordinateIndex
 from mercer.maps.histogram.frequency_grid import Mixture, best_step, density, fine_lags, grid_error
 from mercer.maps.summands import weighted_sum
 from mercer.parameters import Choice, Domain, Interval
-from mercer.theory import cosine_variance
+from mercer.theory.variance import pair_term_variance
 
 __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
 
@@ -223,7 +223,7 @@ class HomogeneousFeatures(DrawnMap):
         noise = squares = values = np.zeros((len(X), len(Y)))
         for x, y in zip(X.T[:, :, None], Y.T, strict=True):
             k, k_double, mass = coordinate_values(mixture, x, y)
-            noise = noise + cosine_variance(k, k_double, mass)
+            noise = noise + pair_term_variance(k, k_double, mass)
             squares, values = squares + np.square(k), values + k
         if width % 2:  # one of the m cosines has a random phase, which adds half of the squared mass
             noise = noise + 0.5 * total**2 * (X @ Y.T) / m

@@ -22,7 +22,7 @@ from mercer.maps.base import DrawnMap
 from mercer.maps.histogram.indicators import IndicatorFeatures, Indicators, check_upper, column_maxima
 from mercer.maps.summands import weighted_sum
 from mercer.parameters import Choice, Domain
-from mercer.theory import jittered_variance, threshold_variance
+from mercer.theory.thresholds import indicator_variance, jittered_variance
 
 __all__ = ["ThresholdFeatures"]
 
@@ -210,7 +210,7 @@ class ThresholdFeatures(DrawnMap):
             return np.zeros(shape)
         if self.thresholds_ == "random":
             k = self.kernel_(X, Y) - constant
-            return np.maximum(threshold_variance(k, sum(box.mass for box in boxes), width), 0.0)
+            return np.maximum(indicator_variance(k, sum(box.mass for box in boxes)), 0.0) / width
 
         def covered(i: int) -> Array:
             return np.minimum(np.minimum.outer(X[:, i], Y[:, i]) / self.upper_[i], 1.0)

@@ -1,4 +1,4 @@
-"""Derivatives of landmark features of isotropic kernels in the lengthscales of the columns of X."""
+"""Derivatives of landmark features of isotropic kernels in the lengthscales of the features of X."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LandmarkScales:
 
 
 def kernel_derivative(kernel: Kernel, X: Array, Y: Array, weights: Array) -> Array:
-    """Return sum_ij weights_ij dk(x_i, y_j) / dlog l_k for the lengthscale l_k of every column."""
+    """Return sum_ij weights_ij dk(x_i, y_j) / dlog l_k for the lengthscale l_k of every feature of X."""
     form = isotropic_form(kernel)
     assert form is not None
     leaf, scales = form
@@ -69,5 +69,5 @@ def kernel_derivative(kernel: Kernel, X: Array, Y: Array, weights: Array) -> Arr
     squared = np.square(X).sum(axis=1)[:, None] + np.square(Y).sum(axis=1) - 2 * X @ Y.T
     # Where rows coincide the derivative is zero, though the slope of a rough kernel is not finite there.
     H = np.where(squared > 0, weights * leaf.slope(np.sqrt(np.maximum(squared, 0.0))), 0.0)
-    # sum_ij H_ij (x_ik - y_jk)^2, without a matrix for every column.
+    # sum_ij H_ij (x_ik - y_jk)^2, without a matrix for every feature.
     return H.sum(axis=1) @ np.square(X) + H.sum(axis=0) @ np.square(Y) - 2 * np.einsum("ik,ik->k", X, H @ Y)

@@ -55,15 +55,13 @@ class Nystroem(DrawnMap):
         map is exact on them, and the remaining components are zero.
     landmarks : {"pivoted", "uniform"}, default="pivoted"
         Randomly pivoted Cholesky [1]_ on a uniform sample of ``max(4 n_components, 2000)`` rows, or a uniform sample.
-    %(random_state)s
-    %(n_jobs)s
+    %(random_state, n_jobs)s
 
     Attributes
     ----------
-    %(kernel_)s
     features_ : LandmarkFeatures
         The drawn features, a pure function of rows.
-    %(n_features_in_)s
+    %(kernel_, n_features_in_)s
 
     See Also
     --------
@@ -182,14 +180,14 @@ class LandmarkFeatures(Features):
         # In float64 throughout: the whitening magnifies rounding by the condition of the landmarks.
         values = self.kernel(as_float64(X), self.landmarks)
         if self.triangular:
-            values, columns = np.empty_like(values), values
-            times_triangle(columns, self.whitening, values)
+            whitened_values = np.empty_like(values)
+            times_triangle(values, self.whitening, whitened_values)
         else:
-            values = values @ self.whitening
-        if out.dtype != values.dtype and np.abs(values).max(initial=0.0) > np.finfo(out.dtype).max:
+            whitened_values = values @ self.whitening
+        if out.dtype != values.dtype and np.abs(whitened_values).max(initial=0.0) > np.finfo(out.dtype).max:
             msg = f"Nystroem: features of {self.kernel!r} overflow {out.dtype}. Scale the rows down, or pass float64."
             raise DataError(msg)
-        out[:] = values
+        out[:] = whitened_values
 
 
 def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:

@@ -152,8 +152,11 @@ class PolynomialFeatures(Features):
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
+        rows = self.extended(X)
+        if not sp.issparse(rows):
+            rows = np.ascontiguousarray(rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            self.products(PreparedRows(self.extended(X), None, 0.0), out)
+            self.products(PreparedRows(rows, None, 0.0), out)
         check_finite("PolynomialSketch", out)
 
 

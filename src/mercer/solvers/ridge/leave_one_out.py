@@ -17,7 +17,7 @@ from mercer.engines import Block
 from mercer.features import Features, features_of
 from mercer.solvers.ridge.spectrum import Spectrum
 
-__all__ = ["LeftOut", "calibrated_scale", "left_out_margin", "log_loss_scale"]
+__all__ = ["LeftOut", "calibrated_scale", "left_out_margin", "log_loss_scale", "margin_of_one_copy"]
 
 Array = np.ndarray
 # Rows whose coordinates are in memory at a time, and bytes of what is computed of them for all penalties.
@@ -41,6 +41,27 @@ def left_out_margin(leverage: Array, weight: Array | None = None) -> Array:
         return 1 - leverage
     removed = np.minimum(weight, 1.0)
     return 1 - (removed if leverage.ndim == 1 else removed[:, None]) * leverage
+
+
+def margin_of_one_copy(margin: Array, weight: Array) -> Array:
+    """Return the margin of a row of which one copy is left out, given its margin if all copies are left out.
+
+    This is `left_out_margin` for solvers that know 1 - w h without the cancellation of a difference of numbers near
+    one.
+
+    Parameters
+    ----------
+    margin : ndarray of shape (n,)
+        The numbers 1 - w h, where h is the leverage of a row of weight one.
+    weight : ndarray of shape (n,)
+        Weights w > 0.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    share = np.minimum(weight, 1.0) / weight
+    return (1 - share) + share * margin
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Predictions and scores of rows in files are those of the arrays."""
+"""Results with one row per row: for arrays at once, for files block by block, for Dask collections lazily."""
 
 import dask
 import dask.array as da
@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import NotFittedError
 
@@ -24,7 +25,8 @@ from mercer import (
     on_dask,
     open_rows,
 )
-from mercer.data.row_results import in_memory
+from mercer.data.results import rowwise
+from mercer.data.sources import source_of
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(300, 3)), columns=list("abc"))
@@ -72,7 +74,7 @@ CASES = [
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(("learner", "y", "methods"), CASES)
-def test_row_by_row_the_results_are_those_of_the_array(learner, y, methods, kind, tmp_path):
+def test_results_for_files_are_those_for_arrays(learner, y, methods, kind, tmp_path):
     learner.fit(X, y)
     source = opened(kind, tmp_path)
     for name in methods:
@@ -87,7 +89,7 @@ def test_many_blocks_and_other_columns(tmp_path):
     model = KernelRidge(MAP).fit(FRAME, NUMBERS)
     source = opened("parquet", tmp_path)
     assert len(list(source)) > 5
-    assert np.allclose(model.predict(source), model.predict(FRAME), atol=1e-10)  # and nobody warns of names
+    assert np.allclose(model.predict(source), model.predict(FRAME), atol=1e-10)  # without a warning about names
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     renamed = FRAME.rename(columns={"a": "z"})
     for other, match in ((FRAME[["b", "a", "c"]], "another order"), (renamed, r"lacks \['a'\]")):
@@ -99,7 +101,7 @@ def test_many_blocks_and_other_columns(tmp_path):
         KernelRidge(MAP).fit(X, NUMBERS).predict(opened("npy", tmp_path, FRAME[["a", "b"]]))
 
 
-def test_error_bars_come_in_arrays_too(tmp_path):
+def test_standard_deviations_are_arrays_too(tmp_path):
     model = GaussianProcessRegressor(MAP).fit(FRAME, NUMBERS)
     source = opened("csv", tmp_path)
     for got, wanted in zip(model.predict(source, return_std=True), model.predict(FRAME, return_std=True), strict=True):
@@ -154,9 +156,12 @@ def test_rows_that_cannot_be_used_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("blocks", [[(X, NUMBERS)], [X], ((X, NUMBERS) for _ in range(2)), iter([X])])
-def test_other_iterables_are_told_what_to_do(blocks):
+def test_other_iterables_raise_with_advice(blocks):
     model = KernelRidge(MAP).fit(X, NUMBERS)
-    with pytest.raises(DataError, match=r"predict takes rows, or files.*np\.concatenate\(\[model\.predict\(X\) for"):
+    with pytest.raises(
+        DataError,
+        match=r"predict takes rows, or the result of mercer\.open_rows, got .*concatenate\(\[model\.predict\(X\) for",
+    ):
         model.predict(blocks)
 
 
@@ -195,7 +200,7 @@ def test_scores_on_dask_are_those_of_the_arrays(kind, y, weight, tmp_path):
     assert nameless.score(da.from_array(X, (110, 3)), *chunks) == pytest.approx(expected, rel=1e-12)
 
 
-def test_scores_on_dask_pass_over_rows_without_a_label(tmp_path):
+def test_scores_on_dask_ignore_unlabeled_rows(tmp_path):
     known = np.where(np.arange(300) % 3, NUMBERS, np.nan)
     model = KernelRidge(MAP, unlabeled=np.nan).fit(FRAME, known)
     files = on_dask(opened("parquet", tmp_path, y=known))
@@ -217,5 +222,49 @@ def test_scores_on_dask_need_targets_and_the_columns_of_the_fit(tmp_path):
 
 
 def test_files_can_be_read_into_memory(tmp_path):
-    assert np.array_equal(in_memory(opened("csv", tmp_path, y=NUMBERS)), X)
-    np.testing.assert_allclose(in_memory(opened("svm", tmp_path, y=NUMBERS)).toarray(), X, rtol=1e-12)
+    table, sparse = (source_of(opened(kind, tmp_path, y=NUMBERS), owner="rows") for kind in ("csv", "svm"))
+    assert np.array_equal(table.in_memory("rows"), X)
+    np.testing.assert_allclose(sparse.in_memory("rows").toarray(), X, rtol=1e-12)
+
+
+class Multiplier(BaseEstimator):
+    """Counts the rows that it is given, and multiplies them."""
+
+    def fit(self, X, y=None):
+        self.seen_ = []
+        return self
+
+    @rowwise
+    def predict(self, X, factor=1.0, *, shift=0.0):
+        """Multiply rows."""
+        self.seen_.append(len(X))
+        return X[:, 0] * factor + shift
+
+
+def test_methods_get_arrays_as_they_are():
+    model, rows = Multiplier().fit(X), np.arange(12.0).reshape(6, 2)
+    assert np.array_equal(model.predict(rows, 3.0, shift=1.0), 3 * rows[:, 0] + 1)
+    assert model.seen_ == [6]
+    assert Multiplier.predict.__doc__ == "Multiply rows."
+    with pytest.raises(NotFittedError):
+        Multiplier().predict(rows)
+
+
+def test_results_on_dask_are_not_computed_before_they_are_needed():
+    model, rows = Multiplier().fit(X), np.arange(120.0).reshape(60, 2)
+    lazy = model.predict(da.from_array(rows, chunks=(20, 2)), 3.0, shift=1.0)
+    assert isinstance(lazy, da.Array)
+    assert sum(model.seen_) < 10  # of a few invented rows, for the shape
+    assert lazy.chunks == ((20, 20, 20),)
+    assert np.array_equal(lazy.compute(scheduler="sync"), 3 * rows[:, 0] + 1)
+
+
+@pytest.mark.parametrize(
+    "kind", [GaussianProcessRegressor, KernelKMeans, KernelLogisticRegression, KernelPCA, KernelRidge]
+)
+def test_every_method_with_one_result_per_row_takes_all_sources(kind):
+    names = ("decision_function", "predict", "predict_log_proba", "predict_proba", "transform")
+    found = [name for name in names if hasattr(kind, name)]
+    assert found
+    for name in found:
+        assert not hasattr(getattr(kind, name).on_arrays, "on_arrays")
