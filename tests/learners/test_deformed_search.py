@@ -445,7 +445,7 @@ def test_two_labels_a_class_are_enough_to_choose_by():
 
 def test_targets_that_are_missing_and_rows_of_one_class_are_explained():
     X, _, values, labeled = problem()
-    with pytest.raises(DataError, match=r"y contains NaN, .* unlabeled=np\.nan"):
+    with pytest.raises(DataError, match=r"y contains NaN or None.* unlabeled=np\.nan"):
         tune_deformation(KernelRidge(deformed()), X, np.where(labeled, values, np.nan))
     with pytest.raises(DataError, match="at least two classes, got one class only: 1"):
         tune_deformation(classifier(), X, np.where(labeled, 1, -1))

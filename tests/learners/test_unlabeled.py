@@ -279,9 +279,7 @@ def test_blocks_give_the_probabilities_of_one_fit():
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("unlabeled", ["?", -1, np.nan])
-@pytest.mark.parametrize(
-    ("names", "dtype"), [([0, 1, 2], int), ([0.0, 1.0, 2.0], float), (["a", "b", "c"], object)]
-)
+@pytest.mark.parametrize(("names", "dtype"), [([0, 1, 2], int), ([0.0, 1.0, 2.0], float), (["a", "b", "c"], object)])
 def test_labels_and_marks_of_several_kinds_can_stand_in_one_array_of_objects(kind, unlabeled, names, dtype):
     X, y, known = problem()
     labels = np.array(names, dtype=object)[y]
