@@ -383,3 +383,118 @@ def test_labels_without_weight_are_left_out(alpha):
         assert added.classes_.tolist() == [0, 1]
         announced = clone(fresh).partial_fit(X, y, classes=[0, 1, 2], sample_weight=weight)
         assert announced.classes_.tolist() == [0, 1, 2]
+
+
+# ---- penalties --------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(60, 3))
+NUMBERS = np.sin(2 * ROWS[:, 0]) + 0.3 * RNG.normal(size=60)
+BOTH = [(KernelRidge, NUMBERS), (KernelRidgeClassifier, (NUMBERS > 0).astype(int))]
+
+
+def drawn(kind, **options):
+    return kind(RandomFourier(Gaussian(), 20, random_state=0), **options)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+@pytest.mark.parametrize("alpha", [-1.0, np.inf, np.nan, True, "aic", None])
+def test_invalid_penalties_raise(kind, targets, alpha):
+    with pytest.raises(ParameterError, match=rf"{kind.__name__}: alpha must be a finite number >= 0 or one of '.*got "):
+        drawn(kind, alpha=alpha).fit(ROWS, targets)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+@pytest.mark.parametrize("alpha", [0, 0.5, np.float32(2.0)])
+def test_a_number_is_the_penalty(kind, targets, alpha):
+    model = drawn(kind, alpha=alpha).fit(ROWS, targets)
+    assert model.alpha_ == alpha
+    assert model.path_ is None
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_leave_one_out_chooses_the_penalty_of_refitted_models(fit_intercept):
+    model = drawn(KernelRidge, alpha="loo", fit_intercept=fit_intercept).fit(ROWS, NUMBERS)
+
+    def missed(alpha):
+        errors = []
+        for i in range(60):
+            rest = np.arange(60) != i
+            other = drawn(KernelRidge, alpha=float(alpha), fit_intercept=fit_intercept).fit(ROWS[rest], NUMBERS[rest])
+            errors.append(float(other.predict(ROWS[i : i + 1])[0] - NUMBERS[i]) ** 2)
+        return np.mean(errors)
+
+    best = missed(model.alpha_)
+    assert best <= 1.001 * missed(model.alpha_ / 3)
+    assert best <= 1.001 * missed(model.alpha_ * 3)
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+def test_leave_one_out_reads_the_rows_twice(kind, targets):
+    blocks = [(ROWS[:20], targets[:20]), (ROWS[20:], targets[20:])]
+    found = drawn(kind, alpha="loo").fit(blocks)
+    assert found.alpha_ == pytest.approx(drawn(kind, alpha="loo").fit(ROWS, targets).alpha_, rel=1e-6)
+    with pytest.raises(
+        DataError, match=rf"{kind.__name__}: .* only once, but alpha='loo' reads the rows twice.* alpha='gcv'"
+    ):
+        drawn(kind, alpha="loo").fit(iter(blocks))
+    assert not hasattr(drawn(kind, alpha="loo"), "partial_fit")
+    assert hasattr(drawn(kind, alpha="gcv"), "partial_fit")
+
+
+@pytest.mark.parametrize(("kind", "targets"), BOTH)
+@pytest.mark.parametrize("alpha", ["evidence", "gcv"])
+def test_other_criteria_need_one_pass_and_have_partial_fit(kind, targets, alpha):
+    parts = drawn(kind, alpha=alpha).partial_fit(ROWS[:20], targets[:20]).partial_fit(ROWS[20:], targets[20:])
+    whole = drawn(kind, alpha=alpha).fit(ROWS, targets)
+    assert parts.alpha_ == pytest.approx(whole.alpha_, rel=1e-5)
+    assert whole.path_ is not None
+
+
+@pytest.mark.parametrize(("alpha", "double"), [(0, True), (1.0, False), ("gcv", True), ("loo", True)])
+def test_products_are_in_float64_where_small_eigenvalues_matter(alpha, double):
+    model = drawn(KernelRidge, alpha=alpha).fit(ROWS.astype(np.float32), NUMBERS)
+    assert model.statistic_.roundoff == np.finfo(np.float64 if double else np.float32).eps
+
+
+def count_passes(model, rows):
+    """Return how often the rows are summed in a fit."""
+    reports = []
+    model.set_params(progress=reports.append).fit(rows, NUMBERS)
+    return sum(one.rows == one.total for one in reports)
+
+
+def test_penalties_below_the_rounding_of_float32_are_solved_in_float64():
+    rows = ROWS.astype(np.float32)
+    coarse, fine = (drawn(KernelRidge, alpha=alpha) for alpha in (1.0, 1e-6))
+    assert (count_passes(coarse, rows), count_passes(fine, rows)) == (1, 2)
+    assert coarse.statistic_.roundoff == np.finfo(np.float32).eps
+    assert fine.statistic_.roundoff == np.finfo(np.float64).eps
+    Z = fine.feature_map_.transform(rows).astype(float)
+    centered = Z - Z.mean(axis=0)
+    gram = centered.T @ centered + 1e-6 * np.eye(20)
+    np.testing.assert_allclose(
+        fine.coef_, np.linalg.solve(gram, centered.T @ (NUMBERS - NUMBERS.mean())), rtol=1e-4, atol=1e-4
+    )
+    assert count_passes(drawn(KernelRidge, alpha=1e-6), ROWS) == 1
+
+
+def test_rounding_is_relative_to_the_penalty():
+    model = drawn(KernelRidge, alpha=0.5).fit(ROWS, NUMBERS)
+    assert model.rounding_ == pytest.approx(model.statistic_.rounding / 0.5)
+    # Without a penalty, directions within so many times the rounding error are left out.
+    assert drawn(KernelRidge, alpha=0).fit(ROWS, NUMBERS).rounding_ == pytest.approx(1 / 20)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_leave_one_out_scores_are_those_of_refitted_models(fit_intercept):
+    path = drawn(KernelRidge, alpha="loo", fit_intercept=fit_intercept).fit(ROWS[:25], NUMBERS[:25]).path_
+    index = len(path.alphas) * 3 // 4
+    errors = []
+    for i in range(25):
+        rest = np.arange(25) != i
+        model = drawn(KernelRidge, alpha=float(path.alphas[index]), fit_intercept=fit_intercept)
+        errors.append(
+            float(model.fit(ROWS[:25][rest], NUMBERS[:25][rest]).predict(ROWS[i : i + 1])[0] - NUMBERS[i]) ** 2
+        )
+    assert path.scores[index] == pytest.approx(np.mean(errors), rel=1e-6)

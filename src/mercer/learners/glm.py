@@ -10,7 +10,7 @@ from scipy import special
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
-from mercer.engines import Report, TermSum
+from mercer.engines import Report
 from mercer.engines.passes import Passes
 from mercer.errors import ParameterError
 from mercer.features import features_of
@@ -21,7 +21,7 @@ from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
 from mercer.solvers.losses.fit import minimize_on_rows, sample_size
 from mercer.solvers.losses.losses import Logistic, Loss, Problem, SquaredHinge
-from mercer.statistics.label_counts import CountLabels, LabelCounts
+from mercer.statistics.label_counts import CountLabels
 
 __all__ = ["KernelLogisticRegression", "KernelSVC"]
 
@@ -126,28 +126,29 @@ class LossClassifier(Classifier):
     def _several_passes(self) -> str:
         return "it reads the rows many times. Use KernelRidgeClassifier, which reads them once."
 
-    def _statistic(self, fit: Fit) -> TermSum:  # noqa: ARG002 - the signature of the contract
-        return TermSum(CountLabels(sample_size(self.feature_map_.features_.n_components), SAMPLE_SEED))
+    def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
+        return None  # the solver asks for its sums
 
-    def _solve(self, statistic: LabelCounts, fit: Fit | None) -> None:
+    def _solve(self, statistic: None, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
         assert fit is not None
-        self._check_two_labels(statistic.labels)
-        label_weight = self._label_weight(statistic.labels, statistic.weight)
-        problem = Problem(self.feature_map_.features_, self.loss, statistic.labels, label_weight)
+        counts = fit.labeled.sum(CountLabels(sample_size(self.feature_map_.features_.n_components), SAMPLE_SEED))
+        self._check_two_labels(counts.labels)
+        label_weight = self._label_weight(counts.labels, counts.weight)
+        problem = Problem(self.feature_map_.features_, self.loss, counts.labels, label_weight)
         passes = Passes(fit.report)
         found = minimize_on_rows(
             fit.labeled,
             problem,
-            statistic,
+            counts,
             C=float(self.C),
             fit_intercept=bool(self.fit_intercept),
-            start=self._start(fit, statistic.labels),
+            start=self._start(fit, counts.labels),
             passes=passes,
             n_jobs=self.n_jobs,
             tol=float(self.tol),
             max_iter=int(self.max_iter),
         )
-        self.classes_ = statistic.labels
+        self.classes_ = counts.labels
         self.coef_ = found.coef[:-1].T.copy()
         self.intercept_ = found.coef[-1].copy()
         self.n_iter_ = found.steps
