@@ -83,6 +83,7 @@ def test_progress_is_called_for_each_step_in_order(demo, steps):
     assert names[0] == "loading the digits"
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_measurements(demo):
     again = run_demo(n_components=32, random_state=1)
     assert [one.audit for one in again.contenders] == [one.audit for one in demo.contenders]

@@ -43,6 +43,7 @@ def check_two_moons(printed):
 CHECKS = {"semi_supervised.py": check_two_moons}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted(TUTORIALS.glob("*.py")), ids=lambda script: script.stem)
 def test_it_runs_and_shows_what_it_promises(script, tmp_path):
     CHECKS[script.name](run(script, tmp_path))

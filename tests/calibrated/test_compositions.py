@@ -38,6 +38,8 @@ from .calibrated import (
     products,
 )
 
+pytestmark = pytest.mark.covering(0)
+
 COMPONENTS = 40_000
 DRAWS = 800
 GAUSSIAN = Transformed(Gaussian(), columns=(0, 1))

@@ -10,6 +10,8 @@ from mercer.theory import jittered_variance, threshold_variance
 
 from .calibrated import estimates, kernel_of_pairs, misfit
 
+pytestmark = pytest.mark.covering(0)
+
 DRAWS = 1000
 VARIANCE_DRAWS = 6000
 UPPER = 3.0

@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pytest
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import Block
@@ -11,6 +12,8 @@ from mercer.solvers.clusters.starts import FarRows, feature_distances, plus_plus
 from mercer.statistics import DistinctRows, exponentials, row_hashes
 
 from .calibrated import misfit
+
+pytestmark = pytest.mark.covering(0)
 
 POINTS = np.array([[0.0, 0.0], [0.3, 0.1], [2.0, 1.0], [2.0, 1.2], [-1.0, 3.0]])
 WEIGHT = np.array([1.0, 3.0, 0.5, 2.0, 1.0])
@@ -52,6 +55,7 @@ def far_rows(n, seed):
     return hits, np.square(Z - Z[0]).sum(axis=1)
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_in_proportion_to_squared_distances(seed):
     hits, squares = far_rows(10_000, seed)
     assert misfit(hits, squares / squares.sum(), width=1) <= 1

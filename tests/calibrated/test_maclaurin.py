@@ -11,6 +11,8 @@ from mercer.theory.products import Pairs, sketch_variance
 
 from .calibrated import FAILURE, GROUPS, kernel_of_pairs, median_misfit, pairs_of_rows
 
+pytestmark = pytest.mark.covering(0)
+
 DRAWS = 20 * GROUPS
 MANY = 60 * GROUPS
 COMPONENTS = 1000 * GROUPS

@@ -9,6 +9,8 @@ from mercer import Polynomial, PolynomialSketch
 
 from .calibrated import GROUPS, estimates, excess, kernel_of_pairs, median_misfit, pairs_of_rows
 
+pytestmark = pytest.mark.covering(0)
+
 DRAWS = 30 * GROUPS
 
 GRID = [

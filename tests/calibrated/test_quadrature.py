@@ -19,6 +19,8 @@ from mercer.maps.fourier.spherical_radial import LEAST_AMBIENT, isotropic_part
 
 from .calibrated import kernel_of_pairs, misfit, pairs_of_rows
 
+pytestmark = pytest.mark.covering(0)
+
 DRAWS = 400
 BLOCKS = 4000
 UNBIASED = ("big_block", "orthogonal", "simplex", "butterfly", "iid")

@@ -19,6 +19,8 @@ from .calibrated import (
     products,
 )
 
+pytestmark = pytest.mark.covering(0)
+
 DRAWS = 3600
 
 GRID = [

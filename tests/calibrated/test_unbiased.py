@@ -22,6 +22,8 @@ from mercer.maps.fourier.directions import haar
 
 from .calibrated import estimates, kernel_of_pairs, misfit, pairs_of_rows, width_of
 
+pytestmark = pytest.mark.covering(0)
+
 DRAWS = 1600
 SOBOL_DRAWS = 700  # a Sobol engine takes a millisecond to build
 
@@ -181,6 +183,7 @@ def test_haar_matrices_have_the_moments_of_uniform_directions(seed):
     assert misfit(entries**4, 3 / 16, width=1) > 1  # the moment of normal entries
 
 
+@pytest.mark.slow
 def test_sobol_points_are_unbiased_only_when_scrambled(seed, monkeypatch):
     X, Y = pairs_of_rows(2, seed)
     m = RandomFourier(Gaussian(), 2, directions="sobol")  # the first point, which is a corner without scrambling

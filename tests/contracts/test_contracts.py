@@ -25,6 +25,7 @@ def test_kernel(kernel):
     check_kernel(kernel)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.covering(1, feature_map=type)
 @pytest.mark.parametrize("feature_map", MAPS, ids=repr)
 def test_map(feature_map):
@@ -32,11 +33,13 @@ def test_map(feature_map):
 
 
 @pytest.mark.covering(1, learner=type)
+@pytest.mark.covering(1, learner=type)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner(learner):
     check_learner(learner)
 
 
+@pytest.mark.covering(1, learner=type)
 @pytest.mark.covering(1, learner=type)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner_on_every_engine(learner):

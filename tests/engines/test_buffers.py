@@ -38,6 +38,7 @@ def test_memory_of_a_result_that_is_gone_serves_the_next():
     assert not recycled._idle
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize(
     "view",
     [

@@ -11,6 +11,8 @@ from mercer.engines import Accumulator, CheckpointedEngine, Engine, MemoryEngine
 from mercer.engines import checkpoint as checkpoint_module
 from mercer.io.archive import read_archive, store, write_archive
 
+pytestmark = pytest.mark.covering(1)
+
 ROWS = np.random.default_rng(0).normal(size=(1000, 3)) * np.array([1.0, 1e6, 1e-6])
 
 

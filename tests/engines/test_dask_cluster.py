@@ -20,6 +20,8 @@ from mercer.engines.dask.engine import DaskEngine, active_client
 
 from . import faults
 
+pytestmark = pytest.mark.slow
+
 # Workers cannot import this file: its functions travel by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -41,6 +41,8 @@ from mercer.engines import MemoryEngine
 from mercer.graphs import laplacian_graph
 from mercer.maps.registry import maps_for
 
+pytestmark = pytest.mark.covering(1)
+
 GRAPH = NeighborGraph(6)
 POWERS = [0, 1, 2, 3]
 

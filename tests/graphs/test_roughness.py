@@ -8,6 +8,8 @@ from mercer import Gaussian, NeighborGraph, RandomFourier
 from mercer.graphs import roughness
 from mercer.graphs.roughness import sum_roughness
 
+pytestmark = pytest.mark.covering(1)
+
 N, D = 150, 70
 
 

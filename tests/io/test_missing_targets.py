@@ -22,7 +22,7 @@ from mercer import (
 
 from .conftest import joined
 
-pytestmark = pytest.mark.usefixtures("small_pieces")
+pytestmark = [pytest.mark.usefixtures("small_pieces"), pytest.mark.covering(1)]
 FORMATS = ["csv", "parquet", "feather", "table"]
 MAP = RandomFourier(Gaussian(1.5), 30, random_state=0)
 RNG = np.random.default_rng(0)

@@ -28,6 +28,8 @@ from mercer.kernels import base
 
 from ..instances import DEFORMED_KERNELS, DOT_PRODUCT, KERNELS, SHIFT_INVARIANT, rows_for
 
+pytestmark = pytest.mark.covering(1)
+
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
@@ -35,6 +37,7 @@ def rows(seed, n=40, d=3):
     return np.random.default_rng(seed).normal(0.2, 1.0, size=(n, d))
 
 
+@pytest.mark.covering(1, kernel=type)
 @every_kernel
 def test_tiles_do_not_matter(kernel, monkeypatch):
     X, Y = rows_for(kernel, 0), rows_for(kernel, 1, n=11)

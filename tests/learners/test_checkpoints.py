@@ -38,6 +38,8 @@ from mercer.engines import checkpoint as checkpoint_module
 from mercer.engines.dask.engine import DaskEngine
 from mercer.learners.checkpointing import fingerprint_of
 
+pytestmark = pytest.mark.covering(1)
+
 # One process that makes others, each a fit that kills itself when it reads a certain block: to fork one is cheaper than
 # to start one. The parent has run no thread.
 SCRIPT = """

@@ -34,7 +34,7 @@ from mercer import (
 )
 
 # The grids are small here, and warnings about their ends are tested separately.
-pytestmark = pytest.mark.filterwarnings("ignore:DeformedSearchCV chose")
+pytestmark = [pytest.mark.filterwarnings("ignore:DeformedSearchCV chose"), pytest.mark.covering(1)]
 GRID = {"strengths": (0, 1.0, 100.0), "powers": (1, 2), "penalties": (1e-3, 0.1)}
 
 
@@ -102,6 +102,7 @@ def held_out(model, X, y, unlabeled, folds):
 # ---- scores, against refitted models ----------------------------------------------------------
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("options", [{}, {"rank": 15}, {"graph": FeatureGraph(60, 1.0)}], ids=["", "rank", "features"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_cross_validated_accuracy_is_that_of_refitted_models(options, fit_intercept):
@@ -119,6 +120,7 @@ def test_cross_validated_accuracy_is_that_of_refitted_models(options, fit_interc
     assert len({t.score for t in candidates(tuned)}) > 1
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("known", [24, 70], ids=["fewer-rows-than-columns", "more"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_cross_validated_r2_is_that_of_refitted_models(known, fit_intercept):

@@ -29,6 +29,8 @@ from mercer.solvers.losses import fit as loss_fit
 
 from .labeled_rows import BOTH, data, fresh, relative_gap
 
+pytestmark = pytest.mark.covering(1)
+
 # ---- against scikit-learn and against the exact kernel machines -------------------------------
 
 
@@ -88,6 +90,7 @@ def test_the_intercept_of_svc_is_the_one_without_penalty():
     assert np.abs(objective(found)[1]).max() < 1e-9 < np.abs(objective(found + 1e-6)[1]).max()
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("kind", BOTH)
 def test_with_an_exact_map_it_is_the_machine_on_the_gram_matrix(kind):
     # In the span of the training rows the coefficients are sums of kernels: f = K a + b with penalty a'K a / 2.

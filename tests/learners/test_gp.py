@@ -35,6 +35,7 @@ FIXED = {"noise": 0.2, "amplitude": 1.5, "lengthscale_tuning": None, "normalize_
 # ---- against the exact process ----------------------------------------------------------------
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize(
     ("kernel", "exact", "n"),
     [

@@ -23,6 +23,8 @@ from mercer import (
     RandomMaclaurin,
 )
 
+pytestmark = pytest.mark.covering(1)
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 3))
 NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1]

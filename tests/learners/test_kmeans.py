@@ -130,6 +130,7 @@ def test_starts_are_better_than_chance(init):
 # ---- the same by any road ---------------------------------------------------------------------
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 def test_memory_blocks_and_threads_agree(options):
     X = data()

@@ -23,6 +23,8 @@ from mercer import (
     RandomFourier,
 )
 
+pytestmark = pytest.mark.covering(1)
+
 CLASSIFIERS = [KernelRidgeClassifier, KernelLogisticRegression, KernelSVC]
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from mercer import linalg
 
+pytestmark = pytest.mark.covering(1)
+
 
 def plan(dtype, blocks=2, width=4):
     """Return the plan of butterflies whose rotations are all the identity."""

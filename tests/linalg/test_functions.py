@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from mercer.linalg import butterfly_plan, numpy_kernels
 
+pytestmark = pytest.mark.covering(1)
+
 SEEDS = st.integers(0, 2**32 - 1)
 FUNCTIONS = st.sampled_from(numpy_kernels.FUNCTION_NAMES)
 

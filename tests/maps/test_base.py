@@ -45,6 +45,8 @@ from mercer.testing import check_map
 
 from .instances import MAPS, name_of, rows_for
 
+pytestmark = pytest.mark.covering(1)
+
 every_map = pytest.mark.parametrize("feature_map", MAPS, ids=name_of)
 KINDS = [RandomFourier, Nystroem, RandomMaclaurin]
 

@@ -19,6 +19,8 @@ from mercer.theory import (
 from ..calibrated.calibrated import misfit
 from .instances import BASES, LINEAR
 
+pytestmark = pytest.mark.covering(1)
+
 every_base = pytest.mark.parametrize("base", BASES)
 
 

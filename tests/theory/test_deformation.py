@@ -137,6 +137,7 @@ def test_bernstein_against_signs():
     assert matrix_bernstein(terms, 1.0, n) < math.sqrt(3 * terms * math.log(2 * n)) + math.log(2 * n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "columns"), [("pairs", 40), ("phase", 40)])
 def test_the_mean_error_of_a_kernel_matrix(form, columns):
     X = rows()
@@ -192,6 +193,7 @@ def test_the_mean_error_of_a_deformed_matrix(form):
     assert deformation_mean_error(norm(K), 0.0, N, terms, form=form) == pytest.approx(plain)
 
 
+@pytest.mark.slow
 def test_failures_and_sizes():
     X = rows()
     K, M = Gaussian(1.5)(X), 0.01 * NeighborGraph(5).laplacian(X).power(1)

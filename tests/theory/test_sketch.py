@@ -59,6 +59,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize(("d", "unit_norm", "degree", "coef0", "width"), CELLS)
 def test_the_formula_is_the_mean_over_hashes(d, unit_norm, degree, coef0, width, seed):
     X, Y = (with_constant(rows, coef0) for rows in pairs_of_rows(d, seed, unit_norm=unit_norm))

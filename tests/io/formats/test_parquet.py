@@ -46,6 +46,7 @@ print(rows, most() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
 def test_memory_does_not_grow_with_the_row_group(tmp_path):
     for name, rows in (("small", 1000), ("large", 1_500_000)):

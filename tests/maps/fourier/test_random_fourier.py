@@ -26,6 +26,8 @@ from mercer import (
 
 from ..instances import DENSE, DESIGNS, DIRECTIONS, FORMS, KERNEL, name_of
 
+pytestmark = pytest.mark.covering(1)
+
 
 def rows(seed, n=12, d=3):
     return np.random.default_rng(seed).normal(size=(n, d))

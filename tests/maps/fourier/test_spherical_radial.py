@@ -29,6 +29,8 @@ from mercer.theory import quadrature_range
 
 from ..instances import RULES
 
+pytestmark = pytest.mark.covering(1)
+
 COMPLETE = ("big_block", "orthogonal", "simplex", "butterfly", "hadamard")
 
 

@@ -24,6 +24,8 @@ from mercer import (
 )
 from mercer.maps import maps_for
 
+pytestmark = pytest.mark.covering(1)
+
 KERNELS = [Chi2(), JensenShannon(), Intersection(), 1 + 2.0 * Chi2() + 0.5 * JensenShannon()]
 DIMENSIONS = (1, 2, 5, 17)
 FREQUENCIES = ("grid", "random")

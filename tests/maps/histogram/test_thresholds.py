@@ -22,6 +22,8 @@ from mercer import (
 )
 from mercer.maps import maps_for
 
+pytestmark = pytest.mark.covering(1)
+
 THRESHOLDS = ("jittered", "random", "stratified")
 DIMENSIONS = (1, 2, 5, 17)
 

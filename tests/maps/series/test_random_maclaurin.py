@@ -26,6 +26,8 @@ from mercer import (
 
 from .maclaurin_designs import DESIGNS, PLANS, PROJECTIONS, SIGNED, fitted, rows
 
+pytestmark = pytest.mark.covering(1)
+
 every_design = pytest.mark.parametrize(("plan", "projection"), DESIGNS)
 
 

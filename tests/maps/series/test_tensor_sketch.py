@@ -61,6 +61,7 @@ def all_estimates(kernel, x, y, width):
     return np.array(estimates)
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize(
     ("kernel", "x", "y", "width"),
     [

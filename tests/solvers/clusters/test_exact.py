@@ -10,6 +10,8 @@ from mercer.solvers.clusters.exact import ExactClusters, exact_lloyd, farthest
 from mercer.solvers.clusters.lloyd import FeatureClusters, RowFeatures, lloyd
 from mercer.solvers.clusters.starts import kernel_distances
 
+pytestmark = pytest.mark.covering(1)
+
 
 def problem(n=300, d=3, seed=0, *, unit_norm=False):
     rng = np.random.default_rng(seed)

@@ -199,7 +199,7 @@ def test_rounding_keeps_order_and_forgets_the_last_bits():
     np.testing.assert_allclose(result, values, rtol=1e-11)
 
 
-@pytest.mark.parametrize("rows", [1, 17, 256, 257, 1000])
+@pytest.mark.parametrize("rows", [pytest.param(1, marks=pytest.mark.slow), 17, 256, 257, 1000])
 def test_blocks_change_rounding_only_and_threads_nothing(rows):
     X, draw, Z = problem(n=900)
     whole = lloyd(engine_of(X, block_rows=900), draw, Z[None, :5], max_iter=300, tol=0.0)

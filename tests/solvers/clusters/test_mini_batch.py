@@ -11,6 +11,8 @@ from mercer.engines import MemoryEngine, StreamEngine
 from mercer.solvers.clusters.lloyd import Assign, RowFeatures
 from mercer.solvers.clusters.mini_batch import RunningMeans, batches_of, by_batches
 
+pytestmark = pytest.mark.covering(1)
+
 
 def problem(n=230, seed=0):
     rng = np.random.default_rng(seed)
@@ -67,6 +69,7 @@ def test_a_center_to_which_nobody_comes_stays():
     assert state.weight.tolist() == [230, 0]
 
 
+@pytest.mark.slow
 def test_passes_end_when_centers_rest():
     X, draw = problem()
     options = dict(batch_size=23, block_rows=lambda _: 10)

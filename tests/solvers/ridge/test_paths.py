@@ -26,6 +26,8 @@ from mercer.solvers.ridge.least_squares import Spectrum, solve_ridge
 from mercer.solvers.ridge.paths import LeftOut, best, evidence_path, gcv_path
 from mercer.statistics.moments import Moments, TargetMoments
 
+pytestmark = pytest.mark.covering(1)
+
 SOME = (0, 17, 30, 45, 60, 75, 88)  # of the 89 penalties of a path
 
 
