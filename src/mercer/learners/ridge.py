@@ -231,26 +231,7 @@ class KernelRidgeClassifier(Classifier):
     parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
     solved = KernelRidge.solved | {"probability_scale_"}
 
-    def __init__(
-        self,
-        feature_map: BaseMap | Kernel | None = None,
-        *,
-        alpha: float | Criterion = 1.0,
-        fit_intercept: bool = True,
-        unlabeled: Any = None,
-        block_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: bool | Report = False,
-    ) -> None:
-        self.feature_map = feature_map
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.unlabeled = unlabeled
-        self.block_size = block_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
+    __init__ = KernelRidge.__init__  # the same parameters
 
     def _several_passes(self) -> str | None:
         return why_two_passes(self.alpha)
