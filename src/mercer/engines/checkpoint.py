@@ -128,7 +128,7 @@ class CheckpointedEngine(Engine):
         since, total, seconds = journal.interrupted()
         start = time.perf_counter() - seconds
         for row, total in self.engine.partial_sums(term, since, total, progress, seconds):  # noqa: B020 - continued
-            journal.save_if_due(self.engine.position, row, start, lambda so_far=total: so_far)
+            journal.save_if_due(self.engine.position, row, start, lambda so_far=total: so_far)  # type: ignore[misc]
         return journal.finish(total)
 
     def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:

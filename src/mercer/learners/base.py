@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -43,6 +43,7 @@ from mercer.engines import (
     fill_rows,
     show_progress,
 )
+from mercer.engines.base import closing_all
 from mercer.errors import DataError
 from mercer.features import features_of
 from mercer.kernels import Kernel
@@ -159,6 +160,9 @@ class Learner(BaseEstimator, ABC):
     progress: bool | Report
 
     feature_map_: BaseMap
+    #: The sum of the statistic, where `partial_fit` can add to it.
+    statistic_: Any
+    _coding_: Coding
 
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)
@@ -260,7 +264,7 @@ class Learner(BaseEstimator, ABC):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
-        self._coding_ = reader.coding  # a stream may bring its first targets in a late block
+        self._coding_ = settled_coding(reader, fit.engine)
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
@@ -284,21 +288,25 @@ class Learner(BaseEstimator, ABC):
         self.feature_map_ = feature_map
 
     def _unfitted_map(self, random_state: Any) -> BaseMap:
-        choice = self.feature_map
-        if type(self).default_map is not None and (choice is None or isinstance(choice, Kernel)):
-            return type(self).default_map(choice, random_state=random_state)
+        choice, default = self.feature_map, type(self).default_map
+        if default is not None and (choice is None or isinstance(choice, Kernel)):
+            return default(choice, random_state=random_state)
         return unfitted_map(type(self).__name__, choice, random_state)
 
     def _reader(self, width: int, *, fresh: bool) -> Reader:
         return Reader(
             self,
-            self._coding() if fresh else self._coding_,
+            self._coding() if fresh else self._current_coding(),
             width=width,
             block_size=self.block_size,
             most_rows=self.most_block_rows,
             n_jobs=self.n_jobs,
             fresh=fresh,
         )
+
+    def _current_coding(self) -> Coding:
+        """Return the coding of the fit, with the `unlabeled` parameter as it is now."""
+        return replace(self._coding_, unlabeled=self._coding().unlabeled)
 
     def _reset(self) -> dict[str, Any]:
         """Remove all fitted attributes, and return them. Their names end with an underscore."""
@@ -340,7 +348,9 @@ class Learner(BaseEstimator, ABC):
             unlabeled = self._coding_.unlabeled
             if unlabeled is not None and not has_target(y, unlabeled).any():
                 return  # the map has seen these rows
-        statistic = fit.labeled.accumulate(self._statistic(fit), fit.report)
+        accumulator = self._statistic(fit)
+        assert accumulator is not None
+        statistic = fit.labeled.accumulate(accumulator, fit.report)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
 
@@ -394,6 +404,14 @@ class Learner(BaseEstimator, ABC):
         return tags
 
 
+def settled_coding(reader: Reader, engine: Engine) -> Coding:
+    """Return the coding after all rows were read; the first targets of a stream may be in a late block."""
+    if not reader.coding.settled:  # a resumed fit took its sums from the file: read up to the first targets
+        with closing_all(engine.blocks()) as blocks:
+            next(block for block in blocks if reader.coding.settled)
+    return reader.coding
+
+
 def can_add_rows(model: Learner) -> bool:
     """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     reason = model._several_passes()
@@ -407,6 +425,7 @@ class Regressor(RegressorMixin, Learner):
     """A learner of numeric targets, in one column or several."""
 
     unlabeled: Any
+    _coding_: Numbers
 
     def _coding(self) -> Numbers:
         return Numbers(self.unlabeled)
@@ -452,7 +471,7 @@ class Regressor(RegressorMixin, Learner):
         from sklearn.metrics import r2_score
 
         check_is_fitted(self)
-        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
+        truth, predicted, weight = predictions_and_targets(self, self._current_coding(), X, y, sample_weight)
         return r2_score(truth, predicted, sample_weight=weight)
 
     def __sklearn_tags__(self) -> Any:
@@ -564,7 +583,7 @@ class Classifier(ClassifierMixin, Learner):
         from sklearn.metrics import accuracy_score
 
         check_is_fitted(self)
-        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
+        truth, predicted, weight = predictions_and_targets(self, self._current_coding(), X, y, sample_weight)
         return accuracy_score(truth, predicted, sample_weight=weight)
 
 

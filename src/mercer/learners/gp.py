@@ -22,7 +22,7 @@ from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
-from mercer.solvers.processes.tuning import tune_lengthscales
+from mercer.solvers.processes.tuning import Trial, tune_lengthscales
 from mercer.solvers.ridge.spectrum import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
@@ -136,6 +136,7 @@ class GaussianProcessRegressor(Regressor):
         "tune_rows": Integer(1),
     }
     solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    tuning_: tuple[Trial, ...]
     default_map = partial(Nystroem, n_components=DEFAULT_COMPONENTS)
 
     def __init__(

@@ -72,8 +72,8 @@ class TargetMoments:
 
     def __add__(self, other: TargetMoments) -> TargetMoments:
         one, two = self, other
-        if one.labels is not None and two.labels is not None:
-            one, two = one.with_labels(two.labels), two.with_labels(one.labels)
+        if self.labels is not None and other.labels is not None:
+            one, two = self.with_labels(other.labels), other.with_labels(self.labels)
         weight = one.weight + two.weight
         # Chan, Golub, LeVeque (1979): means are joined, and the moments about them get a correction of rank one.
         share = two.weight / weight if weight > 0 else 0.0

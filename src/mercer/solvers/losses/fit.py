@@ -10,7 +10,7 @@ import numpy as np
 from mercer.data.targets import label_codes
 from mercer.engines import Engine, MemoryEngine, block_rows_for
 from mercer.engines.passes import Passes
-from mercer.features import features_of
+from mercer.features import Features, features_of
 from mercer.solvers.losses.curvature import SampleCurvature
 from mercer.solvers.losses.losses import Problem
 from mercer.solvers.losses.newton import Minimum, minimize
@@ -33,17 +33,13 @@ def sample_size(n_components: int) -> int:
 
 
 @dataclass(frozen=True)
-class AsGiven:
+class AsGiven(Features):
     """Features that are the rows themselves."""
 
     n_components: int
-    signs: None = None
 
     def astype(self, dtype: Any) -> AsGiven:  # noqa: ARG002 - the signature of the contract
         return self
-
-    def output_dtype(self, dtype: Any) -> np.dtype:
-        return np.dtype(dtype)
 
     def __call__(self, X: Array, out: Array) -> None:
         out[...] = X
