@@ -30,8 +30,7 @@ from mercer import Gaussian, KernelRidge, RandomFourier
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine
 from mercer.engines.dask.partitions import FAN_IN, Packed, Work, add_up, pack
-from mercer.statistics.moments import MomentSum
-from mercer.statistics.moments import Moments, TargetMoments
+from mercer.statistics.moments import Moments, MomentSum, TargetMoments
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engines"))
 import faults

@@ -28,15 +28,15 @@ from harness import Check, Report, Timing, format_table, parser_for, pick
 from mercer import Gaussian, NeighborGraph, RandomFourier
 from mercer.engines import block_rows_for
 from mercer.engines.base import workers
-from mercer.graphs.deformed import whitening_of
 from mercer.graphs.laplacian import GraphLaplacian
 from mercer.graphs.roughness import SLICE_ROWS, slices, sum_roughness
+from mercer.graphs.whitening import whitening_of
 from mercer.statistics import GramSum
 
 ROWS, COLUMNS = 60_000, 4096
 SCALING_ROWS, SCALING_COLUMNS = (10_000, 30_000, 100_000, 300_000, 500_000), 512
-NEIGHBORS, ALPHA = 10, 100.0
-ROOM = 2**30
+NEIGHBORS, STRENGTH = 10, 100.0
+MAX_BYTES = 2**30
 TARGETS = {"whole": (1.4, 2.0), "halves": (2.0, 1.2)}  # time relative to the second moments, gigabytes
 LINEAR = (0.9, 1.1)
 
@@ -68,9 +68,9 @@ def measure(folder: Path, mode: str, columns: int, power: float) -> dict[str, An
         second_moments(features, X)
         parts = {}
     else:
-        memory = ROOM if mode == "whole" else len(X) * (columns // 2) * X.dtype.itemsize
+        max_bytes = MAX_BYTES if mode == "whole" else len(X) * (columns // 2) * X.dtype.itemsize
         root = laplacian.root(power)
-        rough = sum_roughness(features, X, root, alpha=ALPHA, memory=memory, n_jobs=None)
+        rough = sum_roughness(features, X, root, strength=STRENGTH, max_bytes=max_bytes, n_jobs=None)
         parts = {"roughness": time.perf_counter() - start}
         whitening_of(rough, overwrite=True)
     seconds, spent = time.perf_counter() - start, time.process_time() - spent

@@ -299,7 +299,7 @@ def run(key: str, task: Task, columns: int, make: MakeMap, peers: bool) -> dict[
 
     def of_deformed(trial: Trial, seed: int) -> Errors:
         below = make(trial, scale, columns, seed)
-        fitted = Deformed(below, NeighborGraph(count), alpha=alpha, power=power, memory=ROOM).fit(trial.X)
+        fitted = Deformed(below, NeighborGraph(count), strength=alpha, power=power, max_bytes=ROOM).fit(trial.X)
         return judge(trial, fitted.transform, ridge, unit)
 
     methods["deformed"] = of_deformed

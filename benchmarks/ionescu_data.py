@@ -51,7 +51,7 @@ class Task:
 
 
 def some_of_each(y: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """RowFeatures rows until every class is among them."""
+    """Draw rows until every class is among them."""
     while True:
         chosen = rng.choice(len(y), count, replace=False)
         if len(np.unique(y[chosen])) == len(np.unique(y)):
@@ -75,7 +75,7 @@ def usps_rows(data: Path) -> tuple[np.ndarray, ...]:
 
 
 def usps_draws(X: np.ndarray, y: np.ndarray, count: int, seed: int) -> list[Trial]:
-    """RowFeatures 2007 rows, of which 1607 are in the graph and 400 new, so many times over."""
+    """Draw 2007 rows, of which 1607 are in the graph and 400 new, so many times over."""
     trials = []
     for i in range(count):
         rng = np.random.default_rng([seed, i])
@@ -151,7 +151,7 @@ def text(data: Path) -> Task:
 
 
 def mnist_small(data: Path) -> Task:
-    """RowFeatures 4000 rows of the training file for a graph, 600 labeled, and 2000 new ones; tuned on other draws of it."""
+    """Draw 4000 rows of the training file for a graph, 600 labeled, and 2000 new ones; tuned on other draws of it."""
     with np.load(data / "mnist.npz") as file:
         X, y = file["X_train"], file["y_train"]
     order = np.random.default_rng(8).permutation(len(y))

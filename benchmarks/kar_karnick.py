@@ -189,7 +189,7 @@ def fit_features(
     Z = feature_map.fit(X).transform(X)
     seconds = time.process_time() - start
     linear = fit_linear(Z, y, C, solver)
-    plan = [[s.kind, list(s.degrees), s.columns] for s in feature_map.plan_.strata]
+    plan = [[s.kind, list(s.degrees), s.n_components] for s in feature_map.plan_.strata]
     facts = linear.facts | {"columns": Z.shape[1], "plan": plan}
     return Machine(
         lambda rows: by_blocks(lambda block: linear.decide(feature_map.transform(block)), rows), facts

@@ -69,7 +69,7 @@ class Split:
 
     @classmethod
     def draw(cls, X: np.ndarray, y: np.ndarray, number: int, rows: int, test_rows: int) -> Split:
-        """RowFeatures a split, make its labels binary, scale its rows."""
+        """Draw a split, make its labels binary, scale its rows."""
         rng = np.random.default_rng([SEED, number])
         order = rng.permutation(len(X))
         n = min(int(TRAIN_SHARE * len(X)), rows)

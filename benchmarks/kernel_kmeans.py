@@ -113,7 +113,7 @@ def spread(values: list[float]) -> str:
 
 
 def draw(rows: tuple[int, ...], times: dict[str, float], slope: float, quality: Any, text: str, path: Path) -> None:
-    """RowFeatures times against rows, the extrapolation among them, and the scores of all seeds."""
+    """Draw times against rows, the extrapolation among them, and the scores of all seeds."""
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     exact = [times[f"{EXACT}, {n} rows"] for n in rows]

@@ -38,7 +38,7 @@ def plain_ticks(axes: Axes) -> None:
 
 
 def bars(panels: Mapping[str, Mapping[str, float]], limits: Sequence[str], label: str, path: Path) -> Path:
-    """RowFeatures one panel of horizontal bars a key, on a common logarithmic axis, with a line at one.
+    """Draw one panel of horizontal bars a key, on a common logarithmic axis, with a line at one.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def beside(
     labels: tuple[str, str],
     path: Path,
 ) -> Path:
-    """RowFeatures two panels of points, a line for each row of a table, a mark for each method; the right one logarithmic."""
+    """Draw two panels of points, a line for each row of a table, a mark for each method; the right one logarithmic."""
     figure = Figure(figsize=(11, 1.2 + 0.4 * len(left)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     methods = list(dict.fromkeys(name for row in left.values() for name in row))
@@ -111,7 +111,7 @@ def beside(
 def against_rows(
     rows: Sequence[int], seconds: Sequence[float], gigabytes: Sequence[float], title: str, path: Path
 ) -> Path:
-    """RowFeatures seconds against rows, with a line of slope one, and peak memory below it."""
+    """Draw seconds against rows, with a line of slope one, and peak memory below it."""
     figure = Figure(figsize=(5.5, 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     top.loglog(rows, seconds, "o-", color=OURS, label="fit")
@@ -136,7 +136,7 @@ def against_rows(
 
 
 def grid(panels: Mapping[tuple[str, str], Panel], rival: str, label: str, path: Path) -> Path:
-    """RowFeatures a grid of errors against n on logarithmic axes: theirs grey, ours blue, the best of ours thick.
+    """Draw a grid of errors against n on logarithmic axes: theirs grey, ours blue, the best of ours thick.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def grid(panels: Mapping[tuple[str, str], Panel], rival: str, label: str, path: 
 
 
 def errors_by_method(panels: Mapping[str, Mapping[str, tuple[float, float]]], label: str, path: Path) -> Path:
-    """RowFeatures one panel of bars a key: the mean error of each method in per cent, with its deviation over splits.
+    """Draw one panel of bars a key: the mean error of each method in per cent, with its deviation over splits.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ def false_alarms(test: Callable[..., Any], runs: int) -> int:
 
 
 def draw(found: dict[str, dict[str, dict[str, list[float]]]], text: str, path: Path) -> None:
-    """RowFeatures power against the size of the effect, a panel a problem."""
+    """Draw power against the size of the effect, a panel a problem."""
     figure = Figure(figsize=(3.1 * len(found), 3.2), layout="constrained")
     panels = figure.subplots(1, len(found), sharey=True)
     for axes, (problem, both) in zip(panels, found.items(), strict=True):

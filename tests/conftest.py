@@ -1,14 +1,31 @@
-"""Seeds, threads and Hypothesis settings of the whole suite.
+"""The two tiers of the suite; seeds, threads and Hypothesis settings.
 
-One fixed seed by default, so that a failure repeats; MERCER_TEST_SEEDS=all runs ten, and lets Hypothesis search.
+``pytest`` runs the quick tier, ``pytest --all`` runs all tests, and ``pytest -m slow`` runs those that the quick tier
+leaves out. Two marks decide:
+
+``@pytest.mark.slow``
+    The test is not in the quick tier. For single cases: ``pytest.param(..., marks=pytest.mark.slow)``.
+``@pytest.mark.covering(strength, **parts)``
+    Of the parametrized cases of the test, the quick tier runs a covering array: few cases that still hold every value
+    of every parameter (strength 1) or every pair of values of two parameters (strength 2, the default); strength 0 is
+    the first case alone. The other cases are slow. ``covering(1, learner=type)`` covers the classes of the parameter
+    `learner` instead of all that its values differ in. As ``pytestmark = pytest.mark.covering(1)`` the mark holds for
+    all tests of a file, and a mark at a test takes its place there. See `covering.py`.
+
+Options that select by marks (``-m``) and tests that are named with ``::`` select from all tests.
+
+The seed is fixed by default, so that a failure repeats; MERCER_TEST_SEEDS=all runs ten seeds, and lets Hypothesis
+search.
 """
 
 import os
 
 import pytest
-import scipy.linalg  # noqa: F401, so that its BLAS is there to be limited
+import scipy.linalg  # noqa: F401, so that its BLAS is loaded and can be limited
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
+
+from .covering import cover_parameters
 
 THOROUGH = os.environ.get("MERCER_TEST_SEEDS") == "all"
 SEEDS = range(20260, 20270) if THOROUGH else [20260]
@@ -21,6 +38,35 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("repeatable", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=100)
 settings.load_profile("thorough" if THOROUGH else "repeatable")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run all tests, not only the quick tier")
+
+
+def pytest_configure(config):
+    named = any("::" in argument for argument in config.args)
+    if not (config.option.all or config.option.markexpr or named):
+        config.option.markexpr = "not slow"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
+def pytest_collection_modifyitems(items):
+    mark_slow_cases(items)
+
+
+def mark_slow_cases(items):
+    """Mark the cases as slow that are not in the covering array of their test."""
+    tests = {}
+    for item in items:
+        marked = item.get_closest_marker("covering") and not item.get_closest_marker("slow")
+        if marked and hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        mark = cases[0].get_closest_marker("covering")
+        quick = cover_parameters([item.callspec.params for item in cases], *mark.args, **mark.kwargs)
+        for position in set(range(len(cases))) - set(quick):
+            cases[position].add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")

@@ -36,7 +36,7 @@ def check_two_moons(printed):
     scores = [float(score) for score in re.findall(r"neighbors: accuracy ([\d.]+)", printed)]
     assert len(scores) == 4
     assert scores.index(max(scores)) == 2  # neither too few nor too many
-    assert re.search(r"best: alpha=(?!0,)", printed)
+    assert re.search(r"best: strength=(?!0,)", printed)
 
 
 # What a tutorial prints has to bear out what its text says.

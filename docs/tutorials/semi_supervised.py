@@ -1,17 +1,18 @@
-r"""A handful of labels, and many rows without one: two moons.
+r"""Semi-supervised learning on two moons: a few labels, and many rows without one.
 
-Run it with the path of the picture that it is to write::
+Run it with the path of the figure to write::
 
     python docs/tutorials/semi_supervised.py moons.png
 
-**The idea.** Labels are dear, rows are cheap. If rows lie in clusters or along curves, and labels seldom change inside
-of one, then rows without a label say where a label holds: up to where the cluster ends. A kernel alone cannot know
-that. It says that near rows are alike, in all directions the same.
+**The idea.** Labels are expensive and rows are cheap. If rows form clusters or lie along curves, and labels seldom
+change within one of them, then the rows without a label show how far a label extends: to the end of its cluster. A
+kernel alone cannot know that, because it treats all directions alike.
 
-So we tell it. Join every row to its nearest neighbors, labeled or not. With the Laplacian L of that graph and values
-f of a function at all rows, :math:`f^\top L f` is how much f changes along edges: its roughness. `Deformed` adds
-:math:`\alpha f^\top L^c f` to the norm that the kernel gives to functions, and makes features of the kernel of the new
-norm [1]_ [2]_. Every learner on top of them then prefers functions that change where there are no rows.
+A graph of the rows adds this knowledge. Connect every row to its nearest neighbors, labeled or not. With the
+Laplacian L of this graph and the values f of a function at all rows, :math:`f^\top L f` measures how much f changes
+along the edges: its roughness. `Deformed` adds :math:`\alpha f^\top L^c f` to the norm of functions that belongs to
+the kernel, and computes features of the kernel of the new norm [1]_ [2]_. A learner on these features then prefers
+functions that change where there are no rows.
 
 .. [1] Sindhwani, Niyogi, Belkin (2005), Beyond the point cloud: from transductive to semi-supervised learning, ICML.
 .. [2] Ionescu, Popa, Sminchisescu (2017), Large-scale data-dependent kernel approximation, AISTATS.
@@ -20,26 +21,28 @@ norm [1]_ [2]_. Every learner on top of them then prefers functions that change 
 # %%
 # Rows, few of them with a label
 # ------------------------------
-# 600 rows on two moons. In `y` all but a few labels are replaced by -1, and the learner is told that -1 means "not
-# known": `unlabeled=-1`. It has to be told, since -1 is a label like any other. For numbers take `unlabeled=np.nan`.
+# There are 600 rows on two moons. In `y` all but a few labels are replaced by -1, and the parameter `unlabeled=-1` of
+# the learner declares that this value means "not known", since -1 could be a label like any other. For regression use
+# `unlabeled=np.nan`.
 
 import sys
 
 import numpy as np
 from sklearn.datasets import make_moons
 
-from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem, tune_deformation
+from mercer import Deformed, DeformedSearchCV, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem
 
-LABELS = (1, 2, 5)  # of each class
+LABELS = (1, 2, 5)  # per class
 
 
 def problem(labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, the truth about them, and what we are told of it."""
+    """Return rows, their true labels, and the labels that the learner is given."""
     X, truth = make_moons(600, noise=0.08, random_state=seed)
     rng = np.random.default_rng(seed)
     y = np.full(len(X), -1)
     for label in (0, 1):
-        known = rng.permutation(np.flatnonzero(truth == label))[:labels]  # the first of more labels are those of fewer
+        # The first labels are the same for every number of them.
+        known = rng.permutation(np.flatnonzero(truth == label))[:labels]
         y[known] = label
     return X, truth, y
 
@@ -47,38 +50,41 @@ def problem(labels: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndar
 # %%
 # Two maps, one learner
 # ---------------------
-# A map over a map: `Deformed` takes any map of real features. Nothing else changes. (`Nystroem` it is here because its
-# features vanish far from all rows, which makes a quiet picture. With the graph `RandomFourier` is as accurate.)
+# `Deformed` takes any map with real features as its inner map, and nothing else changes. (The inner map here is
+# `Nystroem`, because its features vanish far from all rows, which gives a clearer figure. With the graph,
+# `RandomFourier` is as accurate.)
 #
-# The knobs:
+# The parameters:
 #
-# `n_neighbors` is the one that matters most. A moon must hang together well, and the two moons badly. Too few
-#     neighbors, and the graph is a chain with weak links at which labels stop; too many, and edges cross the gap. The
-#     30 here were found by trying, as were the rows and the noise of these moons, on which one label is enough. Below
-#     is what other numbers of neighbors give.
-# `alpha` is the price of roughness. At zero there is no graph; from some value on nothing changes any more, because
-#     only the smoothest functions that the features can make are left.
-# `power` punishes functions that change from neighbor to neighbor even more, and slow changes even less. Long thin
-#     shapes such as moons need slow changes punished: 1. Round clusters in many columns often do better with 2 or 3.
+# `n_neighbors` matters most. Each moon must be well connected, and the two moons must not be. With too few neighbors
+#     the graph is a chain with weak links at which labels stop; with too many, edges cross the gap. The value 30 was
+#     found by trying, as were the number of rows and the noise, so that one label per class is enough. The section
+#     "What can go wrong" shows the accuracy for other numbers of neighbors.
+# `strength` is the weight of the roughness. At zero the graph has no effect. Above some value nothing changes any more,
+#     because only the smoothest functions in the span of the features are left.
+# `power` increases the penalty on functions that change from neighbor to neighbor, relative to slow changes. Long thin
+#     shapes such as moons need a penalty on slow changes: use 1. Round clusters in many dimensions often do better
+#     with 2 or 3.
 
 plain = Nystroem(Gaussian(0.3), n_components=200, random_state=0)
-deformed = Deformed(plain, NeighborGraph(n_neighbors=30), alpha=100.0, power=1)
+deformed = Deformed(plain, NeighborGraph(n_neighbors=30), strength=100.0, power=1)
 
 
 def learner(feature_map) -> KernelRidgeClassifier:
-    """Return the learner that both maps get."""
+    """Return the learner that is used with both maps."""
     return KernelRidgeClassifier(feature_map, alpha=1e-4, unlabeled=-1)
 
 
 # %%
-# What the graph is worth
+# The gain from the graph
 # -----------------------
-# Accuracy on 2000 new rows from the same moons, over ten seeds that draw the rows and the labels. New rows are no nodes
-# of the graph, and need not be: the deformed kernel is a function of any two rows, and `predict` just works.
+# This is the accuracy on 2000 new rows from the same moons, over ten seeds that draw the rows and the labels. The new
+# rows are not nodes of the graph and need not be: the deformed kernel is a function of any two rows, and `predict`
+# takes any row.
 
 
 def fitted(feature_map, labels: int, seed: int) -> tuple[KernelRidgeClassifier, float]:
-    """Return a model of few labels, and the share of new rows whose label it predicts."""
+    """Return a model that is trained on few labels, and its accuracy on new rows."""
     X, _, y = problem(labels, seed)
     X_new, y_new = make_moons(2000, noise=0.08, random_state=1000 + seed)
     model = learner(feature_map).fit(X, y)
@@ -86,9 +92,9 @@ def fitted(feature_map, labels: int, seed: int) -> tuple[KernelRidgeClassifier, 
 
 
 def show_accuracy(seeds: int = 10) -> None:
-    """Print mean and worst accuracy."""
+    """Print the mean and the worst accuracy."""
     print(f"accuracy on new rows, mean and worst of {seeds} seeds")
-    print("labels a class   without the graph     with the graph")
+    print("labels per class  without the graph     with the graph")
     for labels in LABELS:
         row = [f"{labels:>14}"]
         for feature_map in (plain, deformed):
@@ -98,64 +104,69 @@ def show_accuracy(seeds: int = 10) -> None:
 
 
 # %%
-# Let the labels choose
-# ---------------------
-# `tune_deformation` tries many strengths, powers and penalties. It is cheap: the graph is made once, the roughness of
-# the features once a power, and the rest needs the labeled rows alone. Rows that are held out stay in the graph, and
-# only their labels are hidden. Alpha = 0 is among what it tries: so it tells whether the graph is worth anything.
+# Selecting the parameters with the labels
+# ----------------------------------------
+# `DeformedSearchCV` tries many strengths, powers and ridge penalties. This is cheap: the graph is built once, the
+# roughness of the features is computed once per power, and the rest needs the labeled rows only. Held-out rows remain
+# nodes of the graph, and only their labels are hidden. A strength of zero is among the candidates, so the result shows
+# whether the graph helps at all.
 #
-# With ten labels it can say little more than that. Its scores are also optimistic, being the best of many; keep labels
-# aside if you need an honest number. And with one label a class nobody can choose but you.
+# Ten labels cannot decide much more than that. The best score is also optimistic, because it is the best of many: keep
+# some labels aside for an unbiased estimate. With one label per class, nothing can be held out.
 
 
 def show_tuning() -> None:
-    """Print what the labels say of the graph."""
+    """Print the scores of all candidates, and the accuracy of the best."""
     X, _, y = problem(5)
-    tuned = tune_deformation(learner(deformed), X, y, alphas=(0, 1, 10, 100, 1000, 10_000, 100_000), powers=(1, 2))
-    print(f"\n{tuned}")
+    strengths = (0, 1, 10, 100, 1000, 10_000, 100_000)
+    search = DeformedSearchCV(learner(deformed), strengths=strengths, powers=(1, 2)).fit(X, y)
+    print(f"\n{search.summary()}")
     X_new, y_new = make_moons(2000, noise=0.08, random_state=1000)
-    print(f"accuracy of the best on new rows: {tuned.model.score(X_new, y_new):.3f}")
+    print(f"accuracy of the best on new rows: {search.score(X_new, y_new):.3f}")
 
 
 # %%
 # What can go wrong
 # -----------------
-# *A wrong graph.* If labels do change inside of clusters, the graph misleads, and more alpha misleads more. Then zero
-#     wins in the tuning. Distances also have to mean something: scale the columns first, by all rows.
-# *Parts without an edge between them.* `graph_.n_parts` counts them. A part with a label in it is all of that label's,
-#     which is fine. About a part without any label the graph says nothing, and the kernel has to guess.
-# *Too large an alpha.* Only the smoothest functions are left, fewer than there are classes, or turns of the boundary.
-#     Also the numbers get large: for float32 rows `Deformed` goes to float64 where it must, and says if that fails too.
-# *Too few features.* Functions must be able to change across the gap. A map of few columns cannot, however large alpha
-#     is; nor can a kernel whose lengthscale is much wider than the gap.
+# *A wrong graph.* If labels change within clusters, the graph misleads, and more so with a larger strength. Then zero
+#     has the best score. Distances also have to be meaningful: scale the features first, using all rows.
+# *Disconnected components.* `graph_.n_connected_components` is their number. If a component contains a label, the label
+#     extends to all of it, which is usually right. If it contains none, the graph is of no use there, and the kernel
+#     extrapolates.
+# *Too large a strength.* Only the smoothest functions are left, fewer than there are classes or turns of the boundary.
+#     Also, rounding increases: for float32 rows `Deformed` switches to float64 where necessary, and raises an error if
+#     that is not enough.
+# *Too few components.* The functions must be able to change across the gap. A map of few components cannot do that at
+#     any strength, nor can a kernel whose lengthscale is much wider than the gap.
 
 
 def show_pitfalls() -> None:
-    """Print how accuracy with one label a class depends on the graph."""
-    print("\none label a class, mean of 5 seeds")
+    """Print how the accuracy with one label per class depends on the graph."""
+    print("\none label per class, mean of 5 seeds")
     for neighbors in (5, 10, 30, 100):
-        found = [fitted(Deformed(plain, NeighborGraph(neighbors), alpha=100.0), 1, seed) for seed in range(5)]
+        found = [fitted(Deformed(plain, NeighborGraph(neighbors), strength=100.0), 1, seed) for seed in range(5)]
         mean = np.mean([score for _, score in found])
-        parts = [model.feature_map_.graph_.n_parts for model, _ in found]
-        print(f"{neighbors:>4} neighbors: accuracy {mean:.3f}, parts of the graph {parts}")
+        components = [model.feature_map_.graph_.n_connected_components for model, _ in found]
+        print(f"{neighbors:>4} neighbors: accuracy {mean:.3f}, connected components {components}")
 
 
 # %%
-# What it costs
-# -------------
-# `fit` sums :math:`\Phi^\top L^c \Phi`, at the cost of the second moments of the features that ridge regression needs
-# anyway: O(n D^2), and one Cholesky factorization. Never a matrix of all pairs of rows. New rows cost O(D^2) each
-# instead of O(D), or O(D rank) with `rank=`. The search for neighbors is the rest: exact it is quadratic in the rows,
-# approximate nearly linear (`pip install '.[graph]'`). `FeatureGraph` needs no search at all, and takes rows in blocks.
+# Cost
+# ----
+# `fit` computes :math:`\Phi^\top L^c \Phi`, at the cost of the second moments of the features that ridge regression
+# needs in any case, O(n D^2), and one Cholesky factorization. No matrix of all pairs of rows is formed. Features of
+# new rows cost O(D^2) per row instead of O(D), or O(D rank) with `rank=`. The rest is the search for neighbors: an
+# exact search is quadratic in the number of rows, and an approximate one (`pip install '.[graph]'`) is nearly linear.
+# `FeatureGraph` needs no search at all, and can be built block by block.
 
 # %%
-# The picture
-# -----------
-# Color is what is predicted, and the line is where the prediction changes. Grey rows have no label.
+# The figure
+# ----------
+# The color shows the decision function, and the line is the decision boundary. Gray rows have no label.
 
 
 def draw(path: str, seed: int = 0) -> None:
-    """Write the picture: decision regions without and with the graph."""
+    """Write the figure of decision regions without and with the graph."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -187,7 +198,7 @@ def draw(path: str, seed: int = 0) -> None:
             for label, color, marker in ((0, first, "o"), (1, second, "s")):
                 style = {"s": 85, "color": color, "marker": marker, "edgecolors": "white", "linewidths": 1.4}
                 ax.scatter(*X[y == label].T, zorder=3, label=f"label {label}", **style)
-            count = f"{labels} label{'s' if labels > 1 else ''} a class"
+            count = f"{labels} label{'s' if labels > 1 else ''} per class"
             ax.set_title(f"{count}, {name}: {score:.1%}", fontsize=10, loc="left")
             ax.set(xticks=[], yticks=[])
             for side in ax.spines.values():

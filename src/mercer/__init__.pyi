@@ -57,6 +57,7 @@ from .kernels import (
     neural_tangent_kernel,
 )
 from .learners import (
+    DeformedSearchCV,
     GaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
@@ -64,7 +65,6 @@ from .learners import (
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
-    tune_deformation,
 )
 from .maps import (
     CompositionMap,
@@ -96,6 +96,7 @@ __all__ = [
     "DataError",
     "Deformed",
     "DeformedKernel",
+    "DeformedSearchCV",
     "DotProduct",
     "ExponentialDotProduct",
     "FeatureGraph",
@@ -162,5 +163,4 @@ __all__ = [
     "statistics",
     "testing",
     "theory",
-    "tune_deformation",
 ]

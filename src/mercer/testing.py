@@ -1,6 +1,6 @@
-"""Checks of the contracts, for mercer's own kernels, maps, learners and engines and for those of others.
+"""Checks of the contracts of kernels, maps, learners and engines, for those of the package and for your own.
 
-Each function raises AssertionError with a sentence if the contract is broken, and returns None otherwise.
+Each function raises AssertionError with an explanation if the contract is broken, and returns None otherwise.
 
 Examples
 --------
@@ -50,18 +50,20 @@ FAILURE = 1e-9
 FREQUENCIES = 20_000
 # Coefficients of a power series that are added up to compare it with its function.
 SERIES_TERMS = 200
+# Values of a kernel that are small beside the root of the product of two diagonal entries.
+SMALL_VALUE = 0.05
 # Means of a mixing distribution from here on are taken for infinite.
 LARGEST_MEAN = 1e3
 
 
 def expect(condition: Any, sentence: str) -> None:
-    """Raise AssertionError with the sentence unless the condition holds; also under ``python -O``."""
+    """Raise AssertionError with an explanation unless the condition holds, also under ``python -O``."""
     if not condition:
         raise AssertionError(sentence)
 
 
 def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = False) -> np.ndarray:
-    """Rows that are neither centered nor of unit norm, some of them equal; if `positive`, >= 0 and with zeros."""
+    """Return rows that are neither centered nor of unit norm, the last equal to the first; if `positive`, >= 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
     X[-1] = X[0]
@@ -173,7 +175,7 @@ def check_isotropic(kernel: IsotropicKernel) -> None:
     """Check that profile and mixing determine each other, by quadrature, and that closed forms agree with them."""
     name = repr(kernel)
     mean, numerical = kernel.mean_mixing, UnitDensity.of(kernel.mixing).total
-    # Beyond, the numerical mean cannot be told from an infinite one.
+    # Larger numerical means cannot be distinguished from infinite ones.
     known = min(mean, numerical) < LARGEST_MEAN
     agree = abs(mean - numerical) <= 1e-3 * numerical if known else True
     expect(agree, f"{name}: mean_mixing must be the mean of mixing(u), {numerical:.6g}, is {mean:.6g}")
@@ -357,7 +359,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
     fitted = clone(feature_map).set_params(random_state=7).fit(X)
     before = X.copy()
     Z = fitted.transform(X)
-    expect(Z.shape == (len(X), feature_map.n_components), f"{name}: must have n_components features")
+    expect(Z.shape == (len(X), feature_map.width), f"{name}: must have as many components as its width")
     expect(np.isfinite(Z).all(), f"{name}: features must be finite")
     expect(np.array_equal(X, before), f"{name}: transform must not write into its input")
     expect(np.array_equal(Z, fitted.transform(X)), f"{name}: transform must be pure")
@@ -403,13 +405,19 @@ def check_unbiased(feature_map: BaseMap, X: np.ndarray, draws: int) -> None:
     for seed in range(draws):
         fitted = clone(feature_map).set_params(random_state=seed).fit(X)
         samples[seed] = fitted.gram(rows)[upper]
-    expected = fitted.kernel_(rows)[upper]
+    K = fitted.kernel_(rows)
+    expected = K[upper]
     variance = variance_of(fitted, rows)
-    spread = 2 * samples.var(axis=0) if variance is None else variance[upper]
+    if variance is None:
+        # Small values may be due to rare draws, whose variance few seeds do not show.
+        diagonal = np.diagonal(K)
+        spread = 2 * samples.var(axis=0) + SMALL_VALUE**2 * np.outer(diagonal, diagonal)[upper]
+    else:
+        spread = variance[upper]
     rounding = 1e-9 * max(1.0, float(np.abs(expected).max()))
     gap = catoni_misfit(samples, expected, spread + rounding**2)
     name = repr(feature_map)
-    expect(gap <= 1, f"{name}: says that it is unbiased, but its mean over {draws} seeds is {gap:.1f} radii off")
+    expect(gap <= 1, f"{name}: claims to be unbiased, but its mean over {draws} seeds is {gap:.1f} radii off")
 
 
 def variance_of(feature_map: BaseMap, X: np.ndarray) -> np.ndarray | None:
@@ -421,11 +429,11 @@ def variance_of(feature_map: BaseMap, X: np.ndarray) -> np.ndarray | None:
 
 
 class StoppedError(Exception):
-    """A fit was stopped, as by a key or a signal."""
+    """Raised in place of an interruption of a fit."""
 
 
 class StoppedBlocks:
-    """Blocks that can be read often, until some number of blocks has been read in all."""
+    """Blocks that can be read repeatedly, until a given number of blocks has been read in total."""
 
     def __init__(self, blocks: Sequence[Any], reads: int) -> None:
         self.blocks = blocks
@@ -440,15 +448,15 @@ class StoppedBlocks:
 
 
 def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
-    """Check that a learner gives the same model in memory, from blocks and bit by bit.
+    """Check that a learner gives the same model in memory, from blocks and by `partial_fit`.
 
     Parameters
     ----------
     learner : Learner
-        An unfitted learner. If one pass is enough for it and for its map, it is compared with an iterator and with
-        `partial_fit`, too.
+        An unfitted learner. If it and its map need a single pass over the rows, an iterator and `partial_fit` are
+        checked, too.
     X, y : ndarrays, default=None
-        Rows and targets; None means 200 rows of width 3.
+        Rows and targets; None means 200 rows of 3 features.
     """
     if X is None or y is None:
         X = sample_rows(200)
@@ -467,24 +475,34 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
     expected = outputs(model)
     expect(np.isfinite(expected).all(), f"{name}: predictions must be finite")
     close = max(1e-7, 10 * getattr(model, "rounding_", 0.0))
-    tight = dict(rtol=close, atol=close * max(1.0, float(np.abs(expected).max())))
+    scale = max(1.0, float(np.abs(expected).max()))
+
+    def same(A: np.ndarray, B: np.ndarray) -> bool:
+        return np.allclose(A, B, rtol=close, atol=close * scale)
+
     for jobs in (1, 2, 5):
-        same = clone(fresh).set_params(n_jobs=jobs).fit(X, y)
-        expect(np.array_equal(outputs(same), expected), f"{name}: n_jobs={jobs} must give equal bits")
+        threaded = clone(fresh).set_params(n_jobs=jobs).fit(X, y)
+        expect(np.array_equal(outputs(threaded), expected), f"{name}: n_jobs={jobs} must give equal bits")
     for size in (1, 7, 64, 10_000):
         other = clone(fresh).set_params(block_size=size).fit(X, y)
-        expect(np.allclose(outputs(other), expected, **tight), f"{name}: block_size={size} must not matter")
+        expect(same(outputs(other), expected), f"{name}: block_size={size} must not matter")
     cuts = [0, 1, 1, 90, 150, len(X)]  # one of them empty
     blocks = [(X[a:b], y[a:b]) for a, b in pairwise(cuts)]
-    expect(np.allclose(outputs(clone(fresh).fit(blocks)), expected, **tight), f"{name}: blocks must equal memory")
+    expect(
+        same(outputs(clone(fresh).fit(blocks)), expected),
+        f"{name}: blocks must give the model of arrays in memory",
+    )
     once = learner._several_passes() is None
     if once and not fresh._unfitted_map(None).needs_rows():
-        expect(np.allclose(outputs(clone(fresh).fit(iter(blocks))), expected, **tight), f"{name}: so must an iterator")
+        expect(
+            same(outputs(clone(fresh).fit(iter(blocks))), expected),
+            f"{name}: an iterator must give the same model",
+        )
         partial = clone(fresh)
         for Xb, yb in blocks:
             if len(Xb):
                 partial.partial_fit(Xb, yb)
-        expect(np.allclose(outputs(partial), expected, **tight), f"{name}: partial_fit must equal fit")
+        expect(same(outputs(partial), expected), f"{name}: partial_fit must equal fit")
     else:
         refused = False
         try:
@@ -503,14 +521,14 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
             with suppress(StoppedError):
                 clone(fresh).fit(StoppedBlocks(blocks, reads), checkpoint=checkpoint)
         resumed = clone(fresh).fit(blocks, checkpoint=checkpoint)
-        expect(np.array_equal(outputs(resumed), streamed), f"{name}: a fit that was stopped must go on to the bit")
-        expect(os.listdir(folder) == [], f"{name}: a fit that has succeeded must leave no checkpoint")
+        expect(np.array_equal(outputs(resumed), streamed), f"{name}: an interrupted fit must resume to the same bits")
+        expect(os.listdir(folder) == [], f"{name}: a successful fit must leave no checkpoint")
     repeats = np.random.default_rng(0).integers(0, 3, len(X))
-    repeats[:6] = 1  # keep every label
+    repeats[:6] = 1  # every label remains
     weighted = clone(fresh).fit(X, y, sample_weight=repeats)
     repeated = clone(fresh).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats, axis=0))
-    expect(np.allclose(outputs(weighted), outputs(repeated), **tight), f"{name}: weights must equal repetition")
-    expect(np.allclose(outputs(clone(fresh).fit(sp.csr_array(X), y)), expected, **tight), f"{name}: CSR = dense")
+    expect(same(outputs(weighted), outputs(repeated)), f"{name}: weights must equal repetition")
+    expect(same(outputs(clone(fresh).fit(sp.csr_array(X), y)), expected), f"{name}: CSR must equal dense")
     expect(np.array_equal(outputs(pickle.loads(pickle.dumps(model))), expected), f"{name}: must survive pickle")
     before = outputs(model)
     try:
@@ -521,16 +539,16 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
 
 
 def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
-    """Check that a learner gives the same model in memory, from a stream and on dask, also with weights.
+    """Check that a learner gives the same model in memory, from a stream and on Dask, also with weights.
 
-    To 1e-10, or to what the learner says of its `rounding_` where that is more.
+    Results must agree to 1e-10, or to ten times the `rounding_` of the learner if that is more.
 
     Parameters
     ----------
     learner : Learner
         An unfitted learner.
     X, y : ndarrays, default=None
-        Rows of float64 and targets; None means 300 rows of width 3.
+        Rows of float64 and targets; None means 300 rows of 3 features.
     """
     import dask.array as da
 
@@ -543,27 +561,27 @@ def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
     fresh = clone(learner).set_params(**seeds)
     n = len(X)
     weight = np.random.default_rng(0).integers(0, 3, n).astype(float)
-    weight[:6] = 1  # keep every label
+    weight[:6] = 1  # every label remains
     for w in (None, weight):
         in_memory = clone(fresh).fit(X, y, sample_weight=w)
         expected = results_of(in_memory, X)
         scale, close = float(np.abs(expected).max()), max(1e-10, 10 * getattr(in_memory, "rounding_", 0.0))
-        said = "" if w is None else " with weights"
+        weights = "" if w is None else " with weights"
 
         def compare(
             model: Any, how: str, expected: np.ndarray = expected, scale: float = scale, close: float = close
         ) -> None:
             gap = float(np.abs(results_of(model, X) - expected).max()) / scale
-            expect(gap <= close, f"{name}: {how} must equal memory to {close:.1e}, is {gap:.1e} away")
+            expect(gap <= close, f"{name}: {how} must equal the result in memory to {close:.1e}, is {gap:.1e} away")
 
         for size in (n // 7, n // 2):
-            compare(clone(fresh).set_params(block_size=size).fit(X, y, sample_weight=w), f"block_size={size}{said}")
+            compare(clone(fresh).set_params(block_size=size).fit(X, y, sample_weight=w), f"block_size={size}{weights}")
             rows = [slice(i, i + size) for i in range(0, n, size)]
             blocks = [(X[i], y[i]) if w is None else (X[i], y[i], w[i]) for i in rows]
-            compare(clone(fresh).fit(blocks), f"a stream of {size} rows a block{said}")
+            compare(clone(fresh).fit(blocks), f"a stream of {size} rows per block{weights}")
             on_dask = [None if a is None else da.from_array(a, chunks=(size, -1)[: a.ndim]) for a in (X, y, w)]
             model = clone(fresh).fit(*on_dask)
-            compare(model, f"dask with {size} rows a partition{said}")
+            compare(model, f"dask with {size} rows per partition{weights}")
     again = clone(fresh).set_params(n_jobs=3).fit(*on_dask)
     expect(np.array_equal(results_of(again, X), results_of(model, X)), f"{name}: fits on dask must give equal bits")
     lazy = results_of(model, da.from_array(X, chunks=(50, -1)))
@@ -573,7 +591,7 @@ def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
 
 
 def results_of(model: Any, X: Any) -> Any:
-    """Return what a fitted learner says of rows, in numbers."""
+    """Return the numerical results of a fitted learner for rows."""
     for method in ("decision_function", "transform", "predict"):
         if hasattr(model, method):
             return getattr(model, method)(X)

@@ -1,4 +1,4 @@
-"""Butterfly directions are exactly uniform, column by column, and maps on them unbiased."""
+"""Each butterfly direction is exactly uniform on the sphere, and maps with them are unbiased."""
 
 import numpy as np
 import pytest
@@ -12,18 +12,21 @@ from .calibrated import estimates, kernel_of_pairs, misfit, pairs_of_rows
 DRAWS = 1600
 
 
-def directions_of(m, d, rng, law=None, premix=True):
-    """Return the m directions of one draw as rows of width P, with another law of the squared cosines if given."""
+def directions_of(m, d, rng, squared_cosines=None, premix=True):
+    """Return the m directions of one draw as rows of length P.
+
+    `squared_cosines` replaces the distribution of the squared cosines of the angles.
+    """
     signs, rotations = butterfly_rotations(m, d, rng)
     cosines, sines = list(rotations.cosines), list(rotations.sines)
-    if law is not None:
+    if squared_cosines is not None:
         for level in range(1, len(cosines)):
-            squares = law(rng, cosines[level].shape)
+            squares = squared_cosines(rng, cosines[level].shape)
             cosines[level], sines[level] = np.sqrt(squares), np.sqrt(1 - squares)
     plan = linalg.butterfly_plan(cosines, sines)
     P = signs.shape[1]
     out = np.empty((P, m))
-    if not premix:  # undo the mixing: its inverse is its transpose, the same with the signs exchanged
+    if not premix:  # undo the mixing, whose inverse is the same with the two sign vectors exchanged
         mixed = np.empty((P, P))
         linalg.sign_hadamard(np.eye(P) * signs[1], signs[:1, None, :].copy() ** 2, mixed)
         linalg.butterfly(np.ascontiguousarray(mixed * signs[0]), signs, plan, out)
@@ -51,17 +54,17 @@ def test_each_direction_is_uniform_on_the_sphere(index, seed):
         assert kstest(squares, "beta", args=(0.5, 7.5)).pvalue > 1e-9
 
 
-def test_the_check_above_sees_uniform_angles(seed):
-    # The angles of the source, uniform on the circle at every level: cos^2 is Beta(1/2, 1/2). Without the mixing the
-    # coordinates are products of a few of them.
+def test_uniform_angles_do_not_give_uniform_directions(seed):
+    # Munkhoeva et al. (2018, NeurIPS) take angles that are uniform at every level, so that cos^2 is Beta(1/2, 1/2). The
+    # deviation is visible without the mixing, where coordinates are products of few cosines and sines.
     rng = np.random.default_rng(seed)
 
-    def law(rng, shape):
+    def uniform_angles(rng, shape):
         return rng.beta(0.5, 0.5, shape)
 
-    squares = [np.square(directions_of(16, 16, rng, law, premix=False)[3, 2]) for _ in range(800)]
+    squares = [np.square(directions_of(16, 16, rng, uniform_angles, premix=False)[3, 2]) for _ in range(800)]
     assert kstest(squares, "beta", args=(0.5, 7.5)).pvalue < 1e-9
-    # With the right law it is uniform with and without.
+    # With the correct distribution, directions are uniform without the mixing, too.
     squares = [np.square(directions_of(16, 16, rng, premix=False)[3, 2]) for _ in range(800)]
     assert kstest(squares, "beta", args=(0.5, 7.5)).pvalue > 1e-9
 
@@ -69,7 +72,7 @@ def test_the_check_above_sees_uniform_angles(seed):
 @pytest.mark.parametrize("kernel", [Gaussian(), 2.5 * Gaussian(0.7), Gaussian() + Matern(1.5)], ids=repr)
 @pytest.mark.parametrize("d", [2, 5, 17])
 @pytest.mark.parametrize(("form", "n"), [("pairs", 1), ("pairs", 7), ("pairs", 40), ("phase", 40), ("complex", 20)])
-def test_the_mean_over_draws_is_the_kernel(kernel, d, form, n, seed):
+def test_mean_over_draws_is_the_kernel(kernel, d, form, n, seed):
     X, Y = pairs_of_rows(d, seed, unit_norm=n == 40)
     m = RandomFourier(kernel, n, form=form, directions="butterfly", radii="stratified")
     assert m.unbiased is True
@@ -79,7 +82,7 @@ def test_the_mean_over_draws_is_the_kernel(kernel, d, form, n, seed):
     assert misfit(samples, kernel_of_pairs(kernel, X, Y), width=width) <= 1
 
 
-def test_axis_aligned_lags_are_unbiased_where_sign_hadamard_is_not(seed):
+def test_axis_aligned_lags_are_unbiased_in_contrast_to_sign_hadamard(seed):
     X, Y = np.zeros((1, 4)), np.array([[2.0, 0.0, 0.0, 0.0]])
     expected = kernel_of_pairs(Gaussian(), X, Y)
     for directions, unbiased in (("butterfly", True), ("hadamard", False)):
@@ -87,14 +90,15 @@ def test_axis_aligned_lags_are_unbiased_where_sign_hadamard_is_not(seed):
         assert (misfit(estimates(m, X, Y, 2 * DRAWS, seed), expected, width=2) <= 1) == unbiased
 
 
-def test_variance_is_near_that_of_haar_directions(seed):
-    # One block of 16: the closed form for Haar directions, which butterflies match within a few per cent (MATHS S1.13).
+def test_variance_is_close_to_that_of_haar_directions(seed):
+    # One block of 16 directions. Butterflies match the closed form for Haar-distributed directions within a few percent
+    # (docs/theory/directions.md).
     rng = np.random.default_rng(seed)
     X = np.zeros((1, 16))
     for Y in (np.eye(16)[:1] * 1.5, rng.normal(size=(1, 16)) * 0.375):
         samples = estimates(RandomFourier(Gaussian(), 32, directions="butterfly"), X, Y, 4 * DRAWS, seed)
         haar = RandomFourier(Gaussian(), 32, directions="orthogonal").fit(X).variance(X, Y)[0, 0]
         iid = RandomFourier(Gaussian(), 32, directions="iid").fit(X).variance(X, Y)[0, 0]
-        # The relative error of a variance from N draws is about sqrt(2 / N) = 0.018, times a little for heavy tails.
+        # The relative error of a variance from N draws is about sqrt(2 / N) = 0.018, or more for heavy tails.
         assert 0.8 * haar < samples.var() < 1.3 * haar
         assert samples.var() < 0.8 * iid

@@ -30,6 +30,7 @@ CASES = [
 ]
 
 
+@pytest.mark.covering(1, kernel=type)
 @pytest.mark.parametrize(("kind", "kernel"), CASES, ids=lambda value: getattr(value, "__name__", repr(value)))
 def test_the_mean_over_seeds_is_the_kernel(kind, kernel):
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Maps of histograms that say `unbiased` have the kernel as their mean, and the variance that they state."""
+"""Maps of histogram kernels that are declared `unbiased` have the kernel as their mean, and the stated variance."""
 
 from itertools import cycle, product
 
@@ -18,7 +18,7 @@ DIMENSIONS = (1, 2, 5, 17)
 
 
 def pairs_of_histograms(d, seed, *, sum_one=False):
-    """Return rows >= 0 and partners: equal, near, far smaller, with zeros, all zero."""
+    """Return non-negative rows and partners: equal, close, much smaller, with zeros, all zero."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.05, 2.5, size=(5, d))
     Y = X.copy()
@@ -33,11 +33,11 @@ def pairs_of_histograms(d, seed, *, sum_one=False):
 
 
 def total_of(kernel, d):
-    """Return the largest value of a kernel of minima: the range of every estimate."""
+    """Return the largest value of a kernel of minima, which is the range of every estimate."""
     return kernel(np.full((1, d), UPPER))[0, 0]
 
 
-# ---- thresholds -------------------------------------------------------------------------------
+# ---- thresholds -----------------------------------------------------------------------------------------------------
 
 THRESHOLD_KERNELS = [Intersection(), 1.5 + 2.0 * Intersection(), 1 + Min(), Intersection() + 0.01 * Min()]
 THRESHOLD_GRID = [
@@ -48,7 +48,7 @@ THRESHOLD_GRID = [
         cycle((False, True, True)),
         strict=False,
     )
-    if d < 5 or kernel not in THRESHOLD_KERNELS[2:]  # the box of Min would swallow all thresholds
+    if d < 5 or kernel not in THRESHOLD_KERNELS[2:]  # the box of Min would take almost all thresholds
 ]
 
 
@@ -57,7 +57,7 @@ def name_of(cell):
 
 
 @pytest.mark.parametrize("cell", THRESHOLD_GRID, ids=name_of)
-def test_the_mean_over_thresholds_is_the_kernel(cell, seed):
+def test_mean_over_thresholds_is_the_kernel(cell, seed):
     m, d, sum_one = cell
     X, Y = pairs_of_histograms(d, seed, sum_one=sum_one)
     assert m.unbiased is True
@@ -67,18 +67,18 @@ def test_the_mean_over_thresholds_is_the_kernel(cell, seed):
 
 @pytest.mark.parametrize("thresholds", ["jittered", "random"])
 @pytest.mark.parametrize("n", WIDTHS)
-def test_the_check_above_sees_a_length_that_is_ignored_and_columns_that_are_left_out(thresholds, n, seed):
+def test_misfit_detects_ignored_lengths_and_omitted_features(thresholds, n, seed):
     X, Y = pairs_of_histograms(2, seed)
     m = ThresholdFeatures(Intersection(), n, thresholds=thresholds, upper=UPPER)
     samples = estimates(m, X, Y, DRAWS, seed)
     k, total = kernel_of_pairs(Intersection(), X, Y), total_of(Intersection(), 2)
     assert misfit(samples, k, width=total) <= 1
-    assert misfit(samples / UPPER, k, width=total) > 1  # as if thresholds ended at one
+    assert misfit(samples / UPPER, k, width=total) > 1  # the amplitudes of thresholds on [0, 1]
     first = np.minimum(X[:, 0], Y[:, 0])
     assert misfit(samples, first, width=total) > 1
 
 
-def test_mid_points_are_biased_and_say_so(seed):
+def test_mid_points_are_biased_and_declared_as_such(seed):
     X, Y = np.array([[1.0]]), np.array([[1.0]])
     m = ThresholdFeatures(Min(), 2, thresholds="stratified", upper=UPPER)
     assert isinstance(m.unbiased, str)
@@ -91,7 +91,7 @@ def test_mid_points_are_biased_and_say_so(seed):
     ("thresholds", "kernel", "d", "n"),
     [
         ("jittered", 2.0 * Intersection(), 1, 2),
-        ("jittered", Intersection(), 5, 7),  # strata that begin in one column and end in another
+        ("jittered", Intersection(), 5, 7),  # strata that start in one feature and end in another
         ("jittered", 1 + Intersection() + 0.01 * Min(), 5, 1),
         ("jittered", 1 + Intersection() + 0.05 * Min(), 2, 4),
         ("random", 2.0 * Intersection(), 5, 1),
@@ -99,7 +99,7 @@ def test_mid_points_are_biased_and_say_so(seed):
     ],
     ids=str,
 )
-def test_thresholds_have_the_variance_of_the_closed_form(thresholds, kernel, d, n, seed):
+def test_variance_over_thresholds_is_the_closed_form(thresholds, kernel, d, n, seed):
     X, Y = pairs_of_histograms(d, seed)
     m = ThresholdFeatures(kernel, n, thresholds=thresholds, upper=UPPER)
     deviations = estimates(m, X, Y, VARIANCE_DRAWS, seed) - kernel_of_pairs(kernel, X, Y)
@@ -110,7 +110,7 @@ def test_thresholds_have_the_variance_of_the_closed_form(thresholds, kernel, d, 
 
 
 @pytest.mark.parametrize("d", [1, 3])
-def test_the_check_above_tells_jittered_thresholds_from_random_ones(d, seed):
+def test_misfit_distinguishes_jittered_from_random_thresholds(d, seed):
     X, Y = pairs_of_histograms(d, seed)
     n, total = 9, UPPER * d
     samples = {
@@ -124,7 +124,7 @@ def test_the_check_above_tells_jittered_thresholds_from_random_ones(d, seed):
     random = threshold_variance(k, total, n)
     covered = np.minimum(X, Y) / UPPER
     jittered = jittered_variance([(UPPER, covered[:, i], 1.0) for i in range(d)], n)
-    # At most 2 d - 1 strata are covered in part, and no other has an error.
+    # At most 2 d - 1 strata are partly covered, and the others have no error.
     width = ((2 * d - 1) * total / n) ** 2
     assert misfit(samples["jittered"], jittered, width=width) <= 1
     assert misfit(samples["jittered"], random, width=width) > 1
@@ -132,7 +132,7 @@ def test_the_check_above_tells_jittered_thresholds_from_random_ones(d, seed):
     assert misfit(samples["random"], jittered, width=total**2) > 1
 
 
-# ---- homogeneous kernels ----------------------------------------------------------------------
+# ---- homogeneous kernels --------------------------------------------------------------------------------------------
 
 HOMOGENEOUS_KERNELS = [Chi2(), 1.5 + 2.0 * JensenShannon(), Intersection(), 2.0 * Chi2() + Intersection()]
 HOMOGENEOUS_GRID = [
@@ -147,23 +147,23 @@ HOMOGENEOUS_GRID = [
 
 
 def largest_of(m, X, Y):
-    """Return a bound of the absolute value of each random estimate, the exact constant left aside."""
+    """Return a bound of the absolute value of each random estimate, without the exact constant."""
     total = sum(weight for weight, leaf in m.kernel.summands() if leaf is not None)
     width = m.n_components - (m.kernel.summands()[0][1] is None)
     roots = np.sort(np.sqrt(X * Y), axis=1)[:, ::-1]
     d, terms = X.shape[1], -(-width // 2)
-    # With fewer terms than columns, those chosen stand for all. One term may have a phase, which doubles it.
+    # With fewer frequencies than features, a subset represents all. One cosine may have a phase, which doubles it.
     largest = roots[:, :terms].sum(axis=1) + (width % 2) * roots[:, 0]
     return np.maximum(total * largest * max(1.0, d / terms), 1e-12)
 
 
 def range_of(m, X, Y):
-    """Return the length of an interval that holds every estimate of each pair."""
+    """Return the length of an interval that contains every estimate for each pair."""
     return 2 * largest_of(m, X, Y)
 
 
 @pytest.mark.parametrize("cell", HOMOGENEOUS_GRID, ids=name_of)
-def test_the_mean_over_frequencies_is_the_kernel(cell, seed):
+def test_mean_over_frequencies_is_the_kernel(cell, seed):
     m, d, sum_one = cell
     X, Y = pairs_of_histograms(d, seed, sum_one=sum_one)
     assert m.unbiased is True
@@ -172,7 +172,7 @@ def test_the_mean_over_frequencies_is_the_kernel(cell, seed):
 
 
 @pytest.mark.parametrize("n", [2, 7, 40])
-def test_the_check_above_sees_another_kernel_a_weight_and_a_share_that_are_ignored(n, seed):
+def test_misfit_detects_another_kernel_and_ignored_weights(n, seed):
     X, Y = pairs_of_histograms(5, seed)
     m = HomogeneousFeatures(2.0 * Chi2(), n, frequencies="random")
     samples = estimates(m, X, Y, 4 * DRAWS, seed)
@@ -183,11 +183,11 @@ def test_the_check_above_sees_another_kernel_a_weight_and_a_share_that_are_ignor
     terms = -(-n // 2)
     if terms < 5:
         assert misfit(samples * terms / 5, 2 * k, width=width) > 1
-    if n == 40:  # wide enough to tell kernels apart
+    if n == 40:  # enough components to distinguish the kernels
         assert misfit(samples, 2 * kernel_of_pairs(Intersection(), X, Y), width=width) > 1
 
 
-def test_a_grid_is_biased_and_says_so(seed):
+def test_grid_is_biased_and_declared_as_such(seed):
     X, Y = np.array([[1.0]]), np.array([[0.2]])
     m = HomogeneousFeatures(Chi2(), 1)
     assert isinstance(m.unbiased, str)
@@ -199,15 +199,15 @@ def test_a_grid_is_biased_and_says_so(seed):
     [
         (Chi2(), 1, 2),
         (Chi2(), 1, 1),
-        (2.0 * Chi2() + Intersection(), 2, 4),  # one pair a column
-        (JensenShannon() + Intersection(), 2, 6),  # one column has a pair more
-        (Intersection(), 2, 5),  # and one cosine is alone
-        (1 + Chi2(), 5, 5),  # two of five columns
+        (2.0 * Chi2() + Intersection(), 2, 4),  # one pair for each feature
+        (JensenShannon() + Intersection(), 2, 6),  # one feature has one more pair
+        (Intersection(), 2, 5),  # one cosine is unpaired
+        (1 + Chi2(), 5, 5),  # two of five features
         (JensenShannon(), 5, 3),
     ],
     ids=str,
 )
-def test_frequencies_have_the_variance_of_the_closed_form(kernel, d, n, seed):
+def test_variance_over_frequencies_is_the_closed_form(kernel, d, n, seed):
     X, Y = pairs_of_histograms(d, seed)
     m = HomogeneousFeatures(kernel, n, frequencies="random")
     k = kernel_of_pairs(kernel, X, Y)
@@ -219,15 +219,17 @@ def test_frequencies_have_the_variance_of_the_closed_form(kernel, d, n, seed):
     assert misfit(squares, 1.5 * claimed + 1e-9, width=width) > 1
 
 
-def test_a_grid_of_fewer_features_than_columns_has_the_variance_of_the_choice(seed):
+def test_variance_of_a_grid_with_fewer_components_than_features(seed):
     X, Y = pairs_of_histograms(5, seed)
     m = HomogeneousFeatures(Chi2(), 2)
     samples = estimates(m, X, Y, VARIANCE_DRAWS, seed)
     claimed = np.diagonal(m.variance(X, Y))
-    products = m.features_.amplitudes[0] ** 2 * np.sort(np.sqrt(X * Y), axis=1)  # of one column chosen
+    products = m.features_.amplitudes[0] ** 2 * np.sort(
+        np.sqrt(X * Y), axis=1
+    )  # contribution of each feature if it is chosen
     mean = 2 / 5 * products.sum(axis=1)
     width = np.maximum(products[:, -2:].sum(axis=1) ** 2, 1e-12)
     assert misfit(samples, mean, width=np.sqrt(width)) <= 1
     assert misfit(np.square(samples - mean), claimed, width=width) <= 1
-    # With replacement, the last factor would be missing.
+    # The variance of a choice with replacement, without the finite-population correction.
     assert misfit(np.square(samples - mean), claimed / (1 - 2 / 5), width=width) > 1

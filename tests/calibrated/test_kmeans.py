@@ -1,4 +1,4 @@
-"""Where k-means starts: the chance of every row is what the method says."""
+"""Initialization of k-means: every row is chosen with the probability of the method."""
 
 from itertools import product
 
@@ -16,11 +16,11 @@ POINTS = np.array([[0.0, 0.0], [0.3, 0.1], [2.0, 1.0], [2.0, 1.2], [-1.0, 3.0]])
 WEIGHT = np.array([1.0, 3.0, 0.5, 2.0, 1.0])
 
 
-# ---- distinct rows ----------------------------------------------------------------------------
+# ---- distinct rows --------------------------------------------------------------------------------------------------
 
 
 def first_of_sample(n, seed):
-    """Which of five rows, the first of which has nine copies, is the one of smallest key, for n seeds."""
+    """Return which of five rows, the first of which has nine copies, has the smallest key, for n seeds."""
     X = np.repeat(np.arange(5.0)[:, None] + 0.5, [9, 1, 1, 1, 1], axis=0)
     hashes = row_hashes(X)
     hits = np.zeros((n, 5))
@@ -30,19 +30,19 @@ def first_of_sample(n, seed):
     return hits
 
 
-def test_every_distinct_row_has_the_same_chance(seed):
+def test_distinct_rows_have_equal_probabilities(seed):
     assert misfit(first_of_sample(20_000, seed), np.full(5, 0.2), width=1) <= 1
 
 
-def test_the_check_above_sees_chances_in_proportion_to_copies(seed):
+def test_misfit_detects_probabilities_in_proportion_to_copies(seed):
     assert misfit(first_of_sample(20_000, seed), np.array([9, 1, 1, 1, 1]) / 13, width=1) > 1
 
 
-# ---- k-means|| --------------------------------------------------------------------------------
+# ---- k-means|| ------------------------------------------------------------------------------------------------------
 
 
 def far_rows(n, seed):
-    """Which row is drawn by its distance from the first, for n seeds, and all squared distances."""
+    """Return which row is drawn by its distance from the first, for n seeds, and all squared distances."""
     draw = RowFeatures(RandomFourier(Gaussian(2.0), 16, random_state=0).fit(POINTS).features_)
     Z = draw.of(POINTS)
     hits = np.zeros((n, len(POINTS)))
@@ -57,26 +57,27 @@ def test_rows_are_drawn_in_proportion_to_squared_distances(seed):
     assert misfit(hits, squares / squares.sum(), width=1) <= 1
 
 
-def test_the_check_above_sees_distances_that_are_not_squared(seed):
+def test_misfit_detects_distances_that_are_not_squared(seed):
     hits, squares = far_rows(10_000, seed)
     assert misfit(hits, np.sqrt(squares) / np.sqrt(squares).sum(), width=1) > 1
 
 
-# ---- k-means++ --------------------------------------------------------------------------------
+# ---- k-means++ ------------------------------------------------------------------------------------------------------
 
 
-def law_of_plus_plus(weight):
-    """The chance of each ordered pair of rows as the start of two clusters, by enumeration of the two trials."""
+def probabilities_of_plus_plus(weight):
+    """Return the probability of each ordered pair of initial centers, by enumeration of the two trials."""
     n = len(POINTS)
     squares = np.square(POINTS[:, None] - POINTS).sum(axis=2)
-    law = np.zeros((n, n))
+    probabilities = np.zeros((n, n))
     for first in range(n):
         mass = weight * squares[first]
-        chance = mass / mass.sum()
+        trial = mass / mass.sum()
         for a, b in product(range(n), repeat=2):
             left = [WEIGHT @ np.minimum(squares[first], squares[second]) for second in (a, b)]
-            law[first, (a, b)[int(np.argmin(left))]] += weight[first] / weight.sum() * chance[a] * chance[b]
-    return law.ravel()
+            chosen = (a, b)[int(np.argmin(left))]
+            probabilities[first, chosen] += weight[first] / weight.sum() * trial[a] * trial[b]
+    return probabilities.ravel()
 
 
 def pairs(n, seed):
@@ -88,9 +89,9 @@ def pairs(n, seed):
     return hits
 
 
-def test_pairs_have_the_chances_of_greedy_k_means_plus_plus(seed):
-    assert misfit(pairs(20_000, seed), law_of_plus_plus(WEIGHT), width=1) <= 1
+def test_pairs_have_the_probabilities_of_greedy_k_means_plus_plus(seed):
+    assert misfit(pairs(20_000, seed), probabilities_of_plus_plus(WEIGHT), width=1) <= 1
 
 
-def test_the_check_above_sees_weights_that_are_left_out(seed):
-    assert misfit(pairs(20_000, seed), law_of_plus_plus(np.ones(5)), width=1) > 1
+def test_misfit_detects_ignored_weights(seed):
+    assert misfit(pairs(20_000, seed), probabilities_of_plus_plus(np.ones(5)), width=1) > 1

@@ -1,4 +1,4 @@
-"""Maclaurin maps: the mean over draws is the kernel, or what of it a plan keeps, and the variance is as said."""
+"""Random Maclaurin features: the mean over draws is the kernel or its truncation, the variance the closed form."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from .calibrated import FAILURE, GROUPS, kernel_of_pairs, median_misfit, pairs_o
 
 DRAWS = 20 * GROUPS
 MANY = 60 * GROUPS
-COLUMNS = 1000 * GROUPS
+COMPONENTS = 1000 * GROUPS
 
 
-def test_the_median_of_means_is_calibrated():
+def test_median_of_means_has_the_stated_failure_probability():
     assert 100 * binom.sf(GROUPS // 2, GROUPS, 1 / 9) <= FAILURE
 
 
@@ -26,12 +26,12 @@ def rows_for(d, seed, unit_norm):
 
 
 def redraws(feature_map, X, Y, n, seed):
-    """Return the approximate kernel of each row and its partner for n draws of one plan: (n, rows)."""
+    """Return the approximate kernel for each row and its partner in n draws of one plan: (n, rows)."""
     rows = np.concatenate([X, Y])
     feature_map.set_params(random_state=0).fit(rows)
     rng = np.random.default_rng(seed)
-    drawn_up = feature_map._plan(feature_map.kernel_, rows, None, rng)
-    feature_map._plan = lambda *_: drawn_up
+    planned = feature_map._plan(feature_map.kernel_, rows, None, rng)
+    feature_map._plan = lambda *_: planned
     values = np.empty((n, len(X)))
     for i in range(n):
         features = feature_map._draw(feature_map.kernel_, rows, None, rng)
@@ -43,8 +43,8 @@ def redraws(feature_map, X, Y, n, seed):
     return values
 
 
-def kept_part(feature_map, X, Y):
-    """Return the terms of the kernel that the strata of a truncated plan stand for."""
+def truncated_kernel(feature_map, X, Y):
+    """Return the sum of the terms that a truncated plan represents."""
     [part] = feature_map.kernel_.series_parts()
     last = max(max(s.degrees) for s in feature_map.plan_.strata)
     prepare = feature_map.features_.parts[0].prepare
@@ -60,7 +60,7 @@ def variance_of_pairs(feature_map, X, Y):
 SIGNED = DotProduct([0.5, -1.0, 0.5, 0.0, -0.25], signed=True)
 LISTED = DotProduct([0.5, 0.0, 1.0, 0.25])
 CELLS = [
-    # plan, projection, kernel, columns, width of the rows, unit norm, further choices
+    # plan, projection, kernel, number of components, number of features, unit norm, further choices
     ("optimal", "rademacher", Polynomial(4, 0.0), 12, 5, True, {"anchor": None}),
     ("optimal", "rademacher", Polynomial(4), 30, 17, True, {}),
     ("optimal", "gaussian", ExponentialDotProduct(), 9, 5, True, {"anchor": None}),
@@ -77,7 +77,7 @@ CELLS = [
     ("optimal", "srht", SIGNED, 9, 5, True, {}),
     ("optimal", "complex", SIGNED, 9, 5, True, {}),
     ("optimal", "rademacher", ExponentialDotProduct(), 1, 2, True, {}),
-    ("optimal", "rademacher", Polynomial(4), 2, 3, True, {}),  # anchored, and every column of a random term
+    ("optimal", "rademacher", Polynomial(4), 2, 3, True, {}),  # anchored, and every component has a random term
     ("truncated", "rademacher", ExponentialDotProduct(), 12, 5, True, {"eps": 0.05}),
     ("truncated", "srht", ExponentialDotProduct(), 5, 5, True, {"eps": 0.05}),
     ("truncated", "complex", Gaussian(1.5), 14, 5, False, {"eps": 0.01}),
@@ -106,24 +106,24 @@ def name_of(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=name_of)
-def test_the_mean_over_draws_is_the_kernel(cell, seed):
+def test_mean_over_draws_is_the_kernel(cell, seed):
     plan, projection, kernel, n, d, unit_norm, choices = cell
     X, Y = rows_for(d, seed, unit_norm)
     m = RandomMaclaurin(kernel, n, plan=plan, projection=projection, **choices)
     samples = redraws(m, X, Y, DRAWS, seed)
     expected = kernel_of_pairs(kernel, X, Y)
     if plan == "truncated" or (plan == "degrees" and m.unbiased is not True):
-        kept = kept_part(m, X, Y)
-        assert np.abs(kept - expected).max() <= m.plan_.truncation_bound + 1e-12
+        truncated = truncated_kernel(m, X, Y)
+        assert np.abs(truncated - expected).max() <= m.plan_.truncation_bound + 1e-12
         assert isinstance(m.unbiased, str)
-        expected = kept
+        expected = truncated
     else:
         assert m.unbiased is True
-    # Where no closed form is known, the spread of the sample has to serve.
+    # Without a closed form, the variance is estimated from the sample.
     known = not (plan == "degrees" and projection == "srht")
     variance = variance_of_pairs(m, X, Y) if known else samples.var(axis=0)
     assert median_misfit(samples, expected, variance=variance) <= 1
-    # Values off by half as much again as their deviation would be seen.
+    # A bias of 1.5 standard deviations is detected.
     noisy = variance > 1e-12
     shifted = samples + 1.5 * np.sqrt(variance) * noisy
     assert not noisy.any() or median_misfit(shifted, expected, variance=variance) > 1
@@ -139,30 +139,32 @@ VARIANCES = [CELLS[i] for i in (0, 4, 7, 9, 10, 14, 16, 18)]
 
 
 @pytest.mark.parametrize("cell", VARIANCES, ids=name_of)
-def test_the_variance_over_draws_is_the_closed_form(cell, seed):
+def test_variance_over_draws_is_the_closed_form(cell, seed):
     plan, projection, kernel, n, d, unit_norm, choices = cell
     X, Y = rows_for(d, seed, unit_norm)
     m = RandomMaclaurin(kernel, n, plan=plan, projection=projection, **choices)
     samples = redraws(m, X, Y, MANY, seed)
     claimed = variance_of_pairs(m, X, Y)
-    squares, spread = squared(samples, kept_part(m, X, Y) if plan == "truncated" else kernel_of_pairs(kernel, X, Y))
+    squares, spread = squared(
+        samples, truncated_kernel(m, X, Y) if plan == "truncated" else kernel_of_pairs(kernel, X, Y)
+    )
     assert median_misfit(squares, claimed, variance=spread) <= 1
-    # A factor of two in every deviation would be seen.
+    # A factor of two in the standard deviation is detected.
     assert median_misfit(squares, 4 * claimed, variance=spread) > 1
 
 
-def columns_as_samples(feature_map, X, Y, seed):
-    """Return the estimates of single columns (pairs, if complex) of random or summed degree, in random order."""
+def components_as_samples(feature_map, X, Y, seed):
+    """Return the estimates by single components (pairs, if complex) of random or summed degree, in random order."""
     Z, W = feature_map.transform(X), feature_map.transform(Y)
-    exact = sum(s.columns for s in feature_map.plan_.strata if s.kind == "exact")
+    exact = sum(s.n_components for s in feature_map.plan_.strata if s.kind == "exact")
     known = (Z[:, :exact] * W[:, :exact]).sum(axis=1)
-    columns = (Z * W)[:, exact:].T
+    terms = (Z * W)[:, exact:].T
     if feature_map.projection == "complex":
-        real, imaginary = np.split(columns, 2)
-        columns = real + imaginary
-    columns = columns * len(columns)
-    # Columns stand by degree.
-    return np.random.default_rng(seed).permutation(columns) + known
+        real, imaginary = np.split(terms, 2)
+        terms = real + imaginary
+    terms = terms * len(terms)
+    # Components are sorted by degree.
+    return np.random.default_rng(seed).permutation(terms) + known
 
 
 WIDE = [
@@ -179,21 +181,21 @@ WIDE = [
 
 
 @pytest.mark.parametrize(("plan", "projection", "kernel", "choices"), WIDE)
-def test_columns_have_mean_and_variance_of_the_closed_form(plan, projection, kernel, choices, seed):
+def test_mean_and_variance_of_single_components(plan, projection, kernel, choices, seed):
     X, Y = rows_for(3, seed, unit_norm=True)
-    complex_too = 2 if projection == "complex" else 1
+    parts = 2 if projection == "complex" else 1
     extra = {"h01": 4, "degrees": 1}.get(plan, 0)
     m = RandomMaclaurin(
-        kernel, complex_too * COLUMNS + extra, plan=plan, projection=projection, random_state=seed, **choices
+        kernel, parts * COMPONENTS + extra, plan=plan, projection=projection, random_state=seed, **choices
     ).fit(np.concatenate([X, Y]))
-    samples = columns_as_samples(m, X, Y, seed)
-    assert len(samples) == COLUMNS
+    samples = components_as_samples(m, X, Y, seed)
+    assert len(samples) == COMPONENTS
     expected = kernel_of_pairs(kernel, X, Y)
-    claimed = COLUMNS * variance_of_pairs(m, X, Y)
+    claimed = COMPONENTS * variance_of_pairs(m, X, Y)
     assert median_misfit(samples, expected, variance=claimed) <= 1
     squares, spread = squared(samples, expected)
     assert median_misfit(squares, claimed, variance=spread) <= 1
-    # Each column counted twice, or the kernel of a scale off by a quarter.
+    # Twice the variance and a scale off by a quarter are detected.
     assert median_misfit(squares, 2 * claimed, variance=spread) > 1
     assert median_misfit(1.25 * samples, expected, variance=claimed) > 1
 
@@ -208,25 +210,25 @@ def test_columns_have_mean_and_variance_of_the_closed_form(plan, projection, ker
         *(("srht", n, "rademacher") for n in (1, 2, 3)),
     ],
 )
-def test_columns_of_one_degree_have_the_closed_form_and_not_that_of_other_weights(projection, n, other, seed):
+def test_variance_of_one_degree_is_that_of_the_weights_and_of_no_others(projection, n, other, seed):
     d = 2
     X, Y = np.array([[0.7, 0.7]]), np.array([[0.8, 0.6]])
     rng, pairs, rows = np.random.default_rng(seed), Pairs.all_of(X, Y), np.concatenate([X, Y])
     if projection == "srht":
-        drawn = HadamardProducts.draw(d, n, 2 * COLUMNS, 1.0, rng)
+        drawn = HadamardProducts.draw(d, n, 2 * COMPONENTS, 1.0, rng)
     elif projection == "complex":
-        degrees, ones = np.full(COLUMNS, n), np.ones(COLUMNS)
+        degrees, ones = np.full(COMPONENTS, n), np.ones(COMPONENTS)
         drawn = ComplexProducts.draw(d, degrees, ones, ones > 0, rng)
     else:
-        drawn = DenseProducts.draw(projection, d, np.full(COLUMNS, n), np.ones(COLUMNS), rng)
+        drawn = DenseProducts.draw(projection, d, np.full(COMPONENTS, n), np.ones(COMPONENTS), rng)
     Z = np.empty((2, drawn.n_components))
     drawn(PreparedRows(rows, None, 0.0), Z)
-    columns = Z[0] * Z[1]
+    terms = Z[0] * Z[1]
     if projection == "srht":
-        columns = columns.reshape(-1, 2).mean(axis=1)  # blocks of two rows
+        terms = terms.reshape(-1, 2).mean(axis=1)  # blocks of two rows
     elif projection == "complex":
-        columns = np.add(*np.split(columns, 2))
-    samples = columns[:, None]
+        terms = np.add(*np.split(terms, 2))
+    samples = terms[:, None]
     m = 2 if projection in ("srht", "complex") else 1
     claimed = sketch_variance(projection, pairs, n, m)[0]
     assert median_misfit(samples, pairs.inner[0] ** n, variance=claimed) <= 1
@@ -235,7 +237,7 @@ def test_columns_of_one_degree_have_the_closed_form_and_not_that_of_other_weight
     assert median_misfit(squares, sketch_variance(other, pairs, n, m)[0], variance=spread) > 1
 
 
-# ---- mistakes that the checks above see -----------------------------------------------------------------------------
+# ---- detected mistakes ---------------------------------------------------------------------------------------------
 
 
 def geometric_samples(p, seed):
@@ -246,14 +248,14 @@ def geometric_samples(p, seed):
 
 
 @pytest.mark.parametrize("p", [1.5, 3.0])
-def test_the_law_as_printed_is_wrong_unless_p_is_two(p, seed):
+def test_misfit_detects_unnormalized_degree_probabilities(p, seed):
     samples, expected, variance = geometric_samples(p, seed)
     assert median_misfit(samples, expected, variance=variance) <= 1
-    # Scales of the printed law, which does not add up to one, with degrees of the normalized one (MATHS S0.7).
+    # Scales for the probabilities 1 / p^(n + 1) of Kar and Karnick (2012, AISTATS), which sum to one only for p = 2.
     assert median_misfit((p - 1) * samples, expected, variance=variance) > 1
 
 
-def test_weights_drawn_afresh_for_every_batch_would_be_seen(seed):
+def test_misfit_detects_independent_weights_for_the_two_rows_of_a_pair(seed):
     X, Y = rows_for(5, seed, unit_norm=True)
     Y[0] = X[0]
     m = RandomMaclaurin(Polynomial(2, 0.0), 12, random_state=0, anchor=None).fit(X)
@@ -268,25 +270,25 @@ def test_weights_drawn_afresh_for_every_batch_would_be_seen(seed):
     assert median_misfit(np.array(values), kernel_of_pairs(Polynomial(2, 0.0), X, Y), variance=variance) > 1
 
 
-def test_a_series_cut_off_would_be_seen(seed):
+def test_misfit_detects_a_truncated_series(seed):
     X, Y = rows_for(5, seed, unit_norm=True)
     m = RandomMaclaurin(ExponentialDotProduct(), 19, plan="truncated", eps=0.2)
     samples = redraws(m, X, Y, DRAWS, seed)
     variance = variance_of_pairs(m, X, Y)
-    assert median_misfit(samples, kept_part(m, X, Y), variance=variance) <= 1
+    assert median_misfit(samples, truncated_kernel(m, X, Y), variance=variance) <= 1
     assert median_misfit(samples, kernel_of_pairs(ExponentialDotProduct(), X, Y), variance=variance) > 1
 
 
 @pytest.mark.parametrize("plan", ["optimal", "random", "h01", "geometric"])
 @pytest.mark.parametrize("kernel", [ExponentialDotProduct(), Polynomial(3), Gaussian(2.0)], ids=repr)
-def test_unbiased_plans_are_so_for_rows_unlike_those_they_were_made_from(plan, kernel, seed):
-    # From rows of zeros nothing can be learned of higher degrees: every one must have a chance all the same.
+def test_unbiased_plans_are_unbiased_for_rows_unlike_the_sample(plan, kernel, seed):
+    # Rows of zeros have no moments of higher degrees, all of which must have a positive probability nevertheless.
     X, Y = rows_for(3, seed, unit_norm=True)
     sample = np.zeros((4, 3))
     m = RandomMaclaurin(kernel, 6, plan=plan, random_state=0, anchor=None).fit(sample)
     rng = np.random.default_rng(seed)
-    drawn_up = m._plan(kernel, sample, None, rng)
-    m._plan = lambda *_: drawn_up
+    planned = m._plan(kernel, sample, None, rng)
+    m._plan = lambda *_: planned
     values = np.empty((MANY, 5))
     for i in range(MANY):
         features = m._draw(kernel, sample, None, rng)

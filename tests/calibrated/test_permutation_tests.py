@@ -1,4 +1,4 @@
-"""Permutation tests have their level: exactly, for samples of any size, and not if rows are not independent."""
+"""Permutation tests have the stated level exactly, for samples of any size with independent rows."""
 
 import numpy as np
 import pytest
@@ -12,23 +12,23 @@ LEVEL, RUNS, PERMUTATIONS = 0.1, 500, 19  # of 20 equally likely values, the two
 
 
 def two_samples(rng, *, copies):
-    # Heavy tails, unequal sizes; the lengthscale is learned from the pooled rows.
+    # Heavy tails and unequal sizes; the lengthscale is the median over the pooled rows.
     return np.repeat(rng.standard_t(2, size=(9, 2)), copies, axis=0), np.repeat(
         rng.standard_t(2, size=(6, 2)), copies, axis=0
     )
 
 
-def two_columns(rng, *, copies):
+def two_variables(rng, *, copies):
     return np.repeat(rng.standard_t(2, size=(12, 1)), copies, axis=0), np.repeat(
         rng.uniform(size=(12, 2)), copies, axis=0
     )
 
 
-def alarms(test, seed, *, copies=1):
-    """How many tests without an effect, of samples with all rows repeated, are significant."""
+def count_rejections(test, seed, *, copies=1):
+    """Return the number of rejections of a true null hypothesis, for samples with every row repeated."""
     draw, maps = {
         "mmd": (two_samples, [RandomFourier(Gaussian("median"), 32)]),
-        "hsic": (two_columns, [RandomFourier(Gaussian("median"), 16)] * 2),
+        "hsic": (two_variables, [RandomFourier(Gaussian("median"), 16)] * 2),
     }[test]
     function = {"mmd": mmd_test, "hsic": hsic_test}[test]
     rng = np.random.default_rng(seed)
@@ -39,16 +39,16 @@ def alarms(test, seed, *, copies=1):
 
 
 def interval():
-    """Alarms that a test of exactly this level has, but for the failure budget."""
+    """Return the interval for the number of rejections by a test of exactly this level."""
     return stats.binom.ppf([FAILURE / 2, 1 - FAILURE / 2], RUNS, LEVEL)
 
 
 @pytest.mark.parametrize("test", ["mmd", "hsic"])
-def test_the_level_is_exact(test, seed):
+def test_level_is_exact(test, seed):
     low, high = interval()
-    assert low <= alarms(test, seed) <= high
+    assert low <= count_rejections(test, seed) <= high
 
 
 @pytest.mark.parametrize("test", ["mmd", "hsic"])
-def test_the_check_above_sees_rows_that_are_not_independent(test, seed):
-    assert alarms(test, seed, copies=4) > interval()[1]
+def test_level_is_exceeded_for_dependent_rows(test, seed):
+    assert count_rejections(test, seed, copies=4) > interval()[1]

@@ -1,4 +1,4 @@
-"""Polynomial sketches over many draws: the kernel as their mean, the closed form as their variance."""
+"""Polynomial sketches over many draws: mean and variance."""
 
 from itertools import cycle, product
 
@@ -34,7 +34,7 @@ def variance_of_pairs(feature_map, X, Y):
 
 
 @pytest.mark.parametrize("cell", GRID, ids=name_of)
-def test_the_mean_over_draws_is_the_kernel_and_the_variance_no_more_than_claimed(cell, seed):
+def test_mean_over_draws_is_the_kernel_and_variance_at_most_the_closed_form(cell, seed):
     m, d, unit_norm = cell
     X, Y = pairs_of_rows(d, seed, unit_norm=unit_norm)
     samples = estimates(m, X, Y, DRAWS, seed)
@@ -42,13 +42,13 @@ def test_the_mean_over_draws_is_the_kernel_and_the_variance_no_more_than_claimed
     expected = kernel_of_pairs(m.kernel, X, Y)
     assert m.unbiased is True
     assert median_misfit(samples, expected, variance=variance) <= 1
-    # Of some pairs every draw gives the kernel itself, to rounding: whole Hadamard blocks of degree one.
+    # Complete Hadamard blocks of degree one are exact for some pairs, up to rounding.
     noisy = variance > 1e-12 * np.square(expected)
     assert noisy.any() or (m.projection == "srht" and m.kernel.degree == 1)
     if not noisy.any():
         return
     assert excess(samples[:, noisy], expected[noisy], variance[noisy]) <= 1
-    # A fifth of the variance, and a kernel off by one and a half standard deviations.
+    # A fifth of the variance and a kernel off by 1.5 standard deviations are detected.
     assert excess(samples[:, noisy], expected[noisy], variance[noisy] / 5) > 1
     assert median_misfit(samples, expected + 1.5 * np.sqrt(variance), variance=variance) > 1
 
@@ -64,7 +64,7 @@ def test_the_mean_over_draws_is_the_kernel_and_the_variance_no_more_than_claimed
     ],
     ids=repr,
 )
-def test_the_check_above_sees_another_kernel(drawn, claimed, seed):
+def test_misfit_detects_another_kernel(drawn, claimed, seed):
     X, Y = pairs_of_rows(5, seed)
     m = PolynomialSketch(drawn, 100)
     samples = estimates(m, X, Y, DRAWS, seed)

@@ -1,9 +1,9 @@
-"""Spherical-radial rules have the kernel as their mean, for every unbiased design, width and dimension.
+"""Spherical-radial rules have the kernel as their mean, for every unbiased design, number of components and dimension.
 
-Weights 1 / rho^2 have heavy tails: no fourth moment in six dimensions and fewer. A rule with its constant, signed, has
-none: it lies in an interval of known length, surely (`theory.quadrature_range`). So that is what is averaged here. A
-map that drops the constant differs from it by `constant_`, whose mean of zero is a fact of two one-dimensional laws;
-and a cosine of random phase is averaged over a quarter turn of it, which leaves its mean as it is.
+The weights 1 / rho^2 have heavy tails, without a fourth moment in six dimensions and fewer. A rule with its signed
+constant is bounded by an interval of known length (`theory.quadrature_range`), and this rule is averaged here. A map
+without the constant differs from it by `constant_`, whose mean of zero follows from two one-dimensional distributions.
+A cosine with a random phase is averaged with the same cosine turned by a quarter, which does not change its mean.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ def kernel_for(kernel, d):
 
 
 def squared_distances(kernel, X, Y):
-    """Return |delta|^2 times the mean of the mixing law, in units of the lengthscale, as the isotropic part sees it."""
+    """Return |delta|^2 in units of the lengthscale of the isotropic part, times the mean of its mixing distribution."""
     factor = isotropic_part(kernel)[1]
     for affine in factor.inputs:
         X, Y = affine(X), affine(Y)
@@ -46,7 +46,7 @@ def squared_distances(kernel, X, Y):
 
 
 def ambient_of(name, m, d):
-    """Return the dimension of the directions and the largest number of them that are drawn together."""
+    """Return the dimension of the directions and the largest number of dependent directions."""
     padded = d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
     if name == "big_block":
         return max(m, padded), m
@@ -56,7 +56,7 @@ def ambient_of(name, m, d):
 
 
 def full_estimates(feature_map, X, Y, n, seed):
-    """Return the rule with its constant for each pair of rows and each of n draws, over a quarter turn of the phase."""
+    """Return the rule with its constant for n draws and each pair of rows, averaged over two phases."""
     feature_map.set_params(random_state=np.random.default_rng(seed))
     mass, _, offset = isotropic_part(feature_map.kernel)
     rows = np.concatenate([X, Y])
@@ -79,7 +79,7 @@ def full_estimates(feature_map, X, Y, n, seed):
 
 
 def full_widths(feature_map, X, Y):
-    """Return the length of an interval that holds every value of `full_estimates`."""
+    """Return the length of an interval that contains every value of `full_estimates`."""
     mass, _, offset = isotropic_part(feature_map.kernel)
     width = feature_map.n_components - (offset > 0) - (feature_map.constant == "signed")
     width = max(width, 1)
@@ -88,7 +88,7 @@ def full_widths(feature_map, X, Y):
         ambient = block = feature_map.fit_sample(X[:1]).features_.projection.width
     else:
         ambient, block = ambient_of(feature_map.directions, m, X.shape[1])
-    # Each block adds at most share * P * |delta|^2 / 2, and a simplex (P + 1) / P of it.
+    # Each block adds at most share * P * |delta|^2 / 2, and a simplex (P + 1) / P times as much.
     frame = ambient * min(2 / width, 1.0) * -(-m // block) * max(1.0, block / ambient)
     return np.maximum((mass + offset) * frame * squared_distances(feature_map.kernel, X, Y) / 2, 1e-6)
 
@@ -111,7 +111,7 @@ def name_of(cell):
 
 
 @pytest.mark.parametrize("cell", GRID, ids=name_of)
-def test_the_mean_over_draws_is_the_kernel(cell, seed):
+def test_mean_over_draws_is_the_kernel(cell, seed):
     m, d = cell
     assert m.unbiased is True
     X, Y = pairs_of_rows(d, seed)
@@ -123,7 +123,7 @@ def test_the_mean_over_draws_is_the_kernel(cell, seed):
 
 @pytest.mark.parametrize("directions", ["big_block", "simplex"])
 @pytest.mark.parametrize("wrong", [Gaussian(1.1), 1.05 * Gaussian(), 0.05 + Gaussian()], ids=repr)
-def test_the_check_above_sees_a_wrong_kernel(directions, wrong, seed):
+def test_misfit_detects_a_wrong_kernel(directions, wrong, seed):
     X, Y = pairs_of_rows(5, seed)
     m = SphericalRadial(Gaussian(), 60, directions=directions, constant="signed")
     samples, widths = full_estimates(m, X, Y, DRAWS, seed), full_widths(m, X, Y)
@@ -131,7 +131,7 @@ def test_the_check_above_sees_a_wrong_kernel(directions, wrong, seed):
     assert misfit(samples, kernel_of_pairs(wrong, X, Y), width=widths) > 1
 
 
-# ---- many blocks of one draw ------------------------------------------------------------------
+# ---- many blocks of one draw ----------------------------------------------------------------------------------------
 
 
 def lags_of(d, length, seed):
@@ -142,10 +142,9 @@ def lags_of(d, length, seed):
 
 
 def block_estimates(directions, kernel, lags, seed, blocks=BLOCKS):
-    """Return the estimate by each block of one wide draw of plain radii: independent, as the blocks are.
+    """Return the estimates by the independent blocks of one wide draw with plain radii, and the size of a block.
 
-    Butterflies share their mixing, given which they are independent, and each is unbiased. Returns the size of a
-    block, too.
+    Butterflies share their mixing. Given the mixing they are independent, and each is unbiased.
     """
     d = lags.shape[1]
     _, size = ambient_of(directions, 1, d)
@@ -175,23 +174,23 @@ def block_misfit(directions, kernel, d, length, seed):
     [(Gaussian(), 1, 2.0), (Gaussian(0.5), 2, 0.6), (2 * Matern(2.5), 5, 1.5), (Gaussian(), 16, 2.0)],
     ids=repr,
 )
-def test_the_mean_over_blocks_is_the_kernel(directions, kernel, d, length, seed):
+def test_mean_over_blocks_is_the_kernel(directions, kernel, d, length, seed):
     assert block_misfit(directions, kernel, d, length, seed) <= 1
 
 
 @pytest.mark.parametrize(("directions", "d"), [("hadamard", 4), ("hadamard", 3)])
-def test_the_check_above_sees_directions_that_are_biased_and_they_say_so(directions, d, seed):
+def test_misfit_detects_biased_directions_which_are_declared_as_such(directions, d, seed):
     assert isinstance(SphericalRadial(directions=directions).unbiased, str)
     assert block_misfit(directions, Gaussian(), d, 2.0, seed) > 1
 
 
-# ---- radii and the constant -------------------------------------------------------------------
+# ---- radii and the constant -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ambient", [3, 4, 5, 16, 256])
-def test_the_weights_have_mean_one(ambient):
-    # With the law of the mixture in tests/kernels, that is why the constant has mean zero. Midpoints in the variable
-    # u = t^4 tame the weights at zero.
+def test_weights_have_mean_one(ambient):
+    # Together with the mixing distributions tested in tests/kernels, this makes the mean of the constant zero. The
+    # midpoint rule is in the variable t with u = t^4, because the weights are unbounded at zero.
     t = (np.arange(200_000) + 0.5) / 200_000
     weights = ambient / np.square(chi_quantile(t**4, ambient + 2))
     assert np.mean(weights * 4 * t**3) == pytest.approx(1.0, abs=1e-4)
@@ -199,9 +198,9 @@ def test_the_weights_have_mean_one(ambient):
 
 @pytest.mark.parametrize("radii", ["plain", "stratified"])
 @pytest.mark.parametrize("directions", ["orthogonal", "simplex", "butterfly", "iid", "hadamard"])
-def test_radii_have_the_size_biased_law_and_each_its_weight(directions, radii, seed):
+def test_radii_have_the_size_biased_distribution_and_matching_weights(directions, radii, seed):
     d = 64
-    for kernel, law in (
+    for kernel, distribution in (
         (3 * Gaussian(0.7), stats.chi2(d + 2, scale=0.7**-2)),
         (Matern(2.5), stats.betaprime((d + 2) / 2, 1.5, scale=5.0)),
     ):
@@ -210,9 +209,9 @@ def test_radii_have_the_size_biased_law_and_each_its_weight(directions, radii, s
         projection = features.projection
         lengths = getattr(projection, "radii", None)
         squares = np.square(projection.weights).sum(axis=0) if lengths is None else np.square(lengths)
-        # Stratified radii are closer to their law than independent ones.
-        assert stats.kstest(squares, law.cdf).pvalue > 1e-9
-        assert stats.kstest(squares, stats.chi2(d, scale=0.7**-2).cdf).pvalue < 1e-9  # the law of the kernel itself
+        # Stratified radii are closer to their distribution than independent ones.
+        assert stats.kstest(squares, distribution.cdf).pvalue > 1e-9
+        assert stats.kstest(squares, stats.chi2(d, scale=0.7**-2).cdf).pvalue < 1e-9  # without size bias
         mass, factor, _ = isotropic_part(kernel)
         share = mass * factor.kernel.mean_mixing * d / factor.kernel.lengthscale**2 / 5000
         np.testing.assert_allclose(np.square(features.amplitudes) * squares, share, rtol=1e-9)
@@ -226,8 +225,8 @@ def test_phases_are_uniform(seed):
     assert stats.kstest(phases[:, -1] / (2 * np.pi), "uniform").pvalue > 1e-9
 
 
-def test_radii_drawn_again_bias_the_estimate_and_say_so(seed):
-    # One rule of the source: six points in five dimensions (MATHS S1.9).
+def test_resampled_radii_are_biased_and_declared_as_such(seed):
+    # One rule with six points in five dimensions, resampled as in the supplement of Munkhoeva et al. (2018, NeurIPS).
     X, Y = np.zeros((1, 5)), 2.0 * np.eye(5)[:1]
     m = SphericalRadial(Gaussian(), 13, directions="simplex", radii="plain", constant="resample")
     assert "have another distribution" in m.unbiased
@@ -238,8 +237,8 @@ def test_radii_drawn_again_bias_the_estimate_and_say_so(seed):
     assert misfit(signed, np.exp(-2.0), width=2.0) <= 1
 
 
-def test_stratified_radii_leave_little_of_the_constant(seed):
-    # Why it can be dropped: with independent radii its deviation is sqrt(2 / (m (P - 2))), here 0.16.
+def test_stratified_radii_have_a_small_constant(seed):
+    # So the constant can be dropped. Its standard deviation with independent radii is sqrt(2 / (m (P - 2))), here 0.16.
     m = SphericalRadial(Gaussian(), 32, directions="orthogonal", random_state=np.random.default_rng(seed))
     spreads = {}
     for radii in ("plain", "stratified"):

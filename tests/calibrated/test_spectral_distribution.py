@@ -27,6 +27,7 @@ def values_at(kernel, lags):
     return kernel(lags, np.zeros((1, lags.shape[1])))[:, 0]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("kernel", SHIFT_INVARIANT, ids=repr)
 def test_mean_cosines_are_the_kernel_and_distinguish_its_lengthscale(kernel, d, seed):
@@ -41,6 +42,7 @@ def test_mean_cosines_are_the_kernel_and_distinguish_its_lengthscale(kernel, d, 
         assert misfit(cosines, values_at(wrong, lags), width=2) > 1
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("d", DIMENSIONS[1:])
 @pytest.mark.parametrize("kernel", SEPARABLE, ids=repr)
 def test_separable_kernels_are_distinguished_from_isotropic_ones(kernel, d, seed):

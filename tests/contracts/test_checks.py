@@ -94,7 +94,7 @@ def test_check_kernel_detects_a_wrong_formula_of_an_isotropic_kernel(kernel, tex
 
 
 def test_check_map_detects_a_wrong_mean_of_the_mixing_distribution():
-    with pytest.raises(AssertionError, match="says that it is unbiased, but its mean over 100 seeds is"):
+    with pytest.raises(AssertionError, match="claims to be unbiased, but its mean over 100 seeds is"):
         check_map(SphericalRadial(WrongMean(), 32))
 
 
@@ -260,7 +260,7 @@ class Doubled(RandomFourier):
 
 
 def test_check_map_detects_a_bias():
-    with pytest.raises(AssertionError, match="says that it is unbiased, but its mean over 100 seeds is"):
+    with pytest.raises(AssertionError, match="claims to be unbiased, but its mean over 100 seeds is"):
         check_map(Doubled(Gaussian(), 32))
     check_map(Doubled(Gaussian(), 32), draws=0)
 
@@ -304,5 +304,5 @@ def test_check_engine_detects_an_engine_that_omits_a_block():
 
 
 def test_check_engines_detects_a_learner_that_ignores_weights_on_dask():
-    with pytest.raises(AssertionError, match=r"dask with .* with weights must equal memory"):
+    with pytest.raises(AssertionError, match=r"dask with .* with weights must equal the result in memory"):
         check_engines(UnweightedOnDask(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))

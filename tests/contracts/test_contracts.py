@@ -19,21 +19,25 @@ from mercer.testing import check_engine, check_engines, check_kernel, check_lear
 from ..instances import KERNELS, LEARNERS, MAPS
 
 
+@pytest.mark.covering(1, kernel=type)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_kernel(kernel):
     check_kernel(kernel)
 
 
+@pytest.mark.covering(1, feature_map=type)
 @pytest.mark.parametrize("feature_map", MAPS, ids=repr)
 def test_map(feature_map):
     check_map(feature_map)
 
 
+@pytest.mark.covering(1, learner=type)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner(learner):
     check_learner(learner)
 
 
+@pytest.mark.covering(1, learner=type)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner_on_every_engine(learner):
     with dask.config.set(scheduler="synchronous"):

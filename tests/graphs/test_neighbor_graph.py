@@ -1,4 +1,4 @@
-"""Graphs of neighbors: symmetric, of distinct rows, with the weights that they say."""
+"""Nearest-neighbor graphs against dense formulas."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,6 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import DataError, Deformed, Gaussian, MercerWarning, NeighborGraph, ParameterError, RandomFourier
-from mercer.engines import Block, MemoryEngine, StreamEngine
-from mercer.graphs.neighbor_graph import AllRows, gathered_rows
-from mercer.io.archive import store
 
 
 def adjacency(X, k):
@@ -52,17 +49,17 @@ def test_few_rows_are_all_neighbors():
     assert NeighborGraph().laplacian(X[:1]).n_isolated == 1
 
 
-def test_parts_and_far_rows():
+def test_rows_with_weights_of_zero_are_isolated():
     X = np.concatenate([np.random.default_rng(3).normal(size=(20, 2)), [[1e3, 1e3]]])
     graph = NeighborGraph(3).laplacian(X)
-    # Weights that far are zero: the row has no edge, and no roughness.
+    # Weights at that distance underflow to zero, so that the row has no edge and no roughness.
     assert graph.n_isolated == 1
     np.testing.assert_array_equal(graph.matrix.toarray()[-1], 0)
 
 
-def test_a_bandwidth_that_leaves_no_edges_is_said():
+def test_bandwidth_without_edges_warns():
     X = np.random.default_rng(3).normal(size=(20, 2))
-    with pytest.warns(MercerWarning, match=r"of 20 rows 20 have no edge.*bandwidth 0.0001.*Try a larger"):
+    with pytest.warns(MercerWarning, match=r"20 of 20 rows have no edge.*bandwidth 0.0001.*Try a larger"):
         Deformed(RandomFourier(Gaussian(), 4), NeighborGraph(3, bandwidth=1e-4)).fit(X)
 
 
@@ -75,16 +72,16 @@ def near_copies(copies, share=1.0):
 
 
 @pytest.mark.parametrize("share", [0.8, 1.0])
-def test_near_copies_do_not_decide_on_the_bandwidth(share):
+def test_near_copies_do_not_determine_the_median_bandwidth(share):
     X, with_copies = near_copies(7, share)
     # Of nine neighbors seven are copies, so that most edges are of length 1e-12.
     graph, binary = NeighborGraph(9).laplacian(with_copies), NeighborGraph(9, "binary").laplacian(with_copies)
     assert 0.3 < graph.bandwidth / NeighborGraph(2).laplacian(X).bandwidth < 3
-    assert (graph.n_parts, graph.n_isolated) == (binary.n_parts, 0)
-    assert graph.n_edges > 0.95 * binary.n_edges  # no weight of zero, but of rows that are far from all
+    assert (graph.n_connected_components, graph.n_isolated) == (binary.n_connected_components, 0)
+    assert graph.n_edges > 0.95 * binary.n_edges  # weights of zero only for rows that are far from all others
 
 
-def test_short_edges_count_where_they_are_the_usual_ones():
+def test_short_edges_determine_the_bandwidth_if_most_edges_are_short():
     X = np.concatenate([1e-9 * np.random.default_rng(0).normal(size=(50, 2)), [[1.0, 1.0]]])
     links, gaps = adjacency(X[:50], 5)
     graph = NeighborGraph(5).laplacian(X)
@@ -92,31 +89,33 @@ def test_short_edges_count_where_they_are_the_usual_ones():
     assert graph.n_isolated == 1
 
 
-def test_a_row_far_from_all_does_not_make_the_others_copies():
+def test_distant_row_does_not_turn_other_edges_into_near_copies():
     X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)), [[1e9, 0.0]]])
     plain, graph = NeighborGraph(5).laplacian(X[:50]), NeighborGraph(5).laplacian(X)
     assert graph.bandwidth == pytest.approx(plain.bandwidth, rel=0.1)
-    # Nor where it is a neighbor of eight of twelve.
+    # Nor if it is a neighbor of eight of twelve rows.
     assert NeighborGraph(8).laplacian(X[-13:]).bandwidth < 10
 
 
-def test_copies_that_take_all_places_are_said():
+def test_copies_that_are_all_neighbors_warn():
     _, X = near_copies(3)
-    with pytest.warns(MercerWarning, match=r"240 rows fall into 60 parts.*its 3 neighbors.*Try more neighbors"):
+    with pytest.warns(
+        MercerWarning, match=r"240 rows has 60 connected components.*its 3 neighbors.*Try more neighbors"
+    ):
         graph = NeighborGraph(3).laplacian(X)
-    assert graph.n_parts == 60
+    assert graph.n_connected_components == 60
     NeighborGraph(9).laplacian(X)  # no warning, or the test fails
 
 
-def test_rows_cut_off_by_the_bandwidth_of_others_are_said():
+def test_rows_isolated_by_the_bandwidth_of_other_rows_warn():
     rng = np.random.default_rng(0)
     X = np.concatenate([1e-4 * rng.normal(size=(80, 2)), 10 + rng.normal(size=(20, 2))])
-    with pytest.warns(MercerWarning, match=r"of 100 rows 20 have no edge.*Try a larger bandwidth, or weight='binary'"):
+    with pytest.warns(MercerWarning, match=r"20 of 100 rows have no edge.*Try a larger bandwidth, or weights='binary'"):
         NeighborGraph(4).laplacian(X)
     NeighborGraph(4, "binary").laplacian(X)
 
 
-def test_rows_may_be_lists_and_are_checked():
+def test_lists_are_converted_and_checked():
     assert NeighborGraph(1).laplacian([[0], [1], [3]]).n_edges == 2
     with pytest.raises(DataError, match=r"NeighborGraph\(\): rows must be finite"):
         NeighborGraph().laplacian(np.array([[0.0], [np.nan]]))
@@ -135,14 +134,14 @@ def test_equal_rows_are_one_node():
     np.testing.assert_allclose(once.gram(X), often.gram(X), atol=1e-10)
 
 
-def test_rows_that_are_all_equal():
+def test_equal_rows_have_no_roughness():
     X = np.ones((6, 3))
     fitted = Deformed(RandomFourier(Gaussian(), 10, random_state=0)).fit(X)
     assert (fitted.graph_.n_nodes, fitted.graph_.n_edges) == (1, 0)
-    np.testing.assert_allclose(fitted.gram(X), fitted.feature_map_.gram(X))  # nothing to be rough about
+    np.testing.assert_allclose(fitted.gram(X), fitted.feature_map_.gram(X))
 
 
-def test_a_sample_of_rows():
+def test_max_rows_draws_a_seeded_sample():
     X = np.random.default_rng(5).normal(size=(100, 2))
     fourier = RandomFourier(Gaussian(), 20, random_state=0)
     some = Deformed(fourier, NeighborGraph(4, max_rows=40), random_state=1).fit(X)
@@ -153,78 +152,26 @@ def test_a_sample_of_rows():
     assert not np.allclose(some._exact.rows, other._exact.rows)
 
 
-def test_rows_are_the_same_from_blocks():
-    X = np.random.default_rng(6).normal(size=(50, 2))
-    stream = StreamEngine([(X[:7],), (X[7:],)], lambda X: (X, None, None))
-    memory = MemoryEngine(X, block_rows=9)
-    assert gathered_rows(memory, None, 0) is X  # no copy
-    for most in (None, 20):
-        np.testing.assert_array_equal(gathered_rows(stream, most, 0), gathered_rows(memory, most, 0))
-    sparse = StreamEngine([(sp.csr_array(X[:7]),), (sp.csr_array(X[7:]),)], lambda X: (X, None, None))
-    np.testing.assert_array_equal(gathered_rows(sparse, None, 0).toarray(), X)
-    weighted = MemoryEngine(X, None, np.r_[np.zeros(10), np.ones(40)], block_rows=9)
-    np.testing.assert_array_equal(gathered_rows(weighted, None, 0), X[10:])
-
-
-def test_all_rows_are_copied_once_or_twice_however_many_blocks(monkeypatch):
-    # Joined block by block, the last of 200 blocks would make another copy of all before it.
-    X = np.random.default_rng(6).normal(size=(2000, 3))
-    stream = StreamEngine([(X[i : i + 10],) for i in range(0, 2000, 10)], lambda X: (X, None, None))
-    copied, original = [], np.concatenate
-    monkeypatch.setattr(np, "concatenate", lambda parts, *args: copied.append(sum(map(len, parts))) or original(parts))
-    np.testing.assert_array_equal(gathered_rows(stream, None, 0), X)
-    assert sum(copied) == 2000
-
-
-def test_rows_are_there_after_their_memory_was_used_again():
-    X = np.random.default_rng(6).normal(size=(40, 3))
-
-    class Reader:
-        def __init__(self):
-            self.buffer = np.empty((10, 3))
-
-        def __iter__(self):
-            for i in range(0, 40, 10):
-                self.buffer[:] = X[i : i + 10]
-                yield (self.buffer,)
-
-    stream = StreamEngine(Reader(), lambda X: (X, None, None), n_jobs=1)
-    np.testing.assert_array_equal(gathered_rows(stream, None, 0), X)
-
-
-def test_rows_that_were_gathered_can_be_kept_in_checkpoints():
-    X = np.random.default_rng(6).normal(size=(40, 3))
-    for form in (X, sp.csr_array(X)):
-        rows = AllRows.of(Block(30, form[30:])) + AllRows.of(Block(0, form[:30]))
-        kept = store(rows).value().joined()
-        np.testing.assert_array_equal(kept.toarray() if sp.issparse(kept) else kept, X)
-
-
 @pytest.mark.parametrize(
     ("graph", "says"),
     [
         (NeighborGraph(0), "n_neighbors must be an integer >= 1, got 0"),
         (NeighborGraph(2.5), "n_neighbors must be an integer"),
-        (NeighborGraph(weight="cosine"), "weight must be one of 'gaussian', 'binary'"),
+        (NeighborGraph(weights="cosine"), "weights must be one of 'gaussian', 'binary'"),
         (NeighborGraph(bandwidth=0.0), "bandwidth must be 'median' or a finite number > 0, got 0.0"),
-        (NeighborGraph(bandwidth="mean"), "bandwidth must be one of 'median'"),
+        (NeighborGraph(bandwidth="mean"), "bandwidth must be 'median' or a finite number > 0, got 'mean'"),
         (NeighborGraph(search="fast"), "search must be one of"),
         (NeighborGraph(max_rows=0), "max_rows must be an integer >= 1"),
     ],
 )
-def test_bad_parameters_are_refused(graph, says):
+def test_invalid_parameters_raise(graph, says):
     with pytest.raises(ParameterError, match=says):
         graph.laplacian(np.zeros((5, 2)))
     with pytest.raises(ParameterError, match=says):
         Deformed(graph=graph).fit(np.zeros((5, 2)))
 
 
-def test_parameters_can_be_reached():
+def test_nested_parameters():
     deformed = clone(Deformed(graph=NeighborGraph(3))).set_params(graph__n_neighbors=7)
     assert deformed.graph.n_neighbors == 7
-    assert clone(deformed).get_params()["graph__weight"] == "gaussian"
-
-
-def test_weights_of_other_rows_are_refused():
-    with pytest.raises(DataError, match=r"weights of the graph are for 4 rows, got 6 of weight > 0"):
-        Deformed(graph=sp.csr_array(np.ones((4, 4)))).fit(np.random.default_rng(0).normal(size=(6, 2)))
+    assert clone(deformed).get_params()["graph__weights"] == "gaussian"

@@ -1,4 +1,4 @@
-"""Neighbors against all distances; equal rows are found, dense or sparse."""
+"""Nearest neighbors against all distances, and detection of equal rows."""
 
 import importlib.util
 import warnings
@@ -10,12 +10,12 @@ from threadpoolctl import threadpool_info
 
 from mercer import DataError, Deformed, MercerWarning, MissingPackageError, NeighborGraph, RandomFourier
 from mercer.graphs import neighbors
-from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors, row_keys
+from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors
 
 
 @pytest.mark.parametrize("d", [2, 30])
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_nearest_are_nearest(d, wrap):
+def test_exact_neighbors(d, wrap):
     X = np.random.default_rng(0).normal(size=(60, d))
     found, search = nearest_neighbors(wrap(X), 4, search="auto", seed=0)
     gaps = np.linalg.norm(X[:, None] - X[None], axis=2)
@@ -26,12 +26,12 @@ def test_nearest_are_nearest(d, wrap):
 
 @pytest.mark.parametrize("d", [3, 40])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_nearest_are_nearest_far_from_zero(d, dtype):
+def test_exact_neighbors_of_rows_far_from_zero(d, dtype):
     X = (np.random.default_rng(0).normal(size=(80, d)) + (1e8 if dtype == np.float64 else 1e5)).astype(dtype)
     found, _ = nearest_neighbors(X, 4, search="exact", seed=0)
     gaps = np.linalg.norm(X[:, None].astype(float) - X[None].astype(float), axis=2)
     np.fill_diagonal(gaps, np.inf)
-    # Rows of float32 may be equally far: then any of them will do.
+    # Distances of float32 rows may tie, and then any of the tied rows is correct.
     lengths = np.sort(np.take_along_axis(gaps, found, axis=1), axis=1)
     np.testing.assert_allclose(lengths, np.sort(gaps, axis=1)[:, :4], rtol=1e-6)
 
@@ -48,19 +48,19 @@ def two_groups(d, gap, n=60):
 @pytest.mark.parametrize("d", [3, 16, 40])
 @pytest.mark.parametrize("gap", [1e6, 1e8, 1e10])
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_groups_far_apart_keep_their_neighbors(d, gap, wrap, monkeypatch):
+def test_exact_neighbors_within_groups_far_apart(d, gap, wrap, monkeypatch):
     monkeypatch.setattr(neighbors, "CHUNK_ENTRIES", 1000)
     X, expected = two_groups(d, gap)
     found, _ = nearest_neighbors(wrap(X), 5, search="exact", seed=0)
     np.testing.assert_array_equal(np.sort(found, axis=1), expected)
     graph = NeighborGraph(5).laplacian(wrap(X))
     near = NeighborGraph(5).laplacian(two_groups(d, 1e4)[0])
-    assert graph.n_parts == near.n_parts
+    assert graph.n_connected_components == near.n_connected_components
     assert graph.bandwidth == pytest.approx(near.bandwidth, rel=1e-4)
 
 
 @pytest.mark.parametrize("d", [3, 40])
-def test_usual_rows_are_searched_once(d, monkeypatch):
+def test_rows_without_rounding_problems_are_searched_once(d, monkeypatch):
     searched, original = [], neighbors.nearest_by_differences
 
     def spy(X, rows, count):
@@ -70,7 +70,7 @@ def test_usual_rows_are_searched_once(d, monkeypatch):
     monkeypatch.setattr(neighbors, "nearest_by_differences", spy)
     X = np.random.default_rng(0).normal(size=(80, d))
     nearest_neighbors(X, 4, search="exact", seed=0)
-    nearest_neighbors(np.repeat(X[:20], 4, axis=0), 3, search="exact", seed=0)  # equal rows are no rounding
+    nearest_neighbors(np.repeat(X[:20], 4, axis=0), 3, search="exact", seed=0)  # equal rows are not a rounding problem
     assert not searched
 
 
@@ -83,7 +83,7 @@ def test_lengths_over_distances(wrap):
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_distances_that_overflow_are_said(wrap):
+def test_overflowing_distances_raise(wrap):
     X = np.random.default_rng(0).normal(size=(20, 3))
     X[3, 1] = -1e160
     with pytest.raises(DataError, match=r"entries up to 1e\+160 overflow. Scale"):
@@ -91,7 +91,7 @@ def test_distances_that_overflow_are_said(wrap):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_threads_are_those_asked_for(threads, monkeypatch):
+def test_search_uses_the_requested_threads(threads, monkeypatch):
     from sklearn.neighbors import NearestNeighbors
 
     seen = []
@@ -129,28 +129,27 @@ def test_distinct_rows(dtype, monkeypatch):
         monkeypatch.setattr(neighbors, "CHUNK_ENTRIES", chunk)
         np.testing.assert_array_equal(distinct_rows(X), expected)
         np.testing.assert_array_equal(distinct_rows(sp.csr_array(X)), expected)
-        np.testing.assert_array_equal(row_keys(X), row_keys(sp.csr_array(X)))
     assert distinct_rows(rng.normal(size=(200, 2)).astype(dtype)) is None
 
 
-def test_rows_of_equal_keys_that_differ_are_kept(monkeypatch):
+def test_different_rows_with_equal_hashes_are_distinct(monkeypatch):
     X = np.arange(12.0).reshape(6, 2)
     X[5] = X[1]
-    monkeypatch.setattr(neighbors, "row_keys", lambda X: np.zeros(len(X), dtype=np.uint64))
+    monkeypatch.setattr(neighbors, "row_hashes", lambda X: np.zeros(len(X), dtype=np.uint64))
     kept = distinct_rows(X)
-    # Of rows with one key those equal to the first are found; to drop fewer than could be is safe, to drop more is not.
+    # Among rows with the same hash only copies of the first are found, which is safe: different rows are never merged.
     assert set(range(5)) <= set(kept.tolist())
     X[5] = X[0]
     assert distinct_rows(X).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_the_approximate_search_says_what_it_needs(monkeypatch):
+def test_approximate_search_without_pynndescent_raises(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"pynndescent.*mercer\[graph\]"):
         nearest_neighbors(np.zeros((5, 1)), 2, search="approximate", seed=0)
 
 
-def test_many_rows_are_searched_approximately(monkeypatch):
+def test_auto_search_of_many_rows_is_approximate(monkeypatch):
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(3).normal(size=(600, 5))
     monkeypatch.setattr(neighbors, "MANY_ROWS", 500)
@@ -166,7 +165,7 @@ def test_many_rows_are_searched_approximately(monkeypatch):
 
 @pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_the_approximate_search_takes_rows_of_any_size(scale, wrap):
+def test_approximate_search_is_invariant_to_scale(scale, wrap):
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(3).normal(size=(300, 5))
     if wrap is np.asarray:
@@ -176,7 +175,7 @@ def test_the_approximate_search_takes_rows_of_any_size(scale, wrap):
     assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6 > 0.9
 
 
-def test_the_approximate_search_finds_most_also_in_many_columns():
+def test_approximate_search_finds_most_neighbors_of_rows_with_20_features():
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(3).normal(size=(3000, 20))
     found, _ = nearest_neighbors(X, 6, search="approximate", seed=0)
@@ -185,18 +184,18 @@ def test_the_approximate_search_finds_most_also_in_many_columns():
     assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6 > 0.95
 
 
-def test_neighbors_that_a_search_missed_are_no_edges(monkeypatch):
+def test_missed_neighbors_are_not_edges(monkeypatch):
     X = np.arange(6.0)[:, None]
     found = np.array([[1, -1], [0, 2], [1, 3], [2, -1], [5, -1], [4, -1]])
     monkeypatch.setattr(
         "mercer.graphs.neighbor_graph.nearest_neighbors", lambda *args, **options: (found, "approximate")
     )
     graph = NeighborGraph(2, "binary").laplacian(X)
-    assert (graph.n_edges, graph.n_parts, graph.n_isolated) == (4, 2, 0)
+    assert (graph.n_edges, graph.n_connected_components, graph.n_isolated) == (4, 2, 0)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 30])
-def test_few_rows_are_searched_exactly_and_without_a_word(n):
+def test_few_rows_are_searched_exactly_without_a_warning(n):
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(0).normal(size=(n, 3))
     count = min(4, n - 1)
@@ -208,24 +207,26 @@ def test_few_rows_are_searched_exactly_and_without_a_word(n):
     np.testing.assert_array_equal(found, nearest_neighbors(X, count, search="exact", seed=0)[0])
 
 
-def test_no_word_of_another_library_about_neighbors_that_it_missed():
+def test_warnings_of_pynndescent_about_missed_neighbors_are_suppressed():
     pytest.importorskip("pynndescent")
-    X = np.repeat(np.random.default_rng(0).normal(size=(5, 3)), 20, axis=0)  # equal rows, of which it misses many
+    X = np.repeat(
+        np.random.default_rng(0).normal(size=(5, 3)), 20, axis=0
+    )  # equal rows, of which the descent misses many
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _, search = nearest_neighbors(X, 4, search="approximate", seed=0)
     assert search == "approximate"
 
 
-@pytest.mark.parametrize(("gap", "told"), [(1e3, False), (1e8, True)])
-def test_rows_that_float32_cannot_tell_apart_are_said(gap, told):
+@pytest.mark.parametrize(("gap", "warned"), [(1e3, False), (1e8, True)])
+def test_rows_that_float32_cannot_distinguish_warn(gap, warned):
     pytest.importorskip("pynndescent")
     X, expected = two_groups(3, gap)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found, _ = nearest_neighbors(X, 5, search="approximate", seed=0)
     right = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found, expected, strict=True)])
-    assert (right < 0.9) == told
+    assert (right < 0.9) == warned
     texts = [str(w.message) for w in caught if issubclass(w.category, MercerWarning)]
-    assert len(texts) == told
+    assert len(texts) == warned
     assert all("60 of 120 rows are so close" in text and "search='exact'" in text for text in texts)

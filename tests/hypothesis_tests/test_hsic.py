@@ -1,4 +1,4 @@
-"""hsic_test: the statistic by its definition, pairings that are all equally likely, power, kind errors."""
+"""hsic_test: the statistic against its definition, permutations, power and errors."""
 
 from itertools import permutations
 
@@ -19,14 +19,14 @@ def pairs(n=60, seed=0, *, dependent=False):
 
 
 def trace_form(K, L):
-    """The criterion as tr(K H L H) / n^2."""
+    """Return the criterion tr(K H L H) / n^2."""
     n = len(K)
     H = np.eye(n) - 1 / n
     return np.trace(K @ H @ L @ H) / n**2
 
 
 @pytest.mark.parametrize("n", [2, 5, 60])
-def test_the_statistic_is_the_trace_of_centered_gram_matrices(n):
+def test_statistic_is_the_trace_of_centered_gram_matrices(n):
     X, Y = pairs(n)
     maps = RandomFourier(Gaussian(1.5), 30, random_state=0), RandomFourier(3 * Laplacian(4.0), 20, random_state=1)
     found = hsic_test(X, Y, *maps, n_permutations=3, random_state=0)
@@ -40,36 +40,36 @@ def test_permuted_statistics_are_those_of_pairings():
     X, Y = pairs(4)
     maps = RandomFourier(Gaussian(1.5), 30, random_state=0), RandomFourier(Gaussian(2.0), 20, random_state=1)
     K, L = maps[0].fit(X).gram(X), maps[1].fit(Y).gram(Y)
-    all_of_them = np.array([trace_form(K, L[np.ix_(p, p)]) for p in permutations(range(4))])
+    expected = np.array([trace_form(K, L[np.ix_(p, p)]) for p in permutations(range(4))])
     found = hsic_test(X, Y, *maps, n_permutations=1000, random_state=0)
-    gaps = np.abs(found.null[:, None] - all_of_them)
+    gaps = np.abs(found.null[:, None] - expected)
     assert gaps.min(axis=1).max() < 1e-12
     assert len(np.unique(gaps.argmin(axis=1))) == 24
 
 
-def test_dependence_without_correlation_is_found():
+def test_dependence_without_correlation_is_detected():
     X, Y = pairs(400, dependent=True)
     assert np.abs(np.corrcoef(X.T, Y.T)[:2, 2:]).max() < 0.2
     assert hsic_test(X, Y, random_state=0).p_value <= 0.01
     assert hsic_test(*pairs(400), random_state=0).p_value > 0.01
 
 
-def test_a_constant_depends_on_nothing():
+def test_constant_sample_has_p_value_one():
     X, _ = pairs()
     found = hsic_test(X, np.ones((60, 1)), None, Gaussian(1.0), random_state=0)
     assert found.p_value == 1.0
     assert found.statistic == pytest.approx(0, abs=1e-14)
 
 
-def test_maps_that_are_chosen_are_drawn_apart():
+def test_default_maps_are_different_draws():
     X, _ = pairs()
     same = hsic_test(X, X, random_state=0)
     assert same.p_value == 0.001
     names = [text.split(" for ")[0] for text in same.maps]
-    assert names == ["RandomFourier with 100 columns"] * 2
+    assert names == ["RandomFourier with 100 components"] * 2
 
 
-def test_the_result_is_the_same_by_any_road():
+def test_result_does_not_depend_on_threads_sparsity_or_order():
     X, Y = pairs(dependent=True)
     X = np.maximum(X, 0)
     expected = hsic_test(X, Y, n_permutations=99, random_state=0)
@@ -81,7 +81,7 @@ def test_the_result_is_the_same_by_any_road():
     np.testing.assert_allclose(sparse.null, expected.null, rtol=0, atol=1e-12)
     single = hsic_test(X.astype(np.float32), Y.astype(np.float32), n_permutations=99, random_state=0)
     np.testing.assert_allclose(single.statistic, expected.statistic, rtol=1e-3)
-    # Swapped, both for both, it is the same question.
+    # A permutation of the pairs does not change the statistic.
     order = np.random.default_rng(0).permutation(60)
     shuffled = hsic_test(X[order], Y[order], n_permutations=99, random_state=0)
     np.testing.assert_allclose(shuffled.statistic, expected.statistic, rtol=1e-10)
@@ -96,12 +96,12 @@ def test_the_result_is_the_same_by_any_road():
         (np.ones((5, 2)), np.full((5, 2), np.inf), "hsic_test: Y: rows must be finite"),
     ],
 )
-def test_rows_it_cannot_use(X, Y, message):
+def test_invalid_rows_raise(X, Y, message):
     with pytest.raises(DataError, match=message):
         hsic_test(X, Y)
 
 
-def test_parameters_out_of_their_domain():
+def test_invalid_parameters_raise():
     X, Y = pairs()
     with pytest.raises(ParameterError, match="hsic_test: n_permutations must be an integer >= 1, got 0"):
         hsic_test(X, Y, n_permutations=0)

@@ -1,4 +1,4 @@
-"""mmd_test: the statistic by its definition, divisions that are all equally likely, power, kind errors."""
+"""mmd_test: the statistic against its definition, permutations, power and errors."""
 
 from itertools import combinations
 
@@ -29,7 +29,7 @@ def samples(m=30, n=20, d=3, seed=0, shift=0.0):
 
 
 def quadratic_mmd(K, first):
-    """The unbiased squared discrepancy by its double sums, from the Gram matrix and a mask."""
+    """Return the unbiased squared MMD by its double sums over the Gram matrix, given a mask of the first sample."""
     K = K - np.diag(np.diagonal(K))
     m, n = first.sum(), (~first).sum()
     within = K[np.ix_(first, first)].sum() / (m * (m - 1)) + K[np.ix_(~first, ~first)].sum() / (n * (n - 1))
@@ -46,7 +46,7 @@ def quadratic_mmd(K, first):
     ids=repr,
 )
 @pytest.mark.parametrize("sizes", [(30, 20), (2, 2), (2, 40), (40, 3)])
-def test_the_statistic_is_the_double_sum_over_the_gram_matrix(feature_map, sizes):
+def test_statistic_is_the_double_sum_over_the_gram_matrix(feature_map, sizes):
     X, Y = samples(*sizes)
     X, Y = X + 3, Y + 3  # neither centered nor of unit norm
     found = mmd_test(X, Y, feature_map, n_permutations=3, random_state=0)
@@ -56,7 +56,7 @@ def test_the_statistic_is_the_double_sum_over_the_gram_matrix(feature_map, sizes
     assert found.rows == sizes
 
 
-def test_with_an_exact_map_it_is_that_of_the_kernel():
+def test_exact_map_gives_the_statistic_of_the_kernel():
     X, Y = samples(shift=0.5)
     found = mmd_test(X, Y, Nystroem(Gaussian(1.5), 50, landmarks="uniform", random_state=0), n_permutations=3)
     expected = quadratic_mmd(Gaussian(1.5)(np.concatenate([X, Y])), np.arange(50) < 30)
@@ -70,15 +70,15 @@ def test_permuted_statistics_are_those_of_divisions(block_rows, monkeypatch):
     W = np.concatenate([X, Y])
     feature_map = RandomFourier(Gaussian(1.5), 16, random_state=0)
     K = feature_map.fit(W).gram(W)
-    all_of_them = [quadratic_mmd(K, np.isin(np.arange(7), rows)) for rows in combinations(range(7), 3)]
+    expected = [quadratic_mmd(K, np.isin(np.arange(7), rows)) for rows in combinations(range(7), 3)]
     found = mmd_test(X, Y, feature_map, n_permutations=2000, random_state=0)
-    gaps = np.abs(found.null[:, None] - np.array(all_of_them))
+    gaps = np.abs(found.null[:, None] - np.array(expected))
     assert gaps.min(axis=1).max() < 1e-12
-    assert len(np.unique(gaps.argmin(axis=1))) == 35  # each of the 35 divisions has come up
-    assert found.p_value >= np.mean(np.array(all_of_them) >= found.statistic - 1e-12) / 2
+    assert len(np.unique(gaps.argmin(axis=1))) == 35  # each of the 35 divisions occurs
+    assert found.p_value >= np.mean(np.array(expected) >= found.statistic - 1e-12) / 2
 
 
-def test_every_division_has_as_many_rows(monkeypatch):
+def test_all_divisions_have_the_same_sample_sizes(monkeypatch):
     monkeypatch.setattr(two_sample, "BLOCK_ROWS", 7)
     sums = []
     monkeypatch.setattr(two_sample, "unbiased_mmd", lambda *a: sums.append(a) or unbiased_mmd(*a))
@@ -92,14 +92,14 @@ def test_every_division_has_as_many_rows(monkeypatch):
     assert len(np.unique(first[:, 0].round(12))) == 201
 
 
-def test_without_an_effect_the_mean_over_divisions_is_zero():
+def test_mean_of_the_null_distribution_is_zero():
     X, Y = samples(4, 3)
     K = Gaussian(1.5)(np.concatenate([X, Y]))
     values = [quadratic_mmd(K, np.isin(np.arange(7), rows)) for rows in combinations(range(7), 4)]
-    assert np.mean(values) == pytest.approx(0, abs=1e-12)  # so the null of a test tells nothing but its spread
+    assert np.mean(values) == pytest.approx(0, abs=1e-12)
 
 
-def test_samples_without_a_difference_in_them():
+def test_constant_samples_have_p_value_one():
     X = np.ones((9, 2))
     for Y in (X, X[:4]):
         found = mmd_test(X, Y, Gaussian(1.0), random_state=0)
@@ -107,10 +107,10 @@ def test_samples_without_a_difference_in_them():
         assert found.statistic == pytest.approx(0, abs=1e-12)
 
 
-def test_ties_of_copies_count_against_an_effect():
+def test_ties_count_against_the_alternative():
     X, Y = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]])
     found = mmd_test(X, Y, Gaussian(1.0), random_state=0)
-    # 18 of the 20 divisions are as far apart as this one, or farther.
+    # 18 of the 20 divisions have a statistic at least as large as this one.
     assert found.p_value > 0.5
 
 
@@ -119,13 +119,13 @@ def test_ties_of_copies_count_against_an_effect():
     [lambda Y: Y + 0.5, lambda Y: 1.6 * Y, lambda Y: np.sign(Y), lambda Y: Y[:, [0, 0, 0]]],
     ids=["mean", "scale", "shape", "dependence"],
 )
-def test_differences_are_found(change):
+def test_differences_are_detected(change):
     X, Y = samples(400, 300)
     assert mmd_test(X, change(Y), Gaussian(0.7), random_state=0).p_value <= 0.01
     assert mmd_test(X, Y, Gaussian(0.7), random_state=0).p_value > 0.01
 
 
-def test_far_from_zero_nothing_is_lost():
+def test_rows_far_from_zero_lose_no_accuracy():
     X, Y = samples(60, 50, shift=1.0)
     near = mmd_test(X, Y, Gaussian(1.0), random_state=0)
     linear = RandomMaclaurin(Polynomial(1), 4, random_state=0)
@@ -135,7 +135,7 @@ def test_far_from_zero_nothing_is_lost():
     assert far.p_value == centered.p_value == 0.01
 
 
-def test_the_result_is_the_same_by_any_road():
+def test_result_does_not_depend_on_threads_sparsity_or_container():
     X, Y = samples(300, 200, shift=0.1)
     X, Y = np.maximum(X, 0), np.maximum(Y, 0)
     expected = mmd_test(X, Y, random_state=0)
@@ -153,7 +153,7 @@ def test_the_result_is_the_same_by_any_road():
     assert mmd_test(X, Y, random_state=1).statistic != expected.statistic
 
 
-def test_what_is_learned_from_rows_does_not_see_the_samples():
+def test_learned_lengthscale_does_not_depend_on_the_division_into_samples():
     X, Y = samples(3000, 1500)
     Y = 4 * Y
     W = np.concatenate([X, Y])[np.random.default_rng(0).permutation(4500)]
@@ -165,20 +165,20 @@ def test_what_is_learned_from_rows_does_not_see_the_samples():
     ("X", "Y", "message"),
     [
         (np.ones(5), np.ones((5, 1)), r"mmd_test: X: rows must form a 2-d array .* Try X.reshape\(-1, 1\)"),
-        (np.ones((5, 2)), np.ones((5, 3)), "X and Y must have equal width, got 2 and 3 columns"),
-        (np.ones((1, 2)), np.ones((5, 2)), r"X must have at least 2 rows and one column, got shape \(1, 2\)"),
+        (np.ones((5, 2)), np.ones((5, 3)), "X and Y must have equal width, got 2 and 3 features"),
+        (np.ones((1, 2)), np.ones((5, 2)), r"X must have at least 2 rows and one feature, got shape \(1, 2\)"),
         (np.ones((5, 2)), np.ones((0, 2)), r"Y must have at least 2 rows"),
-        (np.ones((5, 0)), np.ones((5, 0)), r"X must have at least 2 rows and one column"),
+        (np.ones((5, 0)), np.ones((5, 0)), r"X must have at least 2 rows and one feature"),
         (np.ones((5, 2)), np.full((5, 2), np.nan), "mmd_test: Y: rows must be finite"),
         (np.ones((5, 2)), np.array([["a", "b"]] * 3), "mmd_test: Y: rows must be numbers"),
     ],
 )
-def test_rows_it_cannot_use(X, Y, message):
+def test_invalid_rows_raise(X, Y, message):
     with pytest.raises(DataError, match=message):
         mmd_test(X, Y)
 
 
-def test_parameters_out_of_their_domain():
+def test_invalid_parameters_raise():
     X, Y = samples()
     for bad in (0, 2.5, True, "many"):
         with pytest.raises(ParameterError, match="n_permutations must be an integer >= 1"):
@@ -189,7 +189,7 @@ def test_parameters_out_of_their_domain():
         mmd_test(X, Y, RandomFourier(Gaussian(), form="complex"))
 
 
-def test_samples_in_files_are_those_of_arrays(tmp_path):
+def test_samples_in_files_give_the_result_of_arrays(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(40, 3)) + 0.3
     np.save(tmp_path / "x.npy", X)
@@ -197,5 +197,5 @@ def test_samples_in_files_are_those_of_arrays(tmp_path):
     in_files = mmd_test(open_rows(tmp_path / "x.npy"), open_rows(tmp_path / "y.npy", target=-1), random_state=0)
     expected = mmd_test(X, Y, random_state=0)
     assert (in_files.statistic, in_files.p_value) == (expected.statistic, expected.p_value)
-    with pytest.raises(DataError, match=r"mmd_test: Y must be rows in memory, or files .*got Array\. Try compute"):
+    with pytest.raises(DataError, match=r"mmd_test: Y must be rows in memory, or the result of open_rows, got Array"):
         mmd_test(X, da.from_array(Y))

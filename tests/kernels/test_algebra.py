@@ -59,7 +59,7 @@ def test_operators_are_the_arithmetic_of_matrices(kernel, arithmetic):
     np.testing.assert_allclose(kernel.diag(X), np.diagonal(kernel(X, X)), rtol=1e-12)
 
 
-def test_the_text_of_a_kernel_gives_it_back():
+def test_repr_evaluates_to_an_equal_kernel():
     names = {name: value for name, value in globals().items() if isinstance(value, type)}
     kernels = [
         2.0 * (A + B) * C,
@@ -82,7 +82,7 @@ def test_weights_below_zero_are_refused(wrong):
 
 
 @pytest.mark.parametrize("wrong", ["a", None, [1.0], 1j])
-def test_what_is_no_kernel_and_no_number_does_not_combine(wrong):
+def test_only_kernels_and_numbers_combine(wrong):
     for operate in (
         lambda: A + wrong,
         lambda: wrong + A,
@@ -95,7 +95,7 @@ def test_what_is_no_kernel_and_no_number_does_not_combine(wrong):
 
 
 @pytest.mark.parametrize("wrong", ["a", None])
-def test_weights_that_are_no_numbers_are_refused(wrong):
+def test_weights_that_are_not_numbers_are_refused(wrong):
     with pytest.raises(ParameterError, match="weight must be"):
         Scaled(A, wrong)
     with pytest.raises(ParameterError, match="value must be"):
@@ -103,7 +103,7 @@ def test_weights_that_are_no_numbers_are_refused(wrong):
 
 
 @pytest.mark.parametrize("outer", [A, B, A + B, 2 * C, Constant(1.0)], ids=repr)
-def test_only_dot_product_kernels_stand_left_of_a_composition(outer):
+def test_only_dot_product_kernels_compose_from_the_left(outer):
     with pytest.raises(ParameterError, match="the left side of @ must be a dot-product kernel") as error:
         outer @ A
     assert outer.structure in str(error.value)
@@ -203,7 +203,7 @@ def test_an_array_times_a_kernel_is_refused():
         Transformed(Gaussian(), center="mean")
 
 
-def test_the_text_of_a_kernel_keeps_all_digits():
+def test_repr_keeps_all_digits():
     assert repr(1.23456789 * Gaussian()) == "1.23456789 * Gaussian(lengthscale=1.0)"
 
 
@@ -211,7 +211,7 @@ def test_the_text_of_a_kernel_keeps_all_digits():
 
 
 def value_of(parts, X):
-    """Return the kernel that a spectral normal form stands for."""
+    """Return the kernel that a spectral normal form represents."""
     total = np.zeros((len(X), len(X)))
     for part in parts:
         product = np.full_like(total, part.mass)
@@ -248,7 +248,7 @@ ARD = Transformed(RationalQuadratic(0.7), columns=(2, 0), lengthscales=(2.0, 0.5
     ],
     ids=lambda value: repr(value) if isinstance(value, Kernel) else "",
 )
-def test_compositions_of_shift_invariant_kernels_have_a_spectrum(kernel, parts):
+def test_compositions_of_shift_invariant_kernels_have_spectral_parts(kernel, parts):
     found = kernel.spectral_parts()
     np.testing.assert_allclose(value_of(found, X), kernel(X), rtol=1e-12)
     assert parts is None or len(found) == parts
@@ -256,7 +256,7 @@ def test_compositions_of_shift_invariant_kernels_have_a_spectrum(kernel, parts):
     assert sum(1 for part in found if not part.factors) <= 1 + kernel.structure.startswith("a sum")
 
 
-def test_the_check_above_sees_a_power_left_out():
+def test_a_missing_power_is_detected():
     found = (ExponentialDotProduct() @ A).spectral_parts()
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(
@@ -277,7 +277,7 @@ def test_the_check_above_sees_a_power_left_out():
     ],
     ids=repr,
 )
-def test_other_compositions_have_no_spectrum(kernel):
+def test_other_compositions_have_no_spectral_parts(kernel):
     assert kernel.spectral_parts() is None
 
 
@@ -286,14 +286,14 @@ def test_other_compositions_have_no_spectrum(kernel):
     [Gaussian(0.7), Laplacian(2.0), Matern(0.5, 1.3), Matern(np.inf, 2.0), RationalQuadratic(0.6, 1.5)],
     ids=repr,
 )
-def test_powers_within_a_family_are_the_powers_of_the_values(kernel):
+def test_closed_forms_of_powers_are_the_powers_of_the_values(kernel):
     for n in (1, 2, 5):
         np.testing.assert_allclose(kernel.power(n)(X), kernel(X) ** n, rtol=1e-12)
     [part] = (Polynomial(3, coef0=0.0) @ kernel).spectral_parts()
     assert part.factors[0].kernel == kernel.power(3)
 
 
-def test_powers_outside_a_family_and_of_open_lengthscales_are_products():
+def test_powers_without_closed_form_and_of_unresolved_lengthscales_are_products():
     for kernel in (Matern(1.5), Cauchy(), Gaussian("median")):
         [part] = (Polynomial(3, coef0=0.0) @ kernel).spectral_parts()
         assert [factor.kernel for factor in part.factors] == [kernel] * 3

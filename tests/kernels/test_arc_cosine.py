@@ -46,7 +46,7 @@ def test_values_are_those_of_the_oracle_also_for_nearly_parallel_rows(order, gap
         assert abs(value - expected) <= tolerance * expected + 1e-40 * np.abs(x).max()
 
 
-def test_a_small_angle_of_order_zero_keeps_its_digits_which_the_arc_cosine_would_lose():
+def test_order_zero_is_accurate_at_small_angles():
     x, y = np.array([[1.0, 1.0]]), np.array([[1.0, 1.0 + 1e-9]])
     expected = 0.5e-9  # the angle, to 1e-18
     assert abs((1 - ArcCosine(0)(x, y)[0, 0]) * np.pi - expected) < 1e-15
@@ -56,11 +56,11 @@ def test_a_small_angle_of_order_zero_keeps_its_digits_which_the_arc_cosine_would
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("angle", [0.0, 0.4, 1.1, 2.0, 3.0])
-def test_values_are_twice_the_mean_of_products_of_neurons(order, angle):
+def test_values_are_twice_the_mean_of_products_of_activations(order, angle):
     x, y = np.array([2.0, 0.0]), 0.7 * np.array([np.cos(angle), np.sin(angle)])
 
     def integrand(turn):
-        # The radial part of the normal law in the plane: E r^2b = 2^b b!
+        # The radial part of the normal distribution in the plane: E r^2b = 2^b b!
         u, v = x @ [np.cos(turn), np.sin(turn)], y @ [np.cos(turn), np.sin(turn)]
         return (u * v) ** order / (2 * np.pi)
 
@@ -69,7 +69,7 @@ def test_values_are_twice_the_mean_of_products_of_neurons(order, angle):
     np.testing.assert_allclose(ArcCosine(order)(x[None], y[None]), 2 * radial * mean, rtol=1e-10)
 
 
-def test_rows_of_zeros_are_halves_for_steps_and_zero_otherwise():
+def test_rows_of_zeros_have_the_value_one_half_for_order_zero_and_zero_otherwise():
     X = np.array([[0.0, 0.0], [1.0, -2.0]])
     np.testing.assert_array_equal(ArcCosine(0)(X), [[0.5, 0.5], [0.5, 1.0]])
     np.testing.assert_allclose(ArcCosine(1)(X), [[0.0, 0.0], [0.0, 5.0]], rtol=1e-15)
@@ -79,7 +79,7 @@ def test_rows_of_zeros_are_halves_for_steps_and_zero_otherwise():
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_order_zero_sees_angles_only_and_the_others_are_homogeneous(order, seed):
+def test_order_zero_depends_on_angles_only_and_the_others_are_homogeneous(order, seed):
     X = np.random.default_rng(seed).normal(size=(5, 3))
     np.testing.assert_allclose(ArcCosine(order)(3 * X, X), 3.0**order * ArcCosine(order)(X), rtol=1e-13, atol=1e-13)
 

@@ -54,7 +54,7 @@ def test_tiles_do_not_matter(kernel, monkeypatch):
 
 @every_kernel
 @pytest.mark.parametrize("kind", [np.asarray, lambda X: X.astype(np.float32), sp.csr_array], ids=["f8", "f4", "csr"])
-def test_one_argument_gives_a_matrix_that_is_symmetric_to_the_bit(kernel, kind):
+def test_values_of_one_argument_are_exactly_symmetric(kernel, kind):
     # Large enough for matrix products to round the two halves differently.
     K = kernel(kind(0.5 * rows_for(kernel, 0, n=300, d=3)))
     np.testing.assert_array_equal(K, K.T)
@@ -130,7 +130,7 @@ def test_wrong_rows_are_refused(kernel, X, text):
 
 
 @pytest.mark.parametrize("X", [np.array([["1", "2", "3"]]), np.array([[1j, 2.0, 0.0]])], ids=["digits", "complex"])
-def test_rows_that_would_be_converted_in_silence_are_refused(X):
+def test_strings_of_digits_and_complex_numbers_are_refused(X):
     with pytest.raises(DataError, match=r"rows must be numbers|rows must be real"):
         Gaussian()(X)
 
@@ -144,7 +144,7 @@ def test_rows_of_unequal_width_are_refused(kernel):
 @pytest.mark.parametrize(
     "kernel", [Gaussian("median"), 1 + 2 * Laplacian("median"), ExponentialDotProduct() @ Matern(1.5, "median")]
 )
-def test_a_kernel_that_waits_for_rows_has_no_values(kernel):
+def test_an_unresolved_kernel_has_no_values(kernel):
     assert kernel.needs_rows
     for call in (kernel, kernel.diag):
         with pytest.raises(ParameterError, match=r"its lengthscale is computed from rows. Call kernel.resolve\(X\)"):
@@ -221,7 +221,7 @@ def test_grid_search_over_the_lengthscale_of_a_plain_kernel():
 
 
 @pytest.mark.parametrize("kernel", DOT_PRODUCT, ids=repr)
-def test_only_shift_invariant_kernels_have_a_spectrum(kernel):
+def test_only_shift_invariant_kernels_have_spectral_parts(kernel):
     assert kernel.spectral_parts() is None
     assert Sum(Gaussian(), kernel).spectral_parts() is None
     assert (kernel * Gaussian()).spectral_parts() is None
@@ -253,7 +253,7 @@ def test_wide_sparse_rows_equal_dense_ones(kernel, wrap):
     assert kernel(X, Y)[3, 7] == kernel.diag(X)[3]  # equal rows, exactly
 
 
-def test_sparse_rows_are_not_filled_up(monkeypatch):
+def test_sparse_rows_are_not_made_dense(monkeypatch):
     def refuse(rows):
         raise AssertionError("made dense")
 

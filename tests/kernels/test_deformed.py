@@ -1,4 +1,4 @@
-"""The exact deformed kernel: its inverse form, its norm, and what it refuses."""
+"""The exact deformed kernel: its inverse form, its norm, and its errors."""
 
 import numpy as np
 import pytest
@@ -17,26 +17,26 @@ def penalty(n=12, seed=1):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.8), Matern(0.5) + 0.1, Polynomial(3)], ids=repr)
-def test_on_its_rows_it_adds_to_the_inverse(kernel):
+def test_penalty_is_added_to_the_inverse_kernel_matrix(kernel):
     X, M = rows(), penalty()
     deformed = DeformedKernel(kernel, X, M)
     np.testing.assert_allclose(deformed(X), np.linalg.inv(np.linalg.inv(kernel(X)) + M), atol=1e-8)
 
 
-def test_it_reproduces_in_the_changed_norm():
-    # In the norm |f|^2 + f'Mf the product of f = K a with k~_x is f(x).
+def test_reproducing_property_in_the_deformed_norm():
+    # In the norm |f|^2 + f'Mf the inner product of f = K a with k~_x is f(x).
     X, M, x = rows(), penalty(), rows(1, seed=2)
     kernel = Gaussian(0.8)
     deformed = DeformedKernel(kernel, X, M)
     a = np.random.default_rng(3).normal(size=12)
     f_rows, f_x = kernel(X) @ a, (kernel(x, X) @ a).item()
-    # k~_x = k_x - sum_i c_i k(., x_i) with c = (I + M K)^-1 M k_x, and <f, k_x> = f(x) in the old norm.
+    # k~_x = k_x - sum_i c_i k(., x_i) with c = (I + M K)^-1 M k_x, and <f, k_x> = f(x) in the original norm.
     c = np.linalg.solve(np.eye(12) + M @ kernel(X), M @ kernel(X, x)[:, 0])
-    old = f_x - c @ f_rows
-    np.testing.assert_allclose(old + f_rows @ M @ deformed(X, x)[:, 0], f_x, atol=1e-8)
+    original = f_x - c @ f_rows
+    np.testing.assert_allclose(original + f_rows @ M @ deformed(X, x)[:, 0], f_x, atol=1e-8)
 
 
-def test_no_penalty_changes_nothing():
+def test_penalty_of_zero_leaves_the_kernel_unchanged():
     X, new = rows(), rows(5, seed=2)
     np.testing.assert_allclose(DeformedKernel(Gaussian(), X, np.zeros((12, 12)))(new), Gaussian()(new), atol=1e-12)
 
@@ -53,7 +53,7 @@ def test_sparse_rows_and_penalties():
     assert hash(sparse) == hash(dense)
 
 
-def test_values_differ_from_those_of_others():
+def test_equality_compares_kernel_rows_and_penalty():
     X, M = rows(), penalty()
     deformed = DeformedKernel(Gaussian(), X, M)
     assert deformed != DeformedKernel(Gaussian(), X, 2 * M)
@@ -63,7 +63,7 @@ def test_values_differ_from_those_of_others():
     assert repr(deformed) == "DeformedKernel(Gaussian(lengthscale=1.0), 12 rows)"
 
 
-def test_an_open_lengthscale_is_that_of_its_own_rows():
+def test_lengthscale_is_resolved_on_the_rows_of_the_graph():
     X, M = rows(), penalty()
     resolved = DeformedKernel(Gaussian("median"), X, M).resolve(100 * rows(30, seed=4))
     assert resolved.kernel == Gaussian("median").resolve(X)
@@ -81,6 +81,6 @@ def test_an_open_lengthscale_is_that_of_its_own_rows():
         ((Gaussian(), np.eye(2), -np.eye(2)), DataError, "positive semi-definite"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, error, says):
+def test_invalid_arguments_raise(arguments, error, says):
     with pytest.raises(error, match=says):
         DeformedKernel(*arguments)

@@ -129,7 +129,7 @@ def test_inner_products_beyond_the_radius_are_refused_with_a_factor_that_helps(k
         kernel(X[1:])
 
 
-def test_lists_rules_and_functions_are_one_kernel():
+def test_lists_and_functions_of_coefficients_and_closed_forms_give_equal_values():
     X, Y = (0.4 * rows(i) for i in (0, 1))
     expected = np.exp(X @ Y.T)
     listed = DotProduct([1 / math.factorial(n) for n in range(40)])
@@ -179,7 +179,7 @@ def test_negative_coefficients_are_named_and_allowed_on_demand():
         DotProduct.from_function(np.sin)
 
 
-def test_a_negative_coefficient_far_out_is_found_when_it_is_looked_at():
+def test_negative_coefficients_of_high_degree_are_reported_when_they_are_computed():
     kernel = DotProduct(lambda n: -1.0 if n == 70 else 2.0**-n)
     assert kernel.series.coefficients(64).min() > 0
     with pytest.raises(ParameterError, match="a_70 = -1 is negative"):

@@ -1,4 +1,4 @@
-"""Kernels of rows >= 0: values against other formulas, zeros, extremes, wrong rows, spectral laws."""
+"""Kernels of rows >= 0: values against other formulas, zeros, extremes, wrong rows, spectral distributions."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,7 +48,7 @@ def test_values_are_those_of_independent_formulas(d, sum_one):
     np.testing.assert_allclose(Hellinger()(X, Y), np.sqrt(X) @ np.sqrt(Y).T, **close)
 
 
-def test_jensen_shannon_is_one_less_the_divergence_of_histograms():
+def test_jensen_shannon_is_one_minus_the_divergence_of_histograms():
     X, Y = histograms(0, sum_one=True), histograms(1, n=11, sum_one=True)
     divergence = np.array([[jensenshannon(x, y, base=2) ** 2 for y in Y] for x in X])
     np.testing.assert_allclose(JensenShannon()(X, Y), 1 - divergence, rtol=1e-12)
@@ -63,7 +63,7 @@ def test_jensen_shannon_of_any_rows_is_the_formula_of_its_docstring():
     np.testing.assert_allclose(JensenShannon()(X, Y), pairwise_sum(formula, X, Y), rtol=1e-12)
 
 
-def test_min_and_intersection_are_equal_for_one_column_and_not_for_two():
+def test_min_and_intersection_are_equal_for_one_feature_and_not_for_two():
     X = histograms(0, d=2)
     np.testing.assert_array_equal(Min()(X[:, :1]), Intersection()(X[:, :1]))
     np.testing.assert_array_equal(Min()([[2.0, 3.0]], [[1.0, 5.0]]), [[3.0]])
@@ -75,7 +75,7 @@ def test_one_plus_min_does_not_saturate_above_one():
 
 
 @pytest.mark.parametrize("kernel", ADDITIVE, ids=repr)
-def test_zeros_count_nothing_and_the_diagonal_is_the_sum(kernel):
+def test_zeros_add_nothing_and_the_diagonal_is_the_sum_of_the_row(kernel):
     X = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
     np.testing.assert_allclose(kernel(X), np.diag([0.0, 2.0, 3.0]), rtol=1e-14)
     np.testing.assert_allclose(np.diagonal(kernel(X, X.copy())), X.sum(axis=1), rtol=1e-14)
@@ -129,14 +129,14 @@ def test_values_that_overflow_are_refused(kernel):
             call(X)
 
 
-def test_who_needs_rows_above_zero_says_so_through_the_algebra():
+def test_combinations_with_histogram_kernels_need_non_negative_rows():
     assert all(kernel.positive_only for kernel in HISTOGRAM)
     assert (1 + 2 * Chi2()).positive_only
     assert Transformed(Min(), columns=(0,)).positive_only
 
 
 @pytest.mark.parametrize("kernel", ADDITIVE, ids=repr)
-def test_wide_sparse_rows_cost_their_entries(kernel, monkeypatch):
+def test_values_of_wide_sparse_rows_are_computed_without_making_them_dense(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     X = sp.random_array((30, 3000), density=0.02, rng=rng, format="csr")
     expected, cross = kernel(X.toarray()), kernel(X.toarray(), X[:7].toarray())
@@ -151,7 +151,7 @@ def test_wide_sparse_rows_cost_their_entries(kernel, monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", ADDITIVE, ids=repr)
-def test_entries_that_stand_twice_are_added_first_and_left_as_they_are(kernel):
+def test_duplicate_csr_entries_are_summed_without_changing_the_input(kernel):
     X = sp.csr_array(([1.0, 3.0, -1.0, 2.0], ([0, 0, 0, 1], [1, 1, 1, 0])), shape=(2, 2))
     twice = sp.csr_array((np.array([1.0, 3.0, -1.0, 2.0]), np.array([1, 1, 1, 0]), np.array([0, 3, 4])), shape=(2, 2))
     np.testing.assert_allclose(kernel(twice), kernel(X.toarray()), rtol=1e-14)
@@ -161,7 +161,7 @@ def test_entries_that_stand_twice_are_added_first_and_left_as_they_are(kernel):
 @pytest.mark.parametrize("kernel", HOMOGENEOUS, ids=repr)
 def test_density_and_signature_are_a_fourier_pair(kernel):
     for lag in (0.0, 0.3, 1.0, 4.0):
-        # Quadrature with a weight: the tail of the law of Intersection is a Cauchy law's.
+        # Quadrature with a weight: the spectral density of Intersection has the tail of a Cauchy density.
         if lag:
             value = 2 * integrate.quad(kernel.spectral_density, 0, np.inf, weight="cos", wvar=lag)[0]
         else:
@@ -180,7 +180,7 @@ def test_frequencies_have_the_density(kernel, seed):
         return 2 * np.interp(w, edges, table)
 
     inside = np.abs(drawn)[np.abs(drawn) <= 3]
-    # Kolmogorov: P(sqrt(n) D > 3.3) < 1e-9; conditional on |w| <= 3, the law is the density cut off there.
+    # Kolmogorov: P(sqrt(n) D > 3.3) < 1e-9; conditional on |w| <= 3, the distribution has the truncated density.
     assert stats.kstest(inside, lambda w: cdf(w) / cdf(3.0)).statistic * np.sqrt(len(inside)) < 3.3
     other = Chi2() if kernel != Chi2() else JensenShannon()
     wrong = np.abs(other.frequencies(40_000, np.random.default_rng(seed)))
@@ -188,7 +188,7 @@ def test_frequencies_have_the_density(kernel, seed):
     assert stats.kstest(wrong, lambda w: cdf(w) / cdf(3.0)).statistic * np.sqrt(len(wrong)) > 3.3
 
 
-def test_sums_are_taken_apart_into_weighted_terms():
+def test_summands_are_weighted_kernels():
     kernel = 1 + 2.0 * (Chi2() + 3.0 * Intersection()) + Chi2()
     assert kernel.summands() == ((1.0, None), (2.0, Chi2()), (6.0, Intersection()), (1.0, Chi2()))
     product = Chi2() * Min()

@@ -131,7 +131,7 @@ def test_one_row_far_away_leaves_the_other_values_alone(outlier):
 
 
 @pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
-def test_huge_values_are_right(kernel):
+def test_values_of_huge_rows(kernel):
     X = np.array([[1e200, 0.0], [0.0, 1e200], [1e200, 0.0], [-1.7e308, 1.7e308]])
     values = kernel(X)
     assert values[0, 2] == 1.0
@@ -165,7 +165,7 @@ MIXTURES = [Gaussian(), Matern(1.2), Matern(1.5), Matern(2.5), Matern(50.0), Mat
 
 
 @pytest.mark.parametrize("kernel", [*MIXTURES, RationalQuadratic(1.0), RationalQuadratic(20.0)], ids=repr)
-def test_the_size_biased_law_has_a_density_in_proportion_to_tau(kernel):
+def test_the_size_biased_distribution_has_a_density_proportional_to_tau(kernel):
     # E[g(tau) tau] = E[tau] E'[g(tau)] for bounded g; midpoints on both sides.
     t = (np.arange(50_000) + 0.5) / 50_000
     u, du = 0.5 - 0.5 * np.cos(np.pi * t), 0.5 * np.pi * np.sin(np.pi * t)  # fine at both ends
@@ -179,7 +179,7 @@ def test_the_size_biased_law_has_a_density_in_proportion_to_tau(kernel):
     assert kernel.mean_mixing * np.mean(du / biased) == pytest.approx(1.0, rel=1e-2)
 
 
-def test_the_mean_of_the_mixing_law_is_the_second_derivative_at_zero():
+def test_mean_mixing_is_minus_the_second_derivative_of_the_profile_at_zero():
     for kernel in (*MIXTURES[2:], RationalQuadratic(2.0)):
         r = np.array([1e-3])
         slope = 2 * (1 - kernel.profile(r)) / r**2

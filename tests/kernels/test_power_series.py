@@ -145,7 +145,7 @@ def test_other_kernels_have_no_normal_form(kernel):
     assert kernel.series_parts() is None
 
 
-def test_parts_are_merged_just_if_they_can_share_columns():
+def test_parts_are_merged_only_if_they_can_share_components():
     def shapes(kernel):
         return [(part.decay, part.shift_invariant, len(part.inputs)) for part in kernel.series_parts()]
 

@@ -47,11 +47,11 @@ def test_jumps_are_located(jump):
 
 
 def test_smooth_densities_have_the_quantiles_of_scipy():
-    law = stats.beta(2.5, 1.5)
-    density = UnitDensity.of(law.pdf)
+    beta = stats.beta(2.5, 1.5)
+    density = UnitDensity.of(beta.pdf)
     assert density.total == pytest.approx(1.0, rel=1e-9)
     distances, right = density.quantiles(UNIFORMS)
-    np.testing.assert_allclose(np.where(right, 1 - distances, distances), law.ppf(UNIFORMS), rtol=1e-8)
+    np.testing.assert_allclose(np.where(right, 1 - distances, distances), beta.ppf(UNIFORMS), rtol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,14 @@ def test_laplacian_equals_scikit_learn(lengthscale):
 
 
 @pytest.mark.parametrize("lengthscale", [0.3, 1.0, 8.0])
-def test_cauchy_is_the_product_over_columns(lengthscale):
+def test_cauchy_is_a_product_over_features(lengthscale):
     X, Y = rows(0), rows(1)
     expected = np.prod(1 / (1 + ((X[:, None] - Y) / lengthscale) ** 2), axis=2)
     np.testing.assert_allclose(Cauchy(lengthscale)(X, Y), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", SEPARABLE, ids=repr)
-def test_values_are_products_of_the_values_of_single_columns(kernel):
+def test_values_are_products_of_the_values_of_single_features(kernel):
     X, Y = rows(0), rows(1)
     product = np.prod([kernel(X[:, [j]], Y[:, [j]]) for j in range(5)], axis=0)
     np.testing.assert_allclose(kernel(X, Y), product, rtol=1e-12)
@@ -61,17 +61,17 @@ def test_huge_and_tiny_values_are_right(kernel):
     np.testing.assert_allclose(far(X[:2]), kernel.with_params(lengthscale=1.0)(X[:2] / 1e200), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("kernel", "law"), [(Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())])
-def test_quantiles_are_those_of_the_spectral_law(kernel, law):
+@pytest.mark.parametrize(("kernel", "distribution"), [(Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())])
+def test_quantiles_are_those_of_the_spectral_distribution(kernel, distribution):
     uniforms = np.concatenate([np.linspace(0.001, 0.999, 999), [1e-12, 1 - 1e-12, 1e-6]])
     # Near 0 and 1 the condition of the quantile function magnifies the rounding of pi.
-    np.testing.assert_allclose(kernel.spectral_quantile(uniforms), law.ppf(uniforms), rtol=2e-4, atol=1e-13)
+    np.testing.assert_allclose(kernel.spectral_quantile(uniforms), distribution.ppf(uniforms), rtol=2e-4, atol=1e-13)
     middle = uniforms[:999]
-    np.testing.assert_allclose(kernel.spectral_quantile(middle), law.ppf(middle), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(kernel.spectral_quantile(middle), distribution.ppf(middle), rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", SEPARABLE, ids=repr)
-def test_frequencies_stay_finite_at_the_ends_of_the_normal_law(kernel):
+def test_frequencies_of_extreme_normal_numbers_are_finite(kernel):
     normals = np.array([[-40.0, 40.0, 0.0], [-np.inf, np.inf, 0.0]])
     frequencies = kernel.frequencies(normals, np.array([0.5, 0.5]))
     assert (np.abs(frequencies) <= LARGEST_SCALE / kernel.lengthscale).all()

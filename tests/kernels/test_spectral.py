@@ -69,7 +69,7 @@ def test_median_is_the_median_of_pairwise_distances(kernel, kind):
     assert resolved.resolve(2 * X) == resolved
 
 
-def test_median_of_many_rows_is_that_of_a_part_of_them(monkeypatch):
+def test_median_of_many_rows_is_that_of_a_sample(monkeypatch):
     monkeypatch.setattr(spectrum, "MEDIAN_ROWS", 10)
     lengthscale = Gaussian("median").resolve(X).lengthscale
     assert lengthscale == Gaussian("median").resolve(X).lengthscale
@@ -77,7 +77,7 @@ def test_median_of_many_rows_is_that_of_a_part_of_them(monkeypatch):
     assert distances[20] < lengthscale < distances[-20]
 
 
-def test_periodic_rows_do_not_fool_the_sample():
+def test_the_sample_for_the_median_is_not_periodic():
     tiled = np.tile(X[:7], (1000, 1))[:6994]  # evenly spaced rows would all be equal
     assert Gaussian("median").resolve(tiled).lengthscale == pytest.approx(np.median(pdist(X[:7])), rel=0.3)
 
@@ -89,7 +89,7 @@ def test_median_of_rows_of_any_size(scale):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian("median"), 1 + Transformed(Laplacian("median"), columns=(0, 2))])
-def test_weights_of_rows_count_as_repetitions_of_them(kernel):
+def test_weights_of_rows_are_equivalent_to_repetitions(kernel):
     repeats = np.random.default_rng(1).integers(0, 4, len(X))
     weighted = kernel.resolve(X, repeats.astype(float))
     assert weighted == kernel.resolve(np.repeat(X, repeats, axis=0))
@@ -121,6 +121,6 @@ def test_median_needs_two_different_rows(rows, text):
         (1 + Transformed(Laplacian("median"), columns=(0, 1))).resolve(rows)
 
 
-def test_resolving_without_open_parameters_changes_nothing():
+def test_resolving_a_resolved_kernel_changes_nothing():
     for kernel in (Gaussian(2.0), Constant(1.0) + Gaussian(), Transformed(Laplacian(), columns=(0,))):
         assert kernel.resolve(np.ones((1, 3))) == kernel

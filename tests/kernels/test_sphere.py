@@ -17,21 +17,21 @@ def on_sphere(n, d):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def test_two_dimensions_are_chebyshev_and_three_are_legendre():
+def test_gegenbauer_polynomials_of_two_and_three_dimensions_are_those_of_chebyshev_and_legendre():
     b = np.array([0.3, -1.0, 0.0, 2.0, 0.5])
     np.testing.assert_allclose(gegenbauer_coefficients(lambda t: chebyshev.chebval(t, b), 2, 5), b, atol=1e-13)
     np.testing.assert_allclose(gegenbauer_coefficients(lambda t: legendre.legval(t, b), 3, 5), b, atol=1e-13)
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 7, 20])
-def test_the_square_has_a_constant_of_one_over_the_dimension(d):
+def test_the_mean_square_of_an_inner_product_is_one_over_the_dimension(d):
     # t^2 = 1/d + (1 - 1/d) P_2(t), whatever the dimension.
     np.testing.assert_allclose(gegenbauer_coefficients(np.square, d, 4), [1 / d, 0, 1 - 1 / d, 0], atol=1e-13)
     assert gegenbauer_coefficients(p2, d, 3)[0] == pytest.approx((3 / d - 1) / 2, abs=1e-13)
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 6, 10])
-def test_the_answer_is_that_of_the_least_eigenvalue(d):
+def test_positive_definiteness_agrees_with_the_smallest_eigenvalue(d):
     X = on_sphere(400, d)
     least = np.linalg.eigvalsh(p2(X @ X.T)).min()
     assert positive_definite_on_sphere(p2, d) == (least > -1e-9) == (d <= 3)

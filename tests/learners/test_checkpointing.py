@@ -90,17 +90,17 @@ def test_parameters_do_not_change_during_a_fit(tmp_path):
 def test_the_seed_of_a_fit_without_one_is_that_of_its_checkpoint(tmp_path):
     path = tmp_path / "fit.checkpoint"
     model = KernelRidge(Gaussian())
-    seeds = []
 
     def interrupted():
         with checkpointed(model, engine(), path) as (saving, seed):
-            seeds.extend([seed, saving.seed])
+            seeds.append((seed, saving.seed))
             raise KeyboardInterrupt
 
+    seeds = []
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    first = seeds[0]
-    assert seeds == [first, first]
+    [(first, saved)] = seeds
+    assert first == saved
     with checkpointed(model, engine(), path) as (saving, seed):
         assert seed == saving.seed == first
     assert not path.exists()

@@ -246,9 +246,9 @@ def test_a_warm_start_compares_arrays_among_the_parameters_of_a_map():
     order = rng.permutation(120)
     one, two = (sp.csr_array((A + A.T).astype(float)) for A in (graph, np.triu((graph + graph.T)[order][:, order])))
     fourier = RandomFourier(Gaussian(1.0), 20, random_state=0)
-    warm = KernelLogisticRegression(Deformed(fourier, one, alpha=5.0), warm_start=True).fit(X, y)
-    warm.set_params(feature_map=Deformed(fourier, two, alpha=5.0)).fit(X, y)
-    cold = KernelLogisticRegression(Deformed(fourier, two, alpha=5.0)).fit(X, y)
+    warm = KernelLogisticRegression(Deformed(fourier, one, strength=5.0), warm_start=True).fit(X, y)
+    warm.set_params(feature_map=Deformed(fourier, two, strength=5.0)).fit(X, y)
+    cold = KernelLogisticRegression(Deformed(fourier, two, strength=5.0)).fit(X, y)
     assert relative_gap(warm, cold) < 1e-9
 
 

@@ -37,7 +37,7 @@ LINEAR = RandomMaclaurin(Polynomial(1, coef0=0.0), 30)
 
 def deformed(rank=None, **options):
     below = RandomFourier(Gaussian(1.2), 30, random_state=0)
-    return Deformed(below, FeatureGraph(40), alpha=options.pop("alpha", 5.0), power=1.5, rank=rank, **options)
+    return Deformed(below, FeatureGraph(40), strength=options.pop("strength", 5.0), power=1.5, rank=rank, **options)
 
 
 def grown(parts=PARTS, rank=None, rows=X):
@@ -75,7 +75,7 @@ def test_regressions_are_those_on_the_map_of_all_rows(rank, alpha, fit_intercept
 @pytest.mark.parametrize("kind", [KernelRidge, KernelRidgeClassifier])
 def test_what_the_features_of_one_block_magnify_and_those_of_the_next_shrink_is_not_taken_for_rounding(kind, alpha):
     y = NUMBERS if kind is KernelRidge else LABELS
-    model, feature_map = kind(deformed(rank=8, alpha=1000.0), alpha=alpha), deformed(rank=8, alpha=1000.0)
+    model, feature_map = kind(deformed(rank=8, strength=1000.0), alpha=alpha), deformed(rank=8, strength=1000.0)
     for start in range(0, 240, 10):
         model.partial_fit(X[start : start + 10], y[start : start + 10])
         feature_map.partial_fit(X[start : start + 10])
@@ -122,10 +122,10 @@ def test_a_whole_first_block_is_a_fit():
 def test_features_far_from_zero_and_of_single_precision_are_told_anew():
     rows = X.astype(np.float32)
     below = RandomMaclaurin(Polynomial(2, coef0=30.0), 10, random_state=0)  # of a large constant
-    fresh = KernelRidge(Deformed(below, FeatureGraph(40), alpha=1e-3), alpha=1.0)
+    fresh = KernelRidge(Deformed(below, FeatureGraph(40), strength=1e-3), alpha=1.0)
     model = in_parts(clone(fresh), NUMBERS, rows)
     assert model.statistic_.shift is not None
-    feature_map = Deformed(below, FeatureGraph(40), alpha=1e-3)
+    feature_map = Deformed(below, FeatureGraph(40), strength=1e-3)
     for part in PARTS:
         feature_map.partial_fit(rows[part])
     Z = feature_map.transform(rows).astype(float)
@@ -189,7 +189,7 @@ def test_graphs_that_cannot_grow_have_no_partial_fit(kind, graph):
         assert not hasattr(model, "partial_fit")
         with pytest.raises(AttributeError) as error:
             model.partial_fit(X[:100], NUMBERS[:100])
-        reason = rf"{kind.__name__}: partial_fit needs a map that can .* all rows at once. Use fit .*FeatureGraph"
+        reason = rf"{kind.__name__}: partial_fit needs a map to which rows .* all rows at once. Use fit .*FeatureGraph"
         assert re.match(reason, str(error.value.__cause__))
         model.fit(X[:100], NUMBERS[:100])
 
@@ -198,7 +198,7 @@ def test_a_deformation_of_a_deformation_has_no_partial_fit():
     model = KernelRidge(Deformed(deformed(), FeatureGraph(20)))
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, NUMBERS)
-    assert "does not go with a Deformed map of a Deformed map" in str(error.value.__cause__)
+    assert "cannot be used with a Deformed map whose inner map is a Deformed map" in str(error.value.__cause__)
 
 
 def test_a_bad_block_leaves_the_map_unchanged():

@@ -90,7 +90,7 @@ def test_gaussian_processes_keep_the_lengthscale_of_a_deformed_map():
     X, _, known = problem(n=120)
     y = np.where(known, np.sin(X[:, 0]), np.nan)
     models = [
-        GaussianProcessRegressor(Deformed(drawn(), alpha=3.0), unlabeled=np.nan, lengthscale_tuning=tuning).fit(X, y)
+        GaussianProcessRegressor(Deformed(drawn(), strength=3.0), unlabeled=np.nan, lengthscale_tuning=tuning).fit(X, y)
         for tuning in ("shared", None)
     ]
     assert np.array_equal(models[0].predict(X), models[1].predict(X))

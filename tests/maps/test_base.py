@@ -240,10 +240,14 @@ def test_the_error_for_no_closed_form_recommends_audit():
 def test_files_are_refused():
     frame = pd.DataFrame(rows(0), columns=list("abc"))
     source = mercer.open_rows(frame)
-    with pytest.raises(DataError, match=r"RandomFourier: fit takes rows in memory, got RowSource\. Try to pass"):
+    with pytest.raises(
+        DataError, match=r"RandomFourier: fit takes rows in memory, got RowSource\. Try a sample of the rows, or pass"
+    ):
         RandomFourier().fit(source)
     feature_map = RandomFourier(random_state=0).fit(rows(0))
-    with pytest.raises(DataError, match=r"transform takes rows in memory.* block by block: for X, \*_ in rows"):
+    with pytest.raises(
+        DataError, match=r"transform takes rows in memory.* one block after another: for X, \*_ in rows"
+    ):
         feature_map.transform(source)
     parts = [feature_map.transform(X) for X, *_ in source]
     assert np.allclose(np.concatenate(parts), feature_map.transform(rows(0)))

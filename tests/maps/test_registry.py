@@ -120,5 +120,7 @@ def test_the_width_of_a_map_is_known_without_a_copy(monkeypatch):
 def test_maps_that_cannot_take_more_rows_are_refused():
     assert check_grows(KernelRidge(RandomFourier()))
     assert check_grows(KernelRidge(Gaussian()))
-    with pytest.raises(ParameterError, match="KernelRidge: partial_fit needs a map that can take more rows, but the"):
+    with pytest.raises(
+        ParameterError, match="KernelRidge: partial_fit needs a map to which rows can be added, but the"
+    ):
         check_grows(KernelRidge(Deformed(RandomFourier(), NeighborGraph())))

@@ -1,68 +1,17 @@
-"""Features of (I + U)^-1 against the dense inverse, and the error bound of a low rank."""
+"""Products with triangular matrices."""
 
 import numpy as np
 import pytest
 
-from mercer import DataError, Gaussian, RandomFourier
 from mercer.maps import whitened
-from mercer.maps.whitened import LowRankFeatures, WhitenedFeatures, strongest_of, whitening_of
-
-D = 30
-
-
-def roughness(seed=0):
-    A = np.random.default_rng(seed).normal(size=(D, 12)) * np.geomspace(0.01, 10, 12)
-    return A @ A.T
-
-
-def plain(X):
-    return RandomFourier(Gaussian(1.5), D, random_state=0).fit(X)
-
-
-def applied(features, X):
-    out = np.empty((len(X), D), X.dtype)
-    features.astype(X.dtype)(X, out)
-    return out
 
 
 @pytest.mark.parametrize("panel", [512, 7])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_whitened_features_have_the_kernel_of_the_inverse(panel, dtype, monkeypatch):
+def test_product_with_a_triangle_ignores_the_lower_part(panel, dtype, monkeypatch):
     monkeypatch.setattr(whitened, "PANEL", panel)
-    U, X = roughness(), np.random.default_rng(1).normal(size=(20, 3)).astype(dtype)
-    below = np.where(np.tri(D, k=-1) > 0, 1e9, U)  # entries below the diagonal are not read
-    features = WhitenedFeatures(plain(X).features_, whitening_of(below))
-    Z, Phi = applied(features, X), plain(X).transform(X).astype(np.float64)
-    expected = Phi @ np.linalg.solve(np.eye(D) + U, Phi.T)
-    np.testing.assert_allclose(Z @ Z.T, expected, atol=1e-12 if dtype == np.float64 else 1e-6)
-    assert Z.dtype == dtype
-
-
-@pytest.mark.parametrize("panel", [512, 7])
-def test_the_roughness_is_overwritten_only_if_allowed(panel, monkeypatch):
-    monkeypatch.setattr(whitened, "PANEL", panel)
-    U = roughness()
-    kept = U.copy()
-    found = whitening_of(U)
-    np.testing.assert_array_equal(U, kept)
-    np.testing.assert_array_equal(found, np.triu(found))
-    assert whitening_of(U, overwrite=True) is U
-    np.testing.assert_array_equal(U, found)
-    np.testing.assert_array_equal(whitening_of(np.asfortranarray(kept), overwrite=True), found)
-
-
-def test_a_matrix_that_is_not_positive_definite_is_refused():
-    with pytest.raises(DataError, match=r"not positive definite.*alpha smaller"):
-        whitening_of(-2 * np.eye(3))
-
-
-@pytest.mark.parametrize("rank", [1, 5, 12, 20])
-def test_low_rank_shrinks_the_roughest_directions(rank):
-    U, X = roughness(), np.random.default_rng(1).normal(size=(20, 3))
-    basis, shrinkage, error = strongest_of(np.triu(U), rank)
-    Z, Phi = applied(LowRankFeatures(plain(X).features_, basis, shrinkage), X), plain(X).transform(X)
-    values, vectors = np.linalg.eigh(U)
-    kept = np.where(np.arange(D) >= D - rank, np.maximum(values, 0), 0)
-    np.testing.assert_allclose(Z @ Z.T, Phi @ (vectors / (1 + kept)) @ vectors.T @ Phi.T, atol=1e-10)
-    following = max(values[D - rank - 1], 0)
-    assert error == pytest.approx(following / (1 + following), abs=1e-12)
+    rng = np.random.default_rng(0)
+    values, triangle = rng.normal(size=(5, 30)).astype(dtype), np.triu(rng.normal(size=(30, 30))).astype(dtype)
+    out = np.full((5, 30), np.nan, dtype)
+    whitened.times_triangle(values, triangle, out)
+    np.testing.assert_allclose(out, values @ triangle, atol=1e-12 if dtype == np.float64 else 1e-4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.engines.base import workers
-from mercer.statistics.gram import (
+from mercer.statistics.moments import (
     GramSum,
     add_products,
     far_mean,

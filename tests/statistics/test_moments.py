@@ -18,9 +18,8 @@ from mercer.engines import Block, MemoryEngine
 from mercer.engines.base import row_blocks, workers
 from mercer.features import Features
 from mercer.io.archive import store
-from mercer.solvers.ridge.spectrum import centered_moments
+from mercer.solvers.ridge.least_squares import centered_moments
 from mercer.statistics import RowSample
-from mercer.statistics.gram import symmetric, upper_norm
 from mercer.statistics.moments import (
     Moments,
     MomentSum,
@@ -29,6 +28,8 @@ from mercer.statistics.moments import (
     largest_eigenvalue,
     no_targets,
     rows_as_targets,
+    symmetric,
+    upper_norm,
 )
 
 

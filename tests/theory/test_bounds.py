@@ -1,4 +1,4 @@
-"""Tail bounds: they hold where they can be computed exactly, and the formula of the notes does not."""
+"""Tail bounds hold where the tail can be computed exactly; the formula printed in lecture notes does not."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from mercer.theory import fourier_failure, hoeffding_radius
 
 
 def exact_failure(m, eps):
-    """Probability that the mean of m independent signs is off by more than eps: the law of MATHS S4.5.
+    """Return the probability that the mean of m independent signs is off by more than eps.
 
     A frequency is 0 or pi with equal probability; its cosine at lag one is 1 or -1, and the kernel there 0.
     """
@@ -18,7 +18,7 @@ def exact_failure(m, eps):
 
 
 def printed_components(eps, delta):
-    """Sample size as lecture notes print it."""
+    """Return the sample size as printed in lecture notes (docs/theory/fourier.md)."""
     return int(np.ceil(np.log(1 / delta) / eps**2))
 
 
@@ -58,18 +58,22 @@ def test_failure_depends_on_the_error_in_units_of_the_mass():
     assert fourier_failure(0.1, 400, mass=3.0) > fourier_failure(0.1, 400)
 
 
-def test_a_phase_costs_four_times_the_terms_and_complex_terms_count_as_pairs():
+def test_phase_form_needs_four_times_the_terms_and_complex_form_as_many_as_pairs():
     assert fourier_failure(0.1, 4000, form="phase") == pytest.approx(fourier_failure(0.1, 1000), rel=1e-12)
     assert fourier_failure(0.1, 1000, form="complex") == fourier_failure(0.1, 1000)
 
 
-def test_a_probability_never_exceeds_one():
+def test_failure_probability_never_exceeds_one():
     assert fourier_failure(1e-6, 1) == 1.0
+
+
+def test_zero_kernel_never_fails():
+    assert fourier_failure(1e-6, 1, mass=0.0) == 0.0
 
 
 @pytest.mark.parametrize("eps", [0, -0.1, float("nan")])
 def test_a_wrong_error_is_refused(eps):
-    with pytest.raises(ParameterError, match="fourier_failure: eps must be > 0 and n_terms >= 1, got"):
+    with pytest.raises(ParameterError, match="fourier_failure: eps must be a finite number > 0, got"):
         fourier_failure(eps, 10)
 
 

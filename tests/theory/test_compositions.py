@@ -1,4 +1,4 @@
-"""Bounds for compositions: constants, exact means, and the theorem that is misprinted."""
+"""Bounds for compositions: constants, exact means, and the misprinted theorem."""
 
 import math
 
@@ -61,12 +61,12 @@ def test_features_of_compositions_stay_within_their_bounds(kernel, base, seed):
 def test_the_mean_largest_gradient_does_not_depend_on_the_base(kernel, base):
     d, n = 3, np.arange(60)
     inner = gaussian_phase_constants(1.0, d)
-    chances = (base - 1) / base ** (n + 1.0)
+    probabilities = (base - 1) / base ** (n + 1.0)
     # Degree n: n factors sqrt(2) |w_j| in turn, the 2 n - 1 others at most sqrt(2) each.
-    largest = kernel.series.coefficients(60) / chances * n * 2.0 ** (n - 0.5) * math.sqrt(2) * stats.chi(d).mean()
+    largest = kernel.series.coefficients(60) / probabilities * n * 2.0 ** (n - 0.5) * math.sqrt(2) * stats.chi(d).mean()
     of_features = composed_gradient(kernel, inner) - inner.kernel_gradient * dot_product_gradient(kernel, 1.0)
     expected = of_features * stats.chi(d).mean() / math.sqrt(d)
-    assert (chances * largest).sum() == pytest.approx(expected, rel=1e-9)
+    assert (probabilities * largest).sum() == pytest.approx(expected, rel=1e-9)
     # The print takes the worst degree, with the scale of base two.
     slope = dot_product_gradient(kernel, math.sqrt(2 * base)) / math.sqrt(2 * base)
     assert of_features < inner.feature_gradient * base**2 * math.sqrt(2) * slope
@@ -108,10 +108,12 @@ def test_the_corrected_theorem_is_the_sum_of_its_two_parts():
     assert composed_failure(eps, 2 * n, **sizes) < claimed
 
 
-def test_the_theorem_on_compositions_ends_where_it_says():
+def test_composed_failure_refuses_errors_beyond_the_range_of_the_theorem():
     sizes = {"bound": 1.0, "gradient": 0.5, "radius": 1.0, "dimension": 2}
     assert composed_failure(8.0, 10, **sizes) <= 1.0
-    with pytest.raises(ParameterError, match=r"composed_failure: eps must be at most 16 R L = 8, where the theorem"):
+    with pytest.raises(
+        ParameterError, match=r"composed_failure: eps must be at most 16 R L = 8, the range of the theorem"
+    ):
         composed_failure(8.1, 10, **sizes)
 
 

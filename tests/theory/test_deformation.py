@@ -1,4 +1,4 @@
-"""Errors of deformed kernel matrices: identities to rounding, bounds against simulation, and what is misprinted."""
+"""Errors of deformed kernel matrices: identities to rounding, bounds against simulation, and misprints."""
 
 import math
 
@@ -113,7 +113,7 @@ def test_the_printed_laplacian_is_none():
     root = np.sqrt(W.sum(axis=1))
     printed = np.eye(3) - (1 / root)[:, None] * W * root
     assert not np.allclose(printed, printed.T)
-    right = GraphLaplacian.of(sp.csr_array(W)).matrix.toarray()
+    right = GraphLaplacian.from_weights(sp.csr_array(W)).matrix.toarray()
     np.testing.assert_allclose(right, right.T)
     assert np.linalg.eigvalsh(right).min() > -1e-12
     both = np.eye(3) - root[:, None] * W * root
@@ -235,22 +235,29 @@ def test_mass_and_form():
     [
         (lambda: matrix_bernstein(-1.0, 1.0, 5), "variance must be a finite number >= 0, got -1.0"),
         (lambda: matrix_bernstein(1.0, math.inf, 5), "bound must be a finite number >= 0, got inf"),
-        (lambda: matrix_bernstein(1.0, 1.0, 0), "n must be a finite number > 0"),
+        (lambda: matrix_bernstein(1.0, 1.0, 0), "n must be an integer >= 1, got 0"),
         (lambda: kernel_matrix_mean_error(1.0, 10, 5, form="cosine"), "form must be one of"),
-        (lambda: kernel_matrix_mean_error(1.0, 10, 0), "n_terms must be a finite number > 0"),
+        (lambda: kernel_matrix_mean_error(1.0, 10, 0), "n_terms must be an integer >= 1, got 0"),
         (lambda: kernel_matrix_failure(0.0, 1.0, 10, 5), "eps must be"),
         (lambda: deformation_components(1.0, 1.0, 1.0, 1.0, 5), r"delta must be in \(0, 1\), got 1.0"),
-        (lambda: deformation_factor(-1.0, 1.0, 1.0), "kernel_norm must be a finite number >= 0"),
-        (lambda: penalty_norm(-1.0, 1.0), "penalty_norm: alpha must be a finite number >= 0, got -1.0"),
+        (lambda: deformation_factor(-1.0, 1.0, 1.0), "kernel_norm must be a number >= 0, or inf, got -1.0"),
+        (lambda: penalty_norm(-1.0, 1.0), "penalty_norm: strength must be a finite number >= 0, got -1.0"),
         (lambda: penalty_norm(1.0, math.nan), "power must be a finite number >= 0, got nan"),
-        (lambda: penalty_norm("1", 1.0), "alpha must be a finite number >= 0, got '1'"),
-        (lambda: penalty_norm(1, 2000), r"alpha 2\^power overflows, got alpha=1 and power=2000\. Try 1 to 3"),
-        (lambda: penalty_norm(1.7e308, 0.9), r"alpha 2\^power overflows"),
-        (lambda: deformation_factor(1.0, 1.0, None), "penalty_norm must be a finite number >= 0, got None"),
+        (lambda: penalty_norm("1", 1.0), "strength must be a finite number >= 0, got '1'"),
+        (lambda: deformation_factor(1.0, 1.0, None), "penalty_norm must be a number >= 0, or inf, got None"),
         (lambda: deformation_components(1.0, math.nan, 1.0, 1.0, 5), r"delta must be in \(0, 1\), got nan"),
-        (lambda: deformation_components(1.0, 0.1, 1.0, -1.0, 5), "penalty_norm must be a finite number >= 0, got -1.0"),
-        (lambda: deformation_components(1.0, 0.1, 1e200, 1e200, 5), "more columns than there are numbers.*larger eps"),
-        (lambda: deformation_components(1e-200, 0.1, 1.0, 1.0, 5), "more columns than there are numbers.*larger eps"),
+        (
+            lambda: deformation_components(1.0, 0.1, 1.0, -1.0, 5),
+            "penalty_norm must be a number >= 0, or inf, got -1.0",
+        ),
+        (
+            lambda: deformation_components(1.0, 0.1, 1e200, 1e200, 5, mass=1e200),
+            "eps must be large enough .*got eps=1.0 and kernel_norm=1e\\+200 .*larger eps",
+        ),
+        (lambda: deformation_components(1e-200, 0.1, 1.0, 1.0, 5), "eps must be large enough .*larger eps"),
+        (lambda: kernel_matrix_mean_error(11.0, 10, 5), r"kernel_norm must be in \[mass, n_rows \* mass\].*got 11"),
+        (lambda: kernel_matrix_failure(0.1, 0.5, 10, 5), r"kernel_matrix_failure: kernel_norm must be in \[mass"),
+        (lambda: deformation_mean_error(11.0, 1.0, 10, 5), "deformation_mean_error: kernel_norm must be in"),
         (lambda: deformation_components("1", 0.1, 1.0, 1.0, 5), "eps must be a finite number > 0, got '1'"),
     ],
 )
@@ -262,17 +269,41 @@ def test_bad_arguments_are_refused(call, says):
 @pytest.mark.parametrize(
     ("matrices", "says"),
     [
-        ((np.eye(3)[:2], np.eye(3), np.eye(3)), r"exact must be a square matrix, got shape \(2, 3\)"),
-        ((np.ones(3), np.eye(3), np.eye(3)), r"exact must be a square matrix, got shape \(3,\)"),
-        ((1.0, np.eye(3), np.eye(3)), r"exact must be a dense matrix of real numbers, got float"),
+        (
+            (np.eye(3)[:2], np.eye(3), np.eye(3)),
+            r"exact must be a dense square matrix of finite real numbers, got shape \(2, 3\)",
+        ),
+        (
+            (np.ones(3), np.eye(3), np.eye(3)),
+            r"exact must be a dense square matrix of finite real numbers, got shape \(3,\)",
+        ),
+        ((1.0, np.eye(3), np.eye(3)), r"exact must be a dense square matrix of finite real numbers, got float"),
         ((np.eye(3), np.eye(2), np.eye(3)), r"approximate must be of the shape \(3, 3\) of exact, got \(2, 2\)"),
         ((np.eye(3), np.eye(3), np.eye(1)), r"penalty must be of the shape \(3, 3\) of exact, got \(1, 1\)"),
-        ((np.eye(3), np.eye(3), np.diag([1.0, np.nan, 1.0])), r"penalty must be finite, got nan at \[1, 1\]"),
-        ((np.eye(3), np.diag([1.0, 1.0, np.inf]), np.eye(3)), r"approximate must be finite, got inf at \[2, 2\]"),
-        ((np.eye(3), np.eye(3), sp.eye_array(3)), r"penalty must be a dense matrix of real numbers, got dia_array"),
-        ((np.eye(3), 1j * np.eye(3), np.eye(3)), r"approximate must be a dense matrix of real numbers, got ndarray"),
-        ((np.eye(2), np.eye(2), [["a", "b"], ["c", "d"]]), r"penalty must be a dense matrix of real numbers, got list"),
-        ((np.eye(2), np.eye(2), [[1.0], [1.0, 2.0]]), r"penalty must be a dense matrix of real numbers, got list"),
+        (
+            (np.eye(3), np.eye(3), np.diag([1.0, np.nan, 1.0])),
+            r"penalty must be a dense square matrix of finite real numbers, got nan at \[1, 1\]",
+        ),
+        (
+            (np.eye(3), np.diag([1.0, 1.0, np.inf]), np.eye(3)),
+            r"approximate must be a dense square matrix of finite real numbers, got inf at \[2, 2\]",
+        ),
+        (
+            (np.eye(3), np.eye(3), sp.eye_array(3)),
+            r"penalty must be a dense square matrix of finite real numbers, got dia_array",
+        ),
+        (
+            (np.eye(3), 1j * np.eye(3), np.eye(3)),
+            r"approximate must be a dense square matrix of finite real numbers, got ndarray",
+        ),
+        (
+            (np.eye(2), np.eye(2), [["a", "b"], ["c", "d"]]),
+            r"penalty must be a dense square matrix of finite real numbers, got list",
+        ),
+        (
+            (np.eye(2), np.eye(2), [[1.0], [1.0, 2.0]]),
+            r"penalty must be a dense square matrix of finite real numbers, got list",
+        ),
         ((np.eye(2), np.eye(2), -np.eye(2)), r"I \+ K M is singular.*positive semi-definite"),
     ],
 )
@@ -286,7 +317,8 @@ def test_lists_are_matrices():
 
 
 def test_norms_far_apart_have_the_right_product():
-    assert penalty_norm(0, 2000) == 0.0
+    assert penalty_norm(0, 2000) == penalty_norm(0, 1e308) == 0.0
+    assert penalty_norm(1, 2000) == penalty_norm(1.7e308, 0.9) == penalty_norm(1, 1e308) == math.inf
     assert penalty_norm(2.0**-1000, 1500) == 2.0**500
     assert penalty_norm(3.0, 0.5) == pytest.approx(3 * math.sqrt(2), rel=1e-15)
     assert penalty_norm(10, 2) == 40.0
@@ -297,3 +329,6 @@ def test_errors_out_of_all_range_have_bounds():
     assert kernel_matrix_failure(1e200, 1.0, 10, 5) == 0.0
     assert kernel_matrix_failure(1e-200, 1.0, 10, 5) == 1.0
     assert math.isinf(deformation_factor(1e200, 1e200, 1e200))
+    assert math.isinf(deformation_factor(0.0, 0.0, math.inf))
+    with pytest.raises(ParameterError, match=r"penalty must be small enough for I \+ K M to be within float64"):
+        deformation_error(1e200 * np.eye(2), np.eye(2), 1e200 * np.eye(2))

@@ -1,4 +1,4 @@
-"""Maclaurin bounds: attained or checked by exact laws where they hold, broken by counterexamples where misprinted."""
+"""Maclaurin bounds: attained or compared with exact distributions; counterexamples to misprinted ones."""
 
 import math
 
@@ -71,7 +71,7 @@ def test_the_printed_bound_is_broken_below_base_two():
 
 
 @every_base
-def test_the_normalized_law_is_unbiased_and_the_printed_scale_only_at_base_two(base, seed):
+def test_normalized_degree_distribution_is_unbiased_and_printed_scale_only_at_base_two(base, seed):
     kernel, x = ExponentialDotProduct(), np.array([RADIUS, 0.0])
     rng = np.random.default_rng(seed)
     degrees = rng.geometric((base - 1) / base, size=40_000) - 1  # (p - 1) / p^(n + 1)
@@ -88,11 +88,11 @@ def test_failures_of_one_value_are_rarer_than_the_bound(d):
     bound = maclaurin_sharp_bound(LINEAR, 1.0)
     assert bound == 4.0
     heads = np.arange(d + 1)
-    chances = stats.binom(d, 0.25).pmf(heads)
+    probabilities = stats.binom(d, 0.25).pmf(heads)
     for eps in (0.1, 0.3, 0.5, 1.0, 2.0):
-        exact = chances[np.abs(4 * heads / d - 1) > eps * (1 + 1e-12)].sum()
+        exact = probabilities[np.abs(4 * heads / d - 1) > eps * (1 + 1e-12)].sum()
         assert exact <= maclaurin_failure(eps, d, bound=bound)
-        # All pairs of the ball at once: the error is largest at the corner, so the exact law is the same.
+        # All pairs of the ball at once: the error is largest at the corner, so the exact distribution is the same.
         gradient = dot_product_gradient(LINEAR, 1.0) + maclaurin_gradient(LINEAR, 1.0, 1)
         uniform = maclaurin_uniform_failure(eps, d, bound=bound, gradient=gradient, radius=1.0, dimension=1)
         assert exact <= maclaurin_failure(eps, d, bound=bound) <= uniform
@@ -184,7 +184,7 @@ def test_sizes_for_kernels_without_a_series_are_refused():
     assert "  needs: a dot-product kernel" in str(error.value)
     with pytest.raises(ParameterError, match=r"maclaurin_components: delta must be in \(0, 1\), got 1"):
         maclaurin_components(LINEAR, 0.1, 1, radius=1.0)
-    with pytest.raises(ParameterError, match="maclaurin_components: eps must be > 0, got 0"):
+    with pytest.raises(ParameterError, match="maclaurin_components: eps must be a finite number > 0, got 0"):
         maclaurin_components(LINEAR, 0, radius=1.0)
 
 
@@ -192,19 +192,38 @@ def test_sizes_for_kernels_without_a_series_are_refused():
 
 
 @pytest.mark.parametrize("base", [1.0, 0.5, math.inf, math.nan])
-def test_a_base_that_makes_no_law_is_refused(base):
+def test_base_of_at_most_one_is_refused(base):
     for bound in (maclaurin_bound, maclaurin_sharp_bound):
-        with pytest.raises(ParameterError, match=f"{bound.__name__}: base must be > 1, or .* is no law of degrees"):
+        with pytest.raises(
+            ParameterError, match=f"{bound.__name__}: base must be a finite number > 1, got .* degree distribution"
+        ):
             bound(LINEAR, 1.0, base=base)
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, math.nan, math.inf])
 def test_numbers_that_are_not_positive_are_refused(wrong):
-    for call, name in (
-        (lambda: maclaurin_bound(LINEAR, wrong), "maclaurin_bound: radius"),
-        (lambda: maclaurin_failure(wrong, 10, bound=1.0), "maclaurin_failure: eps"),
-        (lambda: maclaurin_failure(0.1, 10, bound=wrong), "maclaurin_failure: bound"),
-        (lambda: maclaurin_gradient(LINEAR, 1.0, wrong), "maclaurin_gradient: dimension"),
+    for call, message in (
+        (lambda: maclaurin_bound(LINEAR, wrong), "maclaurin_bound: radius must be a finite number > 0"),
+        (lambda: maclaurin_failure(wrong, 10, bound=1.0), "maclaurin_failure: eps must be a finite number > 0"),
+        (lambda: maclaurin_gradient(LINEAR, 1.0, wrong), "maclaurin_gradient: dimension must be an integer >= 1"),
     ):
-        with pytest.raises(ParameterError, match=f"{name} must be a finite number > 0, got"):
+        with pytest.raises(ParameterError, match=f"{message}, got"):
             call()
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, math.nan])
+def test_bound_that_is_not_positive_is_refused(wrong):
+    with pytest.raises(ParameterError, match="maclaurin_failure: bound must be a number > 0, or inf, got"):
+        maclaurin_failure(0.1, 10, bound=wrong)
+
+
+def test_overflowing_bounds_are_infinite_and_give_probability_one():
+    kernel = ExponentialDotProduct()
+    for bound in (maclaurin_bound, maclaurin_sharp_bound, dot_product_gradient):
+        assert bound(kernel, 30.0) == math.inf
+    assert maclaurin_gradient(kernel, 30.0, 2) == math.inf
+    assert maclaurin_failure(0.1, 10**9, bound=math.inf) == 1.0
+    sizes = {"bound": math.inf, "gradient": math.inf, "radius": 30.0, "dimension": 2}
+    assert maclaurin_uniform_failure(0.1, 10**9, **sizes) == 1.0
+    with pytest.raises(ParameterError, match="maclaurin_components: eps must be large enough"):
+        maclaurin_components(kernel, 0.1, radius=30.0)

@@ -39,8 +39,8 @@ def normal(d):
     return patterns(nodes, d), patterns(weights / weights.sum(), d).prod(axis=1)
 
 
-def law(projection, d):
-    """Return all weight vectors of one factor with their chances: a rule that is exact for these moments."""
+def weight_vectors(projection, d):
+    """Return weight vectors of one factor with their probabilities: a rule that is exact for these moments."""
     if projection == "gaussian":
         return normal(d)
     if projection == "sphere":
@@ -50,15 +50,15 @@ def law(projection, d):
     return W, np.full(len(W), 1 / len(W))
 
 
-def columns(projection, d, n):
-    """Return products of n independent projections of both rows, over all patterns, and their chances."""
-    W, chances = law(projection, d)
+def components(projection, d, n):
+    """Return products of n independent projections of both rows, over all patterns, and their probabilities."""
+    W, probabilities = weight_vectors(projection, d)
     A, B = rows(d)
     left, right, weight = np.ones((1, len(A))), np.ones((1, len(B))), np.ones(1)
     for _ in range(n):
         left = (left[:, None] * (W @ A.T)[None]).reshape(-1, len(A))
         right = (right[:, None] * (W @ B.T)[None]).reshape(-1, len(B))
-        weight = np.outer(weight, chances).ravel()
+        weight = np.outer(weight, probabilities).ravel()
     return left, right, weight
 
 
@@ -77,8 +77,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("projection", "d", "n"), CASES)
-def test_real_columns_have_the_mean_and_the_second_moment_of_all_patterns(projection, d, n):
-    left, right, weight = columns(projection, d, n)
+def test_real_components_have_the_mean_and_the_second_moment_of_all_patterns(projection, d, n):
+    left, right, weight = components(projection, d, n)
     pairs = Pairs.all_of(*rows(d))
     estimates = left[:, :, None] * right[:, None, :]
     np.testing.assert_allclose(np.tensordot(weight, estimates, 1), pairs.inner**n, atol=1e-13)
@@ -90,8 +90,8 @@ def test_real_columns_have_the_mean_and_the_second_moment_of_all_patterns(projec
 
 
 @pytest.mark.parametrize(("d", "n"), [(1, 1), (2, 0), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)])
-def test_complex_columns_have_the_moments_of_all_patterns(d, n):
-    left, right, weight = columns("complex", d, n)
+def test_complex_components_have_the_moments_of_all_patterns(d, n):
+    left, right, weight = components("complex", d, n)
     pairs = Pairs.all_of(*rows(d))
     paired = (left[:, :, None] * right[:, None, :].conj()).real
     # A real part alone is scaled by the root of two, unless it is the constant one.
@@ -101,7 +101,7 @@ def test_complex_columns_have_the_moments_of_all_patterns(d, n):
         np.testing.assert_allclose(mean, pairs.inner**n, atol=1e-13)
         second = second_moment("complex", pairs, n, lone=alone)
         np.testing.assert_allclose(second - mean**2, variance, rtol=1e-11, atol=1e-12)
-    # m real columns: m // 2 complex ones of weight 2 / m, and maybe a lone one of weight 1 / m.
+    # m real components: m // 2 complex ones of weight 2 / m, and maybe a lone one of weight 1 / m.
     for m in (1, 2, 5):
         variance = (m // 2) * (2 / m) ** 2 * moments(paired, weight)[1] + (m % 2) / m**2 * moments(lone, weight)[1]
         np.testing.assert_allclose(sketch_variance("complex", pairs, n, m), variance, rtol=1e-11, atol=1e-12)
@@ -134,21 +134,21 @@ def test_blocks_of_sign_hadamard_matrices_are_independent():
     for m, blocks in ((4, 1), (8, 2), (20, 5)):
         whole = sketch_variance("srht", pairs, 2, 4)
         np.testing.assert_allclose(sketch_variance("srht", pairs, 2, m), whole / blocks, atol=1e-15)
-    # 7 columns are a block of 4 and one of 3: variances of sums add.
+    # 7 components are a block of 4 and one of 3: variances of sums add.
     cut = (16 * whole + 9 * sketch_variance("srht", pairs, 2, 3)) / 49
     np.testing.assert_allclose(sketch_variance("srht", pairs, 2, 7), cut, atol=1e-15)
-    # A whole block of a width that is a power of two is an orthogonal matrix: degree one without any error.
+    # A complete block of a width that is a power of two is an orthogonal matrix: degree one without any error.
     np.testing.assert_allclose(sketch_variance("srht", Pairs.all_of(*rows(4)), 1, 4), 0.0, atol=1e-14)
 
 
 @pytest.mark.parametrize("a", [(0.7, 0.5, 0.3), (0.0, 1.0, 0.5), (0.4, 0.0, 1.0)])
-def test_columns_that_sum_degrees_have_the_variance_of_all_patterns(a):
+def test_components_that_sum_degrees_have_the_variance_of_all_patterns(a):
     d = 2
     pairs = Pairs.all_of(*rows(d))
     for projection in ("rademacher", "complex"):
         if projection == "complex" and a[0]:
-            continue  # the constant has a column of its own there
-        one, two = columns(projection, d, 1), columns(projection, d, 2)
+            continue  # the constant has a component of its own there
+        one, two = components(projection, d, 1), components(projection, d, 2)
 
         def total(side, one=one, two=two):
             return np.sqrt(a[0]) + np.sqrt(a[1]) * one[side][:, None] + np.sqrt(a[2]) * two[side][None, :]
@@ -168,8 +168,8 @@ def test_columns_that_sum_degrees_have_the_variance_of_all_patterns(a):
             np.testing.assert_allclose(summed_variance(projection, pairs, a, m), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_sums_in_one_column_have_the_printed_cross_terms():
-    # MATHS S4.6: sum of a_i^2 V_i, and of a_i a_j (|x|^2i |y|^2j + t^(i+j)) over i != j.
+def test_components_that_sum_degrees_have_the_cross_terms_of_the_formula():
+    # The sum of a_i^2 V_i, and of a_i a_j (|x|^2i |y|^2j + t^(i+j)) over i != j.
     pairs, a = Pairs.all_of(X, Y), (0.0, 1.0, 0.5, 0.25)
     expected = sum(a[i] ** 2 * sketch_variance("gaussian", pairs, i, 1) for i in (1, 2, 3))
     for i, j in permutations((1, 2, 3), 2):

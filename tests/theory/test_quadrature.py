@@ -1,4 +1,4 @@
-"""Bounds of spherical-radial rules hold in simulation, where those of the print do not."""
+"""Bounds of spherical-radial rules hold in simulation; the printed ones do not."""
 
 import math
 
@@ -63,7 +63,7 @@ def test_the_printed_tail_bound_is_violated_and_ours_holds(many_errors):
     hits = int((np.abs(many_errors) >= 0.1).sum())
     assert printed_failure(0.1, 60, 5) == pytest.approx(0.0015, rel=0.02)
     assert least_probability(hits, n) > printed_failure(0.1, 60, 5)
-    assert hits / n == pytest.approx(0.0036, rel=0.25)  # MATHS S1.6
+    assert hits / n == pytest.approx(0.0036, rel=0.25)
     for eps in (0.05, 0.1, 0.15, 0.2, 0.3):
         assert least_probability(int((np.abs(many_errors) >= eps).sum()), n) <= quadrature_failure(
             eps, 60, diameter=2.0
@@ -71,7 +71,7 @@ def test_the_printed_tail_bound_is_violated_and_ours_holds(many_errors):
 
 
 @pytest.mark.parametrize(("d", "distance", "eps", "n"), [(1, 1.0, 0.05, 150), (2, 0.5, 0.02, 60), (5, 1.0, 0.03, 400)])
-def test_the_tail_bound_holds_where_it_says_something(d, distance, eps, n, seed):
+def test_tail_bound_holds_where_it_is_below_one_half(d, distance, eps, n, seed):
     bound = quadrature_failure(eps, n, diameter=distance)
     assert bound < 0.5
     means = simplex_rules(1000 * n, d, distance, np.random.default_rng(seed)).reshape(1000, n).mean(axis=1)
@@ -93,7 +93,7 @@ def test_the_tail_bound_is_hoeffdings():
 @pytest.mark.parametrize("eps", [0.01, 0.1])
 @pytest.mark.parametrize("delta", [0.05, 1e-6])
 @pytest.mark.parametrize("diameter", [0.3, 1.0, 4.0])
-def test_the_number_of_rules_is_the_least_that_serves(eps, delta, diameter):
+def test_number_of_rules_is_the_least_that_meets_the_bound(eps, delta, diameter):
     n = quadrature_rules(eps, delta, diameter=diameter)
     assert quadrature_failure(eps, n, diameter=diameter) <= delta * (1 + 1e-9)
     assert n == 1 or quadrature_failure(eps, n - 1, diameter=diameter) > delta
@@ -140,7 +140,7 @@ def test_the_check_above_sees_a_bound_that_is_too_small(seed):
 
 
 def test_the_variance_bound_keeps_its_terms_apart():
-    # One term at a time: the constant alone is exact, 2 f(0)^2 / ((d + 1)(d - 2)) (MATHS S1.3).
+    # One term at a time: the constant alone is exact, 2 f(0)^2 / ((d + 1)(d - 2)).
     d, n = 7, 10
     assert quadrature_variance(n, dimension=d, bound=1e-12) == pytest.approx(2 / (n * (d + 1) * (d - 2)))
     squares = 1 / np.random.default_rng(0).chisquare(d + 2, 400_000).reshape(-1, d + 1)
@@ -260,32 +260,35 @@ def test_the_variances_of_the_terms_are_those_of_the_bound():
     assert phase_variance(k, k**4).max() <= 1.0
 
 
-def test_uniform_bounds_are_probabilities_and_fall_with_the_columns():
+def test_uniform_bounds_are_probabilities_and_fall_with_the_number_of_components():
     settings = dict(dimension=4, diameter=2.0, spread=2.0)
-    chances = [fourier_uniform_failure(0.2, n, **settings) for n in (10, 1000, 20_000, 40_000)]
-    assert chances[0] == 1.0
-    assert chances == sorted(chances, reverse=True)
+    bounds = [fourier_uniform_failure(0.2, n, **settings) for n in (10, 1000, 20_000, 40_000)]
+    assert bounds[0] == 1.0
+    assert bounds == sorted(bounds, reverse=True)
     rules = [quadrature_uniform_failure(0.2, n, dimension=4, diameter=2.0) for n in (10, 1000, 20_000)]
     assert rules[0] == 1.0
     assert rules == sorted(rules, reverse=True)
-    assert fourier_uniform_failure(0.2, 40_000, form="phase", **settings) > chances[-1]  # the weaker form
+    assert fourier_uniform_failure(0.2, 40_000, form="phase", **settings) > bounds[-1]  # the weaker form
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
         (lambda: quadrature_range(1.0, share=1.5), r"quadrature_range: share must be in \(0, 1\], got 1.5"),
-        (lambda: quadrature_variance(5, dimension=2), "quadrature_variance: dimension must be >= 3"),
+        (
+            lambda: quadrature_variance(5, dimension=2),
+            "quadrature_variance: dimension must be an integer >= 3, got 2. Below 3",
+        ),
         (
             lambda: quadrature_variance(0, dimension=5),
-            "quadrature_variance: n_rules must be a finite number > 0, got 0",
+            "quadrature_variance: n_rules must be an integer >= 1, got 0",
         ),
         (lambda: quadrature_gaussian_variance(1.0, 0), "quadrature_gaussian_variance: n_rules must be"),
         (lambda: quadrature_failure(0.0, 5, diameter=1.0), "quadrature_failure: eps must be"),
         (lambda: quadrature_rules(0.1, 1.0, diameter=1.0), r"quadrature_rules: delta must be in \(0, 1\), got 1.0"),
         (
             lambda: quadrature_uniform_failure(0.1, 5, dimension=0, diameter=1.0),
-            "dimension must be a finite number > 0",
+            "dimension must be an integer >= 1",
         ),
         (
             lambda: fourier_uniform_failure(0.1, 5, dimension=1, diameter=1.0, spread=1.0, form="complex"),

@@ -1,4 +1,4 @@
-"""Sample sizes: the inverse of the bound, and errors that say what is wrong."""
+"""Numbers of components: the inverse of the bound, and errors."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ def test_a_kernel_of_zero_needs_the_least():
 
 @pytest.mark.parametrize("eps", [0, -1, float("nan"), float("inf")])
 def test_a_wrong_error_is_refused(eps):
-    with pytest.raises(ParameterError, match="required_components: eps must be > 0, got"):
+    with pytest.raises(ParameterError, match="required_components: eps must be a finite number > 0, got"):
         required_components(Gaussian(), eps)
 
 

@@ -1,4 +1,4 @@
-"""The variance of a tensor sketch: the mean over hashes of moments whose signs were averaged exactly."""
+"""The variance of a tensor sketch equals the mean over hashes of moments whose signs are averaged exactly."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ DRAWS = 5000
 
 
 def with_constant(rows, coef0):
-    """Return the rows with the root of the constant as one more column."""
+    """Return the rows with the root of the constant as one more feature."""
     return np.column_stack([rows, np.full(len(rows), np.sqrt(coef0))])
 
 
@@ -77,7 +77,7 @@ def test_the_formula_is_the_mean_over_hashes(d, unit_norm, degree, coef0, width,
 
 
 @pytest.mark.parametrize(("width", "wrong"), [(2, 1), (3, 2)])
-def test_the_check_above_tells_even_widths_from_odd_ones(width, wrong, seed):
+def test_the_check_above_distinguishes_even_from_odd_widths(width, wrong, seed):
     # The smallest widths, where g / D^2 weighs most.
     x, y = np.array([1.0, 0.7, 0.4]), np.array([0.8, -0.5, 0.9])
     squares, bound = squares_given_hashes(x, y, 3, width, 4 * DRAWS, np.random.default_rng(seed))
@@ -101,7 +101,7 @@ def test_one_factor_is_a_count_sketch():
 
 
 def test_one_bucket_is_a_product_of_sign_projections():
-    # E[(w.x)^2 (w.y)^2] = |x|^2 |y|^2 + 2 (t^2 - S) for random signs w, to the power of the degree (MATHS S0.6).
+    # E[(w.x)^2 (w.y)^2] = |x|^2 |y|^2 + 2 (t^2 - S) for random signs w, to the power of the degree.
     x, y = np.random.default_rng(1).normal(size=(2, 5))
     t, norms, overlap = moments(x, y)
     expected = (norms + 2 * (t**2 - overlap)) ** 3 - t**6
@@ -113,6 +113,6 @@ def test_rows_with_one_entry_have_no_variance_where_it_is_shared():
     np.testing.assert_array_equal(tensor_sketch_variance([moments(x, x)] * 4, 3), 0.0)
 
 
-def test_no_columns_are_refused():
-    with pytest.raises(ParameterError, match="tensor_sketch_variance: n_components must be >= 1, got 0"):
+def test_zero_components_are_refused():
+    with pytest.raises(ParameterError, match="tensor_sketch_variance: n_components must be an integer >= 1, got 0"):
         tensor_sketch_variance([], 0)

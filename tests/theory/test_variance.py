@@ -40,17 +40,17 @@ def test_orthogonal_covariance_starts_like_its_series(P):
 
 @pytest.mark.parametrize("mass", [1.0, 0.3, 4.0])
 def test_variances_are_the_moments_of_their_terms(mass):
-    # Two frequencies, -1 and 1, or three, with the weights of a symmetric law: moments by direct sums.
-    frequencies, law = np.array([-2.0, 0.0, 2.0]), np.array([0.3, 0.4, 0.3])
+    # Two frequencies, -1 and 1, or three, with the probabilities of a symmetric distribution: moments by direct sums.
+    frequencies, weights = np.array([-2.0, 0.0, 2.0]), np.array([0.3, 0.4, 0.3])
     x, y = 0.7, 0.2
-    k, k_double = (mass * law @ np.cos(frequencies * t) for t in (x - y, 2 * (x - y)))
+    k, k_double = (mass * weights @ np.cos(frequencies * t) for t in (x - y, 2 * (x - y)))
     term = mass * np.cos(frequencies * (x - y))
-    assert cosine_variance(k, k_double, mass) == pytest.approx(law @ term**2 - k**2, rel=1e-12)
+    assert cosine_variance(k, k_double, mass) == pytest.approx(weights @ term**2 - k**2, rel=1e-12)
     # Equally spaced phases integrate trigonometric polynomials exactly.
     phases = 2 * np.pi * np.arange(16) / 16
     term = 2 * mass * np.cos(frequencies[:, None] * x + phases) * np.cos(frequencies[:, None] * y + phases)
-    assert law @ term.mean(axis=1) == pytest.approx(k, rel=1e-12)
-    assert phase_variance(k, k_double, mass) == pytest.approx(law @ (term**2).mean(axis=1) - k**2, rel=1e-12)
+    assert weights @ term.mean(axis=1) == pytest.approx(k, rel=1e-12)
+    assert phase_variance(k, k_double, mass) == pytest.approx(weights @ (term**2).mean(axis=1) - k**2, rel=1e-12)
 
 
 def test_variances_of_the_gaussian_kernel():
@@ -58,5 +58,5 @@ def test_variances_of_the_gaussian_kernel():
     np.testing.assert_allclose(cosine_variance(k, k**4), (1 - k**2) ** 2 / 2, atol=1e-15)
     assert cosine_variance(1.0, 1.0) == 0.0
     assert phase_variance(1.0, 1.0) == 0.5
-    # One frequency at |delta| = .64 (MATHS S3.3).
+    # One frequency at |delta| = .64 (docs/theory/fourier.md).
     assert phase_variance(k[2], k[2] ** 4) == pytest.approx(0.557, abs=0.001)

@@ -1,1 +1,1 @@
-"""What `X` and `y` may be, and how they are validated and read."""
+"""Sources of rows, validation of rows and targets, and coding of targets."""

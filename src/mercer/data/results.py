@@ -1,4 +1,4 @@
-"""Results with one row per row, for every source of rows: predictions, transformed rows, and scores."""
+"""Predictions, transformed rows and scores, for all sources of rows: arrays, files and Dask collections."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from mercer._docs import doc
 from mercer.data.sources import DaskRows, FileRows, Reader, check_feature_names, source_of, without_names
 from mercer.data.targets import (
     Coding,
@@ -27,13 +28,13 @@ __all__ = ["predictions_and_targets", "rowwise"]
 
 
 def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method that returns one result per row accept files and Dask collections too; a decorator.
+    """Decorate a method that returns one result per row so that it also accepts files and Dask collections.
 
-    For files as `mercer.open_rows` opens them the result is an array, as for arrays; for Dask collections it is a Dask
-    array that is not computed yet.
+    For files, as returned by `mercer.open_rows`, the result is an array. For a Dask collection it is a Dask array that
+    is not computed yet. Shared paragraphs of the docstring are inserted, as by `mercer._docs.doc`.
     """
 
-    @wraps(method)
+    @wraps(doc(method))
     def on_any_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         check_is_fitted(self)
         source = source_of(X, owner=type(self).__name__)
@@ -45,7 +46,7 @@ def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a method with some arguments, for rows in memory; it survives pickle."""
+    """A call of a method with given arguments on rows in memory; it can be pickled."""
 
     method: str
     args: tuple[Any, ...]
@@ -67,7 +68,12 @@ def predictions_and_targets(
     coding : Coding
         The coding of its targets.
     X, y, sample_weight
-        Rows, targets and weights, as `fit` takes them, except for iterables of blocks.
+        Rows, targets and weights as in `fit`, except for iterables of blocks.
+
+    Returns
+    -------
+    y, predicted : ndarray of shape (n,) or (n, t)
+    weight : ndarray of shape (n,) or None
     """
     owner = type(model).__name__
     source = source_of(X, y, sample_weight, owner=owner)
@@ -109,12 +115,12 @@ def _of_files(model: Any, source: FileRows) -> tuple[np.ndarray, np.ndarray, np.
 
 def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return predictions, targets and weights of all rows of a Dask collection."""
-    reading = copy(model)  # what the first block settles does not belong to the model
+    reading = copy(model)  # the reader records names and number of features on it, which must not change the model
     reader = Reader(reading, coding, width=model.feature_map_.features_.n_components)
     engine = source.engine(reader)
     check_feature_names(model, getattr(reading, "feature_names_in_", None))
     worker = without_names(model)
-    vars(worker).update(progress=False, n_jobs=1)  # workers have one thread each and report to nobody
+    vars(worker).update(progress=False, n_jobs=1)  # a task has one thread and reports no progress
     parts = sorted(engine.sum(PredictedRows(worker)).parts, key=lambda part: part[0])
     _, predicted, truth, weights = zip(*parts, strict=True)
     return np.concatenate(predicted), np.concatenate(truth), None if weights[0] is None else np.concatenate(weights)
@@ -122,7 +128,7 @@ def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Index of the first row, predictions, targets and weights of some blocks."""
+    """Predictions, targets and weights of some blocks, each with the index of its first row."""
 
     parts: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray | None], ...]
 

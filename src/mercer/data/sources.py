@@ -1,7 +1,8 @@
-"""What `X` may be: arrays, iterables of blocks, files, Dask collections. The only module that asks.
+"""Sources of rows: arrays, iterables of blocks, files, Dask collections.
 
-`source_of` returns a `Source`, which makes an engine over the rows for a fit, applies a function row by row for a
-prediction, or brings all rows into memory. `Reader` validates the blocks of a fit.
+This is the only module that inspects the type of `X`. `source_of` returns a `Source`, which creates an engine over the
+rows for a fit, applies a function to all rows for a prediction, or reads all rows into memory. `Reader` validates the
+blocks of a fit.
 """
 
 from __future__ import annotations
@@ -36,11 +37,15 @@ def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -
     Parameters
     ----------
     X : array-like or CSR, iterable of blocks, result of `open_rows`, or Dask collection
-        Rows. An iterable is taken for blocks only if there is no `y`.
+        Rows. An iterable is read as blocks only if `y` is None.
     y, sample_weight : array-like, Dask collection or None
         Targets and weights.
     owner : str
         Name of the caller, for messages.
+
+    Returns
+    -------
+    Source
     """
     if is_dask(X):
         return DaskRows(X, y, sample_weight)
@@ -143,7 +148,7 @@ class Reader:
         self._names: Sequence[str] | None = None
 
     def set_names(self, names: Sequence[str] | None) -> None:
-        """Set the names of the features of a source whose blocks have none, and compare them with those of a fit."""
+        """Set the names of the features of a source whose blocks have no names; raise if they differ from the fit."""
         if not self._fresh:
             check_feature_names(self.estimator, names)
         self._names = names
@@ -181,7 +186,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class BlockCheck:
-    """Validates further blocks of a fit; it survives pickle and holds nothing that was learned."""
+    """Validates further blocks of a fit; it can be pickled and holds no fitted attributes."""
 
     estimator: Any
     coding: Coding
@@ -211,7 +216,7 @@ def validated(
     X, y, coding = coding.validate(estimator, X, y, reset=reset)
     if weight is not None:
         zeros = np.zeros(X.shape[0])
-        # A block may have no weight at all; whether all blocks have none, the solver will see.
+        # All weights of a block may be zero; solvers raise if the weights of all blocks are.
         if not np.array_equal(np.asarray(weight), zeros):
             zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
         weight = zeros
@@ -219,18 +224,18 @@ def validated(
 
 
 def bare(estimator: Any, *, with_names: bool) -> Any:
-    """Return a copy of an estimator with what validation needs: parameters, number and names of features."""
+    """Return a copy of an estimator that has only what validation needs: parameters, number and names of features."""
     twin = copy(estimator)
-    kept = {*estimator.get_params(deep=False), "n_features_in_", *(("feature_names_in_",) if with_names else ())}
-    for name in [name for name in vars(twin) if name not in kept]:
+    needed = {*estimator.get_params(deep=False), "n_features_in_", *(("feature_names_in_",) if with_names else ())}
+    for name in [name for name in vars(twin) if name not in needed]:
         delattr(twin, name)
-    # A map may hold a large graph, and a report may not survive pickle.
+    # A map may hold a large graph, and a progress callback may not be picklable.
     vars(twin).update(feature_map=None, progress=False)
     return twin
 
 
 def without_names(estimator: Any) -> Any:
-    """Return a shallow copy that does not compare names of features, because the caller has compared them."""
+    """Return a shallow copy that does not compare names of features, because the caller has done so."""
     twin = copy(estimator)
     vars(twin).pop("feature_names_in_", None)
     if "feature_map_" in vars(twin):
@@ -266,7 +271,7 @@ class Source(ABC):
 
     @abstractmethod
     def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:
-        """Return ``function(model, rows)``, whose result has one row per row: arrays, or lazy arrays for Dask.
+        """Return ``function(model, rows)``, which has one row per row, as arrays or as lazy Dask arrays.
 
         Parameters
         ----------
@@ -275,7 +280,7 @@ class Source(ABC):
         method : str
             Name of the method that is evaluated, for messages.
         function : callable
-            Given a model and rows in memory, an array or a tuple of arrays.
+            Given a model and rows in memory, returns an array or a tuple of arrays.
         """
 
     @abstractmethod
@@ -284,7 +289,7 @@ class Source(ABC):
 
     @abstractmethod
     def array(self, owner: str, hint: str) -> Any:
-        """Return rows that are in memory as they are; raise for all others, with a hint what to try."""
+        """Return rows that are in memory, unchanged; raise for all other sources, with a hint on what to try."""
 
 
 @dataclass(frozen=True)
@@ -341,7 +346,7 @@ class BlockRows(Source):
 
 @dataclass(frozen=True)
 class FileRows(Source):
-    """Files as `mercer.open_rows` opens them."""
+    """Files, as returned by `mercer.open_rows`."""
 
     files: RowSource | BatchStream
 
@@ -424,7 +429,7 @@ class DaskRows(Source):
     def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
         from mercer.engines.dask.collections import lazy_rows
 
-        # Blocks of files have no names: those of the source are compared here.
+        # Blocks of files have no feature names, so the names of the source are compared here.
         names = getattr(getattr(self.X, "source", None), "feature_names", None)
         check_feature_names(model, names)
         return lazy_rows(OnRows(function, model if names is None else without_names(model)), self.X)
@@ -438,13 +443,13 @@ class DaskRows(Source):
 
 
 def not_an_array(owner: str, X: Any, hint: str) -> DataError:
-    """Return the error for rows that are not in memory where they must be."""
+    """Return the error for rows that must be in memory and are not."""
     return DataError(f"{owner} takes rows in memory, got {type(X).__name__}. {hint}")
 
 
 @dataclass(frozen=True)
 class OnRows:
-    """A function of a model and rows, with the model given."""
+    """A function of a model and rows, bound to the model; it can be pickled."""
 
     function: Callable[[Any, Any], Any]
     model: Any
@@ -454,7 +459,7 @@ class OnRows:
 
 
 def bytes_of(part: Any) -> int:
-    """Return the bytes of an array, dense or CSR; None has none."""
+    """Return the bytes of a dense array or CSR matrix, and zero for None."""
     if part is None:
         return 0
     return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)

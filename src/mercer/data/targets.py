@@ -1,4 +1,4 @@
-"""Targets: numbers, labels or none; which rows have one; and how labels are coded for solvers.
+"""Targets: their validation, rows without a target, and the coding of labels for solvers.
 
 A `Coding` validates the targets of a fit block by block. It is a frozen value: validating the first block returns the
 coding that later blocks must agree with (the shape of numeric targets, the kind of labels).
@@ -39,7 +39,7 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)
 KINDS = {"b": "booleans", "U": "strings", "S": "bytes"}
-# What NumPy and pandas make of a missing value that is converted to a string.
+# Strings to which NumPy and pandas convert missing values.
 MISSING_STRINGS = ("nan", "None", "<NA>")
 
 
@@ -48,7 +48,7 @@ MISSING_STRINGS = ("nan", "None", "<NA>")
 
 @dataclass(frozen=True)
 class Coding(ABC):
-    """Validates the targets of a learner; the first block of a fit settles what later blocks must agree with."""
+    """Validates the targets of a learner; later blocks of a fit must agree with the first."""
 
     #: Value in `y` of rows whose target is not known; None if every row has a target.
     unlabeled: Any = None
@@ -56,7 +56,7 @@ class Coding(ABC):
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether the form of the targets is known: later blocks can be checked without the earlier ones."""
+        """Whether the form of the targets is known, so that later blocks can be validated independently."""
 
     @abstractmethod
     def validate(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Coding]:
@@ -116,7 +116,7 @@ class Numbers(Coding):
         return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), replace(self, shape=y.shape[1:])
 
     def _validate_some(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """Return validated rows and targets, where some rows have no target in any column."""
+        """Return validated rows and targets, where some rows may be unlabeled."""
         name = type(estimator).__name__
         X = validate_rows(estimator, X, reset=reset)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
@@ -220,7 +220,7 @@ def label_signs(codes: np.ndarray, n_labels: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HasTarget:
-    """The rule that selects rows whose target is known."""
+    """Filter of blocks that selects the rows whose target is known."""
 
     unlabeled: Any
 
@@ -322,7 +322,7 @@ def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
 
 
 def unlabeled_entry(unlabeled: Any) -> Any:
-    """Return what an array of targets holds for a row without a target."""
+    """Return the entry of an array of targets for a row without a target."""
     return np.nan if is_missing(unlabeled) else unlabeled
 
 
@@ -369,7 +369,7 @@ def check_numeric(owner: str, y: Any) -> None:
     for value in values.ravel():
         if isinstance(value, str | bytes) and not reads_as_number(value):
             msg = (
-                f"{owner}: targets must be numbers, got the string {str(value)!r}. If it marks rows without a target, "
+                f"{owner}: targets must be numbers, got the string {str(value)!r}. If it denotes a missing target, "
                 "replace it by np.nan and set unlabeled=np.nan."
             )
             raise DataError(msg)
@@ -422,7 +422,7 @@ def plain_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def object_kind(values: np.ndarray) -> str | None:
-    """Return the kind that all entries of an array of objects have, "objects" if there is none, None if it is empty."""
+    """Return the common kind of all entries of an array of objects: "objects" if they differ, None if it is empty."""
     if not len(values):
         return None
     for types, kind in ((str, "strings"), (bytes, "bytes"), ((bool, np.bool_), "booleans")):
@@ -433,7 +433,7 @@ def object_kind(values: np.ndarray) -> str | None:
 
 
 def label_kind(y: np.ndarray, unlabeled: Any) -> str | None:
-    """Return the kind of the labels that are known, None if none is known.
+    """Return the kind of the known labels, such as "numbers", or None if no label is known.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Engines: sum a statistic over blocks of rows, in memory, from a stream, or on a Dask cluster."""
 
 from mercer.engines.base import (
+    START,
     Accumulator,
     Block,
     Engine,
@@ -20,6 +21,7 @@ from mercer.engines.progress import show_progress
 from mercer.engines.stream import StreamEngine
 
 __all__ = [
+    "START",
     "Accumulator",
     "Block",
     "Checkpoint",

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,7 +129,7 @@ class CheckpointedEngine(Engine):
         since, total, seconds = journal.interrupted()
         start = time.perf_counter() - seconds
         for row, total in self.engine.partial_sums(term, since, total, progress, seconds):  # noqa: B020 - continued
-            journal.save_if_due(self.engine.position, row, start, lambda so_far=total: so_far)  # type: ignore[misc]
+            journal.save_if_due(self.engine.position, row, start, partial(_itself, total))
         return journal.finish(total)
 
     def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
@@ -160,6 +161,10 @@ class CheckpointedEngine(Engine):
     def remove(self) -> None:
         """Remove the file: the fit has succeeded."""
         self._journal.remove()
+
+
+def _itself(value: S) -> S:
+    return value
 
 
 class Journal:

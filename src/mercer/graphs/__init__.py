@@ -1,7 +1,19 @@
-"""Graphs over rows, their Laplacians, and kernels deformed by them."""
+"""Graphs over rows, their Laplacians, and feature maps of kernels that are deformed by them."""
 
+from mercer.graphs.base import Graph, GraphSummary, GrowingGraph
 from mercer.graphs.deformed import Deformed
 from mercer.graphs.feature_graph import FeatureGraph
+from mercer.graphs.laplacian import GraphLaplacian
+from mercer.graphs.laplacian_graph import LaplacianGraph
 from mercer.graphs.neighbor_graph import NeighborGraph
 
-__all__ = ["Deformed", "FeatureGraph", "NeighborGraph"]
+__all__ = [
+    "Deformed",
+    "FeatureGraph",
+    "Graph",
+    "GraphLaplacian",
+    "GraphSummary",
+    "GrowingGraph",
+    "LaplacianGraph",
+    "NeighborGraph",
+]

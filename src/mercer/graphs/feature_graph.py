@@ -1,74 +1,86 @@
-r"""A graph of all pairs of rows whose weights are products of positive features: no search, sums over rows alone.
+r"""A graph of all pairs of rows whose weights are inner products of positive features.
 
 With weights :math:`W = \Psi \Psi^\top` the degrees are :math:`\Psi (\Psi^\top 1)`, and with :math:`Q = D^{-1/2} \Psi`
 
 .. math:: L^c = (I - Q Q^\top)^c = I - Q f(Q^\top Q) Q^\top, \qquad f(g) = (1 - (1 - g)^c) / g
 
-exactly, for every real power. So all that is needed of the rows are the second moments of features and Q together.
+holds exactly for every real power. The roughness of features :math:`\Phi` therefore depends on the rows only through
+the joint second moments of :math:`\Phi` and Q, which are sums over rows.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.engines import Accumulator, Block, Engine, Workers
 from mercer.errors import MercerWarning
-from mercer.features import Features
-from mercer.graphs.neighbor_graph import (
+from mercer.features import Features, features_of
+from mercer.graphs.base import (
+    BANDWIDTH,
     EXACT_ROWS,
-    Graph,
-    GraphFacts,
+    GraphSummary,
+    GrowingGraph,
     Measure,
     Nodes,
     Penalty,
     Roughness,
-    check_bandwidth,
 )
-from mercer.graphs.neighbors import row_keys
+from mercer.graphs.positive_features import (
+    SLICE_ROWS,
+    PositiveFeatures,
+    PositiveSum,
+    best_exponent,
+    squared_norms_about,
+)
 from mercer.io.archive import storable
 from mercer.kernels import Gaussian
-from mercer.kernels.base import as_rows, dense64, squared_norms
+from mercer.kernels.base import as_rows
 from mercer.kernels.spectral import MEDIAN_ROWS
-from mercer.maps.parameters import check_count
+from mercer.parameters import Domain, Integer
 from mercer.statistics import GramSum, RowSample
+from mercer.statistics.distinct import row_hashes
 from mercer.statistics.sample import as_generator
 
-__all__ = ["FeatureGraph", "FeatureLaplacian", "PositiveFeatures"]
+__all__ = ["FeatureGraph", "FeatureLaplacian", "FeatureMoments"]
 
 Array = np.ndarray
-# Rows whose features one thread computes at a time.
-SLICE_ROWS = 256
 
 
-class FeatureGraph(Graph):
-    r"""The graph of all pairs of rows with Gaussian weights, by positive random features: linear in the rows.
+class FeatureGraph(GrowingGraph):
+    r"""The graph of all pairs of rows with approximately Gaussian weights, at a cost that is linear in the rows.
 
-    Weights are :math:`\psi(x)^\top \psi(y) > 0`, of mean :math:`\exp(-\|x - y\|^2 / (2 s^2))`. Sums over rows are all
-    that it needs, in memory or from blocks, in two readings; `Deformed.partial_fit` adds rows. A row is a neighbor of
-    itself here, and far rows have small weights instead of none: the graph is smoother than that of nearest
-    neighbors, and random features of a narrow bandwidth need many columns. Best for few columns of rows.
+    The weights are inner products of positive random features, :math:`\psi(x)^\top \psi(y) > 0`, whose mean is
+    :math:`\exp(-\|x - y\|^2 / (2 s^2))`. The graph needs only sums over rows, so it can be built out of core, and
+    `Deformed.partial_fit` can add rows. In contrast to a `NeighborGraph`, each row is a neighbor of itself, and distant
+    rows have small weights instead of none, which makes the graph smoother. A small bandwidth needs many components;
+    the graph is best suited to rows with few features.
 
     Parameters
     ----------
     n_components : int, default=512
-        Columns of the positive features.
+        Number of positive random features.
     bandwidth : "median" or float, default="median"
-        The scale s; "median" is the median distance of pairs of a sample of rows, which is wide: try a fraction of it.
+        The bandwidth s. "median" is the median distance between the rows of a sample, which is wide: try a fraction of
+        it.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the positive features.
+        Seed of the positive random features.
+
+    See Also
+    --------
+    NeighborGraph : The graph of nearest neighbors.
 
     Notes
     -----
-    Features :math:`(1 - 4A)^{d/4} \exp(A |w|^2 + \sqrt{1 - 4A}\, w^\top x - |x|^2) / \sqrt m` of centered rows in
-    units of s, with the A < 0 that is best for pairs of mean :math:`|x + y|^2` [1]_. Rows so far from all others
-    that their features are zero have no edge.
+    The positive features are
+    :math:`(1 - 4A)^{d/4} \exp(A |w|^2 + \sqrt{1 - 4A}\, w^\top x - |x|^2) / \sqrt m` with normal frequencies w, for
+    centered rows in units of s. The number A < 0 minimizes the variance for the mean :math:`|x + y|^2` of pairs [1]_.
+    Rows that are so far from all others that their features underflow to zero have no edge.
 
     References
     ----------
@@ -79,12 +91,12 @@ class FeatureGraph(Graph):
     >>> import numpy as np
     >>> from mercer import Deformed, FeatureGraph, Gaussian, RandomFourier
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
-    >>> deformed = Deformed(RandomFourier(Gaussian(1.0), 64, random_state=0), FeatureGraph(200), alpha=0.1)
+    >>> deformed = Deformed(RandomFourier(Gaussian(1.0), 64, random_state=0), FeatureGraph(200), strength=0.1)
     >>> deformed.partial_fit(X[:250]).partial_fit(X[250:]).graph_.n_nodes
     500
     """
 
-    grows = True
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"n_components": Integer(1), "bandwidth": BANDWIDTH}
 
     def __init__(
         self,
@@ -97,22 +109,18 @@ class FeatureGraph(Graph):
         self.bandwidth = bandwidth
         self.random_state = random_state
 
-    def check(self) -> None:
-        check_count(self, "n_components")
-        check_bandwidth(self)
-
     def draw(self, X: Any, weight: Array | None = None) -> PositiveFeatures:
-        """Draw positive features for rows like these, of these weights."""
+        """Draw positive features for the Gaussian kernel, adapted to a sample of rows and their weights."""
         self.check()
         rows = as_rows(self, X)
         weight = np.ones(rows.shape[0]) if weight is None else weight
         bandwidth = self.bandwidth
         if bandwidth == "median":
-            # Of equal rows the weights are the same for every bandwidth.
-            same = len(np.unique(row_keys(rows))) == 1
+            # If all rows are equal, the weights do not depend on the bandwidth.
+            same = len(np.unique(row_hashes(rows))) == 1
             bandwidth = 1.0 if same else Gaussian("median").resolve(rows, weight).lengthscale
         center = rows.T @ weight / weight.sum()
-        # Around their mean rows are on average as far from -y as from y: the mean of |x + y|^2 is twice that of |x|^2.
+        # For centered rows the mean of |x + y|^2 over all pairs is twice the mean of |x|^2.
         spread = 2 * weight @ squared_norms_about(rows, center, float(bandwidth)) / weight.sum()
         rng = as_generator(self.random_state)
         frequencies = rng.standard_normal((rows.shape[1], self.n_components))
@@ -123,7 +131,7 @@ class FeatureGraph(Graph):
         features: Features,
         engine: Engine,
         *,
-        memory: int,  # noqa: ARG002 - blocks of rows do
+        max_bytes: int,  # noqa: ARG002 - no more than the features of a block of rows are in memory
         seed: int,
     ) -> Measure:
         moments = self.moments(features, engine, seed=seed)
@@ -132,129 +140,45 @@ class FeatureGraph(Graph):
             rows = engine.sum(partial(RowSample.of, size=EXACT_ROWS, seed=seed, targets=False))
             weight = np.ones(len(rows.index)) if rows.weight is None else rows.weight
             laplacian = FeatureLaplacian.of(moments.positive, moments.mean, moments.weight, rows.X, weight)
-            # The kernel counts nodes, not their weights: of weighted rows it is not had.
+            # The exact deformed kernel has one node per row, and is not defined for weighted rows.
             exact = Nodes(rows.X, laplacian) if (weight == 1).all() else None
         return lambda penalty: replace(moments.roughness(penalty), exact=exact)
 
-    def moments(
-        self, features: Features, engine: Engine, *, seed: int, after: FeatureMoments | None = None
-    ) -> FeatureMoments:
-        """Return the moments of all rows: one reading for a sample, one for degrees, one for products.
+    def moments(self, features: Features, engine: Engine, *, seed: int, previous: Any = None) -> FeatureMoments:
+        """Return the joint second moments of the features and the scaled positive features.
 
-        If there are moments of rows before, they are added to, with their bandwidth and mean.
+        This reads the rows three times: for a sample that determines the bandwidth, for the mean positive features,
+        which determine the degrees, and for the moments. If `previous` moments are given, the rows are read once and
+        added, with the positive features and their mean as they were.
         """
         self.check()
-        if after is not None:
-            return after + engine.accumulate(MomentsOfBoth(features, after.positive, after.mean))
+        if previous is not None:
+            return previous + engine.accumulate(FeatureMomentSum(features, previous.positive, previous.mean))
         sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True, targets=False))
         positive = self.draw(sample.X, sample.weight if sample.is_complete else None)
         total = engine.sum(partial(PositiveSum.of, positive=positive))
-        moments = engine.accumulate(MomentsOfBoth(features, positive, total.mean))
+        moments = engine.accumulate(FeatureMomentSum(features, positive, total.mean))
         if moments.isolated > moments.rows / 2:
             msg = (
-                f"FeatureGraph: of {moments.rows} rows {moments.isolated} have no edge, since their positive features "
-                f"at bandwidth {positive.bandwidth:.3g} are zero: the graph says nothing of them. Try a larger "
-                "bandwidth, or a NeighborGraph."
+                f"FeatureGraph: {moments.isolated} of {moments.rows} rows have no edge, because their positive "
+                f"features are zero at bandwidth {positive.bandwidth:.3g}, and the graph does not affect them. Try a "
+                "larger bandwidth, or a NeighborGraph."
             )
             warnings.warn(msg, MercerWarning, stacklevel=2)
         return moments
 
 
-def squared_norms_about(X: Any, center: Array, bandwidth: float) -> Array:
-    """Return the squared distances of rows from a center, in units of the bandwidth."""
-    if not sp.issparse(X):
-        return np.square((dense64(X) - center) / bandwidth).sum(axis=1)
-    X, center = X.astype(np.float64) / bandwidth, center / bandwidth
-    return np.maximum(squared_norms(X) - 2 * (X @ center) + center @ center, 0.0)
-
-
-def best_exponent(spread: float, d: int) -> float:
-    """Return the A <= 0 of least variance for pairs of rows of this mean |x + y|^2."""
-    if spread <= 1e-12:
-        return 0.0
-    rho = (math.sqrt((2 * spread + d) ** 2 + 8 * d * spread) - 2 * spread - d) / (4 * spread)
-    return min(0.0, (1 - 1 / rho) / 8)
-
-
-@storable
-@dataclass(frozen=True, eq=False)
-class PositiveFeatures:
-    """Positive random features of a Gaussian kernel, in float64: exponentials span more than float32 does."""
-
-    frequencies: Array  # (d, m), of centered rows, bandwidth and root included
-    offsets: Array  # (m,), logarithms
-    center: Array  # (d,)
-    bandwidth: float
-
-    @classmethod
-    def of(cls, frequencies: Array, center: Array, bandwidth: float, A: float) -> Self:
-        """Return the features of standard normal frequencies."""
-        d, m = frequencies.shape
-        offsets = A * np.square(frequencies).sum(axis=0) + 0.25 * d * math.log1p(-4 * A) - 0.5 * math.log(m)
-        return cls(math.sqrt(1 - 4 * A) * frequencies / bandwidth, offsets, center, bandwidth)
-
-    @property
-    def n_components(self) -> int:
-        return self.frequencies.shape[1]
-
-    def __call__(self, X: Any) -> Array:
-        """Return the features of rows."""
-        if sp.issparse(X):
-            # Sparse rows stay sparse: about the center they would not be.
-            exponent = X.astype(np.float64) @ self.frequencies + (self.offsets - self.center @ self.frequencies)
-        else:
-            exponent = (dense64(X) - self.center) @ self.frequencies + self.offsets
-        exponent -= squared_norms_about(X, self.center, self.bandwidth)[:, None]
-        with np.errstate(under="ignore"):
-            return np.exp(exponent, out=exponent)
-
-    def scaled(self, X: Any, mean: Array) -> tuple[Array, Array]:
-        """Return psi(x) over the root of psi(x)'mean, and which rows have any neighbor at all."""
-        psi = self(X)
-        degree = psi @ mean
-        linked = degree > 0
-        psi[linked] /= np.sqrt(degree[linked])[:, None]
-        psi[~linked] = 0.0
-        return psi, linked
-
-
-@storable
-@dataclass(frozen=True)
-class PositiveSum:
-    """The sum of positive features, and the weight of the rows."""
-
-    total: Array
-    weight: float
-
-    @classmethod
-    def of(cls, block: Block, *, positive: PositiveFeatures) -> Self:
-        """Return the sum of one block."""
-        weight = np.ones(len(block)) if block.weight is None else block.weight
-        total = np.zeros(positive.n_components)
-        for i in range(0, len(block), SLICE_ROWS):
-            total += weight[i : i + SLICE_ROWS] @ positive(block.X[i : i + SLICE_ROWS])
-        return cls(total, float(weight.sum()))
-
-    def __add__(self, other: PositiveSum) -> PositiveSum:
-        return PositiveSum(self.total + other.total, self.weight + other.weight)
-
-    @property
-    def mean(self) -> Array:
-        """The mean of the positive features of a row."""
-        return self.total / self.weight if self.weight > 0 else self.total
-
-
 @storable
 @dataclass(frozen=True)
 class FeatureMoments:
-    """Second moments of features and of positive features scaled by their degrees, side by side."""
+    """Joint second moments of features and of positive features that are scaled by the degrees."""
 
     gram: Array  # (D + m, D + m), upper triangle
-    rows: int
-    weight: float
-    isolated: int
+    rows: int  # with a positive weight
+    weight: float  # their total weight
+    isolated: int  # number of rows without an edge
     positive: PositiveFeatures
-    mean: Array
+    mean: Array  # (m,), of the positive features
 
     def __add__(self, other: FeatureMoments) -> FeatureMoments:
         return replace(
@@ -266,20 +190,21 @@ class FeatureMoments:
         )
 
     def roughness(self, penalty: Penalty) -> Roughness:
-        """Return the roughness of the features."""
+        """Return the roughness of the features on the graph of all rows."""
         D = len(self.gram) - self.positive.n_components
         scale = max(self.weight, np.finfo(float).tiny)
         values, vectors = np.linalg.eigh(self.gram[D:, D:] / scale, UPLO="U")
         rotated = self.gram[:D, D:] @ vectors
         matrix = self.gram[:D, :D] - (rotated * (gain(values, penalty.power) / scale)) @ rotated.T
-        facts = GraphFacts(self.rows, None, self.isolated, None, "features", self.positive.bandwidth)
-        return Roughness(penalty.alpha * matrix, facts, None, moments=self)
+        summary = GraphSummary(self.rows, None, self.isolated, None, "features", self.positive.bandwidth)
+        return Roughness(penalty.strength * matrix, summary, None, moments=self)
 
 
 def gain(values: Array, power: float) -> Array:
-    """Return f(g) = (1 - (1 - g)^c) / g of the eigenvalues of Q'Q.
+    """Return f(g) = (1 - (1 - g)^c) / g for the eigenvalues g of Q'Q.
 
-    They lie in [0, 1], but for rounding, and for degrees from the mean of other rows: above one L counts as zero.
+    The eigenvalues lie in [0, 1], up to rounding, if the degrees are those of the same rows. With degrees from the mean
+    of previous rows they may exceed one, where L is taken to be zero.
     """
     if power == 0:
         return np.zeros_like(values)
@@ -289,8 +214,8 @@ def gain(values: Array, power: float) -> Array:
     return np.where(g > 1e-12, ratio, power)
 
 
-class MomentsOfBoth(Accumulator[FeatureMoments]):
-    """Adds up `FeatureMoments`; products in float64, because the roughness is a small difference of large ones."""
+class FeatureMomentSum(Accumulator[FeatureMoments]):
+    """Accumulator of `FeatureMoments`, in float64 because the roughness is a small difference of large sums."""
 
     def __init__(self, features: Features, positive: PositiveFeatures, mean: Array) -> None:
         self.features = features
@@ -307,9 +232,7 @@ class MomentsOfBoth(Accumulator[FeatureMoments]):
         def compute(start: int) -> int:
             rows = slice(start, start + SLICE_ROWS)
             X = block.X[rows]
-            columns = np.empty((X.shape[0], D), features.output_dtype(X.dtype))
-            features(X, columns)
-            Z[rows, :D] = columns
+            Z[rows, :D] = features_of(features, X)
             Z[rows, D:], linked = self.positive.scaled(X, self.mean)
             Z[rows][~linked] = 0.0
             if block.weight is None:
@@ -319,12 +242,9 @@ class MomentsOfBoth(Accumulator[FeatureMoments]):
 
         isolated = sum(workers.in_order(compute, range(0, len(block), SLICE_ROWS)))
         self._gram.add(Z, workers)
-        rows, weight, before = self._counts
-        if block.weight is None:
-            self._counts = rows + len(block), weight + len(block), before + isolated
-        else:
-            counted = int((block.weight > 0).sum())
-            self._counts = rows + counted, weight + float(block.weight.sum()), before + isolated
+        weight = np.ones(len(block)) if block.weight is None else block.weight
+        rows, total, before = self._counts
+        self._counts = rows + int((weight > 0).sum()), total + float(weight.sum()), before + isolated
 
     def result(self) -> FeatureMoments:
         return FeatureMoments(self._gram.result(), *self._counts, self.positive, self.mean)
@@ -337,14 +257,14 @@ class MomentsOfBoth(Accumulator[FeatureMoments]):
 
 @dataclass(frozen=True, eq=False)
 class FeatureLaplacian:
-    """The Laplacian of a graph of positive features, of few rows: I - Q Q', and zero for isolated ones."""
+    """The Laplacian of a `FeatureGraph` of few rows: I - Q Q', where the rows of isolated nodes are zero."""
 
     scaled: Array  # (n, m), Q
     linked: Array  # (n,)
 
     @classmethod
     def of(cls, positive: PositiveFeatures, mean: Array, total: float, X: Any, weight: Array) -> Self:
-        """Return the Laplacian of some rows among others, of which the mean and the total weight are known."""
+        """Return the Laplacian of rows, given the mean positive features and the total weight of all rows."""
         scaled, linked = positive.scaled(X, mean)
         return cls(np.sqrt(weight / total)[:, None] * scaled, linked)
 

@@ -1,9 +1,9 @@
-r"""The normalized Laplacian of a graph, and its powers, which are never more than sparse products.
+r"""The normalized Laplacian of a graph, and its powers as sequences of sparse products.
 
 .. math:: L = D^{-1/2} (D - W) D^{-1/2}
 
-with weights W and their row sums D. Of a node without edges the row of L is zero (Chung 1997): it has no neighbor to
-differ from.
+with the matrix of weights W and the diagonal matrix D of its row sums. The row of L of a node without edges is zero
+(Chung 1997, Spectral graph theory), because such a node has no neighbor to differ from.
 """
 
 from __future__ import annotations
@@ -22,27 +22,31 @@ from mercer.errors import DataError
 __all__ = ["GraphLaplacian", "LaplacianRoot", "fractional_power"]
 
 Array = np.ndarray
-# Largest difference between W and its transpose that counts as rounding, by what it does to an entry of L.
+# Largest difference between W and its transpose that counts as rounding, measured by the change of an entry of L.
 SYMMETRY = 1e-6
-# How far the polynomial of a fractional power may be off, and its largest degree: one sparse product each.
+# Target error of the polynomial of a fractional power, and its largest degree, where each degree is a sparse product.
 POWER_ERROR = 1e-4
-MOST_DEGREES = 200
-# Angles between which the error of a power is bounded.
+MAX_DEGREE = 200
+# Number of intervals of the angle on each of which the error of a power is bounded.
 ANGLES = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class GraphLaplacian:
-    """The normalized Laplacian of a graph, sparse.
+    """The normalized Laplacian of a graph as a sparse matrix.
 
     Attributes
     ----------
     matrix : csr_array of shape (n, n)
-        The Laplacian; eigenvalues in [0, 2].
+        The Laplacian, with eigenvalues in [0, 2].
     search : str
-        How neighbors were found: "exact", "approximate", or "given".
+        How the edges were found: "exact", "approximate", or "given".
     bandwidth : float or None
-        Scale of the weights, if they are Gaussian.
+        Bandwidth of the weights, if they are Gaussian.
+
+    See Also
+    --------
+    scipy.sparse.csgraph.laplacian : The same matrix for a graph without loops.
     """
 
     matrix: Any
@@ -50,15 +54,35 @@ class GraphLaplacian:
     bandwidth: float | None = None
 
     @classmethod
-    def of(cls, W: Any, *, search: str = "given", bandwidth: float | None = None) -> Self:
-        """Return the Laplacian of symmetric weights >= 0, or say what is wrong with them."""
+    def from_weights(cls, W: Any, *, search: str = "given", bandwidth: float | None = None) -> Self:
+        """Return the Laplacian of a graph with the given weights.
+
+        Parameters
+        ----------
+        W : sparse matrix of shape (n, n)
+            Symmetric weights >= 0; a stored zero is no edge.
+        search : str, default="given"
+            How the edges were found.
+        bandwidth : float or None, default=None
+            Bandwidth of Gaussian weights.
+
+        Returns
+        -------
+        GraphLaplacian
+
+        Raises
+        ------
+        DataError
+            If the weights are not symmetric, finite and nonnegative.
+        """
         W = checked_weights(W)
         degree = np.asarray(W.sum(axis=1)).ravel()
         if not np.isfinite(degree).all():
-            raise_weights("must have finite sums", f"row {int(np.argmin(np.isfinite(degree)))} sums up to infinity")
+            raise_weights("must have finite sums", f"row {int(np.argmin(np.isfinite(degree)))} with an infinite sum")
         linked, root = degree > 0, np.sqrt(degree)
         i, j = W.tocoo().coords
-        # Symmetric to the bit; a product of inverse roots would overflow where all weights of two nodes are tiny.
+        # This quotient is exactly symmetric. A product of inverse roots would overflow if all weights of two nodes are
+        # tiny.
         scaled = sp.csr_array((W.data / (root[i] * root[j]), (i, j)), shape=W.shape)
         matrix = (sp.diags_array(linked.astype(float)) - scaled).tocsr()
         matrix.eliminate_zeros()
@@ -67,85 +91,87 @@ class GraphLaplacian:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes."""
         return self.matrix.shape[0]
 
     @property
     def n_edges(self) -> int:
-        """Pairs of nodes with a weight above zero."""
+        """Number of pairs of nodes with a positive weight."""
         return int(self.matrix.nnz - np.count_nonzero(self.matrix.diagonal())) // 2
 
     @property
     def n_isolated(self) -> int:
-        """Nodes without an edge to another."""
+        """Number of nodes without an edge to another node."""
         return int((np.diff(self.matrix.indptr) - (self.matrix.diagonal() != 0) == 0).sum())
 
     @cached_property
-    def n_parts(self) -> int:
-        """Parts that no edge connects, single nodes included: the functions of no roughness have as many dimensions."""
+    def n_connected_components(self) -> int:
+        """Number of connected components, which is the dimension of the null space of the Laplacian."""
         return int(sp.csgraph.connected_components(self.matrix, directed=False)[0])
 
     def astype(self, dtype: Any) -> GraphLaplacian:
-        """Return the same for columns of another dtype."""
+        """Return a copy that multiplies matrices of another dtype."""
         return replace(self, matrix=self.matrix.astype(dtype))
 
     def power(self, power: float) -> Array:
-        """Return L^power as a dense matrix, by an eigendecomposition: for few nodes, and to compare with."""
+        """Return L^power as a dense matrix, by an eigendecomposition, which is feasible for few nodes only."""
         values, vectors = np.linalg.eigh(self.matrix.toarray())
         return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
 
     def root(self, power: float) -> LaplacianRoot:
-        """Return the factors of L^power: sparse products that never need a matrix of all pairs."""
+        """Return the factors of L^power, which are applied by sparse products."""
         if float(power).is_integer():
             return LaplacianRoot(self, int(power) // 2, int(power) % 2, None, 0.0)
         coefficients, error = fractional_power(power / 2)
-        # |p^2 - x^c| = |p - x^(c/2)| |p + x^(c/2)|; for small powers p is off near zero alone, where both are small.
+        # |p^2 - x^c| = |p - x^(c/2)| |p + x^(c/2)|. For small powers the error of p is concentrated near zero, where
+        # both factors are small, so that the second bound is tighter.
         error = min(error * (2 * 2.0 ** (power / 2) + error), error_of_square(coefficients, power))
         return LaplacianRoot(self, 0, 0, coefficients, error)
 
 
 @dataclass(frozen=True, eq=False)
 class LaplacianRoot:
-    """L^c as R L^odd R, with a symmetric R that is applied to columns: a whole power of L, or a polynomial.
+    """The factorization L^c = R L^odd R with a symmetric R that is an integer power of L or a polynomial in L.
 
     Attributes
     ----------
     laplacian : GraphLaplacian
-        The graph.
-    whole : int
-        The power of L that R is, where it has no coefficients.
+        The Laplacian L.
+    half_power : int
+        The integer h such that R = L^h, if `coefficients` is None.
     odd : int
-        One if there is another factor L between the two R, else zero.
+        One if there is a factor L between the two factors R, otherwise zero.
     coefficients : ndarray or None
-        Chebyshev coefficients of R on [0, 2], for powers that are no whole numbers.
+        Chebyshev coefficients of R on [0, 2] for fractional powers; None for integer powers.
     error : float
-        Bound on the spectral norm of R L^odd R - L^c; zero for whole powers.
+        Bound on the spectral norm of R L^odd R - L^c, which is zero for integer powers.
     """
 
     laplacian: GraphLaplacian
-    whole: int
+    half_power: int
     odd: int
     coefficients: Array | None
     error: float
 
     def astype(self, dtype: Any) -> LaplacianRoot:
-        """Return the same for columns of another dtype."""
+        """Return a copy that multiplies matrices of another dtype."""
         return replace(self, laplacian=self.laplacian.astype(dtype))
 
     def __call__(self, columns: Array) -> Array:
-        """Return R times columns."""
+        """Return R @ columns."""
         if self.coefficients is not None:
             return clenshaw(self.laplacian.matrix, self.coefficients, columns)
-        for _ in range(self.whole):
+        for _ in range(self.half_power):
             columns = self.laplacian.matrix @ columns
         return columns
 
     def middle(self, columns: Array) -> Array:
-        """Return L^odd times columns."""
+        """Return L^odd @ columns."""
         return self.laplacian.matrix @ columns if self.odd else columns
 
 
 def clenshaw(L: Any, coefficients: Array, columns: Array) -> Array:
-    """Return a Chebyshev series on [0, 2], sum of a_k T_k(L - I), times columns."""
+    """Return sum_k a_k T_k(L - I) @ columns, a Chebyshev series on [0, 2], by Clenshaw's recurrence."""
     later, last = np.zeros_like(columns), np.zeros_like(columns)
     for a in coefficients[:0:-1].astype(columns.dtype):
         later, last = last, a * columns + 2 * (L @ last - last) - later
@@ -153,14 +179,14 @@ def clenshaw(L: Any, coefficients: Array, columns: Array) -> Array:
 
 
 def fractional_power(s: float) -> tuple[Array, float]:
-    r"""Return Chebyshev coefficients of a polynomial near :math:`x^s` on [0, 2], zero at zero, and its largest error.
+    r"""Return Chebyshev coefficients of a polynomial :math:`p(x) \approx x^s` on [0, 2], and a bound on its error.
 
-    For s that is no whole number, the series of :math:`(1 + t)^s` has coefficients of the ratio
-    :math:`a_{k+1} / a_k = (s - k) / (s + 1 + k)`: of alternating signs for k > s. So the rest after such a term is
-    largest at t = -1, where the function is zero: the error of the sum is its size there, e, of order
-    :math:`k^{-2s}`. So that functions without roughness have none, e times a polynomial is taken off that is one at
-    t = -1, and next to nothing away from there, as is the rest of the series: Fejer's kernel. It lies in [0, 1], so the
-    error is nowhere above 2e, and where x is not near zero, far below.
+    For s that is not an integer, the Chebyshev series of :math:`(1 + t)^s` has coefficients with the ratio
+    :math:`a_{k+1} / a_k = (s - k) / (s + 1 + k)`, whose signs alternate for k > s. The remainder after such a term is
+    therefore largest at t = -1, where the function is zero, and the error of the partial sum is its absolute value e
+    there, which is of order :math:`k^{-2s}`. To make p exactly zero at zero, so that the null space of L is preserved,
+    e times a polynomial is subtracted that is one at t = -1 and nearly zero elsewhere: Fejer's kernel. It lies in
+    [0, 1], so the error is at most 2e everywhere, and far below that where x is not near zero.
 
     Examples
     --------
@@ -170,27 +196,28 @@ def fractional_power(s: float) -> tuple[Array, float]:
     >>> bool(gap <= error < 0.01)
     True
     """
-    a = np.empty(MOST_DEGREES + 1)
+    a = np.empty(MAX_DEGREE + 1)
     a[0] = 2.0**-s * math.exp(special.gammaln(2 * s + 1) - 2 * special.gammaln(s + 1))
     a[1] = 2 * a[0] * s / (s + 1)
-    for k in range(1, MOST_DEGREES):
+    for k in range(1, MAX_DEGREE):
         a[k + 1] = a[k] * (s - k) / (s + 1 + k)
-    # Values at t = -1 of all partial sums: what is missing to zero is the error of each.
+    # Values of all partial sums at t = -1, whose absolute values are their errors.
     ends = np.cumsum(a * (-1.0) ** np.arange(len(a)))
     least = math.ceil(s)
     small = least + np.flatnonzero(2 * np.abs(ends[least:]) <= POWER_ERROR)
-    degree = int(small[0]) if small.size else MOST_DEGREES
-    places = np.arange(degree + 1)
-    fejer = (-1.0) ** places * np.where(places == 0, 1.0, 2.0) * (1 - places / (degree + 1)) / (degree + 1)
+    degree = int(small[0]) if small.size else MAX_DEGREE
+    degrees = np.arange(degree + 1)
+    fejer = (-1.0) ** degrees * np.where(degrees == 0, 1.0, 2.0) * (1 - degrees / (degree + 1)) / (degree + 1)
     return a[: degree + 1] - ends[degree] * fejer, float(2 * abs(ends[degree]))
 
 
 def error_of_square(coefficients: Array, power: float) -> float:
-    r"""Return a bound on :math:`|p(x)^2 - x^c|` on [0, 2] for a Chebyshev series p of at most 200 degrees.
+    r"""Return a bound on :math:`|p(x)^2 - x^c|` on [0, 2] for a Chebyshev series p of degree at most 200.
 
-    Between points of equal distance h in the angle, :math:`x = 1 + \cos\theta`, the power is monotone, and p is at most
-    :math:`h^2 K^2 \max|p| / 8` off a straight line, since no trigonometric polynomial of degree K has a second
-    derivative above :math:`K^2` times its maximum (Bernstein).
+    With :math:`x = 1 + \cos\theta`, the interval is divided at equidistant angles of distance h. On each part the power
+    is monotone, and p differs from its linear interpolant by at most :math:`h^2 K^2 \max|p| / 8`, since the second
+    derivative of a trigonometric polynomial of degree K is at most :math:`K^2` times its maximum (Bernstein's
+    inequality).
 
     Examples
     --------
@@ -198,13 +225,13 @@ def error_of_square(coefficients: Array, power: float) -> float:
     >>> bool(error_of_square(coefficients, 0.5) < 0.006)
     True
     """
-    x = 2 * np.square(np.cos(np.linspace(0, np.pi / 2, ANGLES + 1)))  # 1 + cos, to all digits near zero
+    x = 2 * np.square(np.cos(np.linspace(0, np.pi / 2, ANGLES + 1)))  # 1 + cos(theta) without cancellation near zero
     x[-1] = 0.0
     padded = np.zeros(ANGLES + 1)
     padded[: len(coefficients)] = coefficients / 2
     padded[0] *= 2
     values = fft.dct(padded, type=1)
-    # A polynomial cannot rise above its values at so many more points than it has degrees by more than this.
+    # Bound on the difference of p and its linear interpolant; the cosine bounds max|p| by the values at the angles.
     degree, step = len(coefficients) - 1, np.pi / ANGLES
     bend = np.square(step * degree) / 8 * np.abs(values).max() / np.cos(degree * step / 2)
     low, high = (choose(values[:-1], values[1:]) for choose in (np.minimum, np.maximum))
@@ -215,21 +242,28 @@ def error_of_square(coefficients: Array, power: float) -> float:
 
 
 def checked_weights(W: Any) -> Any:
-    """Return weights as symmetric CSR of float64 without stored zeros, or say what is wrong with them."""
+    """Return weights as a symmetric CSR matrix of float64 without stored zeros; raise `DataError` if invalid."""
     if not sp.issparse(W):
         raise_weights("must be a SciPy sparse matrix", f"{type(W).__name__}. Try scipy.sparse.csr_array(W)")
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
-        raise_weights("must be square, one row and one column for each row of the data", f"shape {W.shape}")
+        raise_weights(
+            "must be a square matrix with one row and one column for each row of the data", f"shape {W.shape}"
+        )
     if W.dtype.kind not in "fiub":
         raise_weights("must be real numbers", f"dtype {W.dtype}")
     if W.nnz + W.shape[0] > np.iinfo(np.int32).max:
-        raise_weights("must be fewer than 2,147,483,647 numbers, with one more a row", f"{W.nnz:,}. Drop small weights")
+        raise_weights(
+            "must have fewer than 2,147,483,647 entries plus rows", f"{W.nnz + W.shape[0]:,}. Drop small weights"
+        )
     W = sp.csr_array(W, dtype=np.float64, copy=True)
     W.sum_duplicates()
     if not np.isfinite(W.data).all():
         raise_weights("must be finite", "NaN or infinity. Drop such edges")
     if (W.data < 0).any():
-        raise_weights("must be >= 0, or the Laplacian is no penalty", f"{W.data.min():.3g}. Drop or shift such edges")
+        raise_weights(
+            "must be >= 0, since the Laplacian is otherwise not positive semi-definite",
+            f"{W.data.min():.3g}. Drop or shift such edges",
+        )
     W.eliminate_zeros()
     gap = abs(W - W.T).tocoo()
     if not gap.nnz:
@@ -237,13 +271,13 @@ def checked_weights(W: Any) -> Any:
     degree = np.sqrt(np.asarray(W.sum(axis=0)).ravel() + np.asarray(W.sum(axis=1)).ravel())
     share = gap.data / (degree[gap.coords[0]] * degree[gap.coords[1]])
     if share.max() > SYMMETRY:
-        i, j = (int(place[share.argmax()]) for place in gap.coords)
+        i, j = (int(index[share.argmax()]) for index in gap.coords)
         values = f"W[{i}, {j}] = {W[i, j]:.3g} and W[{j}, {i}] = {W[j, i]:.3g}"
         raise_weights("must be symmetric", f"{values}. Try W.maximum(W.T) or (W + W.T) / 2")
     return (W + W.T) / 2
 
 
 def raise_weights(needed: str, got: str) -> None:
-    """Raise an error about weights of a graph."""
+    """Raise `DataError` about the weights of a graph."""
     msg = f"Weights of a graph {needed}, got {got}."
     raise DataError(msg)

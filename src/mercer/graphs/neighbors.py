@@ -1,4 +1,4 @@
-"""Nearest neighbors and distinct rows. The only module of maps, beside the base, that calls scikit-learn."""
+"""Nearest-neighbor search and detection of equal rows."""
 
 from __future__ import annotations
 
@@ -13,59 +13,70 @@ from threadpoolctl import threadpool_limits
 
 from mercer.engines.base import count_threads
 from mercer.errors import DataError, MercerWarning, MissingPackageError
+from mercer.statistics.distinct import row_hashes
 
 __all__ = ["distances", "distinct_rows", "nearest_neighbors"]
 
 Array = np.ndarray
-# From so many rows on an exact search, quadratic in them, takes minutes, and an approximate one is worth its error.
+# From this number of rows on, an exact search, whose cost is quadratic, takes minutes, and "auto" is approximate.
 MANY_ROWS = 20_000
-# An approximate search goes from neighbor to neighbor, and misses many if it may follow few: of the ten nearest of
-# 20,000 normal rows in 20 columns it finds 83 % with 11 and 99.7 % with 30, in the same time.
-FEWEST_SEARCHED = 30
-# Entries of rows that are compared at a time.
+# Least number of neighbors that nearest-neighbor descent maintains. It goes from neighbor to neighbor, and misses many
+# if it maintains few: of the ten nearest of 20,000 normal rows with 20 features it finds 83 % with 11 and 99.7 % with
+# 30, in the same time.
+MIN_DESCENT_NEIGHBORS = 30
+# Number of entries of rows that are compared at a time.
 CHUNK_ENTRIES = 2**22
-# How much farther from zero than from each other rows may be: distances come from products, which lose that much.
+# Rows are centered if their mean is farther from zero than this multiple of their spread: distances are computed from
+# inner products, which lose as many digits.
 FAR_FROM_ZERO = 100.0
-# Rows of more columns than this are compared by products, as scikit-learn does, not by a tree.
-TREE_COLUMNS = 15
-# Rounding of a squared distance, and of one from rows in float32, beside which neighbors are looked at again, or told
-# of: an approximate search with a rounding of a twentieth finds 97 to 99 % of neighbors.
-MOST_ROUNDING = 1e-3
-MOST_BLUR = 0.05
-# The share of such rows from which on it is said.
-MOST_BLURRED = 0.01
+# Rows with more features than this are compared by inner products, as in scikit-learn, instead of by a tree.
+MAX_TREE_FEATURES = 15
+# Relative rounding error of a squared distance above which the neighbors of a row are searched again by differences.
+MAX_ROUNDING = 1e-3
+# Relative rounding error of a distance in float32 above which neighbors are uncertain: at a twentieth, an approximate
+# search finds 97 to 99 % of them.
+MAX_FLOAT32_ROUNDING = 0.05
+# Share of rows with uncertain neighbors above which a warning is issued.
+MAX_UNCERTAIN = 0.01
 
 
 def nearest_neighbors(
     X: Any, count: int, *, search: Literal["auto", "exact", "approximate"], seed: int, n_jobs: int | None = None
 ) -> tuple[Array, str]:
-    """Return the indices of the nearest other rows of each row, and how they were found: "exact" or "approximate".
-
-    An approximate search may find fewer than asked for: -1 stands for those that it missed.
+    """Return the indices of the nearest other rows of each row, and how they were searched.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n, d)
-        Rows.
+        The rows.
     count : int
-        Neighbors of each, fewer than n.
+        Number of neighbors of each row, less than n.
     search : {"auto", "exact", "approximate"}
-        Exact by scikit-learn; approximate by nearest-neighbor descent, which needs pynndescent. "auto" takes it for
-        many rows, if it is installed. Of so few rows that a descent would compare all pairs, the search is exact.
+        "exact" uses scikit-learn; "approximate" uses nearest-neighbor descent, which needs pynndescent. "auto" is
+        approximate for many rows if that is installed. The search is always exact if there are so few rows that a
+        descent would compare all pairs.
     seed : int
         Seed of the approximate search.
     n_jobs : int or None, default=None
-        Threads; None means all cores.
+        Number of threads; None means all cores.
 
     Returns
     -------
-    tuple of ndarray of shape (n, count) and str
+    indices : ndarray of shape (n, count)
+        Indices of the neighbors; -1 for neighbors that an approximate search missed.
+    search : {"exact", "approximate"}
+        How they were searched.
+
+    Warns
+    -----
+    MercerWarning
+        If an approximate search, which is in float32, cannot distinguish many rows from their neighbors.
 
     Notes
     -----
-    Rows that are far closer to each other than to zero, also after their mean is taken off, as those of groups far
-    apart, lose their digits in products: where rounding may have chosen neighbors, they are searched again by
-    differences. An approximate search is in float32, and a `MercerWarning` says where it cannot tell rows apart.
+    Distances that are computed from inner products lose digits if rows are much closer to each other than to zero, even
+    after their mean is subtracted, as in groups that are far apart. Where rounding may have determined the neighbors,
+    an exact search is repeated with distances that are computed from differences.
     """
     installed = importlib.util.find_spec("pynndescent") is not None
     if search == "approximate" and not installed:
@@ -79,57 +90,59 @@ def nearest_neighbors(
         msg = f"NeighborGraph: distances of rows with entries up to {largest:.3g} overflow. Scale the rows down."
         raise DataError(msg)
     X, threads = near_zero(X), count_threads(n_jobs)
-    few = X.shape[0] <= max(count + 1, FEWEST_SEARCHED)
+    few = X.shape[0] <= max(count + 1, MIN_DESCENT_NEIGHBORS)
     if few or not (search == "approximate" or (search == "auto" and installed and X.shape[0] >= MANY_ROWS)):
         return _exact(X, count, threads), "exact"
     found = _descent(X, count, seed, threads)
-    blurred = int((np.finfo(np.float32).eps * lengths_over_distances(X, found) > MOST_BLUR).sum())
-    if blurred > MOST_BLURRED * X.shape[0]:
+    uncertain = int((np.finfo(np.float32).eps * lengths_over_distances(X, found) > MAX_FLOAT32_ROUNDING).sum())
+    if uncertain > MAX_UNCERTAIN * X.shape[0]:
         msg = (
-            f"NeighborGraph: {blurred} of {X.shape[0]} rows are so close to their neighbors, beside the size of "
-            "their entries, that float32, in which an approximate search works, cannot tell them apart: neighbors may "
-            "be wrong. Use search='exact', or scale down the columns that set groups of rows so far apart."
+            f"NeighborGraph: {uncertain} of {X.shape[0]} rows are so close to their neighbors, compared with the size "
+            "of their entries, that an approximate search, which is in float32, cannot distinguish them, and their "
+            "neighbors may be wrong. Use search='exact', or scale down the features in which groups of rows are far "
+            "apart."
         )
         warnings.warn(msg, MercerWarning, stacklevel=3)
     return found, "approximate"
 
 
 def _exact(X: Any, count: int, threads: int) -> Array:
+    """Return the nearest neighbors by an exact search with scikit-learn."""
     from sklearn.neighbors import NearestNeighbors
 
     n, d = X.shape
-    by_products = sp.issparse(X) or d > TREE_COLUMNS or 2 * count >= n
+    by_products = sp.issparse(X) or d > MAX_TREE_FEATURES or 2 * count >= n
     search = NearestNeighbors(n_neighbors=count, n_jobs=threads, algorithm="brute" if by_products else "kd_tree")
     with threadpool_limits(threads):
         found = search.fit(X).kneighbors(return_distance=False)
     if by_products:
-        # By so much of |x|^2 the squared distance |x|^2 - 2 x'y + |y|^2 is off.
+        # Rounding error of the squared distance |x|^2 - 2 x'y + |y|^2, relative to |x|^2.
         rounding = (8 + 2 * np.sqrt(d)) * np.finfo(np.float64).eps
-        doubt = np.flatnonzero(rounding * np.square(lengths_over_distances(X, found)) > MOST_ROUNDING)
-        found[doubt] = nearest_by_differences(X, doubt, count)
+        uncertain = np.flatnonzero(rounding * np.square(lengths_over_distances(X, found)) > MAX_ROUNDING)
+        found[uncertain] = nearest_by_differences(X, uncertain, count)
     return found
 
 
 def lengths_over_distances(X: Any, found: Array) -> Array:
-    """Return the length of each row in units of its distance from the farthest of the neighbors that were found."""
-    row, place = np.nonzero(found >= 0)
+    """Return the norm of each row divided by the distance to the farthest of its neighbors, or zero if that is zero."""
+    row, position = np.nonzero(found >= 0)
     farthest = np.zeros(len(found))
-    np.maximum.at(farthest, row, distances(X, row, found[row, place]))
+    np.maximum.at(farthest, row, distances(X, row, found[row, position]))
     squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
     lengths = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
     return np.divide(lengths, farthest, out=np.zeros_like(lengths), where=farthest > 0)
 
 
 def nearest_by_differences(X: Any, rows: Array, count: int) -> Array:
-    """Return the indices of the nearest others of some rows, from differences, which lose no digits."""
+    """Return the nearest neighbors of some rows by distances that are computed from differences."""
     out = np.empty((len(rows), count), dtype=int)
-    everyone = np.arange(X.shape[0])
+    everything = np.arange(X.shape[0])
     dense = None if sp.issparse(X) else X.astype(np.float64, copy=False)
     step = max(1, CHUNK_ENTRIES // X.shape[0])
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         if dense is None:
-            apart = np.stack([distances(X, np.full(len(everyone), i), everyone) for i in some])
+            apart = np.stack([distances(X, np.full(len(everything), i), everything) for i in some])
         else:
             apart = cdist(dense[some], dense, "sqeuclidean")
         apart[np.arange(len(some)), some] = np.inf
@@ -138,13 +151,13 @@ def nearest_by_differences(X: Any, rows: Array, count: int) -> Array:
 
 
 def largest_entry(X: Any) -> float:
-    """Return the size of the largest entry."""
+    """Return the largest absolute value of an entry."""
     values = X.data if sp.issparse(X) else X
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def near_zero(X: Any) -> Any:
-    """Return rows whose distances are those of the given ones, about their mean if that is far away, unless sparse."""
+    """Return the rows minus their mean if that is far from zero compared with their spread; sparse rows unchanged."""
     if sp.issparse(X):
         return X
     mean = X.mean(axis=0, dtype=np.float64)
@@ -155,27 +168,28 @@ def near_zero(X: Any) -> Any:
 
 
 def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
+    """Return the nearest neighbors by nearest-neighbor descent, with -1 for those that it missed."""
     import numba
     from pynndescent import NNDescent
 
-    # It works in float32, whose squares overflow far below those of float64.
+    # The descent is in float32, whose squares overflow far below those of float64.
     largest = largest_entry(X)
     X = (X / largest if largest > 0 else X).astype(np.float32)
-    threads = min(threads, numba.config.NUMBA_NUM_THREADS)
-    # At least one more than asked for: a row finds itself, too.
-    wanted = min(max(count + 1, FEWEST_SEARCHED), X.shape[0])
+    threads = min(threads, vars(numba.config)["NUMBA_NUM_THREADS"])
+    # One more than requested, because every row also finds itself.
+    wanted = min(max(count + 1, MIN_DESCENT_NEIGHBORS), X.shape[0])
     with warnings.catch_warnings():
-        # Neighbors that it missed are -1, for whoever asked to see.
+        # Missed neighbors are -1 in the result, which the caller handles.
         warnings.filterwarnings("ignore", "Failed to correctly find n_neighbors", UserWarning)
         index = NNDescent(X, n_neighbors=wanted, random_state=seed % 2**31, n_jobs=threads)
-        found, _ = index.neighbor_graph  # the nearest first
+        found, _ = index.neighbor_graph  # sorted by distance
     others = found != np.arange(len(found))[:, None]
     others[others.all(axis=1), -1] = False
     return found[others].reshape(len(found), wanted - 1)[:, :count]
 
 
 def distances(X: Any, i: Array, j: Array) -> Array:
-    """Return the distances of pairs of rows in float64, from their differences: those of equal rows are zero."""
+    """Return the distances of pairs of rows in float64, computed from differences, so that equal rows have 0."""
     out = np.empty(len(i))
     step = max(1, CHUNK_ENTRIES // X.shape[1]) if not sp.issparse(X) else 2**16
     for start in range(0, len(i), step):
@@ -187,47 +201,18 @@ def distances(X: Any, i: Array, j: Array) -> Array:
 
 
 def distinct_rows(X: Any) -> Array | None:
-    """Return the indices of the first of all equal rows, ascending, or None if no two rows are equal."""
-    keys = row_keys(X)
-    order = np.argsort(keys, kind="stable")
-    same = np.zeros(len(keys), dtype=bool)
-    same[1:] = keys[order][1:] == keys[order][:-1]
+    """Return the indices of the first row of each set of equal rows, ascending, or None if no two rows are equal."""
+    step = max(1, CHUNK_ENTRIES // max(1, X.shape[1]))
+    hashes = np.concatenate([row_hashes(X[start : start + step]) for start in range(0, X.shape[0], step)])
+    order = np.argsort(hashes, kind="stable")
+    same = np.zeros(len(hashes), dtype=bool)
+    same[1:] = hashes[order][1:] == hashes[order][:-1]
     if not same.any():
         return None
-    # The first row of each run of equal keys; keys of 64 bits may agree by chance, so the rows themselves decide.
-    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))]
+    # Different rows may have equal hashes, so each row is compared with the first row of its hash.
+    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(len(hashes))))]
     suspects, firsts = order[same], first[same]
     equal = distances(X, suspects, firsts) == 0
-    keep = np.ones(len(keys), dtype=bool)
+    keep = np.ones(len(hashes), dtype=bool)
     keep[suspects[equal]] = False
     return np.flatnonzero(keep)
-
-
-def row_keys(X: Any) -> Array:
-    """Return a number of 64 bits for each row, equal for equal rows, dense or sparse."""
-    factors = np.random.default_rng(0).integers(0, 2**64, X.shape[1], dtype=np.uint64) | np.uint64(1)
-    bits = np.uint32 if X.dtype == np.float32 else np.uint64
-    keys = np.zeros(X.shape[0], dtype=np.uint64)
-    step = max(1, CHUNK_ENTRIES // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        rows = X[start : start + step]
-        if sp.issparse(rows):
-            rows = rows.tocsr().copy()
-            rows.sum_duplicates()
-            rows.data = rows.data + 0.0  # -0.0 is 0.0
-            terms = stirred(rows.data.view(bits)) * factors[rows.indices]
-            sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-            keys[start : start + step] = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
-        else:
-            rows = np.ascontiguousarray(rows + 0.0)
-            keys[start : start + step] = (stirred(rows.view(bits)) * factors).sum(axis=1, dtype=np.uint64)
-    return keys
-
-
-def stirred(bits: Array) -> Array:
-    """Spread the bits of numbers over 64, zero for zero: those of round numbers are all in front."""
-    z = bits.astype(np.uint64)
-    z ^= z >> np.uint64(32)
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(29)
-    return z

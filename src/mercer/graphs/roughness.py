@@ -1,9 +1,14 @@
-r"""The roughness of features on a graph, Phi' M Phi with :math:`M = \alpha L^c`, without a matrix of all pairs of rows.
+r"""The roughness :math:`\Phi^\top M \Phi` of features on a graph, :math:`M = \alpha L^c`, by sparse products.
 
-L acts on every column of the features by itself. So a panel of columns of all rows is kept, as wide as the memory
-allows; with :math:`L^c = R L^{odd} R` it is replaced by its image under R, whose products are the block of the result
-on the diagonal; then by that under :math:`L^c`, whose products with the features of all later columns, computed again
-block by block of rows, are the blocks beside it. With room for all columns the features are computed once.
+Let :math:`L^c = R L^{odd} R`. The columns of :math:`\Phi` are processed in panels that are as wide as `max_bytes`
+allows. A panel P holds some columns of the features of all rows:
+
+1. P is overwritten by R P. The products of the result with itself (and L between, if the power is odd) are the diagonal
+   block of the sum.
+2. P is overwritten by :math:`L^c P`. Its products with the features of all later columns, which are computed again
+   block by block of rows, are the blocks to the right of the diagonal block.
+
+If one panel holds all columns, the features are computed only once.
 """
 
 from __future__ import annotations
@@ -23,64 +28,66 @@ from mercer.statistics import add_products
 __all__ = ["sum_roughness"]
 
 Array = np.ndarray
-# Rows whose features one thread computes at a time.
+# Number of rows whose features one thread computes at a time.
 SLICE_ROWS = 256
-# Columns that go through sparse products together: of 60,000 rows they stay in cache with their images; of more rows,
-# pieces of a few cache lines are read faster than shorter ones, and take little memory beside the panel.
+# Number of columns that are multiplied by L together. With 60,000 rows, they and their images stay in cache. With more
+# rows, a few cache lines per row are read faster than fewer, and take little memory compared with the panel.
 NARROW_COLUMNS = 64
-# Rows of such columns that are the work of one thread.
+# Number of rows of such columns that one thread computes at a time.
 TASK_ROWS = 2048
-# Columns beside those of a panel.
+# Number of unused columns of a buffer; see `with_spare_columns`.
 SPARE = 16
-# Rounding of a sum of squares in float32, in units of the sum: of a block of rows, as BLAS adds them up.
+# Relative rounding error of a sum of squares over a block of rows in float32, as BLAS computes it.
 ROUNDING = 32 * float(np.finfo(np.float32).eps)
-# How large it may be beside the identity that is added.
-MOST_ROUNDING = 0.1
-# Columns whose roughness tells beforehand that it will be too large.
-LOOK_COLUMNS = 16
+# Largest acceptable rounding error of U, compared with the identity in I + U.
+MAX_ROUNDING = 0.1
+# Number of columns whose roughness is computed first, to detect early that float32 is not accurate enough.
+PILOT_COLUMNS = 16
 
 
 def sum_roughness(
-    features: Features, X: Any, root: LaplacianRoot, *, alpha: float, memory: int, n_jobs: int | None
+    features: Features, X: Any, root: LaplacianRoot, *, strength: float, max_bytes: int, n_jobs: int | None
 ) -> Array:
-    """Return alpha Phi' L^c Phi in float64; only the upper triangle counts.
+    """Return strength * Phi' L^c Phi.
 
     Parameters
     ----------
     features : Features
-        The drawn map, of real features.
+        A drawn map with real features.
     X : ndarray or CSR of shape (n, d)
         The nodes of the graph.
     root : LaplacianRoot
         The factors of L^c.
-    alpha : float
+    strength : float
         Weight of the roughness.
-    memory : int
-        Bytes of the panel of features of all rows.
+    max_bytes : int
+        Number of bytes of the panel of features of all rows.
     n_jobs : int or None
-        Threads; the result does not depend on them.
+        Number of threads; the result does not depend on it.
 
     Returns
     -------
     ndarray of shape (D, D)
+        A float64 matrix of which only the upper triangle is valid.
 
     Notes
     -----
-    Products run in the dtype of the rows and are added in float64 over blocks of them. Where the rounding of products
-    in float32 would not be small beside the identity that a deformation adds, they run in float64: a few columns tell
-    before the first product, as a rule, and every panel of columns after its own.
+    Products are computed in the dtype of the rows and summed in float64 over blocks of rows. If the rounding error of
+    products in float32 is not small compared with the identity that a deformation adds, the sum is computed again in
+    float64. This is usually detected on a few columns before the first dense product, and otherwise after the first
+    panel whose diagonal block is too large.
     """
     with workers(n_jobs) as team:
-        limit = MOST_ROUNDING / ROUNDING / alpha if X.dtype == np.float32 and alpha > 0 else np.inf
-        total = _Sum(features, X, root, X.dtype, team).result(memory, limit)
+        limit = MAX_ROUNDING / ROUNDING / strength if X.dtype == np.float32 and strength > 0 else np.inf
+        total = _Sum(features, X, root, X.dtype, team).result(max_bytes, limit)
         if total is None:
-            total = _Sum(features, X, root, np.dtype(np.float64), team).result(memory)
-        total *= alpha
+            total = _Sum(features, X, root, np.dtype(np.float64), team).result(max_bytes)
+        total *= strength
     return total
 
 
 class _Sum:
-    """One sum, in products of one dtype."""
+    """The computation of Phi' L^c Phi with products of one dtype."""
 
     def __init__(self, features: Features, X: Any, root: LaplacianRoot, dtype: np.dtype, team: Workers) -> None:
         self.features = features.astype(X.dtype)
@@ -95,36 +102,36 @@ class _Sum:
         self.block_rows = block_rows_for(max(self.width, X.shape[1]), dtype.itemsize)
         self.narrow = NARROW_COLUMNS
 
-    def result(self, memory: int, limit: float = np.inf) -> Any:
-        """Return the sum, or None as soon as an entry of its diagonal is seen to be above `limit`."""
+    def result(self, max_bytes: int, limit: float = np.inf) -> Any:
+        """Return the sum, or None as soon as an entry of its diagonal exceeds `limit`."""
         total = np.zeros((self.width, self.width))
-        most = max(1, min(self.width, memory // (self.n * self.dtype.itemsize)))
-        count = -(-self.width // most)
+        columns = max(1, min(self.width, max_bytes // (self.n * self.dtype.itemsize)))
+        count = -(-self.width // columns)
         edges = np.linspace(0, self.width, count + 1).astype(int)
-        room = with_spare_columns(self.n, int(np.diff(edges).max()), self.dtype)
-        self.narrow = min(self.narrow, room.shape[1])
+        buffer = with_spare_columns(self.n, int(np.diff(edges).max()), self.dtype)
+        self.narrow = min(self.narrow, buffer.shape[1])
         self.images = empty_rows(self.n, self.narrow, self.dtype)
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            panel = room[:, : stop - start]
-            self._keep(panel, start, stop)
-            if start == 0 and limit < np.inf and self._entries(panel).max() > limit:
+            panel = buffer[:, : stop - start]
+            self._fill(panel, start, stop)
+            if start == 0 and limit < np.inf and self._pilot_diagonal(panel).max() > limit:
                 return None
-            self._replace(panel, self.root.whole)
+            self._replace(panel, self.root.half_power)
             self._add_diagonal(panel, total[start:stop, start:stop])
             if np.diagonal(total)[start:stop].max() > limit:
                 return None
             if stop < self.width:
-                self._replace(panel, self.root.whole + self.root.odd)
-                self._add_beside(panel, total[start:stop, stop:], stop)
+                self._replace(panel, self.root.half_power + self.root.odd)
+                self._add_right(panel, total[start:stop, stop:], stop)
         return total
 
-    def _keep(self, panel: Array, start: int, stop: int) -> None:
-        """Compute the features of all rows and keep some columns."""
-        whole = stop - start == self.width and self.dtype == self.X.dtype
+    def _fill(self, panel: Array, start: int, stop: int) -> None:
+        """Write some columns of the features of all rows into a panel."""
+        all_columns = stop - start == self.width and self.dtype == self.X.dtype
 
         def compute(i: int) -> None:
             rows = slice(i, i + SLICE_ROWS)
-            if whole:
+            if all_columns:
                 self.features(self.X[rows], panel[rows])
             else:
                 panel[rows] = self._features(rows)[:, start:stop]
@@ -137,18 +144,18 @@ class _Sum:
         self.features(block, out)
         return out
 
-    def _entries(self, panel: Array) -> Array:
-        """Return the entries on the diagonal of the sum of some columns of a panel, which is left as it is."""
-        some = panel[:, :: -(-panel.shape[1] // LOOK_COLUMNS)].copy()
-        self._replace(some, self.root.whole)
-        beside = some
+    def _pilot_diagonal(self, panel: Array) -> Array:
+        """Return the diagonal entries of the sum for a few columns of a panel, without a change of the panel."""
+        some = panel[:, :: -(-panel.shape[1] // PILOT_COLUMNS)].copy()
+        self._replace(some, self.root.half_power)
+        image = some
         if self.root.odd:
-            beside = np.empty_like(some)
-            self._multiply(some, beside)
-        return np.einsum("ij,ij->j", some, beside, dtype=np.float64)
+            image = np.empty_like(some)
+            self._multiply(some, image)
+        return np.einsum("ij,ij->j", some, image, dtype=np.float64)
 
     def _replace(self, panel: Array, times: int) -> None:
-        """Replace columns by their images under L, some times over, or under the polynomial that stands for it."""
+        """Overwrite columns by their images under L^times, or under the polynomial of a fractional power."""
         if self.root.coefficients is not None:
 
             def apply(columns: slice) -> None:
@@ -164,12 +171,12 @@ class _Sum:
             if times % 2:
                 self._copy(here, there)
 
-    def _multiply(self, columns: Array, out: Array, begin: int = 0) -> None:
-        """Write rows of L times columns of all rows: as many as there is room for, from one on."""
+    def _multiply(self, columns: Array, out: Array, first: int = 0) -> None:
+        """Write the rows of L @ columns from index `first` on into `out`, which determines their number."""
         starts, indices, values = self.entries
 
         def apply(part: slice) -> None:
-            sparse_product(starts[begin + part.start : begin + part.stop + 1], indices, values, columns, out[part])
+            sparse_product(starts[first + part.start : first + part.stop + 1], indices, values, columns, out[part])
 
         self._in_parallel(apply, len(out))
 
@@ -183,20 +190,20 @@ class _Sum:
         self.team.run(function, slices(rows, TASK_ROWS))
 
     def _add_diagonal(self, panel: Array, total: Array) -> None:
-        """Add the products of a panel with itself, or with its image under L where the power is odd."""
-        image = with_spare_columns(min(self.n, self.block_rows) * self.root.odd, panel.shape[1], self.dtype)
+        """Add the products of a panel with itself, or with its image under L if the power is odd."""
+        buffer = with_spare_columns(min(self.n, self.block_rows) * self.root.odd, panel.shape[1], self.dtype)
         for rows in slices(self.n, self.block_rows):
-            block = beside = panel[rows]
+            block = image = panel[rows]
             if self.root.odd:
-                beside = image[: len(block)]
-                self._multiply(panel, beside, rows.start)
-            add_products(total, block, beside, self.team, upper=True)
+                image = buffer[: len(block)]
+                self._multiply(panel, image, rows.start)
+            add_products(total, block, image, self.team, upper=True)
 
-    def _add_beside(self, panel: Array, total: Array, stop: int) -> None:
+    def _add_right(self, panel: Array, total: Array, stop: int) -> None:
         """Add the products of a panel with the features of all later columns."""
-        room = with_spare_columns(min(self.n, self.block_rows), self.width - stop, self.dtype)
+        buffer = with_spare_columns(min(self.n, self.block_rows), self.width - stop, self.dtype)
         for rows in slices(self.n, self.block_rows):
-            later = room[: rows.stop - rows.start]
+            later = buffer[: rows.stop - rows.start]
 
             def compute(part: slice, rows: slice = rows, later: Array = later) -> None:
                 later[part] = self._features(slice(rows.start + part.start, rows.start + part.stop))[:, stop:]
@@ -206,10 +213,10 @@ class _Sum:
 
 
 def with_spare_columns(rows: int, columns: int, dtype: np.dtype) -> Array:
-    """Return a matrix to be filled, whose rows do not lie a power of two apart: that would crowd few cache sets."""
+    """Return an uninitialized matrix whose row stride is not a power of two, which would use few of the cache sets."""
     return empty_rows(rows, columns + SPARE, dtype)[:, :columns]
 
 
 def slices(size: int, step: int) -> Iterator[slice]:
-    """Cut range(size) into consecutive slices."""
+    """Return consecutive slices of at most `step` indices that cover range(size)."""
     return (slice(i, min(i + step, size)) for i in range(0, size, step))

@@ -1,4 +1,4 @@
-"""Do two columns of observations depend on each other? The Hilbert-Schmidt criterion on features, with a null."""
+"""The kernel test of independence: Hilbert-Schmidt criterion on features, with a permutation null distribution."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from mercer.engines.base import workers
 from mercer.errors import DataError
 from mercer.hypothesis_tests.permutation import (
     PermutationTest,
-    check_permutations,
-    checked_rows,
+    checked_samples,
     fit_to_distinct_rows,
-    result_of,
+    permutation_result,
 )
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
@@ -24,8 +23,8 @@ from mercer.statistics.sample import seed_of
 __all__ = ["hsic_test"]
 
 Array = np.ndarray
-# Columns of a map that is chosen here: each permutation costs the product of both widths.
-COLUMNS = 100
+# Number of components of a map that is drawn here. The cost of a permutation is the product of both numbers.
+N_COMPONENTS = 100
 
 
 def hsic_test(
@@ -38,39 +37,47 @@ def hsic_test(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> PermutationTest:
-    r"""Test whether the rows of two samples, observed in pairs, are independent, in time linear in their number.
+    r"""Test whether two samples that are observed in pairs are independent, at a cost that is linear in their rows.
 
-    The statistic is the Hilbert-Schmidt independence criterion [1]_, the size of the covariance of their features,
+    The statistic is the Hilbert-Schmidt independence criterion [1]_, which is the squared norm of the cross-covariance
+    of their features,
 
     .. math:: \Bigl\| \frac{1}{n} \sum_i (z(x_i) - \bar z) (u(y_i) - \bar u)^\top \Bigr\|_F^2 .
 
-    It is compared with that of random pairings of the same rows: time O(B n D^2), memory O(n D).
+    It is compared with the statistics of random pairings of the same rows [2]_: time O(B n D^2) and memory O(n D).
 
     Parameters
     ----------
-    X : array-like or CSR of shape (n, d)
-        Rows; at least two.
-    Y : array-like or CSR of shape (n, e)
-        The rows that were observed with them.
-    feature_map, feature_map_y : BaseMap, Kernel or None, default=None
-        Maps of the rows of `X` and of `Y`; or kernels, for each of which a map of 100 features is drawn; None means a
-        Gaussian kernel of median lengthscale.
+    X : array-like or CSR of shape (n, d), or what `open_rows` returns
+        The first sample, of at least two rows. Files are read into memory, without their targets.
+    Y : array-like or CSR of shape (n, e), or what `open_rows` returns
+        The second sample, whose rows were observed together with those of `X`.
+    feature_map : BaseMap, Kernel or None, default=None
+        Map of the rows of `X`; or a kernel, for which a map of 100 components is drawn. None means a Gaussian kernel of
+        median lengthscale.
+    feature_map_y : BaseMap, Kernel or None, default=None
+        Map of the rows of `Y`, likewise.
     n_permutations : int, default=999
-        Random pairings, B. The smallest p-value is 1 / (1 + B).
+        Number B of random pairings. The smallest possible p-value is 1 / (1 + B).
     n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
+        Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the pairings, and of maps that are drawn here.
+        Seed of the pairings, and of maps that are drawn for a kernel or None.
 
     Returns
     -------
     PermutationTest
-        With `statistic`, `p_value`, `null` and `threshold(level)`.
+        With the attributes `statistic`, `p_value` and `null`, and the method `threshold(level)`.
+
+    See Also
+    --------
+    mmd_test : Test of whether two samples come from the same distribution.
 
     Notes
     -----
-    Whatever the laws and the features, a test of independent rows has a p-value of at most `a` with a probability of at
-    most `a`. Ties count against dependence. Rows must be independent of each other: those of a time series are not.
+    If the samples are independent of each other, the p-value is at most `a` with a probability of at most `a`, for all
+    distributions and feature maps. Ties count against dependence. The pairs must be independent of each other, which
+    those of a time series are not.
 
     References
     ----------
@@ -90,17 +97,16 @@ def hsic_test(
     >>> hsic_test(X, Y, random_state=0).p_value
     0.001
     """
-    check_permutations("hsic_test", n_permutations)
-    X, Y = checked_rows("hsic_test: X", X, 2), checked_rows("hsic_test: Y", Y, 2)
+    X, Y = checked_samples("hsic_test", X, Y, n_permutations)
     n = X.shape[0]
     if Y.shape[0] != n:
         msg = f"hsic_test: X and Y are observed in pairs and must have equal length, got {n} and {Y.shape[0]} rows."
         raise DataError(msg)
     maps, features = [], []
     for number, (rows, choice) in enumerate(((X, feature_map), (Y, feature_map_y))):
-        # Different draws for the two, also where both are chosen here by one seed.
+        # The two maps are different draws, also if both are drawn here with the same seed.
         state = np.random.default_rng([seed_of(random_state, "maps"), number])
-        prototype = unfitted_map("hsic_test", choice, state, n_components=COLUMNS)
+        prototype = unfitted_map("hsic_test", choice, state, n_components=N_COMPONENTS)
         engine = MemoryEngine(rows, block_rows=block_rows_for(rows.shape[1]), n_jobs=n_jobs)
         maps.append(fit_to_distinct_rows("hsic_test", prototype, engine))
         features.append(centered_features(maps[-1], rows, n_jobs))
@@ -114,11 +120,11 @@ def hsic_test(
     with workers(n_jobs) as team:
         statistics = np.array(list(team.in_order(statistic, range(1 + n_permutations))))
     size = float(np.square(Z).sum() * np.square(U).sum()) / n**2
-    return result_of("hsic_test", statistics, size, (n,), tuple(maps))
+    return permutation_result("hsic_test", statistics, size, (n,), tuple(maps))
 
 
 def centered_features(feature_map: BaseMap, X: Any, n_jobs: int | None) -> Array:
-    """Return features of rows less their mean, in float64."""
+    """Return the features of rows minus their mean, in float64."""
     features = feature_map.features_.astype(X.dtype)
     Z = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
     fill_rows(features, X, Z, n_jobs=n_jobs)

@@ -1,4 +1,4 @@
-"""Do two samples come from one law? The maximum mean discrepancy on features, with a permutation null."""
+"""The kernel two-sample test: maximum mean discrepancy on features, with a permutation null distribution."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from mercer.engines import Block, StreamEngine
 from mercer.errors import DataError
 from mercer.hypothesis_tests.permutation import (
     PermutationTest,
-    check_permutations,
-    checked_rows,
+    checked_samples,
     fit_to_distinct_rows,
-    result_of,
+    permutation_result,
 )
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
@@ -25,7 +24,8 @@ from mercer.statistics.sample import seed_of
 __all__ = ["mmd_test"]
 
 Array = np.ndarray
-# Rows that one thread permutes and adds at a time: indicators of a thousand permutations stay in its cache, nearly.
+# Number of rows that one thread permutes and sums at a time, so that the indicators of a thousand permutations nearly
+# fit in its cache.
 BLOCK_ROWS = 1024
 
 
@@ -38,44 +38,49 @@ def mmd_test(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> PermutationTest:
-    r"""Test whether two samples come from the same law, in time linear in their rows.
+    r"""Test whether two samples come from the same distribution, at a cost that is linear in their rows.
 
-    The statistic is the unbiased estimate of the squared maximum mean discrepancy, the distance of the means of the
-    features of the two laws [1]_,
+    The statistic is the unbiased estimate of the squared maximum mean discrepancy, which is the distance between the
+    mean features of the two distributions [1]_,
 
     .. math:: \frac{|\sum z(x)|^2 - \sum |z(x)|^2}{m (m - 1)} + \frac{|\sum z(y)|^2 - \sum |z(y)|^2}{n (n - 1)}
         - \frac{2}{m n} \sum z(x)^\top \sum z(y) .
 
-    It is compared with that of random divisions of the pooled rows into samples of the same sizes. These need but one
-    matrix product with the features: time O(B (m + n) D), memory O(B D), where the Gram matrix would take O((m + n)^2).
+    It is compared with the statistics of random divisions of the pooled rows into samples of the same sizes, which need
+    a single matrix product with the features: time O(B (m + n) D) and memory O(B D), instead of O((m + n)^2) for the
+    Gram matrix.
 
     Parameters
     ----------
     X : array-like or CSR of shape (m, d), or what `open_rows` returns
-        One sample; at least two rows. Files are read into memory, without their targets.
+        The first sample, of at least two rows. Files are read into memory, without their targets.
     Y : array-like or CSR of shape (n, d), or what `open_rows` returns
-        The other; at least two rows.
+        The second sample, of at least two rows.
     feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 features is drawn; None means a Gaussian kernel whose lengthscale is
-        the median distance of the pooled rows. What is learned from rows does not depend on which sample they are
-        from, so that the test stays exact.
+        A map; or a kernel, for which a map of 512 components is drawn. None means a Gaussian kernel whose lengthscale
+        is the median distance of the pooled rows. What the map learns from rows does not depend on which sample they
+        belong to, so that the test remains exact.
     n_permutations : int, default=999
-        Random divisions, B. The smallest p-value is 1 / (1 + B).
+        Number B of random divisions. The smallest possible p-value is 1 / (1 + B).
     n_jobs : int or None, default=None
-        Threads; None means all cores. The result does not depend on it, to the bit.
+        Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the permutations, and of the map where `feature_map` is a kernel or None.
+        Seed of the permutations, and of the map if `feature_map` is a kernel or None.
 
     Returns
     -------
     PermutationTest
-        With `statistic`, `p_value`, `null` and `threshold(level)`.
+        With the attributes `statistic`, `p_value` and `null`, and the method `threshold(level)`.
+
+    See Also
+    --------
+    hsic_test : Test of independence of two samples that are observed in pairs.
 
     Notes
     -----
-    Whatever the laws, the sizes and the features, a test without an effect has a p-value of at most `a` with a
-    probability of at most `a`, because the rows as they came are one of the divisions that are equally likely. Ties
-    count against an effect. More features give more power, up to that of the exact kernel.
+    If both samples come from the same distribution, the p-value is at most `a` with a probability of at most `a`, for
+    all distributions, sample sizes and feature maps, because the observed division is one of the equally likely
+    divisions. Ties count against the alternative. More components give more power, up to that of the exact kernel.
 
     References
     ----------
@@ -93,10 +98,9 @@ def mmd_test(
     >>> result.statistic > result.threshold(level=0.05)
     True
     """
-    check_permutations("mmd_test", n_permutations)
-    X, Y = checked_rows("mmd_test: X", X, 2), checked_rows("mmd_test: Y", Y, 2)
+    X, Y = checked_samples("mmd_test", X, Y, n_permutations)
     if X.shape[1] != Y.shape[1]:
-        msg = f"mmd_test: X and Y must have equal width, got {X.shape[1]} and {Y.shape[1]} columns."
+        msg = f"mmd_test: X and Y must have equal width, got {X.shape[1]} and {Y.shape[1]} features."
         raise DataError(msg)
     engine = StreamEngine([X, Y], lambda rows: (rows, None, None), block_rows=lambda _: BLOCK_ROWS, n_jobs=n_jobs)
     prototype = unfitted_map("mmd_test", feature_map, random_state)
@@ -104,20 +108,20 @@ def mmd_test(
     m, n = X.shape[0], Y.shape[0]
     seed = seed_of(random_state, "permutations")
     blocks = [len(block) for block in engine.blocks()]
-    # How many rows of each block fall into the first sample: once that is drawn, blocks are independent.
+    # The number of rows of each block that belong to the first sample. Given these, the blocks are independent.
     counts = np.random.default_rng(seed).multivariate_hypergeometric(blocks, m, n_permutations, method="marginals")
     starts = np.cumsum([0, *blocks[:-1]]).tolist()
     draw = RowFeatures(fitted.features_)
-    # Differences of means do not change if all features are shifted, and lose fewer digits around zero.
+    # A shift of all features does not change differences of means, and features near zero lose fewer digits.
     shift = draw.of(engine.first().X).mean(axis=0)
     found = engine.sum(DividedSums(draw, shift, m, dict(zip(starts, counts.T, strict=True)), seed))
     size = float(found.total[-1] / (m + n))
-    return result_of("mmd_test", unbiased_mmd(found.first, found.total, m, n), size, (m, n), (fitted,))
+    return permutation_result("mmd_test", unbiased_mmd(found.first, found.total, m, n), size, (m, n), (fitted,))
 
 
 @dataclass(frozen=True)
 class SumsOfDivisions:
-    """Sums of features, and of their squared lengths in the last column, over the first sample of each division."""
+    """Sums of features, and of their squared norms in the last column, over the first sample of each division."""
 
     first: Array  # (1 + B, D + 1)
     total: Array  # (D + 1,), over both samples
@@ -128,12 +132,12 @@ class SumsOfDivisions:
 
 @dataclass(frozen=True)
 class DividedSums:
-    """The term of the sums: of the division as it came, then of random ones."""
+    """The summand of a block in `SumsOfDivisions`, for the observed division followed by random ones."""
 
     draw: RowFeatures
     shift: Array  # (D,)
     first_rows: int
-    counts: dict[int, Array]  # by the start of a block: how many of its rows fall into the first sample, (B,)
+    counts: dict[int, Array]  # by the start of a block: number of its rows in the first sample, (B,)
     seed: int
 
     def __call__(self, block: Block) -> SumsOfDivisions:
@@ -150,7 +154,7 @@ class DividedSums:
 
 
 def unbiased_mmd(first: Array, total: Array, m: int, n: int) -> Array:
-    """Return the unbiased squared discrepancies of divisions, from sums over their first samples."""
+    """Return the unbiased squared MMD of each division, given the sums over its first sample and over all rows."""
     second = total - first
 
     def products(a: Array, b: Array) -> Array:

@@ -1,9 +1,8 @@
-"""What permutation tests share: rows checked, a map fitted to the pooled rows, a p-value that is valid."""
+"""Results, p-values and inputs that the permutation tests share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,34 +13,40 @@ from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
 from mercer.maps.base import check_features
+from mercer.parameters import Integer, Interval, check_parameter
 from mercer.solvers.clusters.starts import UniformRows
 
-__all__ = ["PermutationTest", "check_permutations", "checked_rows", "fit_to_distinct_rows", "result_of"]
+__all__ = ["PermutationTest", "checked_samples", "fit_to_distinct_rows", "permutation_result"]
 
 Array = np.ndarray
-# Statistics that differ by so many of their rounding errors are equal: permutations that change nothing must tie.
+# Statistics whose difference is below this share of their terms are equal up to rounding, and count as a tie.
 TIE = 1e-10
 
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """The result of a permutation test.
+    """Result of a permutation test.
 
     Attributes
     ----------
     name : str
-        What was tested.
+        Name of the test.
     statistic : float
-        The statistic of the rows as they came.
+        The statistic of the observed samples.
     p_value : float
-        (1 + b) / (1 + B), where b of the B permutations have a statistic at least as large: whatever the size of the
-        samples, at most a share `a` of tests without an effect have a p-value of at most `a`.
+        (1 + b) / (1 + B), where b of the B permutations have a statistic at least as large. Under the null hypothesis,
+        the probability of a p-value of at most `a` is at most `a`, for all sample sizes [1]_.
     null : ndarray of shape (B,)
         The statistics of the permutations, in increasing order.
     rows : tuple of int
-        Sizes of the samples.
+        Sample sizes.
     maps : tuple of str
-        Features that were used, and the kernels that they stand for.
+        The feature maps that were used and the kernels that they approximate.
+
+    References
+    ----------
+    .. [1] Phipson, Smyth (2010), Permutation p-values should never be zero, Statistical Applications in Genetics and
+       Molecular Biology.
     """
 
     name: str
@@ -52,25 +57,29 @@ class PermutationTest:
     maps: tuple[str, ...]
 
     def threshold(self, level: float = 0.05) -> float:
-        """Return what the statistic must exceed for a p-value of at most `level`; infinity if nothing would do.
+        """Return the value that the statistic must exceed for a p-value of at most `level`.
 
         Parameters
         ----------
         level : float, default=0.05
-            Probability of a false alarm, in (0, 1).
+            Significance level, in (0, 1).
 
         Returns
         -------
         float
+            Infinity if there are too few permutations for a p-value of `level`.
         """
-        if not isinstance(level, Real) or not 0 < level < 1:
-            msg = f"threshold: level must be a number between 0 and 1, got {level!r}."
-            raise ParameterError(msg)
-        allowed = int(np.floor(level * (1 + len(self.null)) + 1e-9))  # 0.05 times 1000 is 50, whatever its rounding
+        check_parameter("threshold", "level", level, Interval(0, 1, closed="neither"))
+        allowed = int(np.floor(level * (1 + len(self.null)) + 1e-9))  # 0.05 * 1000 is 50 despite rounding
         return float(self.null[-allowed]) if allowed > 0 else float("inf")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain Python values, with moments of the null in place of its sample."""
+        """Return the result as plain Python values, with the mean and standard deviation of `null` instead of `null`.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "name": self.name,
             "statistic": self.statistic,
@@ -87,27 +96,71 @@ class PermutationTest:
         sizes = " and ".join(f"{n:,}" for n in self.rows)
         return (
             f"{self.name}: statistic {self.statistic:.4g}, p = {self.p_value:.3g} ({len(self.null):,} permutations); "
-            f"without an effect {self.null.mean():.3g} +- {self.null.std():.2g}, in 95 % of tests at most "
+            f"null distribution {self.null.mean():.3g} +- {self.null.std():.2g}, critical value at 5 % "
             f"{self.threshold():.3g}; {sizes} rows, {' and '.join(self.maps)}"
         )
 
 
-def result_of(
+def permutation_result(
     name: str, statistics: Array, size: float, rows: tuple[int, ...], maps: tuple[BaseMap, ...]
 ) -> PermutationTest:
-    """Return the result, given the statistic of the rows as they came and then those of all permutations.
+    """Return the result of a test.
 
-    `size` is that of the terms that statistics are differences of.
+    Parameters
+    ----------
+    name : str
+        Name of the test.
+    statistics : ndarray of shape (1 + B,)
+        The statistic of the observed samples, followed by those of the permutations.
+    size : float
+        Magnitude of the terms whose differences the statistics are, which determines their rounding error.
+    rows : tuple of int
+        Sample sizes.
+    maps : tuple of BaseMap
+        The fitted maps.
+
+    Returns
+    -------
+    PermutationTest
     """
     observed, null = float(statistics[0]), np.sort(statistics[1:])
     as_large = int(np.count_nonzero(null >= observed - TIE * size))
-    texts = tuple(f"{type(m).__name__} with {m.features_.n_components} columns for {m.kernel_!r}" for m in maps)
-    return PermutationTest(name, observed, (1 + as_large) / (1 + len(null)), null, rows, texts)
+    names = tuple(f"{type(m).__name__} with {m.features_.n_components} components for {m.kernel_!r}" for m in maps)
+    return PermutationTest(name, observed, (1 + as_large) / (1 + len(null)), null, rows, names)
+
+
+def checked_samples(owner: str, X: Any, Y: Any, n_permutations: int) -> tuple[Any, Any]:
+    """Return both samples as arrays or CSR matrices of at least two rows; raise if they or the count are invalid.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the test, for error messages.
+    X, Y : array-like, CSR, or what `open_rows` returns
+        The samples. Files are read into memory, without their targets.
+    n_permutations : int
+        Number of permutations.
+
+    Returns
+    -------
+    tuple of ndarray or CSR
+    """
+    check_parameter(owner, "n_permutations", n_permutations, Integer(1))
+    return _checked_rows(f"{owner}: X", X), _checked_rows(f"{owner}: Y", Y)
+
+
+def _checked_rows(name: str, X: Any) -> Any:
+    """Return one sample as an array or CSR matrix of at least two rows."""
+    X = as_rows(_Named(name), source_of(X, owner=name).in_memory(name))
+    if X.shape[0] < 2 or X.shape[1] < 1:
+        msg = f"{name} must have at least 2 rows and one feature, got shape {X.shape}."
+        raise DataError(msg)
+    return X
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The name of a sample, for messages."""
+class _Named:
+    """An object whose representation is the name of a sample, for the error messages of `as_rows`."""
 
     name: str
 
@@ -115,32 +168,31 @@ class Sample:
         return self.name
 
 
-def checked_rows(name: str, X: Any, least: int) -> Any:
-    """Return rows as an array or CSR matrix, also those of files; otherwise explain."""
-    X = as_rows(Sample(name), source_of(X, owner=name).in_memory(name))
-    if X.shape[0] < least or X.shape[1] < 1:
-        msg = f"{name} must have at least {least} rows and one column, got shape {X.shape}."
-        raise DataError(msg)
-    return X
-
-
-def check_permutations(owner: str, n_permutations: Any) -> None:
-    """Raise unless there can be so many permutations."""
-    if not isinstance(n_permutations, Integral) or isinstance(n_permutations, bool) or n_permutations < 1:
-        msg = f"{owner}: n_permutations must be an integer >= 1, got {n_permutations!r}."
-        raise ParameterError(msg)
-
-
 def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine) -> BaseMap:
-    """Return the map, drawn from the rows of an engine in a way that their order does not change.
+    """Fit a map to the rows of an engine in a way that does not depend on their order.
 
-    Whatever is learned from rows (a median lengthscale, landmarks) comes from a sample of them by content. So it is
-    the same for every permutation of the rows, and the test stays exact.
+    Parameters that are learned from rows, such as a median lengthscale or landmarks, are learned from a sample of the
+    distinct rows that depends on their content only. The fitted map is therefore invariant to permutations of the rows,
+    and the test remains exact.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the test, for error messages.
+    feature_map : BaseMap
+        An unfitted map, which is fitted in place.
+    engine : Engine
+        The rows.
+
+    Returns
+    -------
+    BaseMap
+        The fitted map.
     """
     if not isinstance(feature_map, DrawnMap):
         msg = (
             f"{owner} needs a map that is drawn from a sample of rows, got {type(feature_map).__name__}, which is "
-            "fitted to all of them. Give the map below it, or a kernel."
+            "fitted to all of them. Use its inner map, or a kernel."
         )
         raise ParameterError(msg)
     wanted = feature_map.rows_wanted()

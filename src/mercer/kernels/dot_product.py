@@ -250,7 +250,7 @@ class Geometric(DotProductKernel):
 
     References
     ----------
-    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, section 3.
+    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
 
     Examples
     --------
@@ -397,8 +397,8 @@ class DotProduct(DotProductKernel):
             values = np.array([self.coefficients(i) for i in range(n)], dtype=float)
         else:
             values = np.zeros(n)
-            kept = self.coefficients[:n]
-            values[: len(kept)] = kept
+            first = self.coefficients[:n]
+            values[: len(first)] = first
         self._check_signs(values)
         return values
 

@@ -135,10 +135,6 @@ class ThresholdKernel(Kernel):
     .. math:: k(x, y) = \sum_{B} \prod_{i \in B} \min(x_i, y_i)
 
     A subclass is a ``@dataclass(frozen=True)`` that supplies one formula, ``boxes(d)``, the sets B of features.
-
-    References
-    ----------
-    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS, section 4.
     """
 
     structure = "a kernel of minima of rows >= 0"
@@ -304,11 +300,11 @@ class JensenShannon(HomogeneousKernel):
 
     def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
         # By rejection from the distribution of Chi2, which accepts seven in ten.
-        kept = np.zeros(0)
-        while len(kept) < n:
+        accepted = np.zeros(0)
+        while len(accepted) < n:
             proposed = np.log(np.abs(rng.standard_cauchy(n))) / np.pi
-            kept = np.append(kept, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
-        return kept[:n]
+            accepted = np.append(accepted, proposed[rng.random(n) * (1 + 4 * np.square(proposed)) < 1])
+        return accepted[:n]
 
 
 @dataclass(frozen=True)
@@ -346,9 +342,10 @@ def check_non_negative(owner: str, X: Rows) -> None:
     values = canonical(X).data if sp.issparse(X) else X
     smallest = values.min(initial=0.0)
     if smallest < 0:
+        # Scikit-learn's checks of estimators look for "Negative values in data".
         msg = (
-            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Clip or shift negative "
-            "values first, or use a kernel that takes them, such as Laplacian()."
+            f"{owner}: rows must be >= 0, as counts and histograms are, got {smallest:.3g}. Negative values in data "
+            "must be clipped or shifted first; Laplacian() is a kernel that takes them."
         )
         raise DataError(msg)
 

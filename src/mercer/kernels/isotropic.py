@@ -42,7 +42,7 @@ LARGE_NU = 100.0
 
 # Step, in the logarithm of the distance, of the numerical derivative of a profile.
 SLOPE_STEP = 1e-3
-# Stands for an infinite slope at zero, where it is multiplied by a squared distance of zero.
+# In place of an infinite slope at zero, where it is multiplied by a squared distance of zero.
 LARGEST_SLOPE = 1e290
 
 

@@ -44,7 +44,7 @@ class UnitDensity:
     Attributes
     ----------
     total : float
-        The integral; infinite if it is infinite, or so close to it that it cannot be told.
+        The integral; infinite if it diverges, or if its tails are too uncertain to rule that out.
     """
 
     function: Callable[[Array], Array]

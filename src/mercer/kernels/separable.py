@@ -79,7 +79,7 @@ class Laplacian(SeparableKernel):
 
     References
     ----------
-    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS, figure 1.
+    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Cauchy(SeparableKernel):
 
     References
     ----------
-    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS, figure 1.
+    .. [1] Rahimi, Recht (2007), Random Features for Large-Scale Kernel Machines, NeurIPS.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """What for: estimators on features, each one summable statistic and one solve."""
 
-from mercer.learners.deformed_search import TunedDeformation, tune_deformation
+from mercer.learners.deformed_search import DeformedSearchCV
 from mercer.learners.glm import KernelLogisticRegression, KernelSVC
 from mercer.learners.gp import GaussianProcessRegressor
 from mercer.learners.kmeans import KernelKMeans
@@ -8,6 +8,7 @@ from mercer.learners.pca import KernelPCA
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
 __all__ = [
+    "DeformedSearchCV",
     "GaussianProcessRegressor",
     "KernelKMeans",
     "KernelLogisticRegression",
@@ -15,6 +16,4 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeClassifier",
     "KernelSVC",
-    "TunedDeformation",
-    "tune_deformation",
 ]

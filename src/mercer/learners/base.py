@@ -20,6 +20,7 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
+    MetaEstimatorMixin,
     RegressorMixin,
     TransformerMixin,
 )
@@ -57,11 +58,15 @@ __all__ = [
     "Clusterer",
     "Fit",
     "Learner",
+    "MetaEstimatorMixin",
     "Regressor",
     "Transformer",
     "available_if",
     "can_add_rows",
     "check_grows",
+    "check_is_fitted",
+    "get_tags",
+    "labeled_rows",
     "warn_not_converged",
 ]
 
@@ -99,19 +104,56 @@ feature_map : BaseMap, Kernel or None, default=None
     "fit_intercept": """\
 fit_intercept : bool, default=True
     Whether to fit an intercept, which is not penalized.""",
-    "X_y_to_score": """\
+    "scored_rows": """\
+Parameters
+----------
 X, y, sample_weight
-    Rows, targets and weights as arrays or Dask collections; or files as `open_rows` opens them, with their
-    targets.""",
-    "arrays_as_in_fit": """\
+    Rows, targets and weights as arrays or Dask collections; or files, as returned by `open_rows`, with their
+    targets.
+
+Returns
+-------
+float""",
+    "rows_to_results": """\
+Parameters
+----------
+X : array-like or CSR of shape (n, d), files, or Dask collection
+    Rows. For a Dask collection the result is a Dask array that is not computed yet.
+
+Returns
+-------""",
+    "partial_fit_targets": """\
+The first call fits the map to the rows it is given. Solving is deferred until a result is used. A `Deformed` map adds
+all rows, labeled or not, to its `FeatureGraph`, and accumulated statistics are transformed exactly to the updated
+features; a graph that cannot grow raises.
+
+Parameters
+----------
 X, y, sample_weight
     Rows, targets and weights as arrays, as in `fit`.""",
+    "partial_fit_rows": """\
+Parameters
+----------
+X : array-like or CSR of shape (n, d)
+    Rows.
+y : ignored
+    Present for compatibility with pipelines.
+sample_weight : array-like of shape (n,), default=None
+    Weights >= 0 of the rows; a row of weight two counts as the row repeated. None means that all weights are one.
+
+Returns
+-------
+self : object
+    The fitted object.""",
 }
+PARAGRAPHS["common_parameters"] = "\n".join(
+    PARAGRAPHS[name] for name in ("block_size", "n_jobs", "seed_of_map", "progress")
+)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What one call of `fit` or `partial_fit` works with.
+    """The inputs of one call of `fit` or `partial_fit`.
 
     Attributes
     ----------
@@ -122,7 +164,7 @@ class Fit:
     feature_map : BaseMap
         The unfitted map.
     random_state : int, Generator, RandomState or None
-        The seed of the learner, or that of the checkpoint in its place.
+        The seed of the learner, or of the checkpoint if there is one.
     report : callable or None
         Receives the progress.
     previous : mapping
@@ -138,17 +180,17 @@ class Fit:
 
 
 class Learner(BaseEstimator, ABC):
-    """An estimator on the features of a map that reads its rows through sums over them only.
+    """Base class of estimators on the features of a map, which read the rows through sums over them only.
 
-    A subclass declares `parameter_domains`, and defines `_coding` (or inherits it from
-    `Regressor`, `Classifier` or `Transformer`), `_statistic`, `_solve` and `_several_passes`.
+    A subclass declares `parameter_domains`, defines `_coding` (or inherits it from `Regressor`, `Classifier` or
+    `Transformer`), and defines `_statistic`, `_solve` and `_several_passes`.
     """
 
     #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
     #: Attributes that `_solve` sets; after `partial_fit` they are computed at their first use.
     solved: ClassVar[frozenset[str]] = frozenset()
-    #: The map for a kernel or None, if the default of the kernel is not meant: a function of kernel and options.
+    #: A function of kernel and options that returns the map for a kernel; None means `mercer.maps.default_map`.
     default_map: ClassVar[Callable[..., BaseMap] | None] = None
     #: Upper bound on the rows of a block, where their number is chosen by the width of the map.
     most_block_rows: ClassVar[int | None] = None
@@ -160,9 +202,10 @@ class Learner(BaseEstimator, ABC):
     progress: bool | Report
 
     feature_map_: BaseMap
-    #: The sum of the statistic, where `partial_fit` can add to it.
-    statistic_: Any
+    #: The coding of the targets, as settled by the rows seen so far.
     _coding_: Coding
+    #: The sum of the statistic over the rows, where the learner stores it.
+    statistic_: Any
 
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)
@@ -178,7 +221,7 @@ class Learner(BaseEstimator, ABC):
     def _statistic(self, fit: Fit) -> Accumulator[Any] | None:
         """Return an empty accumulator of the statistic that `_solve` needs, with `feature_map_` fitted.
 
-        None means that the solver asks for its sums by itself.
+        None means that `_solve` computes the sums it needs from the engine.
         """
 
     @abstractmethod
@@ -190,7 +233,7 @@ class Learner(BaseEstimator, ABC):
         statistic : object
             The result of the accumulator, or None if there was none.
         fit : Fit or None
-            The rows, for solvers that need further sums; None after `partial_fit`, which keeps no rows.
+            The rows, for solvers that need further sums; None after `partial_fit`, which stores no rows.
         """
 
     @abstractmethod
@@ -235,7 +278,7 @@ class Learner(BaseEstimator, ABC):
             self._check_parameters()
             previous = self._reset()
             prototype = self._unfitted_map(self.random_state)
-            reader = self._reader(prototype.n_components, fresh=True)
+            reader = self._reader(prototype.width, fresh=True)
             engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
             if checkpoint is None:
                 self._fit_rows(self._fit_of(engine, prototype, self.random_state, previous), reader)
@@ -258,7 +301,40 @@ class Learner(BaseEstimator, ABC):
                 "be read again: a list, or an object whose __iter__ starts over."
             )
             raise DataError(msg)
-        self._set_map(self._fit_map(fit))
+        self._fit_features(fit, self._fit_map(fit), reader)
+
+    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader) -> Self:
+        """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
+
+        This is `fit` without the reading of rows and the fit of the map, for searches that do both once for many
+        models.
+
+        Parameters
+        ----------
+        engine : Engine
+            The rows.
+        feature_map : BaseMap
+            The fitted map, which is not copied.
+        reader : Reader
+            The reader that validates the rows of the engine.
+
+        Returns
+        -------
+        self : object
+            The fitted object.
+        """
+        with unchanged_if_it_fails(self):
+            self._check_parameters()
+            previous = self._reset()
+            self.n_features_in_ = feature_map.n_features_in_
+            if hasattr(feature_map, "feature_names_in_"):
+                self.feature_names_in_ = feature_map.feature_names_in_
+            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, reader)
+        return self
+
+    def _fit_features(self, fit: Fit, feature_map: BaseMap, reader: Reader) -> None:
+        """Sum the statistic over the rows, on the features of a fitted map, and solve."""
+        self._set_map(feature_map)
         self._coding_ = reader.coding
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
@@ -268,13 +344,7 @@ class Learner(BaseEstimator, ABC):
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
-        unlabeled, labeled = self._coding().unlabeled, engine
-        if unlabeled is not None:
-            nothing = (
-                f"{type(self).__name__}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing "
-                "to learn from. Give y for some rows."
-            )
-            labeled = FilteredEngine(engine, HasTarget(unlabeled), nothing)
+        labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
         return Fit(engine, labeled, prototype, random_state, self._report(), previous)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
@@ -331,7 +401,7 @@ class Learner(BaseEstimator, ABC):
         self._check_parameters()
         fresh = "statistic_" not in vars(self)
         prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
-        reader = self._reader(prototype.n_components, fresh=fresh)
+        reader = self._reader(prototype.width, fresh=fresh)
         X, y, weight = reader(X, y, sample_weight)
         # Rows without a label count too: a row has the same index, and so the same part in samples, as in `fit`.
         start = 0 if fresh else vars(self).get("_n_seen_", self.statistic_.rows)
@@ -349,7 +419,7 @@ class Learner(BaseEstimator, ABC):
             if unlabeled is not None and not has_target(y, unlabeled).any():
                 return  # the map has seen these rows
         accumulator = self._statistic(fit)
-        assert accumulator is not None
+        assert accumulator is not None  # a learner with `partial_fit` has a statistic
         statistic = fit.labeled.accumulate(accumulator, fit.report)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
@@ -412,6 +482,17 @@ def settled_coding(reader: Reader, engine: Engine) -> Coding:
     return reader.coding
 
 
+def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
+    """Return an engine over the rows whose target is not the `unlabeled` value; all rows if that is None."""
+    if unlabeled is None:
+        return engine
+    nothing = (
+        f"{owner}: every target is unlabeled={unlabeled!r}, or there is no y: there is nothing to learn from. Give y "
+        "for some rows."
+    )
+    return FilteredEngine(engine, HasTarget(unlabeled), nothing)
+
+
 def can_add_rows(model: Learner) -> bool:
     """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
     reason = model._several_passes()
@@ -440,13 +521,7 @@ class Regressor(RegressorMixin, Learner):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
-        map adds all rows, labeled or not, to its `FeatureGraph`, and accumulated statistics are transformed exactly to
-        the updated features; a graph that cannot grow raises.
-
-        Parameters
-        ----------
-        %(arrays_as_in_fit)s
+        %(partial_fit_targets)s
 
         Returns
         -------
@@ -460,13 +535,7 @@ class Regressor(RegressorMixin, Learner):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.
 
-        Parameters
-        ----------
-        %(X_y_to_score)s
-
-        Returns
-        -------
-        float
+        %(scored_rows)s
         """
         from sklearn.metrics import r2_score
 
@@ -499,13 +568,7 @@ class Classifier(ClassifierMixin, Learner):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a block of rows to the model.
 
-        The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
-        map adds all rows, labeled or not, to its `FeatureGraph`, and accumulated statistics are transformed exactly to
-        the updated features; a graph that cannot grow raises.
-
-        Parameters
-        ----------
-        %(arrays_as_in_fit)s
+        %(partial_fit_targets)s
         classes : array-like, default=None
             All labels. It is optional: labels that appear in a later block are added then. Once it was given, a label
             that is not among them raises.
@@ -536,16 +599,10 @@ class Classifier(ClassifierMixin, Learner):
             raise DataError(msg)
 
     @rowwise
-    @doc
     def decision_function(self, X: Any) -> Array:
         """Return decision values: one per row for two labels, positive for the second; otherwise one per label.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,) or (n, K)
         """
         check_is_fitted(self)
@@ -553,16 +610,10 @@ class Classifier(ClassifierMixin, Learner):
         return values[:, 0] if values.shape[1] == 1 else values
 
     @rowwise
-    @doc
     def predict(self, X: Any) -> Array:
         """Return the label of the largest decision value of each row.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,)
         """
         values = self.decision_function(X)
@@ -572,13 +623,7 @@ class Classifier(ClassifierMixin, Learner):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of the predicted labels, on rows whose label is known.
 
-        Parameters
-        ----------
-        %(X_y_to_score)s
-
-        Returns
-        -------
-        float
+        %(scored_rows)s
         """
         from sklearn.metrics import accuracy_score
 

@@ -1,341 +1,392 @@
-"""How much of the graph, and which penalty: deformed models tried on the labels, with one graph for all of them."""
+"""Selection of the strength and power of a deformed map, and of the ridge penalty, by the labeled rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from numbers import Real
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 
-from mercer.data.sources import source_of
-from mercer.engines import Progress
+from mercer._docs import doc
+from mercer.data.sources import Reader, source_of
+from mercer.data.targets import Labels, Numbers
+from mercer.engines import Progress, Report, show_progress
 from mercer.errors import DataError, ParameterError
-from mercer.graphs import Deformed
-from mercer.graphs.neighbor_graph import MOST_POWER, GraphFacts, Penalty, Roughness
-from mercer.learners.base import Classifier, Learner
-from mercer.learners.deformation_trials import DeformationTrial, best_of, warn_of_edges
+from mercer.graphs import Deformed, GraphSummary
+from mercer.graphs.base import Roughness
+from mercer.learners.base import MetaEstimatorMixin, available_if, check_is_fitted, get_tags
+from mercer.learners.base import labeled_rows as rows_with_targets
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
-from mercer.linalg.cholesky import factorize
-from mercer.maps.base import fresh_copy
-from mercer.maps.whitened import strongest_of
-from mercer.solvers.ridge.label_scores import By, LabeledFeatures, LabelScorer
-from mercer.solvers.ridge.smoother import Smoother
+from mercer.maps.base import Estimator, fresh_copy, unchanged_if_it_fails
+from mercer.parameters import Choice, Domain
+from mercer.solvers.ridge.deformations import Candidate, DeformationGrid, best_of, search_deformations, warn_at_ends
+from mercer.solvers.ridge.label_scores import (
+    SEARCH_CRITERIA,
+    LabeledFeatures,
+    LabeledRows,
+    LabelScorer,
+    SearchCriterion,
+)
 
-__all__ = ["DeformationTrial", "TunedDeformation", "tune_deformation"]
+__all__ = ["DeformedSearchCV"]
 
 Array = np.ndarray
-ALPHAS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4)
-# Ridge penalties relative to the largest eigenvalue of the labeled rows: below, only rounding is fitted.
-PENALTIES = np.geomspace(1e-7, 10.0, 17)
+STRENGTHS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4)
+CRITERION_NAMES = {"cv": "cross-validation", "loo": "leave-one-out", "evidence": "evidence"}
 
 
-@dataclass(frozen=True, eq=False)
-class TunedDeformation:
-    """All models that were tried, and the best of them, fitted.
+def _has(method: str) -> Any:
+    """Return the condition that the estimator of a search has a method."""
 
-    Attributes
-    ----------
-    model : KernelRidge or KernelRidgeClassifier
-        The best model, fitted on all labeled rows.
-    best : DeformationTrial
-        The best trial; among equals that of the least squared error, and then of the fewest degrees of freedom.
-    trials : tuple of DeformationTrial
-        All trials, in the order in which they were made.
-    by : {"loo", "cv", "evidence"}
-        What scores are. "loo": minus the mean squared error of left-out rows; "cv": the share of held-out labels that
-        were predicted, or R^2 of held-out numbers; "evidence": the logarithm of the marginal likelihood, a row.
-    n_labeled : int
-        Rows whose target is known.
-    graph : GraphFacts
-        The graph of all rows.
-    """
+    def check(search: DeformedSearchCV) -> bool:
+        getattr(vars(search).get("best_estimator_", search.estimator), method)
+        return True
 
-    model: Any
-    best: DeformationTrial
-    trials: tuple[DeformationTrial, ...]
-    by: By
-    n_labeled: int
-    graph: GraphFacts
-
-    @property
-    def plain(self) -> DeformationTrial | None:
-        """The best trial without the graph, alpha = 0, or None if there was none."""
-        return best_of([trial for trial in self.trials if trial.alpha == 0])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all but the model as plain Python values."""
-        return {
-            "by": self.by,
-            "n_labeled": self.n_labeled,
-            "graph": asdict(self.graph),
-            "best": asdict(self.best),
-            "trials": [asdict(trial) for trial in self.trials],
-        }
-
-    def __str__(self) -> str:
-        names = {"cv": "cross-validation", "loo": "leave-one-out", "evidence": "evidence"}
-        powers = sorted({trial.power for trial in self.trials})
-        lines = [
-            f"{names[self.by]} on {self.n_labeled} labeled of {self.graph.n_nodes} rows, the best penalty of each:",
-            f"{'alpha':>8}" + "".join(f"{f'power {power:g}':>18}" for power in powers),
-        ]
-        for alpha in sorted({trial.alpha for trial in self.trials}):
-            line = f"{alpha:>8g}"
-            for power in powers:
-                some = [trial for trial in self.trials if (trial.alpha, trial.power) == (alpha, power)]
-                line += f"{self._cell(best_of(some)):>18}"
-            lines.append(line.rstrip())
-        b = self.best
-        lines.append(
-            f"best: alpha={b.alpha:g}, power={b.power:g}, penalty={b.penalty:.3g}, {self._cell(b).strip(' *')}"
-        )
-        return "\n".join(lines)
-
-    def _cell(self, trial: DeformationTrial | None) -> str:
-        if trial is None:
-            return ""
-        error = "" if np.isnan(trial.standard_error) else f" ± {trial.standard_error:.3f}"
-        return f"{trial.score:.3f}{error}{' *' if trial is self.best else '  '}"
-
-    __repr__ = __str__
+    return check
 
 
-def tune_deformation(
-    learner: Learner,
-    X: Any,
-    y: Any = None,
-    sample_weight: Any = None,
-    *,
-    alphas: Sequence[float] = ALPHAS,
-    powers: Sequence[float] = (1, 2, 3),
-    penalties: Sequence[float] | None = None,
-    by: By = "loo",
-    cv: Any = 5,
-    random_state: Any = 0,
-) -> TunedDeformation:
-    r"""Choose alpha and power of a deformation, and the ridge penalty, by the labels.
+class DeformedSearchCV(MetaEstimatorMixin, Estimator):
+    r"""Search for the strength and power of a deformed map and the ridge penalty, by the labeled rows.
 
-    The graph is made once, and its roughness :math:`\Phi^\top L^c \Phi` once a power; every alpha costs a Cholesky
-    factorization and every penalty next to nothing, since solves need the features of the labeled rows alone.
+    The graph is built once, and its roughness :math:`\Phi^\top L^c \Phi` is computed once per power. Every strength
+    costs a Cholesky factorization, and every penalty hardly anything, since the candidates are solved on the labeled
+    rows only. A search over hundreds of candidates therefore takes little more time than a few fits.
 
     Parameters
     ----------
-    learner : KernelRidge or KernelRidgeClassifier
-        The model, whose `feature_map` is a `Deformed` and whose `unlabeled` marks rows without a target. It is not
-        changed; its own alpha, and alpha and power of its map, do not matter.
-    X, y, sample_weight
-        All rows, labeled and not, as `fit` of the learner takes them: arrays, blocks that can be read again, or dask
-        collections. Weights are repetitions of rows.
-    alphas : sequence of float, default=(0, 0.01, 0.1, 1, 10, 100, 1000, 10000)
-        Weights of the roughness; zero is the map without a graph, and tells what that is worth.
+    estimator : KernelRidge or KernelRidgeClassifier
+        The model, whose `feature_map` is a `Deformed` map and whose `unlabeled` is the value in `y` of rows without a
+        target. Its `alpha`, and `strength` and `power` of its map, are replaced by those of the candidates.
+    strengths : sequence of float, default=(0, 0.01, 0.1, 1, 10, 100, 1000, 10000)
+        Strengths of the deformation. Zero is the inner map without a graph, and shows whether the graph helps.
     powers : sequence of float, default=(1, 2, 3)
         Powers of the Laplacian.
-    penalties : sequence of float, default=None
-        Ridge penalties > 0. None means 17 of them, from 1e-7 to 10 times the largest eigenvalue of the kernel matrix
-        of the labeled rows, for each alpha and power.
-    by : {"loo", "cv", "evidence"}, default="loo"
-        What to choose by. "loo": the squared error of rows left out one by one, labels being +-1; "cv": the share of
-        labels, or R^2 of numbers, of folds held out; "evidence": the marginal likelihood, which leaves out no row, and
-        so is there for one label a class. See Notes.
+    penalties : sequence of float or None, default=None
+        Ridge penalties > 0. None means 17 penalties from 1e-7 to 10 times the largest eigenvalue of the kernel matrix
+        of the labeled rows, for each strength and power.
+    criterion : {"loo", "cv", "evidence"}, default="loo"
+        The score. "loo" is minus the squared error of exact leave-one-out, with labels coded as +1 and -1; "cv" is the
+        cross-validated accuracy of labels, or R^2 of numeric targets; "evidence" is the marginal likelihood, which
+        holds out no row and so also works with one label per class. See Notes.
     cv : int or array-like of shape (n,), default=5
-        Number of folds, stratified by label; or the number of the fold of each row, to keep groups together. Unlabeled
-        rows are never in a fold.
+        For criterion "cv": the number of folds, which are stratified by label; or the fold of each row, to keep groups
+        together. The folds of unlabeled rows are ignored.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the folds.
 
-    Returns
-    -------
-    TunedDeformation
+    Attributes
+    ----------
+    best_estimator_ : KernelRidge or KernelRidgeClassifier
+        The estimator with the best parameters, fitted on all rows.
+    best_params_ : dict
+        The parameters of the best candidate: "alpha", "feature_map__power" and "feature_map__strength".
+    best_score_ : float
+        Its score.
+    best_index_ : int
+        Its index in `cv_results_`. Among equal scores it is the candidate of least squared error, and among those the
+        one of fewest degrees of freedom.
+    cv_results_ : dict of arrays
+        One entry per candidate: "params", "param_alpha", "param_feature_map__power", "param_feature_map__strength",
+        "mean_test_score" (the score), "standard_error" of the score, "squared_error" of held-out targets,
+        "degrees_of_freedom" on the labeled rows, and "rank_test_score". Errors are NaN for criterion "evidence". It can
+        be passed to ``pandas.DataFrame``.
+    plain_index_ : int or None
+        Index of the best candidate of strength zero, or None if there is none.
+    graph_ : GraphSummary
+        The graph of all rows.
+    n_labeled_ : int
+        Number of rows whose target is known.
+    classes_ : ndarray of shape (K,)
+        The labels, for a classifier.
+    n_features_in_ : int
+        Number of features of the rows seen in `fit`.
+
+    See Also
+    --------
+    Deformed : The map whose parameters are selected.
+    sklearn.model_selection.GridSearchCV : Search over any parameters, which builds a graph for every candidate.
 
     Notes
     -----
-    Rows held out stay nodes of the graph; their labels alone are hidden. So scores are those of rows that are known
-    beforehand (transductive), and new rows may do worse. The best of many scores is too good by chance, and with few
-    labels by much: take accuracy from labels that had no part in it.
+    Held-out rows remain nodes of the graph, and only their labels are hidden. The scores are therefore those of rows
+    that are known before the fit (transductive), and new rows may be predicted less accurately. The best of many scores
+    is also optimistic, especially with few labels: estimate the accuracy on labels that were not used in the search.
 
-    If the best lies at an end of what was tried, and clearly above the rest, a `MercerWarning` says so; ends that
-    nothing lies beyond do not count (alpha 0, power 1), nor do lists of one or two. Print the result for a table of
-    scores; ``pandas.DataFrame(tuned.to_dict()["trials"])`` has all of them. `progress` of the learner reports powers.
+    Leave-one-out and cross-validation are exact, from one eigendecomposition per strength and power [1]_.
 
-    Few labels make few different shares of them: many trials are equal then by "cv", and of those the one of the least
-    squared error is taken, and then the one of the fewest degrees of freedom, the smoothest. "loo" tells more of the
-    same labels, and is the one to prefer. "evidence" takes labels for numbers with Gaussian noise, which they are not,
-    and is often content without a graph.
+    If the best candidate lies at an end of the grid and is clearly better than the others, a `MercerWarning` is issued.
+    The ends strength 0 and power 1 do not warn, nor do lists of one or two values.
 
-    Memory: two matrices of (D, D), and the features of the labeled rows.
+    With few labels there are few different accuracies, and many candidates are tied by "cv". "loo" uses the same
+    labels more efficiently and is recommended. "evidence" models labels as numbers with Gaussian noise, which is
+    inaccurate, and often prefers no graph.
+
+    The memory is two matrices of shape (D, D) and the features of the labeled rows. If `progress` of the estimator is
+    set, it also reports the powers.
+
+    References
+    ----------
+    .. [1] An, Liu, Venkatesh (2007), Fast cross-validation algorithms for least squares support vector machine and
+       kernel ridge regression, Pattern Recognition.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import make_moons
-    >>> from mercer import Deformed, Gaussian, KernelRidgeClassifier, NeighborGraph, RandomFourier, tune_deformation
+    >>> from mercer import Deformed, DeformedSearchCV, Gaussian, KernelRidgeClassifier, NeighborGraph, RandomFourier
     >>> X, truth = make_moons(400, noise=0.08, random_state=0)
     >>> y = np.full(400, -1)
     >>> for label in (0, 1):
-    ...     y[np.flatnonzero(truth == label)[:5]] = label  # five labels a class
+    ...     y[np.flatnonzero(truth == label)[:5]] = label  # five labels per class
     >>> feature_map = Deformed(RandomFourier(Gaussian(0.3), 300, random_state=0), NeighborGraph(8))
-    >>> tuned = tune_deformation(KernelRidgeClassifier(feature_map, unlabeled=-1), X, y, powers=(1, 2))
-    >>> bool(tuned.best.alpha > 0)
+    >>> search = DeformedSearchCV(KernelRidgeClassifier(feature_map, unlabeled=-1), powers=(1, 2)).fit(X, y)
+    >>> bool(search.best_params_["feature_map__strength"] > 0)
     True
-    >>> bool(tuned.model.score(X, truth) > 0.98)
+    >>> bool(search.score(X, truth) > 0.98)
     True
     """
-    model = checked_learner(learner)
-    grid = Grid.of(alphas, powers, penalties, by)
-    prototype = model._unfitted_map(model.random_state)
-    reader = model._reader(prototype.n_components, fresh=True)
-    engine = source_of(X, y, sample_weight, owner=type(model).__name__).engine(reader)
-    fit = model._fit_of(engine, prototype, model.random_state, {})
-    inner, measure = prototype.measure(engine)
-    rows = fit.labeled.sum(LabeledFeatures(inner.features_))
-    classes = isinstance(model, Classifier)
-    scorer = LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=random_state, n_rows=engine.n_rows)
-    weight = float(rows.weight.sum())
-    if by == "evidence" and weight <= model.fit_intercept:
-        msg = (
-            "tune_deformation: by='evidence' counts weights as rows, and needs more than one of all labeled rows, "
-            f"got {weight:g}. Scale the weights to a mean of one, or use by='loo'."
+
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"criterion": Choice(*SEARCH_CRITERIA)}
+
+    best_estimator_: Any
+    best_params_: dict[str, float]
+    best_score_: float
+    best_index_: int
+    cv_results_: dict[str, Any]
+    plain_index_: int | None
+    graph_: GraphSummary
+    n_labeled_: int
+
+    def __init__(
+        self,
+        estimator: KernelRidge | KernelRidgeClassifier,
+        *,
+        strengths: Sequence[float] = STRENGTHS,
+        powers: Sequence[float] = (1, 2, 3),
+        penalties: Sequence[float] | None = None,
+        criterion: SearchCriterion = "loo",
+        cv: Any = 5,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.strengths = strengths
+        self.powers = powers
+        self.penalties = penalties
+        self.criterion = criterion
+        self.cv = cv
+        self.random_state = random_state
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Score all candidates, and fit the best one.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            All rows, labeled and not, as `fit` of the estimator takes them: arrays, blocks that can be read again,
+            files, or Dask collections. Weights are repetitions of rows.
+
+        Returns
+        -------
+        self : object
+            The fitted object.
+        """
+        with unchanged_if_it_fails(self):
+            self._check_domains()
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        grid = DeformationGrid.of("DeformedSearchCV", self.strengths, self.powers, self.penalties)
+        model = self._checked_estimator()
+        owner, labels = type(model).__name__, isinstance(model, KernelRidgeClassifier)
+        deformed = fresh_copy(model.feature_map)
+        coding = Labels(model.unlabeled) if labels else Numbers(model.unlabeled)
+        reader = Reader(model, coding, width=deformed.width, block_size=model.block_size, n_jobs=model.n_jobs)
+        engine = source_of(X, y, sample_weight, owner=owner).engine(reader)
+        inner, measure = deformed.measure(engine)
+        rows = rows_with_targets(owner, engine, model.unlabeled).sum(LabeledFeatures(inner.features_))
+        scorer = LabelScorer.of(
+            "DeformedSearchCV",
+            rows,
+            labels=labels,
+            criterion=self.criterion,
+            cv=self.cv,
+            random_state=self.random_state,
+            n_rows=engine.n_rows,
         )
-        raise DataError(msg)
-    if by == "evidence" and len(rows.Z) - model.fit_intercept < 2:
-        msg = (
-            f"tune_deformation: {len(rows.Z)} labeled rows and an intercept have the same evidence whatever is tried. "
-            "Label more rows, or set alpha and power of the map by hand."
+        self._check_evidence(rows, fit_intercept=model.fit_intercept)
+        report = _PowerReport(show_progress if model.progress is True else model.progress or None, grid.powers)
+        candidates, best, roughness = search_deformations(
+            measure, rows, scorer, grid, fit_intercept=model.fit_intercept, rank=deformed.rank, report=report
         )
-        raise DataError(msg)
-    trials: list[DeformationTrial] = []
-    best, kept = None, None
-    report, start = model._report(), time.perf_counter()
-    for number, power in enumerate(grid.powers, 1):
-        found = finite(measure(Penalty(grid.largest, power)))
-        for alpha, Z in grid.deformed(power, rows.Z, found.matrix, prototype.rank):
-            smoother = Smoother.of(Z, fit_intercept=model.fit_intercept, weight=rows.weight)
-            for penalty in grid.penalties_for(smoother):
-                scores = scorer.score(smoother, penalty)
-                trials.append(DeformationTrial(alpha, power, penalty, *scores, smoother.degrees(penalty)))
-        better = best_of(trials)
-        if better is not best:
-            best, kept = better, found
-        if report is not None:
-            nodes, note = found.graph.n_nodes, f"tuning, power {power:g}"
-            seconds = time.perf_counter() - start
-            report(Progress(nodes * number, nodes * len(grid.powers), seconds, note))
-    assert best is not None
-    assert kept is not None
-    warn_of_edges(trials, best, by)
-    deformed = fresh_copy(prototype, alpha=best.alpha, power=best.power)
-    deformed.fit_roughness(inner, scaled(kept, best.alpha / grid.largest), engine.first().X.dtype)
-    model.set_params(feature_map=fresh_copy(deformed), alpha=best.penalty)
-    model._set_map(deformed)
-    model._coding_ = reader.coding
-    model._solve(fit.labeled.accumulate(model._statistic(fit), fit.report), fit)
-    return TunedDeformation(model, best, tuple(trials), by, len(rows.Z), kept.graph)
+        warn_at_ends(candidates, candidates[best], self.criterion)
+        self._set_results(candidates, best)
+        self.graph_, self.n_labeled_ = roughness.graph, len(rows.Z)
+        fitted = fresh_copy(deformed, strength=candidates[best].strength, power=candidates[best].power)
+        fitted.fit_roughness(inner, roughness, engine.first().X.dtype)
+        self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = fitted.feature_names_in_ = model.feature_names_in_
+        best_estimator = fresh_copy(self.estimator, **self.best_params_)
+        self.best_estimator_ = best_estimator.fit_engine(engine, fitted, reader)
 
-
-def checked_learner(learner: Any) -> Any:
-    """Return an unfitted copy of a ridge learner on a deformed map, or say what is wrong with it."""
-    if not isinstance(learner, KernelRidge | KernelRidgeClassifier):
-        msg = (
-            "tune_deformation: learner must be a KernelRidge or a KernelRidgeClassifier, whose solves are cheap, got "
-            f"{type(learner).__name__}. Tune one of these, and give its feature map to another learner."
-        )
-        raise ParameterError(msg)
-    if not isinstance(learner.feature_map, Deformed):
-        msg = (
-            "tune_deformation: feature_map of the learner must be a Deformed map, got "
-            f"{learner.feature_map!r}. Try Deformed(RandomFourier(Gaussian('median')), NeighborGraph())."
-        )
-        raise ParameterError(msg)
-    return fresh_copy(learner)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """What is to be tried."""
-
-    alphas: tuple[float, ...]
-    powers: tuple[float, ...]
-    penalties: tuple[float, ...] | None
-
-    @classmethod
-    def of(cls, alphas: Any, powers: Any, penalties: Any, by: Any) -> Self:
-        """Return the grid, ascending, without repetitions, or say what is wrong with it."""
-        if by not in ("cv", "loo", "evidence"):
-            msg = f"tune_deformation: by must be 'loo', 'cv' or 'evidence', got {by!r}."
+    def _checked_estimator(self) -> Any:
+        """Return an unfitted copy of the estimator; raise if it is no ridge learner on a deformed map."""
+        if not isinstance(self.estimator, KernelRidge | KernelRidgeClassifier):
+            msg = (
+                "DeformedSearchCV: estimator must be a KernelRidge or a KernelRidgeClassifier, whose candidates are "
+                f"cheap to solve, got {type(self.estimator).__name__}. Search with one of these, and use the best map "
+                "with another learner."
+            )
             raise ParameterError(msg)
-        return cls(
-            numbers("alphas", alphas),
-            numbers("powers", powers, most=MOST_POWER),
-            None if penalties is None else numbers("penalties", penalties, above_zero=True),
+        if not isinstance(self.estimator.feature_map, Deformed):
+            msg = (
+                "DeformedSearchCV: feature_map of the estimator must be a Deformed map, got "
+                f"{self.estimator.feature_map!r}. Try Deformed(RandomFourier(Gaussian('median')), NeighborGraph())."
+            )
+            raise ParameterError(msg)
+        return fresh_copy(self.estimator)
+
+    def _check_evidence(self, rows: LabeledRows, *, fit_intercept: bool) -> None:
+        """Raise if the marginal likelihood of the labeled rows does not depend on the candidate."""
+        if self.criterion != "evidence":
+            return
+        weight = float(rows.weight.sum())
+        if weight <= fit_intercept:
+            msg = (
+                "DeformedSearchCV: criterion='evidence' counts weights as rows, and needs a total weight above one of "
+                f"all labeled rows, got {weight:g}. Scale the weights to a mean of one, or use criterion='loo'."
+            )
+            raise DataError(msg)
+        if len(rows.Z) - fit_intercept < 2:
+            msg = (
+                f"DeformedSearchCV: with {len(rows.Z)} labeled rows and an intercept all candidates have the same "
+                "evidence. Label more rows, or set strength and power of the map by hand."
+            )
+            raise DataError(msg)
+
+    def _set_results(self, candidates: list[Candidate], best: int) -> None:
+        params = [
+            {"alpha": c.penalty, "feature_map__power": c.power, "feature_map__strength": c.strength} for c in candidates
+        ]
+        scores = np.array([c.score for c in candidates])
+        self.cv_results_ = {
+            "params": params,
+            **{f"param_{name}": np.array([one[name] for one in params]) for name in params[0]},
+            "mean_test_score": scores,
+            "standard_error": np.array([c.standard_error for c in candidates]),
+            "squared_error": np.array([c.squared_error for c in candidates]),
+            "degrees_of_freedom": np.array([c.degrees for c in candidates]),
+            "rank_test_score": 1 + (scores[:, None] < scores).sum(axis=1),
+        }
+        plain = best_of([c for c in candidates if c.strength == 0])
+        self.plain_index_ = None if plain is None else candidates.index(plain)
+        self.best_index_, self.best_score_, self.best_params_ = best, candidates[best].score, params[best]
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """Return a table of the scores: one row per strength, one column per power, each with the best penalty."""
+        self._fitted()
+        results = self.cv_results_
+        strengths, powers = results["param_feature_map__strength"], results["param_feature_map__power"]
+        lines = [
+            f"{CRITERION_NAMES[self.criterion]} on {self.n_labeled_} labeled of {self.graph_.n_nodes} rows, the best "
+            "penalty of each:",
+            f"{'strength':>9}" + "".join(f"{f'power {power:g}':>18}" for power in np.unique(powers)),
+        ]
+        for strength in np.unique(strengths):
+            line = f"{strength:>9g}"
+            for power in np.unique(powers):
+                some = np.flatnonzero((strengths == strength) & (powers == power))
+                line += f"{self._cell(some):>18}"
+            lines.append(line.rstrip())
+        best = self.best_params_
+        lines.append(
+            f"best: strength={best['feature_map__strength']:g}, power={best['feature_map__power']:g}, "
+            f"alpha={best['alpha']:.3g}, {self._cell(np.array([self.best_index_])).strip(' *')}"
         )
+        return "\n".join(lines)
+
+    def _cell(self, some: Array) -> str:
+        """Return the best score among some candidates, with a star if it is the best of all."""
+        if not len(some):
+            return ""
+        scores = self.cv_results_["mean_test_score"]
+        best = self.best_index_ if self.best_index_ in some else some[scores[some].argmax()]
+        error = self.cv_results_["standard_error"][best]
+        spread = "" if np.isnan(error) else f" ± {error:.3f}"
+        return f"{scores[best]:.3f}{spread}{' *' if best == self.best_index_ else '  '}"
+
+    def _fitted(self) -> Any:
+        """Return the best estimator; raise if there is none yet."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    # ---- the best estimator -------------------------------------------------------------------
 
     @property
-    def largest(self) -> float:
-        """The alpha whose roughness all others are a part of, so that rounding is that of the largest."""
-        return self.alphas[-1] or 1.0
+    def classes_(self) -> Array:
+        return self.best_estimator_.classes_
 
-    def penalties_for(self, smoother: Smoother) -> tuple[float, ...]:
-        """Return the ridge penalties to try."""
-        if self.penalties is not None:
-            return self.penalties
-        largest = float(smoother.values.max(initial=0.0))
-        return tuple((PENALTIES * (largest if largest > 0 else 1.0)).tolist())
+    @doc
+    def predict(self, X: Any) -> Array:
+        """Return the predictions of the best estimator.
 
-    def deformed(self, power: float, Z: Array, roughness: Array, rank: int | None) -> Iterator[tuple[float, Array]]:
-        """Yield each alpha, and features deformed by so much of a roughness."""
-        low = None if rank is None or rank >= len(roughness) else strongest_of(roughness, rank)[:2]
-        for alpha in self.alphas:
-            share = alpha / self.largest
-            if alpha == 0:
-                if power == self.powers[0]:  # without a graph its power does not matter
-                    yield alpha, Z
-            elif low is None:
-                yield alpha, whitened(Z, roughness, share)
-            else:
-                basis, shrinkage = low
-                shrinkage = 1 - (1 + share * ((1 - shrinkage) ** -2 - 1)) ** -0.5
-                yield alpha, Z - ((Z @ basis) * shrinkage) @ basis.T
+        %(rows_to_results)s
+        ndarray of shape (n,) or (n, t)
+        """
+        return self._fitted().predict(X)
 
+    @available_if(_has("predict_proba"))
+    @doc
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of all labels by the best estimator.
 
-def numbers(name: str, values: Any, *, above_zero: bool = False, most: float = np.inf) -> tuple[float, ...]:
-    """Return finite numbers >= 0, ascending, each once."""
-    values = [values] if isinstance(values, Real) else list(values)
-    least = np.finfo(float).tiny if above_zero else 0.0
-    good = (isinstance(v, Real) and not isinstance(v, bool) and least <= float(v) < np.inf for v in values)
-    if not values or not all(good):
-        msg = f"tune_deformation: {name} must be finite numbers {'>' if above_zero else '>='} 0, got {values!r}."
-        raise ParameterError(msg)
-    if max(values) > most:
-        msg = f"tune_deformation: {name} must be at most {most:g}, got {max(values)!r}."
-        raise ParameterError(msg)
-    return tuple(sorted({float(v) for v in values}))
+        %(rows_to_results)s
+        ndarray of shape (n, K)
+        """
+        return self._fitted().predict_proba(X)
 
+    @available_if(_has("decision_function"))
+    @doc
+    def decision_function(self, X: Any) -> Array:
+        """Return the decision values of the best estimator.
 
-def finite(found: Roughness) -> Roughness:
-    """Return a roughness, or say that it overflowed."""
-    if not np.isfinite(np.diagonal(found.matrix)).all():
-        msg = "tune_deformation: the roughness of the features overflows. Scale the rows down, or alphas."
-        raise DataError(msg)
-    return found
+        %(rows_to_results)s
+        ndarray of shape (n,) or (n, K)
+        """
+        return self._fitted().decision_function(X)
 
+    @doc
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the score of the best estimator on rows whose target is known: accuracy or R^2.
 
-def whitened(Z: Array, roughness: Array, share: float) -> Array:
-    """Return features whose inner products are those of Z (I + share U)^-1 Z', from the upper triangle of U."""
-    A = roughness * share
-    A[np.diag_indices_from(A)] += 1.0
-    if not factorize(A):
-        msg = (
-            "tune_deformation: I + Phi' M Phi is not positive definite, through rounding. Leave out the largest of "
-            "alphas, or pass float64."
-        )
-        raise DataError(msg)
-    return scipy.linalg.solve_triangular(A.T, Z.T, lower=True, check_finite=False).T
+        %(scored_rows)s
+        """
+        return self._fitted().score(X, y, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        return tags
 
 
-def scaled(found: Roughness, share: float) -> Roughness:
-    """Return so much of a roughness."""
-    return replace(found, matrix=found.matrix * share)
+class _PowerReport:
+    """Reports the progress of a search after each power."""
+
+    def __init__(self, report: Report | None, powers: Sequence[float]) -> None:
+        self.report = report
+        self.powers = powers
+        self.start = time.perf_counter()
+
+    def __call__(self, done: int, found: Roughness) -> None:
+        if self.report is not None:
+            nodes, seconds = found.graph.n_nodes, time.perf_counter() - self.start
+            note = f"search, power {self.powers[done - 1]:g}"
+            self.report(Progress(nodes * done, nodes * len(self.powers), seconds, note))

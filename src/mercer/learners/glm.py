@@ -33,8 +33,7 @@ GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator
 # Rows on which two maps with equal features are taken to be the same.
 SAME_ROWS = 64
 
-PARAGRAPHS |= {
-    "loss_parameters": """\
+LOSS_PARAMETERS = """\
 C : float, default=1.0
     Weight of the losses relative to half the squared norm of the coefficients, as in scikit-learn: smaller values mean
     more regularization.
@@ -51,7 +50,17 @@ tol : float, default=1e-11
 warm_start : bool, default=False
     Whether `fit` starts from the coefficients of the previous fit and uses its map, as long as the parameters of the
     map, the number of features and the labels are the same. A map that depends on the rows is drawn again: with a
-    seed, the coefficients are reused if the map is the same.""",
+    seed, the coefficients are reused if the map is the same."""
+
+PARAGRAPHS |= {
+    "loss_parameters": "\n".join(
+        [
+            PARAGRAPHS["feature_map"],
+            LOSS_PARAMETERS,
+            PARAGRAPHS["unlabeled_label"],
+            PARAGRAPHS["common_parameters"],
+        ]
+    ),
     "loss_attributes": """\
 classes_ : ndarray of shape (K,)
     Labels of rows with a positive weight, sorted.
@@ -221,13 +230,7 @@ class KernelLogisticRegression(LossClassifier):
 
     Parameters
     ----------
-    %(feature_map)s
     %(loss_parameters)s
-    %(unlabeled_label)s
-    %(block_size)s
-    %(n_jobs)s
-    %(seed_of_map)s
-    %(progress)s
 
     Attributes
     ----------
@@ -242,6 +245,12 @@ class KernelLogisticRegression(LossClassifier):
     Notes
     -----
     %(loss_notes)s
+
+    References
+    ----------
+    .. [1] Zhu, Hastie (2005), Kernel logistic regression and the import vector machine, Journal of Computational and
+       Graphical Statistics.
+    .. [2] Lin, Weng, Keerthi (2008), Trust region Newton method for large-scale logistic regression, JMLR.
 
     Examples
     --------
@@ -260,16 +269,10 @@ class KernelLogisticRegression(LossClassifier):
     loss = Logistic()
 
     @rowwise
-    @doc
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all labels.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, K)
         """
         values = self.decision_function(X)
@@ -278,16 +281,10 @@ class KernelLogisticRegression(LossClassifier):
         return special.softmax(values, axis=1)
 
     @rowwise
-    @doc
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities, finite also where the probabilities underflow.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, K)
         """
         values = self.decision_function(X)
@@ -310,13 +307,7 @@ class KernelSVC(LossClassifier):
 
     Parameters
     ----------
-    %(feature_map)s
     %(loss_parameters)s
-    %(unlabeled_label)s
-    %(block_size)s
-    %(n_jobs)s
-    %(seed_of_map)s
-    %(progress)s
 
     Attributes
     ----------
@@ -325,11 +316,18 @@ class KernelSVC(LossClassifier):
     See Also
     --------
     KernelLogisticRegression : The logarithmic loss, with probabilities.
+    KernelRidgeClassifier : One pass over the rows, and `partial_fit`.
+    sklearn.svm.LinearSVC : The same model on given features.
     sklearn.svm.SVC : The exact machine with the hinge loss, in time between O(n^2) and O(n^3).
 
     Notes
     -----
     %(loss_notes)s
+
+    References
+    ----------
+    .. [1] Chapelle (2007), Training a support vector machine in the primal, Neural Computation.
+    .. [2] Keerthi, DeCoste (2005), A modified finite Newton method for fast solution of large scale linear SVMs, JMLR.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import Trial, tune_lengthscales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
 
@@ -75,7 +75,7 @@ class GaussianProcessRegressor(Regressor):
     noise_, amplitude_ : float or ndarray of shape (t,)
         The standard deviations used.
     log_marginal_likelihood_value_ : float
-        Evidence of all rows, summed over targets.
+        Log marginal likelihood (evidence) of all rows, summed over targets.
     tuning_ : tuple of Trial
         Lengthscales that were tried, as factors of those of the given kernel, and the evidence of each.
     coef_ : ndarray of shape (D,) or (t, D)
@@ -102,7 +102,7 @@ class GaussianProcessRegressor(Regressor):
 
     *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
     all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
-    of the exact process is the prior variance. `Nystroem` avoids this: the residual of the kernel,
+    of the exact process is the prior variance [3]_. `Nystroem` avoids this: the residual of the kernel,
     :math:`k(x, x) - |z(x)|^2`, is added to the variance, so that error bars return to the amplitude. For random
     features, ``variance_method="pathwise"`` computes the variance of the exact process given a sample of `tune_rows`
     rows (or all rows, if there are no more): it is never too small because of the features, and too large where rows
@@ -112,6 +112,8 @@ class GaussianProcessRegressor(Regressor):
     References
     ----------
     .. [1] Wilson et al. (2020), Efficiently Sampling Functions from Gaussian Process Posteriors, ICML.
+    .. [2] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press.
+    .. [3] Quinonero-Candela, Rasmussen (2005), A unifying view of sparse approximate Gaussian process regression, JMLR.
 
     Examples
     --------
@@ -183,7 +185,7 @@ class GaussianProcessRegressor(Regressor):
             n_rows = fit.engine.n_rows  # no more landmarks than rows, where their number is known
             width = DEFAULT_COMPONENTS if n_rows is None else min(n_rows, DEFAULT_COMPONENTS)
             prototype = prototype.set_params(n_components=width)
-        self.tuning_ = ()
+        self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = prototype.fit_engine(fit.engine)
@@ -199,7 +201,7 @@ class GaussianProcessRegressor(Regressor):
         """Return the unfitted map with the lengthscales of highest evidence on a sample, and set `tuning_`."""
         prototype, name = fit.feature_map, type(self).__name__
         kernel = prototype._kernel()
-        # A map that changes its kernel, such as a deformed one, is not drawn for it.
+        # The features of a map that changes its kernel, such as a deformed one, are not those of the kernel.
         changed = not (isinstance(prototype, DrawnMap) and prototype.accepts(kernel))
         if changed or kernel.spectral_parts() is None:
             if self.lengthscale_tuning == "ard":
@@ -274,14 +276,14 @@ class GaussianProcessRegressor(Regressor):
         noise, amplitude : float or ndarray of shape (t,), default=None
             Standard deviations; None means those of the model.
         eval_gradient : bool, default=False
-            Whether to also return the derivatives in log noise and log amplitude.
+            Whether to also return the derivatives with respect to log noise and log amplitude.
 
         Returns
         -------
         value : float
             Summed over targets.
         gradient : ndarray of shape (2,) or (2, t)
-            If `eval_gradient`. For lengthscales see `lengthscale_gradient`.
+            Returned if `eval_gradient` is True. For lengthscales see `lengthscale_gradient`.
         """
         self._check_fitted()
         posterior = self.posterior_
@@ -302,10 +304,11 @@ class GaussianProcessRegressor(Regressor):
         return value, gradient[:, 0] if self._single else gradient
 
     def lengthscale_gradient(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Return the derivatives of the log marginal likelihood in the log of the lengthscale of every feature.
+        """Return the derivatives of the log marginal likelihood with respect to the log lengthscale of each feature.
 
-        They are exact, through the features of the model, with the draw or the landmarks fixed, and take one pass over
-        the rows, which must be those of `fit`. Their sum is the derivative in the log of a common lengthscale.
+        The derivatives are exact for the features of the model, with the draw or the landmarks fixed, and take one pass
+        over the rows, which must be those of `fit`. Their sum is the derivative with respect to the logarithm of a
+        common lengthscale.
 
         Parameters
         ----------
@@ -319,15 +322,14 @@ class GaussianProcessRegressor(Regressor):
         self._check_fitted()
         posterior, feature_map = self.posterior_, self.feature_map_
         term = LengthscaleGradient(feature_map.features_, posterior.spectrum, posterior.scales)
-        reader = self._reader(feature_map.n_components, fresh=False)
+        reader = self._reader(feature_map.width, fresh=False)
         engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
         fit = self._fit_of(engine, feature_map, self.random_state, {})
-        return term.whole(fit.labeled.sum(term))
+        return term.complete(fit.labeled.sum(term))
 
     # ---- predicting ---------------------------------------------------------------------------
 
     @rowwise
-    @doc
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, with_noise: bool = False) -> Any:
         """Return the posterior mean, and its standard deviation or covariance.
 
@@ -345,9 +347,9 @@ class GaussianProcessRegressor(Regressor):
         -------
         mean : ndarray of shape (n,) or (n, t)
         std : ndarray of shape (n,) or (n, t)
-            If `return_std`.
+            Returned if `return_std` is True.
         cov : ndarray of shape (n, n) or (n, n, t)
-            If `return_cov`.
+            Returned if `return_cov` is True.
         """
         self._check_fitted()
         posterior = self.posterior_

@@ -116,6 +116,8 @@ class KernelKMeans(Clusterer):
     ----------
     .. [1] Dhillon, Guan, Kulis (2004), Kernel k-means, spectral clustering and normalized cuts, KDD.
     .. [2] Bahmani, Moseley, Vattani, Kumar, Vassilvitskii (2012), Scalable k-means++, VLDB.
+    .. [3] Arthur, Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA.
+    .. [4] Sculley (2010), Web-scale k-means clustering, WWW.
 
     Examples
     --------
@@ -146,6 +148,7 @@ class KernelKMeans(Clusterer):
     _clusters_: ExactClusters | FeatureClusters
     # Sums over clusters are small, so that small blocks cost nothing and are divided evenly among threads.
     most_block_rows = 2048
+
 
     def __init__(
         self,
@@ -220,7 +223,7 @@ class KernelKMeans(Clusterer):
             features,
             best_of(engine, features, starts),
             batch_size=int(self.batch_size or 1),
-            block_rows=self._reader(self.feature_map_.n_components, fresh=False).block_rows,
+            block_rows=self._reader(self.feature_map_.width, fresh=False).block_rows,
             max_iter=self.max_iter,
             tol=self.tol,
             report=passes.tell,
@@ -260,22 +263,14 @@ class KernelKMeans(Clusterer):
         as there are clusters. After `fit`, it continues from there. A `Deformed` map adds the rows to its
         `FeatureGraph`; a graph that cannot grow raises.
 
-        Parameters
-        ----------
-        %(X)s
-        %(y_ignored)s
-        %(sample_weight)s
-
-        Returns
-        -------
-        %(returns_self)s
+        %(partial_fit_rows)s
         """
         with unchanged_if_it_fails(self):
             self._check_parameters()
             self._check_init()
             fresh = "feature_map_" not in vars(self)
             prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
-            reader = self._reader(prototype.n_components, fresh=fresh)
+            reader = self._reader(prototype.width, fresh=fresh)
             X, _, weight = reader(X, y, sample_weight)
             engine = MemoryEngine(X, None, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs)
             if fresh:
@@ -353,32 +348,20 @@ class KernelKMeans(Clusterer):
         return self._labels_
 
     @rowwise
-    @doc
     def predict(self, X: Any) -> Array:
         """Return the index of the nearest center of each row.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,)
         """
         X = self._check_rows(X)
         return self._of_rows(X, np.empty(X.shape[0], np.int32))
 
     @rowwise
-    @doc
     def transform(self, X: Any) -> Array:
         """Return the distances of each row to all centers, in the feature space.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, k)
         """
         X = self._check_rows(X)
@@ -391,7 +374,7 @@ class KernelKMeans(Clusterer):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), or files
-            Rows; or files as `open_rows` opens them, with their weights, read block by block.
+            Rows; or files, as returned by `open_rows`, with their weights, read block by block.
         %(y_ignored)s
         %(sample_weight)s
 
@@ -403,7 +386,7 @@ class KernelKMeans(Clusterer):
         source = source_of(X, None, sample_weight, owner=type(self).__name__)
         if isinstance(source, FileRows):
             return sum(source.on_blocks(self, lambda model, rows, _, weight: model.score(rows, None, weight)))
-        X, _, weight = self._reader(self.feature_map_.n_components, fresh=False)(X, None, sample_weight)
+        X, _, weight = self._reader(self.feature_map_.width, fresh=False)(X, None, sample_weight)
         distances = self._of_rows(X, np.empty((X.shape[0], self.n_clusters))).min(axis=1)
         return -float(np.square(distances) @ (np.ones(len(distances)) if weight is None else weight))
 

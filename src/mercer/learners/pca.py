@@ -17,7 +17,7 @@ from mercer.learners.base import Fit, Transformer, available_if, can_add_rows
 from mercer.maps import BaseMap
 from mercer.maps.base import unchanged_if_it_fails
 from mercer.parameters import Choice, Domain, Integer, Interval
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum, no_targets, rows_as_targets
 
 __all__ = ["KernelPCA"]
@@ -48,10 +48,7 @@ class KernelPCA(Transformer):
         Whether to fit a ridge regression from scores to rows, for `inverse_transform`.
     alpha : float, default=1.0
         Penalty of that regression.
-    %(block_size)s
-    %(n_jobs)s
-    %(seed_of_map)s
-    %(progress)s
+    %(common_parameters)s
 
     Attributes
     ----------
@@ -71,6 +68,7 @@ class KernelPCA(Transformer):
 
     See Also
     --------
+    KernelKMeans : Clusters in the same feature space.
     sklearn.decomposition.KernelPCA : The exact method, in time O(n^3) and memory O(n^2).
 
     Notes
@@ -141,15 +139,7 @@ class KernelPCA(Transformer):
         The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
         map adds the rows to its `FeatureGraph`; a graph that cannot grow raises.
 
-        Parameters
-        ----------
-        %(X)s
-        %(y_ignored)s
-        %(sample_weight)s
-
-        Returns
-        -------
-        %(returns_self)s
+        %(partial_fit_rows)s
         """
         with unchanged_if_it_fails(self):
             self._add_rows(X, y, sample_weight)
@@ -212,16 +202,10 @@ class KernelPCA(Transformer):
         return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
 
     @rowwise
-    @doc
     def transform(self, X: Any) -> Array:
         """Return the scores of rows.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, k)
         """
         X = self._check_rows(X)

@@ -19,8 +19,7 @@ from mercer.learners.base import Classifier, Fit, Regressor
 from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
-from mercer.solvers.ridge.leave_one_out import calibrated_scale
-from mercer.solvers.ridge.paths import CRITERIA, Criterion, left_out_path
+from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
 from mercer.statistics.moments import Moments, MomentSum, TargetRule, label_indicators, numeric_targets
 from mercer.statistics.sample import RowSample, seed_of
 
@@ -69,10 +68,7 @@ class KernelRidge(Regressor):
     %(ridge_alpha)s
     %(fit_intercept)s
     %(unlabeled_number)s
-    %(block_size)s
-    %(n_jobs)s
-    %(seed_of_map)s
-    %(progress)s
+    %(common_parameters)s
 
     Attributes
     ----------
@@ -91,6 +87,13 @@ class KernelRidge(Regressor):
     Notes
     -----
     %(ridge_criteria)s
+
+    References
+    ----------
+    .. [1] Saunders, Gammerman, Vovk (1998), Ridge regression learning algorithm in dual variables, ICML.
+    .. [2] Rahimi, Recht (2007), Random features for large-scale kernel machines, NIPS.
+    .. [3] Golub, Heath, Wahba (1979), Generalized cross-validation as a method for choosing a good ridge parameter,
+       Technometrics.
 
     Examples
     --------
@@ -148,16 +151,10 @@ class KernelRidge(Regressor):
         self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
 
     @rowwise
-    @doc
     def predict(self, X: Any) -> Array:
         """Return predictions.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n,) or (n, t)
         """
         self._check_fitted()
@@ -211,6 +208,13 @@ class KernelRidgeClassifier(Classifier):
     labels. The factor a > 0 minimizes the logarithmic loss of the leave-one-out decision values of a seeded sample of
     1000 training rows, which are exact, from the leverages. One further row, whose label is each label with equal
     probability, keeps the factor finite. It never changes which label is the most probable.
+
+    References
+    ----------
+    .. [1] Rifkin, Yeo, Poggio (2003), Regularized least-squares classification, in Advances in Learning Theory, IOS
+       Press.
+    .. [2] Platt (1999), Probabilistic outputs for support vector machines, in Advances in Large Margin Classifiers,
+       MIT Press.
 
     Examples
     --------
@@ -275,16 +279,10 @@ class KernelRidgeClassifier(Classifier):
         return calibrated_scale(fitted, codes, len(labels), solution.leverages(Z), sample.weight)
 
     @rowwise
-    @doc
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all labels; see Notes for the rule.
 
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
+        %(rows_to_results)s
         ndarray of shape (n, K)
         """
         logits = self.decision_function(X).astype(np.float64) * self.probability_scale_

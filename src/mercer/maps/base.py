@@ -126,9 +126,6 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         def kernel(self) -> Kernel | None: ...
 
         @property
-        def n_components(self) -> int: ...
-
-        @property
         def kernel_(self) -> Kernel: ...
 
     random_state: Any
@@ -176,6 +173,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @property
     @abstractmethod
+    def width(self) -> int:
+        """Number of components, as far as it is known before a fit: for most maps the parameter `n_components`."""
+
+    @property
+    @abstractmethod
     def refuses_rows(self) -> str | None:
         """None if rows can be added to the fitted map, else an error message that explains why not."""
 
@@ -214,7 +216,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         self.check()
         if self._kernel().positive_only:
             check_non_negative(type(self).__name__, X)  # all rows, of which the map may be given a sample only
-        rows = block_rows_for(max(self.n_components, X.shape[1]), X.dtype.itemsize)
+        rows = block_rows_for(max(self.width, X.shape[1]), X.dtype.itemsize)
         return MemoryEngine(X, block_rows=rows, n_jobs=self.n_jobs)
 
     def _check_fitted(self) -> None:
@@ -245,7 +247,6 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         X = source.array(owner, "Try one block after another: for X, *_ in rows.")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
-        self._check_fitted()
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_all_finite=False)
         try:
             return self.apply(X, out)
@@ -409,6 +410,10 @@ class DrawnMap(BaseMap):
             msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
             raise ParameterError(msg)
         return self.kernel
+
+    @property
+    def width(self) -> int:
+        return self.n_components
 
     @property
     def refuses_rows(self) -> str | None:

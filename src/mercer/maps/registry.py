@@ -158,8 +158,8 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
 def map_width(owner: str, choice: Any) -> int:
     """Return the number of components of the map that `unfitted_map` would return, without making a copy of it."""
     if choice is None or isinstance(choice, Kernel):
-        return default_map(choice).n_components
-    return given_map(owner, choice).n_components
+        return default_map(choice).width
+    return given_map(owner, choice).width
 
 
 def given_map(owner: str, choice: Any) -> BaseMap:

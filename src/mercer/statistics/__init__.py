@@ -1,9 +1,8 @@
 """Statistics that are summed over rows: values with ``+``, and accumulators that sum them in place."""
 
 from mercer.statistics.distinct import DistinctRows, row_hashes
-from mercer.statistics.gram import GramSum, add_products
 from mercer.statistics.label_counts import CountLabels, LabelCounts
-from mercer.statistics.moments import Moments, MomentSum, TargetMoments
+from mercer.statistics.moments import GramSum, Moments, MomentSum, TargetMoments, add_products
 from mercer.statistics.sample import RowSample, exponentials
 
 __all__ = [

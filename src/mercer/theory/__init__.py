@@ -1,4 +1,9 @@
-"""How good, before drawing: variances, bounds and sample sizes as functions, one theorem each."""
+"""Variances, error bounds and numbers of components, computed before a map is drawn.
+
+Each function implements one theorem. It checks the domain of every argument and raises `ParameterError` outside it;
+values that exceed a boundary by rounding are clipped. Bounds beyond the range of float64 are vacuous: they are returned
+as infinity, or as one for probabilities. `docs/theory/` states the theorems and where they differ from their sources.
+"""
 
 from mercer.theory.bounds import fourier_failure, hoeffding_radius
 from mercer.theory.compositions import (
@@ -26,7 +31,6 @@ from mercer.theory.maclaurin import (
     maclaurin_sharp_bound,
     maclaurin_uniform_failure,
 )
-from mercer.theory.power_series import truncation_degree, truncation_error
 from mercer.theory.quadrature import (
     fourier_uniform_failure,
     quadrature_failure,
@@ -39,6 +43,7 @@ from mercer.theory.quadrature import (
 from mercer.theory.sizes import maclaurin_components, required_components
 from mercer.theory.sketch import tensor_sketch_variance
 from mercer.theory.thresholds import jittered_variance, threshold_variance
+from mercer.theory.truncation import truncation_degree, truncation_error
 from mercer.theory.variance import cosine_variance, orthogonal_covariance, phase_variance
 
 __all__ = [

@@ -1,23 +1,37 @@
-r"""How far the kernel of deformed features is from the exact deformed kernel.
+r"""Error of the kernel of deformed features relative to the exact deformed kernel.
 
 With a kernel matrix K of N rows, its approximation :math:`\hat K` and a penalty :math:`M = \alpha L^c`, write
-:math:`\tilde K = K (I + M K)^{-1}` and :math:`\bar K = \hat K (I + M \hat K)^{-1}`. Ionescu, Popa, Sminchisescu (2017)
-bound :math:`E \|\bar K - \tilde K\|`; what is here is what holds of it. The expected error of :math:`\hat K` needs
-:math:`\log 2N` where :math:`\log N` is printed, and twice the bound for phase cosines, :math:`\sqrt 2 \cos`; the factor
-in front of it must be bounded for every draw, not on average, because it depends on the same draw; and the bound of
-that factor through determinants, which grows like a power of N, is replaced by :math:`\|\hat K\| \|M\|`.
+:math:`\tilde K = K (I + M K)^{-1}` and :math:`\bar K = \hat K (I + M \hat K)^{-1}`. Ionescu, Popa and Sminchisescu
+(2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS, bound :math:`E \|\bar K - \tilde K\|`; the functions
+implement what holds of it. The expected error of :math:`\hat K` needs :math:`\log 2N` where :math:`\log N` is printed,
+and twice the bound for phase cosines, :math:`\sqrt 2 \cos`. The factor in front of it must be bounded for every draw,
+not on average, because it depends on the same draw. The bound of that factor through determinants, which grows like a
+power of N, is replaced by :math:`\|\hat K\| \|M\|`. See `docs/theory/deformation.md`.
 """
 
 from __future__ import annotations
 
 import math
-from numbers import Real
 
 import numpy as np
 
 from mercer.errors import ParameterError
-from mercer.theory.bounds import FORM_WIDTH
-from mercer.theory.domains import check_not_negative, check_positive, probability, square_matrices
+from mercer.theory.domains import (
+    AT_LEAST_ZERO,
+    COUNT,
+    FAILURE,
+    FORM,
+    MATRIX,
+    NORM,
+    POSITIVE,
+    FormName,
+    checked,
+    components,
+    probability,
+    refuse,
+    upper,
+    within,
+)
 
 __all__ = [
     "deformation_components",
@@ -33,8 +47,9 @@ __all__ = [
 Array = np.ndarray
 
 
+@checked(exact=MATRIX, approximate=MATRIX, penalty=MATRIX)
 def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array:
-    r"""Error of the deformed kernel matrix: an identity, not a bound.
+    r"""Return the error of the deformed kernel matrix, by an identity.
 
     .. math:: \bar K - \tilde K = (I + K M)^{-1} (\hat K - K) (I + M \hat K)^{-1}
 
@@ -49,6 +64,10 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
     -------
     ndarray of shape (n, n)
 
+    See Also
+    --------
+    deformation_factor : Bound on the norm of this error relative to that of :math:`\hat K - K`.
+
     Examples
     --------
     >>> deformation_error(np.array([[1.0]]), np.array([[1.5]]), np.array([[2.0]]))
@@ -56,122 +75,206 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
     >>> round(1.5 / (1 + 2 * 1.5) - 1 / (1 + 2 * 1), 8)
     0.04166667
     """
-    K, hat, M = square_matrices("deformation_error", exact=exact, approximate=approximate, penalty=penalty)
-    eye = np.eye(len(K))
+    for name, matrix in (("approximate", approximate), ("penalty", penalty)):
+        if matrix.shape != exact.shape:
+            refuse("deformation_error", name, f"of the shape {exact.shape} of exact", str(matrix.shape))
+    eye = np.eye(len(exact))
+    with np.errstate(over="ignore", invalid="ignore"):
+        left, right, gap = eye + exact @ penalty, eye + penalty @ approximate, approximate - exact
+    if not all(np.isfinite(matrix).all() for matrix in (left, right, gap)):
+        refuse("deformation_error", "penalty", "small enough for I + K M to be within float64", "an overflow")
     try:
-        left = np.linalg.solve(eye + K @ M, hat - K)
-        return np.linalg.solve((eye + M @ hat).T, left.T).T
-    except np.linalg.LinAlgError as error:
+        error = np.linalg.solve(right.T, np.linalg.solve(left, gap).T).T
+    except np.linalg.LinAlgError:
+        error = np.full_like(gap, np.nan)
+    if not np.isfinite(error).all():
         msg = "deformation_error: I + K M is singular, which it never is for positive semi-definite matrices."
-        raise ParameterError(msg) from error
+        raise ParameterError(msg)
+    return error
 
 
-def penalty_norm(alpha: float, power: float) -> float:
-    """Bound on the spectral norm of alpha L^power: a normalized Laplacian has eigenvalues of at most two.
+@checked(strength=AT_LEAST_ZERO, power=AT_LEAST_ZERO)
+def penalty_norm(strength: float, power: float) -> float:
+    r"""Return the bound :math:`\alpha 2^c` on the spectral norm of :math:`\alpha L^c`.
+
+    The eigenvalues of a normalized graph Laplacian L are at most two.
+
+    Parameters
+    ----------
+    strength : float
+        Strength :math:`\alpha` of the graph, at least zero.
+    power : float
+        Power c of the Laplacian, at least zero.
+
+    %(theory_bound)s
+
+    See Also
+    --------
+    deformation_factor : Where the norm is used.
 
     Examples
     --------
     >>> penalty_norm(10.0, 2)
     40.0
     """
-    check_not_negative("penalty_norm", alpha=alpha, power=power)
-    fraction, exponent = math.frexp(alpha)
+    fraction, exponent = math.frexp(strength)
     whole = math.floor(power)
     try:
         # The power may be far out of range where the product is not.
-        return math.ldexp(fraction * 2.0 ** (float(power) - whole), exponent + whole)
-    except OverflowError as error:
-        msg = f"penalty_norm: alpha 2^power overflows, got alpha={alpha!r} and power={power!r}. Try 1 to 3."
-        raise ParameterError(msg) from error
+        return math.ldexp(fraction * 2.0 ** (power - whole), exponent + whole)
+    except OverflowError:
+        return math.inf
 
 
+@checked(kernel_norm=NORM, approximate_norm=NORM, penalty_norm=NORM)
 def deformation_factor(kernel_norm: float, approximate_norm: float, penalty_norm: float) -> float:
-    r"""Bound on how much a deformation magnifies the error of a kernel matrix, in spectral norms.
+    r"""Return a bound on how much a deformation magnifies the error of a kernel matrix, in spectral norms.
 
     :math:`\|\bar K - \tilde K\| \le (1 + T)(1 + R) \|\hat K - K\|` with
     :math:`T = \|(I + M K)^{-1} M K\| \le \|K\| \|M\|` and
-    :math:`R = \|\hat K M (I + \hat K M)^{-1}\| \le \|\hat K\| \|M\|`, for every draw.
-    A worst case: smooth errors, which are most of them, are hardly magnified, and rough ones shrink.
+    :math:`R = \|\hat K M (I + \hat K M)^{-1}\| \le \|\hat K\| \|M\|`, for every draw. This is a worst case: errors
+    that are smooth on the graph, which are most of them, are hardly magnified, and rough ones shrink.
+
+    Parameters
+    ----------
+    kernel_norm, approximate_norm, penalty_norm : float
+        Spectral norms of K, :math:`\hat K` and M, or bounds of them.
+
+    Returns
+    -------
+    float
+        The factor; infinite if it exceeds the range of float64.
+
+    See Also
+    --------
+    deformation_mean_error : Bound on the expected error.
+
+    References
+    ----------
+    .. [1] Ionescu, Popa, Sminchisescu (2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS, appendix,
+       Lemma 3.
 
     Examples
     --------
     >>> deformation_factor(2.0, 3.0, 0.5)
     5.0
     """
-    norms = {"kernel_norm": kernel_norm, "approximate_norm": approximate_norm, "penalty_norm": penalty_norm}
-    check_not_negative("deformation_factor", **norms)
-    return float((1 + kernel_norm * penalty_norm) * (1 + approximate_norm * penalty_norm))
+    return upper((1 + kernel_norm * penalty_norm) * (1 + approximate_norm * penalty_norm))
 
 
+@checked(variance=AT_LEAST_ZERO, bound=AT_LEAST_ZERO, n=COUNT)
 def matrix_bernstein(variance: float, bound: float, n: int) -> float:
-    r"""Bound on the expected spectral norm of a sum of independent symmetric matrices of mean zero.
+    r"""Return a bound on the expected spectral norm of a sum of independent symmetric matrices of mean zero.
 
-    :math:`\sqrt{2 v \log 2n} + \tfrac{1}{3} R \log 2n` for n x n matrices of norm at most R whose squares have means of
-    a sum of norm at most v: Tropp (2015), Theorem 1.6.2. (The source uses :math:`\sqrt{3 v \log 2n} + R \log 2n`.)
+    The bound is :math:`\sqrt{2 v \log 2n} + \tfrac{1}{3} R \log 2n` for n x n matrices of norm at most R whose mean
+    squares have a sum of norm at most v [1]_. (Ionescu et al. (2017) use the weaker
+    :math:`\sqrt{3 v \log 2n} + R \log 2n`.)
+
+    Parameters
+    ----------
+    variance : float
+        Norm v of the sum of the mean squares.
+    bound : float
+        Bound R of the norm of one matrix.
+    n : int
+        Order of the matrices.
+
+    %(theory_bound)s
+
+    See Also
+    --------
+    kernel_matrix_mean_error : The application to kernel matrices.
+
+    %(theory_tropp)s
 
     Examples
     --------
     >>> round(matrix_bernstein(1.0, 0.1, 50), 3)
     3.188
     """
-    check_positive("matrix_bernstein", n=n)
-    check_not_negative("matrix_bernstein", variance=variance, bound=bound)
-    log = math.log(2 * n)
-    return math.sqrt(2 * variance * log) + bound * log / 3
+    log = math.log(2) + math.log(n)
+    return math.sqrt(variance) * math.sqrt(2 * log) + bound * log / 3
 
 
+@checked(kernel_norm=POSITIVE, n_rows=COUNT, n_terms=COUNT, mass=POSITIVE, form=FORM)
 def kernel_matrix_mean_error(
-    kernel_norm: float, n_rows: int, n_terms: int, *, mass: float = 1.0, form: str = "pairs"
+    kernel_norm: float, n_rows: int, n_terms: int, *, mass: float = 1.0, form: FormName = "pairs"
 ) -> float:
-    r"""Bound on the expected spectral norm of the error of a kernel matrix from iid Fourier features.
+    r"""Return a bound on the expected spectral norm of the error of a kernel matrix from iid Fourier features.
 
-    :math:`\sqrt{2 B \|K\| \log(2N) / m} + B \log(2N) / (3m)`, where B bounds the norm of the matrix of one term: N Z
-    for a sine-cosine pair, 2 N Z for a phase cosine, with mass Z = k(0). (Lopez-Paz et al. 2014, corrected.)
+    The bound is :math:`\sqrt{2 B \|K\| \log(2N) / m} + B \log(2N) / (3m)`, where B bounds the norm of the matrix of
+    one term: N Z for a sine-cosine pair, 2 N Z for a phase cosine, with mass Z = k(0). It is Theorem 2 of
+    the appendix of [1]_, corrected, which follows [2]_.
 
     Parameters
     ----------
     kernel_norm : float
-        Spectral norm of K, at most N Z.
+        Spectral norm of K, at least Z and at most N Z.
     n_rows : int
-        Rows N.
+        Number N of rows.
     n_terms : int
-        Independent frequencies m: of pairs, half the columns.
+        Number m of independent frequencies; of pairs, half the components.
     mass : float, default=1.0
-        Total mass k(0).
-    form : {"pairs", "phase", "complex"}, default="pairs"
-        Form of the features.
+        Total mass Z = k(0).
+    %(theory_form)s
 
-    Returns
-    -------
-    float
+    %(theory_bound)s
+
+    See Also
+    --------
+    kernel_matrix_failure : Bound on the probability of a large error.
+    deformation_mean_error : The same for a deformed kernel.
+
+    References
+    ----------
+    .. [1] Ionescu, Popa, Sminchisescu (2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS.
+    .. [2] Lopez-Paz, Sra, Smola, Ghahramani, Schölkopf (2014), Randomized Nonlinear Component Analysis, ICML.
 
     Examples
     --------
     >>> round(kernel_matrix_mean_error(20.0, 60, 50), 1)
     17.1
     """
-    variance, bound = _moments(kernel_norm, n_rows, n_terms, mass, form)
-    return matrix_bernstein(variance, bound, n_rows)
+    return _mean_error("kernel_matrix_mean_error", kernel_norm, n_rows, n_terms, mass, form)
 
 
+@checked(eps=POSITIVE, kernel_norm=POSITIVE, n_rows=COUNT, n_terms=COUNT, mass=POSITIVE, form=FORM)
 def kernel_matrix_failure(
-    eps: float, kernel_norm: float, n_rows: int, n_terms: int, *, mass: float = 1.0, form: str = "pairs"
+    eps: float, kernel_norm: float, n_rows: int, n_terms: int, *, mass: float = 1.0, form: FormName = "pairs"
 ) -> float:
-    r"""Bound on the probability that the spectral norm of that error reaches `eps`.
+    r"""Return a bound on the probability that the spectral norm of the error of a kernel matrix reaches `eps`.
 
-    :math:`2N \exp(-\tfrac{1}{2} \epsilon^2 / (v + R \epsilon / 3))`: Tropp (2015), Theorem 1.6.2. Parameters as in
-    `kernel_matrix_mean_error`.
+    The bound is :math:`2N \exp(-\tfrac{1}{2} \epsilon^2 / (v + R \epsilon / 3))` [1]_ with
+    :math:`v = B \|K\| / m` and R = B / m.
+
+    Parameters
+    ----------
+    eps : float
+        Spectral norm of the error.
+    kernel_norm, n_rows, n_terms, mass, form
+        As for `kernel_matrix_mean_error`.
+
+    %(theory_probability)s
+
+    See Also
+    --------
+    kernel_matrix_mean_error : Bound on the expected error.
+
+    %(theory_tropp)s
 
     Examples
     --------
     >>> kernel_matrix_failure(10.0, 20.0, 60, 5000) < 1e-6
     True
     """
-    check_positive("kernel_matrix_failure", eps=eps)
-    variance, bound = _moments(kernel_norm, n_rows, n_terms, mass, form)
-    return probability(math.log(2 * n_rows) - 0.5 * eps / (variance / eps + bound / 3))
+    kernel_norm = _admissible("kernel_matrix_failure", kernel_norm, n_rows, mass)
+    bound = _term_bound(n_rows, mass, form) / n_terms
+    divisor = bound * kernel_norm / eps + bound / 3
+    exponent = 0.5 * eps / divisor if divisor > 0 else math.inf
+    return probability(math.log(2) + math.log(n_rows) - exponent)
 
 
+@checked(kernel_norm=POSITIVE, penalty_norm=NORM, n_rows=COUNT, n_terms=COUNT, mass=POSITIVE, form=FORM)
 def deformation_mean_error(
     kernel_norm: float,
     penalty_norm: float,
@@ -179,23 +282,40 @@ def deformation_mean_error(
     n_terms: int,
     *,
     mass: float = 1.0,
-    form: str = "pairs",
+    form: FormName = "pairs",
 ) -> float:
-    r"""Bound on the expected spectral norm of the error of a deformed kernel matrix.
+    r"""Return a bound on the expected spectral norm of the error of a deformed kernel matrix.
 
-    The bound of the plain matrix times the factor of every draw, :math:`(1 + \|K\| \|M\|)(1 + B \|M\|)`: the norm of
-    :math:`\hat K` is at most B whatever is drawn. Other parameters as in `kernel_matrix_mean_error`.
+    The bound is that of the plain matrix, `kernel_matrix_mean_error`, times the factor
+    :math:`(1 + \|K\| \|M\|)(1 + B \|M\|)`, which holds for every draw because the norm of :math:`\hat K` is at most B.
+
+    Parameters
+    ----------
+    kernel_norm, n_rows, n_terms, mass, form
+        As for `kernel_matrix_mean_error`.
+    %(theory_penalty_norm)s
+
+    %(theory_bound)s
+
+    See Also
+    --------
+    deformation_components : The number of components for a given error.
+
+    References
+    ----------
+    .. [1] Ionescu, Popa, Sminchisescu (2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS, appendix,
+       Proposition 3.
 
     Examples
     --------
     >>> round(deformation_mean_error(20.0, 0.01, 60, 5000), 2)
     2.95
     """
-    largest = _term_bound(n_rows, mass, form)
-    factor = deformation_factor(kernel_norm, largest, penalty_norm)
-    return factor * kernel_matrix_mean_error(kernel_norm, n_rows, n_terms, mass=mass, form=form)
+    plain = _mean_error("deformation_mean_error", kernel_norm, n_rows, n_terms, mass, form)
+    return upper(deformation_factor(kernel_norm, _term_bound(n_rows, mass, form), penalty_norm) * plain)
 
 
+@checked(eps=POSITIVE, delta=FAILURE, kernel_norm=POSITIVE, penalty_norm=NORM, n_rows=COUNT, mass=POSITIVE, form=FORM)
 def deformation_components(
     eps: float,
     delta: float,
@@ -204,50 +324,73 @@ def deformation_components(
     n_rows: int,
     *,
     mass: float = 1.0,
-    form: str = "pairs",
+    form: FormName = "pairs",
 ) -> int:
-    r"""Columns of iid Fourier features that put a deformed kernel matrix within `eps` with probability 1 - `delta`.
+    r"""Return how many iid Fourier components put a deformed kernel matrix within `eps` with probability 1 - `delta`.
 
     If the plain matrix is within e, so that :math:`\|\hat K\| \le \|K\| + e`, the deformed one is within
-    :math:`e (1 + \|K\| \|M\|)(1 + (\|K\| + e) \|M\|)`; e is solved for, and the columns follow from
-    `kernel_matrix_failure`. A worst case, far above what is usually needed: the audit of a fitted map measures.
+    :math:`e (1 + \|K\| \|M\|)(1 + (\|K\| + e) \|M\|)`. This is solved for e, and the number of components follows
+    from `kernel_matrix_failure`. It is a worst case, far above what is usually needed; the audit of a fitted map
+    measures its error.
+
+    Parameters
+    ----------
+    eps : float
+        Largest spectral norm of the error.
+    delta : float
+        Probability of a larger error, in (0, 1).
+    kernel_norm, n_rows, mass, form
+        As for `kernel_matrix_mean_error`.
+    %(theory_penalty_norm)s
+
+    %(theory_number_of_components)s
+
+    See Also
+    --------
+    mercer.Deformed : The map.
+    mercer.audit : Measure the error of a fitted map.
 
     Examples
     --------
     >>> deformation_components(1.0, 0.05, 20.0, 0.01, 60)
     79266
     """
-    check_positive("deformation_components", eps=eps, kernel_norm=kernel_norm)
-    check_not_negative("deformation_components", penalty_norm=penalty_norm)
-    if not (isinstance(delta, Real) and 0 < delta < 1):
-        msg = f"deformation_components: delta must be in (0, 1), got {delta!r}."
-        raise ParameterError(msg)
-    B = _term_bound(n_rows, mass, form)
+    kernel_norm = _admissible("deformation_components", kernel_norm, n_rows, mass)
     T = 1.0 + kernel_norm * penalty_norm
     # a e^2 + b e = eps with a = T |M| and b = T^2; written so that |M| = 0 is no division by zero.
     error = 2 * eps / (T * T + math.sqrt(T * T * T * T + 4 * T * penalty_norm * eps))
-    needed = 2 * B * (kernel_norm / error + 1 / 3) / error * math.log(2 * n_rows / delta) if error > 0 else math.inf
-    if not needed < math.inf:
-        msg = (
-            f"deformation_components: the bound asks for more columns than there are numbers, got eps={eps!r}, "
-            f"kernel_norm={kernel_norm!r} and penalty_norm={penalty_norm!r}. Give a larger eps, or use mercer.audit."
-        )
-        raise ParameterError(msg)
-    terms = max(1, math.ceil(needed))
+    needed = math.inf
+    if error > 0:
+        log = math.log(2) + math.log(n_rows) - math.log(delta)
+        needed = 2 * _term_bound(n_rows, mass, form) * (kernel_norm / error + 1 / 3) / error * log
+    given = {"eps": eps, "kernel_norm": kernel_norm, "penalty_norm": penalty_norm}
+    terms = components("deformation_components", needed, **given)
     return 2 * terms if form == "pairs" else terms
 
 
-def _moments(kernel_norm: float, n_rows: int, n_terms: int, mass: float, form: str) -> tuple[float, float]:
-    """Return the variance and the bound of the terms: one is at most B off, a difference of matrices >= 0."""
-    B = _term_bound(n_rows, mass, form)
-    check_positive("kernel matrix", kernel_norm=kernel_norm, n_terms=n_terms)
-    return B * kernel_norm / n_terms, B / n_terms
+def _mean_error(owner: str, kernel_norm: float, n_rows: int, n_terms: int, mass: float, form: FormName) -> float:
+    """Return `kernel_matrix_mean_error`; a term is off by at most B, as a difference of two matrices >= 0."""
+    kernel_norm = _admissible(owner, kernel_norm, n_rows, mass)
+    bound = _term_bound(n_rows, mass, form) / n_terms
+    if not bound * kernel_norm < math.inf:
+        return math.inf
+    return matrix_bernstein(bound * kernel_norm, bound, n_rows)
 
 
-def _term_bound(n_rows: int, mass: float, form: str) -> float:
+def _admissible(owner: str, kernel_norm: float, n_rows: int, mass: float) -> float:
+    """Return the norm of a kernel matrix of trace N Z: it is at least Z and at most N Z."""
+    return float(
+        within(
+            owner,
+            "kernel_norm",
+            kernel_norm,
+            mass,
+            n_rows * mass,
+            "in [mass, n_rows * mass], for a trace n_rows * mass",
+        )
+    )
+
+
+def _term_bound(n_rows: int, mass: float, form: FormName) -> float:
     """Return a bound on the norm of the matrix of one term."""
-    check_positive("kernel matrix", n_rows=n_rows, mass=mass)
-    if form not in FORM_WIDTH:
-        msg = f"kernel matrix: form must be one of {', '.join(FORM_WIDTH)}, got {form!r}."
-        raise ParameterError(msg)
     return n_rows * mass * (2.0 if form == "phase" else 1.0)

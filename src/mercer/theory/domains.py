@@ -1,79 +1,498 @@
-"""What the theorems ask of their numbers, and what they return."""
+r"""Domains of the arguments of the theorems, declared beside each function.
+
+A function of `mercer.theory` names the domain of every parameter in a `checked` decorator. The decorator converts the
+arguments (numbers to float or int, arrays to float64) and raises `ParameterError` for a value outside its domain, so
+the formulas below it read numbers that they can rely on. Relations between arguments, such as :math:`|k| \le Z`, are
+checked by `within`, which clips what exceeds the boundary by rounding.
+
+Bounds that exceed the range of float64, or that cannot be evaluated within it, are vacuous: `probability` returns one
+for them and `upper` infinity.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from numbers import Real
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
-from mercer.errors import ParameterError
+from mercer._docs import PARAGRAPHS, doc
+from mercer.errors import ParameterError, UnsupportedKernelError
+from mercer.kernels import Kernel
+from mercer.kernels.dot_product import DotProductKernel
 
-__all__ = ["check_base", "check_not_negative", "check_positive", "probability", "square", "square_matrices"]
+__all__ = [
+    "AMBIENT",
+    "AT_LEAST_ZERO",
+    "BASE",
+    "BOUND",
+    "COUNT",
+    "DEGREE",
+    "DISTANCES",
+    "DOT_PRODUCT",
+    "FAILURE",
+    "FORM",
+    "FRACTIONS",
+    "KERNEL",
+    "MATRIX",
+    "NORM",
+    "NUMBER",
+    "NUMBERS",
+    "POSITIVE",
+    "SHARE",
+    "WEIGHTS",
+    "Argument",
+    "FormName",
+    "at_least",
+    "broadcast",
+    "checked",
+    "choice",
+    "components",
+    "instance_of",
+    "iterable",
+    "optional",
+    "probability",
+    "read_all",
+    "refuse",
+    "upper",
+    "within",
+]
+
+Array = np.ndarray
+FormName = Literal["pairs", "phase", "complex"]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PARAGRAPHS |= {
+    "theory_probability": """\
+Returns
+-------
+float
+    A probability.""",
+    "theory_bound": """\
+Returns
+-------
+float
+    The bound; infinite if it exceeds the range of float64.""",
+    "theory_bound_of_series": """\
+Returns
+-------
+float
+    The bound; infinite if the series exceeds the range of float64.""",
+    "theory_variances": """\
+Returns
+-------
+float or ndarray
+    Variances; infinite where they exceed the range of float64.""",
+    "theory_number_of_components": """\
+Returns
+-------
+int
+    The number of components, for `n_components`.""",
+    "theory_eps": """\
+eps : float
+    Error, in the units of the kernel.""",
+    "theory_eps_of_mass": """\
+eps : float
+    Error, in units of the mass of the kernel.""",
+    "theory_delta": """\
+delta : float, default=0.05
+    Probability of a larger error, in (0, 1).""",
+    "theory_independent_features": """\
+n_components : int
+    Number D of independent features.""",
+    "theory_dimension": """\
+dimension : int
+    Number d of features of the rows.""",
+    "theory_diameter": """\
+diameter : float
+    Largest distance l of two rows.""",
+    "theory_n_rules": """\
+n_rules : int
+    Number n of independent rules, each with all of its points and its constant.""",
+    "theory_base": """\
+base : float, default=2.0
+    Base p > 1 of the degree distribution.""",
+    "theory_series_kernel": """\
+kernel : DotProductKernel
+    A kernel f(x . y) with non-negative coefficients.""",
+    "theory_outer_and_inner": """\
+kernel : DotProductKernel
+    The outer kernel, whose power series is f.
+inner : InnerConstants
+    Constants of the inner kernel K.""",
+    "theory_form": """\
+form : {"pairs", "phase", "complex"}, default="pairs"
+    Form of the features.""",
+    "theory_penalty_norm": """\
+penalty_norm : float
+    Spectral norm of M, for instance from `theory.penalty_norm`.""",
+    "theory_composed": """\
+Returns
+-------
+float
+    The bound; infinite if the series exceeds the range of float64.
+
+See Also
+--------
+composed_failure : Bound on the probability of a large error.
+
+References
+----------
+.. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.""",
+    "theory_per_pair": """\
+Returns
+-------
+ndarray
+    One value per pair.""",
+    "theory_supplement": """\
+References
+----------
+.. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, supplementary material.""",
+    "theory_kar_karnick": """\
+References
+----------
+.. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.""",
+    "theory_munkhoeva": """\
+References
+----------
+.. [1] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.""",
+    "theory_tropp": """\
+References
+----------
+.. [1] Tropp (2015), An Introduction to Matrix Concentration Inequalities, Theorem 1.6.2.""",
+}
+
+# Values that exceed a boundary by this part of it are put down to rounding, also of float32, and clipped.
+ROUNDING = 1e-6
+# Subnormal numbers have no relative precision.
+TINY = 16 * float(np.finfo(float).tiny)
 
 
-def square(owner: str, radius: float) -> float:
-    """Return the square of a radius that is a positive number."""
-    check_positive(owner, radius=radius)
-    return float(radius) ** 2
+class OutsideError(Exception):
+    """A value outside its domain; the text says what was found."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The domain of one argument, and how a value of it is converted.
+
+    `mercer.parameters.Domain` only tests membership; here numbers become floats or integers and lists arrays, and
+    values beyond a boundary by rounding are clipped.
+
+    Attributes
+    ----------
+    needs : str
+        What the value must be, to complete "must be ...".
+    read : callable
+        Converts a value, or raises `OutsideError` with a description of what was found.
+    hint : str
+        A sentence on what to try, for the end of the error message.
+    """
+
+    needs: str
+    read: Callable[[Any], Any]
+    hint: str = ""
+
+    def __call__(self, owner: str, name: str, value: Any) -> Any:
+        """Return the value converted, or raise an error that names the function and the parameter."""
+        try:
+            return self.read(value)
+        except OutsideError as error:
+            refuse(owner, name, self.needs, str(error), self.hint)
+
+
+def refuse(owner: str, name: str, needs: str, got: str, hint: str = "") -> NoReturn:
+    """Raise `ParameterError` in the text shape of the project."""
+    msg = f"{owner}: {name} must be {needs}, got {got}.{' ' if hint else ''}{hint}"
+    raise ParameterError(msg) from None
+
+
+def read_all(owner: str, domains: dict[str, Argument], values: dict[str, Any]) -> dict[str, Any]:
+    """Return all values converted, each by its domain."""
+    return {name: domain(owner, name, values[name]) for name, domain in domains.items()}
+
+
+def checked(**domains: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function so that every argument is read by its domain; each parameter must have one.
+
+    Shared paragraphs of its docstring are inserted, too (`mercer._docs`).
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        if list(domains) != list(signature.parameters):
+            msg = f"{function.__name__}: domains of {list(domains)} for parameters {list(signature.parameters)}"
+            raise TypeError(msg)
+
+        @functools.wraps(doc(function))
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            bound.arguments.update(read_all(function.__name__, domains, bound.arguments))
+            return function(*bound.args, **bound.kwargs)
+
+        return wrapper
+
+    return decorate
+
+
+# ---- numbers ---------------------------------------------------------------------------------------
+
+
+def shown(value: Any) -> str:
+    """Return a short representation of a value for an error message."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else type(value).__name__
+
+
+def real(value: Any) -> float:
+    """Return a real number as a float; booleans, NaN and numbers beyond float64 are no such numbers."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise OutsideError(shown(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.nan
+    if math.isnan(number):
+        raise OutsideError(shown(value))
+    return number
+
+
+def interval(
+    low: float, high: float, needs: str, *, closed: tuple[bool, bool] = (False, False), hint: str = ""
+) -> Argument:
+    """Return the domain of real numbers between two ends, each of which may belong to it."""
+
+    def read(value: Any) -> float:
+        number = real(value)
+        above = number >= low if closed[0] else number > low
+        below = number <= high if closed[1] else number < high
+        if not (above and below):
+            raise OutsideError(shown(value))
+        return number
+
+    return Argument(needs, read, hint)
+
+
+def at_least(least: int, *, hint: str = "") -> Argument:
+    """Return the domain of integers from `least` up; floats of integral value, such as 1e6, count as integers."""
+
+    def read(value: Any) -> int:
+        number = real(value)
+        if not (least <= number < math.inf and (isinstance(value, Integral) or number.is_integer())):
+            raise OutsideError(shown(value))
+        return int(value)
+
+    return Argument(f"an integer >= {least}", read, hint)
+
+
+POSITIVE = interval(0, math.inf, "a finite number > 0")
+AT_LEAST_ZERO = interval(0, math.inf, "a finite number >= 0", closed=(True, False))
+NUMBER = interval(-math.inf, math.inf, "a finite number")
+# Results of other bounds, which are infinite where those are vacuous.
+BOUND = interval(0, math.inf, "a number > 0, or inf", closed=(False, True))
+NORM = interval(0, math.inf, "a number >= 0, or inf", closed=(True, True))
+FAILURE = interval(0, 1, "in (0, 1)")
+SHARE = interval(0, 1, "in (0, 1]", closed=(False, True))
+BASE = interval(
+    1,
+    math.inf,
+    "a finite number > 1",
+    hint="The degree distribution is (base - 1) / base^(n + 1); try 2.",
+)
+COUNT = at_least(1)
+DEGREE = at_least(0)
+AMBIENT = at_least(2)
+
+
+# ---- choices and objects ---------------------------------------------------------------------------
+
+
+def choice(names: Collection[str]) -> Argument:
+    """Return the domain of some strings."""
+
+    def read(value: Any) -> str:
+        if not (isinstance(value, str) and value in names):
+            raise OutsideError(shown(value))
+        return value
+
+    return Argument(f"one of {', '.join(names)}", read)
+
+
+FORM = choice(("pairs", "phase", "complex"))
+
+
+def instance_of(kind: type, needs: str) -> Argument:
+    """Return the domain of the instances of a class."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise OutsideError(shown(value))
+        return value
+
+    return Argument(needs, read)
+
+
+def optional(domain: Argument) -> Argument:
+    """Return a domain with None in it."""
+    return Argument(f"None or {domain.needs}", lambda value: None if value is None else domain.read(value), domain.hint)
+
+
+def iterable(needs: str) -> Argument:
+    """Return the domain of iterables, read as lists."""
+
+    def read(value: Any) -> list[Any]:
+        if isinstance(value, str | bytes):
+            raise OutsideError(shown(value))
+        try:
+            return list(value)
+        except TypeError:
+            raise OutsideError(shown(value)) from None
+
+    return Argument(needs, read)
+
+
+KERNEL = instance_of(Kernel, "a mercer kernel such as Gaussian()")
+
+
+@dataclass(frozen=True)
+class DotProductArgument(Argument):
+    """The domain of dot-product kernels: another kernel has no such theorem, another object is no kernel."""
+
+    def __call__(self, owner: str, name: str, value: Any) -> Any:
+        if isinstance(value, Kernel) and not isinstance(value, DotProductKernel):
+            msg = (
+                f"{owner}: {value!r} has no Maclaurin features.\n"
+                f"  needs: {DotProductKernel.structure}\n"
+                f"  got:   {value.structure}\n"
+                f"  try:   mercer.required_components, for shift-invariant kernels"
+            )
+            raise UnsupportedKernelError(msg)
+        return super().__call__(owner, name, value)
+
+
+DOT_PRODUCT = DotProductArgument(
+    "a dot-product kernel such as Polynomial()", instance_of(DotProductKernel, "a dot-product kernel").read
+)
+
+
+# ---- arrays ----------------------------------------------------------------------------------------
+
+
+def numbers(value: Any) -> Array:
+    """Return a number, a list or an array as float64, if it holds real numbers."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):  # such as lists of different lengths
+        raise OutsideError(type(value).__name__) from None
+    if array.dtype.kind not in "fiu":
+        raise OutsideError(type(value).__name__ if array.ndim else shown(value))
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
+
+
+def array_between(low: float, high: float, needs: str, *, infinite: bool = False) -> Argument:
+    """Return the domain of numbers or arrays in [low, high]; what exceeds an end by rounding is clipped."""
+
+    def read(value: Any) -> Array:
+        array = numbers(value)
+        right = np.isfinite(array) if not infinite else ~np.isnan(array)
+        right &= (array >= low - ROUNDING * abs(low) - TINY) & (array <= high + ROUNDING * abs(high))
+        if not right.all():
+            raise OutsideError(element(array, ~right))
+        return np.clip(array, low, high)
+
+    return Argument(needs, read)
+
+
+def element(array: Array, wrong: Array) -> str:
+    """Return the first wrong element of an array, and its index."""
+    if not array.ndim:
+        return str(array)
+    index = tuple(np.argwhere(wrong)[0].tolist())
+    return f"{array[index]} at [{', '.join(map(str, index))}]"
+
+
+NUMBERS = array_between(-math.inf, math.inf, "finite numbers")
+WEIGHTS = array_between(0.0, math.inf, "finite numbers >= 0")
+FRACTIONS = array_between(0.0, 1.0, "numbers in [0, 1]")
+DISTANCES = array_between(0.0, math.inf, "numbers >= 0, or inf", infinite=True)
+
+
+def read_matrix(value: Any) -> Array:
+    """Return a dense square matrix of finite numbers in float64."""
+    array = numbers(value)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise OutsideError(f"shape {array.shape}" if array.ndim else type(value).__name__)
+    if not np.isfinite(array).all():
+        raise OutsideError(element(array, ~np.isfinite(array)))
+    return array
+
+
+MATRIX = Argument("a dense square matrix of finite real numbers", read_matrix)
+
+
+# ---- relations -------------------------------------------------------------------------------------
+
+
+def broadcast(owner: str, **arrays: Array) -> None:
+    """Raise unless the arrays broadcast against each other."""
+    shapes = {name: np.shape(array) for name, array in arrays.items()}
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        last = list(shapes)[-1]
+        others = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if name != last)
+        refuse(owner, last, f"of a shape that broadcasts with {others}", f"shape {shapes[last]}")
+
+
+def within(
+    owner: str, name: str, value: Array | float, low: Array | float, high: Array | float, needs: str, *, hint: str = ""
+) -> Any:
+    """Return the value clipped to [low, high], if it exceeds the ends by no more than rounding; otherwise raise.
+
+    Rounding is relative to the larger finite end. `needs` describes the interval.
+    """
+    larger = np.where(np.isfinite(high), np.maximum(np.abs(low), np.abs(high)), np.abs(low))
+    with np.errstate(over="ignore"):
+        wrong = np.asarray((value < low - ROUNDING * larger - TINY) | (value > high + ROUNDING * larger + TINY))
+    if wrong.any():
+        at = np.broadcast_arrays(wrong, value, low, high)
+        index = tuple(np.argwhere(wrong)[0].tolist())
+        _, got, bottom, top = (array[index] for array in at)
+        refuse(owner, name, needs, f"{got:.6g} where that is [{bottom:.6g}, {top:.6g}]", hint)
+    return np.clip(value, low, high)
+
+
+# ---- results ---------------------------------------------------------------------------------------
 
 
 def probability(logarithm: float) -> float:
-    """Return a bound as a probability: at most one."""
-    return math.exp(min(0.0, logarithm))
+    """Return the bound exp(logarithm) on a probability: at most one, also where the logarithm is NaN."""
+    return math.exp(logarithm) if logarithm < 0 else 1.0
 
 
-def check_positive(owner: str, **values: float) -> None:
-    """Raise unless every value is a finite number above zero."""
-    for name, value in values.items():
-        if not (isinstance(value, Real) and 0 < value < math.inf):
-            msg = f"{owner}: {name} must be a finite number > 0, got {value!r}."
-            raise ParameterError(msg)
+def upper(bound: Any) -> Any:
+    """Return a bound from above: infinity where it could not be evaluated, because infinite parts met."""
+    bound = np.where(np.isnan(bound), np.inf, bound)
+    return bound if bound.ndim else float(bound)
 
 
-def check_not_negative(owner: str, **values: float) -> None:
-    """Raise unless every value is a finite number of at least zero."""
-    for name, value in values.items():
-        if not (isinstance(value, Real) and 0 <= value < math.inf):
-            msg = f"{owner}: {name} must be a finite number >= 0, got {value!r}."
-            raise ParameterError(msg)
-
-
-def square_matrices(owner: str, **matrices: Any) -> list[np.ndarray]:
-    """Return matrices in float64, if they are finite, square and of one size."""
-    out: list[np.ndarray] = []
-    for name, matrix in matrices.items():
-        A = real_matrix(matrix)
-        if A is None:
-            msg = f"{owner}: {name} must be a dense matrix of real numbers, got {type(matrix).__name__}."
-            raise ParameterError(msg)
-        if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            msg = f"{owner}: {name} must be a square matrix, got shape {A.shape}."
-            raise ParameterError(msg)
-        if out and A.shape != out[0].shape:
-            first = next(iter(matrices))
-            msg = f"{owner}: {name} must be of the shape {out[0].shape} of {first}, got {A.shape}."
-            raise ParameterError(msg)
-        if not np.isfinite(A).all():
-            i, j = np.argwhere(~np.isfinite(A))[0].tolist()
-            msg = f"{owner}: {name} must be finite, got {A[i, j]} at [{i}, {j}]."
-            raise ParameterError(msg)
-        out.append(A)
-    return out
-
-
-def check_base(owner: str, base: float) -> None:
-    """Raise unless the base of the law of degrees makes a law."""
-    if not 1 < base < math.inf:
-        msg = f"{owner}: base must be > 1, or (base - 1) / base^(n + 1) is no law of degrees, got {base!r}."
+def components(owner: str, number: float, **arguments: Any) -> int:
+    """Return a number of components, rounded up; raise if it exceeds the range of float64."""
+    if not number < math.inf:
+        told = " and ".join(f"{name}={value!r}" for name, value in arguments.items())
+        msg = (
+            f"{owner}: eps must be large enough for the bound to need a number of components within float64, got "
+            f"{told}. Try a larger eps, or measure the error of a fitted map with mercer.audit."
+        )
         raise ParameterError(msg)
-
-
-def real_matrix(matrix: Any) -> np.ndarray | None:
-    """Return an array, or lists of lists, in float64; None if they are no such numbers."""
-    try:
-        A = np.asarray(matrix) if isinstance(matrix, list | tuple | np.ndarray) else None
-    except ValueError:  # lists of different lengths
-        return None
-    return None if A is None or A.dtype.kind not in "fiub" else A.astype(np.float64)
+    return max(1, math.ceil(number))

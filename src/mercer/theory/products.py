@@ -1,8 +1,9 @@
 r"""Moments of products of random projections, which estimate powers of an inner product.
 
-A column of degree n multiplies n independent projections :math:`w_j^\top x` with :math:`\mathbb{E}\,w w^\top = I`, so
-that the product of two rows' values has mean :math:`(x^\top y)^n`. Its second moment is a power too, of one factor's
-(MATHS S0.6 and C.1).
+A component of degree n multiplies n independent projections :math:`w_j^\top x` with :math:`\mathbb{E}\,w w^\top = I`,
+so the product of its values at two rows has mean :math:`(x^\top y)^n`. Its second moment is the n-th power of the
+second moment of one factor. The formulas are derived in `docs/theory/sketches.md`. Maps evaluate them in inner loops,
+so arguments are not checked here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
+
 __all__ = ["PROJECTIONS", "Pairs", "ProjectionName", "second_moment", "sketch_variance", "summed_variance"]
 
 Array = np.ndarray
@@ -22,17 +25,17 @@ PROJECTIONS: tuple[ProjectionName, ...] = ("rademacher", "gaussian", "sphere", "
 
 @dataclass(frozen=True)
 class Pairs:
-    """What the moments need to know of pairs of rows."""
+    """Statistics of pairs of rows that determine the moments."""
 
     inner: Array  # x . y
     left: Array  # |x|^2
     right: Array  # |y|^2
     overlap: Array  # sum of x_i^2 y_i^2
-    width: int  # of the rows
+    width: int  # number of features of the rows
 
     @property
     def norms(self) -> Array:
-        """Products of squared lengths."""
+        """Products of squared norms."""
         return self.left * self.right
 
     @classmethod
@@ -47,11 +50,11 @@ class Pairs:
         return cls(inner, x2[:, None], y2[None, :], overlap, X.shape[1])
 
     def at(self, i: Array, j: Array) -> Pairs:
-        """Return some of all pairs."""
+        """Return the statistics of the pairs (i, j)."""
         return Pairs(self.inner[i, j], self.left[i, 0], self.right[0, j], self.overlap[i, j], self.width)
 
     def scaled(self, left: Array | float, right: Array | float) -> Pairs:
-        """Return the statistics after every row has been multiplied by a number."""
+        """Return the statistics after every row has been multiplied by its own number."""
         return Pairs(
             self.inner * (left * right),
             self.left * np.square(left),
@@ -61,29 +64,27 @@ class Pairs:
         )
 
 
+@doc
 def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, lone: bool = False) -> Array:
-    r"""Return :math:`\mathbb{E}[(z(x) z(y))^2]` of one column of degree n.
+    r"""Return :math:`\mathbb{E}[(z(x) z(y))^2]` of one component of degree n.
 
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}
-        Law of the weights; each row of a sign-Hadamard matrix is Rademacher by itself. A complex column counts as one
-        and stands for two real ones, its real and its imaginary part.
+        Distribution of the weights; each row of a sign-Hadamard matrix is Rademacher by itself. A complex component
+        counts as one and represents two real ones, its real and its imaginary part.
     pairs : Pairs
         The pairs of rows.
     n : int or ndarray that broadcasts with the pairs
         Degree.
     lone : bool, default=False
-        For "complex": the real part alone, times the root of two.
+        For "complex": the real part alone, times the square root of two.
 
-    Returns
-    -------
-    ndarray
-        One value a pair.
+    %(theory_per_pair)s
     """
     t2, n2, s = np.square(pairs.inner), pairs.norms, pairs.overlap
     if projection == "complex":
-        # With z = (w'x) conj(w'y): E|z|^2, E z^2, and E (w'x)^2 (w'y)^2, each a power of one factor's.
+        # With z = (w'x) conj(w'y): E|z|^2, E z^2, and E (w'x)^2 (w'y)^2, each a power of that of one factor.
         square, pseudo = (n2 + t2 - s) ** n, (2 * t2 - s) ** n
         # The product of no projections is one, and real already.
         return np.where(n == 0, 1.0, square + 0.5 * (pseudo + s**n)) if lone else 0.5 * (square + pseudo)
@@ -96,31 +97,29 @@ def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, l
     return factor**n
 
 
+@doc
 def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) -> Array:
-    r"""Return the variance of the estimate of :math:`(x^\top y)^n` by m real columns of degree n.
+    r"""Return the variance of the estimate of :math:`(x^\top y)^n` by m real components of degree n.
 
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}
-        Law of the weights. For "srht", columns come in blocks of the power of two at or above the width; signs and
-        rows are drawn afresh for every factor.
+        Distribution of the weights. For "srht", components come in blocks of the power of two at or above the width;
+        signs and rows are drawn independently for every factor.
     pairs : Pairs
         The pairs of rows.
     n, m : int
-        Degree and number of columns.
+        Degree and number of components.
 
-    Returns
-    -------
-    ndarray
-        One value a pair.
+    %(theory_per_pair)s
 
     References
     ----------
-    Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
+    .. [1] Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
     """
     power = pairs.inner ** (2 * n)
     if projection == "complex":
-        # Each complex column has weight 2 / m; an odd m leaves a real part alone, of weight 1 / m.
+        # Each complex component has weight 2 / m; an odd m leaves one real part alone, of weight 1 / m.
         paired = second_moment(projection, pairs, n) - power
         lone = second_moment(projection, pairs, n, lone=True) - power
         return (4 * (m // 2) * paired + (m % 2) * lone) / m**2
@@ -134,28 +133,29 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
     return np.maximum(variance, 0.0)
 
 
+@doc
 def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Array, m: int) -> Array:
-    r"""Return the variance of m independent columns that each sum the terms of a series.
+    r"""Return the variance of m independent components that each sum the terms of a series.
 
-    A column is :math:`\sum_n \sqrt{a_n} \prod_{j \le n} w_{nj}^\top x` (Kakade; MATHS S4.6): terms of different
-    degrees meet in products of mean zero, which add
-    :math:`\sum_{i \ne j} a_i a_j (|x|^{2i} |y|^{2j} + (x^\top y)^{i+j})` to the variance.
+    A component is :math:`\sum_n \sqrt{a_n} \prod_{j \le n} w_{nj}^\top x` [1]_. Products of terms of different degrees
+    have mean zero and add :math:`\sum_{i \ne j} a_i a_j (|x|^{2i} |y|^{2j} + (x^\top y)^{i+j})` to the variance.
 
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex"}
-        Law of the weights.
+        Distribution of the weights.
     pairs : Pairs
         The pairs of rows.
     coefficients : ndarray
-        a_0, a_1, ...; zero for degrees that the columns leave out.
+        a_0, a_1, ...; zero for degrees that the components omit.
     m : int
-        Number of real columns.
+        Number of real components.
 
-    Returns
-    -------
-    ndarray
-        One value a pair.
+    %(theory_per_pair)s
+
+    References
+    ----------
+    .. [1] Kakade, Dimensionality Reduction and Learning: Random Features and Bochner's Theorem, lecture notes.
     """
     lone = _summed_second_moment(projection, pairs, coefficients, lone=True)
     mean = sum(a * pairs.inner**n for n, a in enumerate(coefficients))
@@ -167,12 +167,12 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
 
 
 def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *, lone: bool) -> Array:
-    # Of the terms Z_i(x) Z_j(y) Z_k(x) Z_l(y) of the square, those have a mean where every degree above zero occurs
-    # twice: i = j and k = l, or i = k and j = l, or i = l and j = k. Degree zero is a constant and has no such
-    # condition, but a column of mean zero beside it vanishes all the same.
+    # Of the terms Z_i(x) Z_j(y) Z_k(x) Z_l(y) of the square, only those in which every degree above zero occurs twice
+    # have a mean other than zero: i = j and k = l, or i = k and j = l, or i = l and j = k. Degree zero is a constant
+    # without such a condition, but its product with a single term of mean zero has mean zero, too.
     degrees = np.flatnonzero(a)
     total = np.zeros(np.broadcast_shapes(pairs.inner.shape, pairs.norms.shape))
-    # Cross terms of a complex column have half the weight: their pseudo-moments vanish.
+    # Cross terms of a complex component have half the weight: their pseudo-moments vanish.
     weight = 0.5 if projection == "complex" and not lone else 1.0
     for i in degrees:
         total = total + a[i] ** 2 * second_moment(projection, pairs, int(i), lone=lone and projection == "complex")
@@ -180,6 +180,6 @@ def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *,
             if i != j:
                 square = pairs.left**i * pairs.right**j
                 product = pairs.inner ** (i + j)
-                # The first product is of means, which no weight changes.
+                # The first product is one of means, which the weight does not change.
                 total = total + a[i] * a[j] * (product + weight * (square + product))
     return total

@@ -1,24 +1,39 @@
-"""How many features a stated error needs."""
+"""Numbers of components that a given error needs."""
 
 from __future__ import annotations
 
 import math
 
-from mercer.errors import ParameterError, UnsupportedKernelError
+from mercer.errors import UnsupportedKernelError
 from mercer.kernels import Kernel
 from mercer.kernels.dot_product import DotProductKernel
 from mercer.theory.bounds import FORM_WIDTH
-from mercer.theory.maclaurin import dot_product_gradient, maclaurin_gradient, maclaurin_sharp_bound
+from mercer.theory.domains import (
+    BASE,
+    COUNT,
+    DOT_PRODUCT,
+    FAILURE,
+    FORM,
+    KERNEL,
+    POSITIVE,
+    FormName,
+    checked,
+    components,
+    optional,
+)
+from mercer.theory.maclaurin import dot_product_gradient, log_covering, maclaurin_gradient, maclaurin_sharp_bound
 
 __all__ = ["maclaurin_components", "required_components"]
 
 
-def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form: str = "pairs") -> int:
-    r"""Columns of iid Fourier features that put one kernel value within `eps` with probability 1 - `delta`.
+@checked(kernel=KERNEL, eps=POSITIVE, delta=FAILURE, form=FORM)
+def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form: FormName = "pairs") -> int:
+    r"""Return how many iid Fourier components put one kernel value within `eps` with probability 1 - `delta`.
 
-    From the pairwise Hoeffding bound, `theory.fourier_failure`: :math:`m \ge 2 Z^2 \log(2/\delta) / \epsilon^2`
-    frequencies for sine-cosine pairs, two columns each. It holds for every pair of points and every dimension,
-    and is conservative: the audit of a fitted map usually finds less error.
+    The number follows from Hoeffding's inequality for one pair of rows, `theory.fourier_failure`:
+    :math:`m \ge 2 Z^2 \log(2/\delta) / \epsilon^2` frequencies for sine-cosine pairs, two components each. It holds for
+    every pair of points and every dimension and is conservative: the audit of a fitted map usually finds a smaller
+    error.
 
     Parameters
     ----------
@@ -26,15 +41,20 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
         A shift-invariant kernel; only its mass k(0) matters.
     eps : float
         Largest error, in the units of the kernel.
-    delta : float, default=0.05
-        Probability of a larger error, in (0, 1).
-    form : {"pairs", "phase", "complex"}, default="pairs"
-        Form of the features.
+    %(theory_delta)s
+    %(theory_form)s
 
-    Returns
-    -------
-    int
-        The number of columns, for `n_components`.
+    %(theory_number_of_components)s
+
+    See Also
+    --------
+    mercer.theory.fourier_failure : The bound itself.
+    mercer.theory.maclaurin_components : The same for dot-product kernels.
+    mercer.audit : Measure the error of a fitted map.
+
+    References
+    ----------
+    .. [1] Hoeffding (1963), Probability Inequalities for Sums of Bounded Random Variables, JASA 58, Theorem 2.
 
     Examples
     --------
@@ -42,16 +62,6 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
     >>> required_components(Gaussian(), eps=0.1, delta=0.01)
     2120
     """
-    for name, value in (("eps", eps), ("delta", delta)):
-        if not (0 < value < (1 if name == "delta" else math.inf)):
-            msg = f"required_components: {name} must be {'in (0, 1)' if name == 'delta' else '> 0'}, got {value!r}."
-            raise ParameterError(msg)
-    if form not in FORM_WIDTH:
-        msg = f"required_components: form must be one of {', '.join(FORM_WIDTH)}, got {form!r}."
-        raise ParameterError(msg)
-    if not isinstance(kernel, Kernel):
-        msg = f"required_components: kernel must be a mercer kernel such as Gaussian(), got {kernel!r}."
-        raise ParameterError(msg)
     parts = kernel.spectral_parts()
     if parts is None:
         msg = (
@@ -61,11 +71,12 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
             f"  try:   a fitted map and mercer.audit"
         )
         raise UnsupportedKernelError(msg)
-    mass = sum(part.mass for part in parts)
-    terms = max(1, math.ceil(0.5 * (FORM_WIDTH[form] * mass / eps) ** 2 * math.log(2 / delta)))
+    ratio = FORM_WIDTH[form] * (sum(part.mass for part in parts) / eps)
+    terms = components("required_components", 0.5 * ratio * ratio * _log_inverse(delta), kernel=kernel, eps=eps)
     return 2 * terms if form == "pairs" else terms
 
 
+@checked(kernel=DOT_PRODUCT, eps=POSITIVE, delta=FAILURE, radius=POSITIVE, dimension=optional(COUNT), base=BASE)
 def maclaurin_components(
     kernel: DotProductKernel,
     eps: float,
@@ -75,33 +86,34 @@ def maclaurin_components(
     dimension: int | None = None,
     base: float = 2.0,
 ) -> int:
-    r"""Columns of random Maclaurin features that keep the error within `eps` with probability 1 - `delta`.
+    r"""Return how many random Maclaurin components keep the error within `eps` with probability 1 - `delta`.
 
     For one pair of rows, :math:`D \ge 2 C^2 \log(2/\delta) / \epsilon^2` (`theory.maclaurin_failure`). For all pairs
     of rows of the l1 ball at once, given their `dimension`,
     :math:`D \ge (8 C^2 / \epsilon^2) (2d \log(16 R L / \epsilon) + \log(2/\delta))`
-    (`theory.maclaurin_uniform_failure`). C is `theory.maclaurin_sharp_bound`. Worst cases, and far above what is
-    usually needed: the audit of a fitted map measures.
+    (`theory.maclaurin_uniform_failure`). C is `theory.maclaurin_sharp_bound`. Both are worst cases, far above what is
+    usually needed; the audit of a fitted map measures its error.
 
     Parameters
     ----------
-    kernel : DotProductKernel
-        A kernel f(x . y).
+    %(theory_series_kernel)s
     eps : float
         Largest error, in the units of the kernel.
-    delta : float, default=0.05
-        Probability of a larger error, in (0, 1).
+    %(theory_delta)s
     radius : float
         Largest l1 norm of a row.
     dimension : int, default=None
-        Number of columns of the rows, for a bound over all pairs at once; None means one pair.
-    base : float, default=2.0
-        Base p > 1 of the law of degrees.
+        Number of features of the rows, for a bound over all pairs at once; None means one pair.
+    %(theory_base)s
 
-    Returns
-    -------
-    int
-        The number of columns, for `n_components`.
+    %(theory_number_of_components)s
+
+    See Also
+    --------
+    mercer.required_components : The same for shift-invariant kernels.
+    mercer.RandomMaclaurin : The map, whose default plan needs far fewer components.
+
+    %(theory_kar_karnick)s
 
     Examples
     --------
@@ -112,21 +124,16 @@ def maclaurin_components(
     >>> maclaurin_components(ExponentialDotProduct(), eps=0.5, delta=0.01, radius=1.0, dimension=3)
     25609
     """
-    if not isinstance(kernel, DotProductKernel):
-        msg = (
-            f"maclaurin_components: {kernel!r} has no Maclaurin features.\n"
-            f"  needs: {DotProductKernel.structure}\n"
-            f"  got:   {getattr(kernel, 'structure', type(kernel).__name__)}\n"
-            f"  try:   required_components, for shift-invariant kernels"
-        )
-        raise UnsupportedKernelError(msg)
-    for name, value, most in (("eps", eps, math.inf), ("delta", delta, 1)):
-        if not 0 < value < most:
-            msg = f"maclaurin_components: {name} must be {'in (0, 1)' if name == 'delta' else '> 0'}, got {value!r}."
-            raise ParameterError(msg)
-    bound = maclaurin_sharp_bound(kernel, radius, base=base)
+    ratio = maclaurin_sharp_bound(kernel, radius, base=base) / eps
     if dimension is None:
-        return max(1, math.ceil(2 * (bound / eps) ** 2 * math.log(2 / delta)))
-    gradient = dot_product_gradient(kernel, radius) + maclaurin_gradient(kernel, radius, dimension, base=base)
-    pairs = 2 * dimension * max(0.0, math.log(16 * radius * gradient / eps))
-    return max(1, math.ceil(8 * (bound / eps) ** 2 * (pairs + math.log(2 / delta))))
+        needed = 2 * ratio * ratio * _log_inverse(delta)
+    else:
+        gradient = dot_product_gradient(kernel, radius) + maclaurin_gradient(kernel, radius, dimension, base=base)
+        pairs = 2.0 * dimension * max(0.0, log_covering(radius, gradient, eps))
+        needed = 8 * ratio * ratio * (pairs + _log_inverse(delta))
+    return components("maclaurin_components", needed, eps=eps, radius=radius)
+
+
+def _log_inverse(delta: float) -> float:
+    """Return log(2 / delta)."""
+    return math.log(2) - math.log(delta)

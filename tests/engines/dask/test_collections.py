@@ -69,7 +69,7 @@ def test_several_targets():
 
 
 def test_columns_in_pieces_are_put_together_with_a_warning():
-    with pytest.warns(MercerWarning, match="X is cut into 3 chunks along its columns"):
+    with pytest.warns(MercerWarning, match="X has 3 chunks along its columns"):
         agree(ridge().fit(da.from_array(X, chunks=(30, 1)), Y))
 
 
@@ -177,19 +177,19 @@ ARRAY = da.from_array(X, chunks=(30, 3))
     [
         ((ARRAY, Y[:99]), "X has 100 rows, but y has 99"),
         ((ARRAY, Y, W[:99]), "X has 100 rows, but sample_weight has 99"),
-        ((ARRAY, "target"), "y='target' names a column, but X is an array"),
-        ((ARRAY[0], Y), r"two axes, rows and columns, got a dask array of shape \(3,\)"),
+        ((ARRAY, "target"), "y='target' is the name of a column, but X is not a data frame"),
+        ((ARRAY[0], Y), r"X must be two-dimensional, got a Dask array of shape \(3,\)"),
         ((X, da.from_array(Y, chunks=30)), "y is a Dask collection but X is not"),
         ((X, Y, da.from_array(W, chunks=30)), "sample_weight is a Dask collection but X is not"),
-        ((frame(), "price"), "no column 'price'. Its columns: a, target, b, c, weight"),
-        ((frame()[["target"]], "target"), "no columns but those"),
+        ((frame(), "price"), "no column 'price'. Its columns are a, target, b, c, weight"),
+        ((frame()[["target"]], "target"), "no columns except those"),
         ((frame(3)[["a"]], frame(4)["target"]), "X has 3 partitions, but y has 4"),
         ((delayed(X), Y), "got Delayed"),
         (([delayed((X, Y))], Y), "carry their own targets"),
-        (([delayed((X, Y)), (X, Y)],), "Block 1 of a list of delayed blocks is tuple"),
-        (([delayed(3)],), r"A delayed block is X, \(X, y\) or \(X, y, weight\)"),
+        (([delayed((X, Y)), (X, Y)],), "must be Delayed or Future, but block 1 is tuple"),
+        (([delayed(3)],), r"A delayed block must be X, \(X, y\) or \(X, y, weight\)"),
         (([delayed((X, Y, W, W))],), "got .ndarray, ndarray, ndarray, ndarray."),
-        (([delayed((Y, Y))],), "an array X of two axes"),
+        (([delayed((Y, Y))],), "a two-dimensional array X"),
     ],
 )
 def test_what_cannot_be_used_is_explained(arguments, message):
@@ -206,7 +206,7 @@ def test_files_have_their_own_targets(tmp_path):
     np.save(tmp_path / "a.npy", X)
     with pytest.raises(DataError, match="name their columns in open_rows"):
         ridge().fit(on_dask(open_rows(tmp_path / "a.npy")), Y)
-    with pytest.raises(DataError, match=r"needs what mercer\.open_rows returns"):
+    with pytest.raises(DataError, match=r"needs the result of mercer\.open_rows"):
         on_dask(X)
 
 
@@ -245,7 +245,7 @@ def test_partitions_without_rows_have_no_predictions():
 
 def test_predictions_of_other_collections_are_refused():
     model = ridge().fit(X, Y)
-    with pytest.raises(DataError, match="dask array of two axes or a dask dataframe, got list"):
+    with pytest.raises(DataError, match="two-dimensional Dask array or a Dask data frame, got list"):
         model.predict([delayed(X)])
 
 
@@ -273,7 +273,7 @@ def test_means_and_deviations_are_lazy(rows):
 
 
 def test_covariances_of_all_rows_are_not_lazy():
-    with pytest.raises(DataError, match="relates all of them to each other"):
+    with pytest.raises(DataError, match="has an entry for each pair of rows"):
         process().predict(ARRAY, return_cov=True)
 
 

@@ -172,7 +172,7 @@ def test_without_a_client_there_is_none():
 def test_maps_deformed_by_graphs_are_those_of_memory(graph):
     X = rows()
     y = np.sin(2 * X[:, 0])
-    deformed = Deformed(RandomFourier(Gaussian(), 20), graph, alpha=2.0, power=2, random_state=0)
+    deformed = Deformed(RandomFourier(Gaussian(), 20), graph, strength=2.0, power=2, random_state=0)
     memory = KernelRidge(deformed, alpha=0.1).fit(X, y)
     dask_rows, dask_targets = da.from_array(X, chunks=(25, 2)), da.from_array(y, chunks=25)
     spread = KernelRidge(deformed, alpha=0.1).fit(dask_rows, dask_targets)

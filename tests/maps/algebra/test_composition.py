@@ -80,9 +80,9 @@ def test_the_constant_is_exact_and_the_linear_term_a_complete_map():
     m = CompositionMap(ExponentialDotProduct(0.5) @ Gaussian(), 400, random_state=0).fit(X)
     kinds = {s.degrees[0]: s.kind for s in m.plan_.strata}
     assert (kinds[0], kinds[1]) == ("exact", "sketched")
-    assert m.plan_.columns_used == 400
+    assert m.plan_.n_components_used == 400
     np.testing.assert_array_equal(m.transform(X)[:, 0], 1.0)
-    width = m.plan_.strata[1].columns
+    width = m.plan_.strata[1].n_components
     linear = m.transform(X)[:, 1 : 1 + width]
     # Cosines and sines together have an exact diagonal; scalar copies would not.
     np.testing.assert_allclose(np.square(linear).sum(axis=1), 0.5, rtol=2 / width if width % 2 else 1e-12)
@@ -91,7 +91,7 @@ def test_the_constant_is_exact_and_the_linear_term_a_complete_map():
 def test_the_linear_term_is_exact_if_few_components_suffice():
     X = 0.3 * rows()
     m = CompositionMap(Polynomial(2) @ Polynomial(1), 200, random_state=0).fit(X)
-    kinds = {s.degrees: (s.kind, s.columns) for s in m.plan_.strata}
+    kinds = {s.degrees: (s.kind, s.n_components) for s in m.plan_.strata}
     assert kinds[(0,)] == ("exact", 1)
     assert kinds[(1,)] == ("exact", 4)  # four monomials
     np.testing.assert_allclose(m.transform(X)[:, 1:5] @ m.transform(X)[:, 1:5].T, 2 * Polynomial(1)(X), atol=1e-9)
@@ -107,11 +107,11 @@ def test_every_degree_of_an_infinite_series_has_a_positive_probability():
     # Unbiased also for rows unlike the sample: degrees without components of their own can be drawn.
     m = CompositionMap(ExponentialDotProduct() @ Gaussian(), 100, random_state=0).fit(rows())
     own = {s.degrees[0] for s in m.plan_.strata if s.kind != "random"}
-    [law] = [s.law for s in m.plan_.strata if s.kind == "random"]
-    chances = law.chance(np.arange(40))
-    assert all(chances[n] > 0 for n in range(40) if n not in own)
-    assert all(chances[n] == 0 for n in own)
-    assert law.chance(np.arange(200)).sum() == pytest.approx(1)
+    [distribution] = [s.distribution for s in m.plan_.strata if s.kind == "random"]
+    probabilities = distribution.probability(np.arange(40))
+    assert all(probabilities[n] > 0 for n in range(40) if n not in own)
+    assert all(probabilities[n] == 0 for n in own)
+    assert distribution.probability(np.arange(200)).sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("feature_map", [MAPS[3], MAPS[5], MAPS[6]], ids=name_of)
@@ -146,7 +146,7 @@ def test_an_inner_map_that_is_poor_when_narrow_gets_more_components():
     # With 512 components this inner map is nearly exact; in proportion to that, the linear term would get one.
     X = rows()
     m = CompositionMap(Polynomial(2) @ Gaussian(2.0), 128, inner_map=RandomMaclaurin(), random_state=0).fit(X)
-    [linear] = [s.columns for s in m.plan_.strata if s.degrees == (1,) and s.kind == "sketched"]
+    [linear] = [s.n_components for s in m.plan_.strata if s.degrees == (1,) and s.kind == "sketched"]
     assert linear > 5
 
 

@@ -24,9 +24,9 @@ from mercer import (
 from mercer.maps.algebra.copies import (
     PILOT_ROWS,
     MixedFeatures,
+    Sample,
     ShuffledFeatures,
     draw_components,
-    pilot_rows,
     scalar_copies,
 )
 
@@ -66,14 +66,14 @@ def rng():
 )
 def test_copies_are_mixed_where_single_components_are_biased(prototype, kernel, kind):
     X = rows()
-    drawn = scalar_copies(prototype, kernel, X, None, 7, rng())
+    drawn = scalar_copies(prototype, kernel, Sample(X, None, rng()), 7)
     assert isinstance(drawn, kind)
     assert drawn.n_components == 7
     Z = features_of(drawn, X)
     assert Z.shape == (30, 7)
     np.testing.assert_allclose(features_of(drawn, sp.csr_array(X)), Z, atol=1e-11)
     assert features_of(drawn, X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_array_equal(features_of(scalar_copies(prototype, kernel, X, None, 7, rng()), X), Z)
+    np.testing.assert_array_equal(features_of(scalar_copies(prototype, kernel, Sample(X, None, rng()), 7), X), Z)
     assert not hasattr(prototype, "features_")  # the prototype itself is left alone
     assert prototype.kernel is None
 
@@ -103,7 +103,9 @@ def test_a_shuffle_only_changes_the_order_and_the_scale():
 def test_copies_are_in_random_order():
     # A map may put high degrees first; its copies are in random order.
     X = rows()
-    orders = [scalar_copies(RandomMaclaurin(), ExponentialDotProduct(), X, None, 20, rng()).order for _ in range(2)]
+    orders = [
+        scalar_copies(RandomMaclaurin(), ExponentialDotProduct(), Sample(X, None, rng()), 20).order for _ in range(2)
+    ]
     np.testing.assert_array_equal(orders[0], orders[1])
     assert sorted(orders[0]) == list(range(20))
     assert (orders[0] != np.arange(20)).any()
@@ -122,7 +124,7 @@ def test_copies_are_in_random_order():
 )
 def test_every_number_of_components_can_be_drawn(prototype, kernel, count):
     X = rows()
-    drawn = draw_components(prototype, kernel, X, None, count, rng())
+    drawn = draw_components(prototype, kernel, Sample(X, None, rng()), count)
     assert drawn.n_components == count
     assert np.isfinite(features_of(drawn, X)).all()
 
@@ -132,7 +134,7 @@ def test_a_map_below_its_least_width_is_drawn_wider_and_mixed():
     assert RandomMaclaurin().least_components(TWO_SERIES) == 2
     assert RandomMaclaurin(projection="complex").least_components(ExponentialDotProduct()) == 2
     assert RandomFourier().least_components(Gaussian()) == 1
-    drawn = draw_components(RandomMaclaurin(), TWO_SERIES, X, None, 1, rng())
+    drawn = draw_components(RandomMaclaurin(), TWO_SERIES, Sample(X, None, rng()), 1)
     assert isinstance(drawn, MixedFeatures)
     Z = features_of(drawn.features, X)
     np.testing.assert_allclose(np.square(features_of(drawn, X)[:, 0]), np.square(Z @ drawn.mixing[:, 0]))
@@ -142,23 +144,23 @@ def test_a_map_below_its_least_width_is_drawn_wider_and_mixed():
 def test_complex_features_and_features_with_signs_are_refused():
     X = rows()
     with pytest.raises(ParameterError, match=r"has complex features, and cannot be a part .* Use form='pairs'"):
-        draw_components(RandomFourier(form="complex"), Gaussian(), X, None, 8, rng())
+        draw_components(RandomFourier(form="complex"), Gaussian(), Sample(X, None, rng()), 8)
     with pytest.raises(ParameterError, match="has complex features"):
-        scalar_copies(RandomFourier(form="complex"), 1 + Gaussian(), X, None, 8, rng())
+        scalar_copies(RandomFourier(form="complex"), 1 + Gaussian(), Sample(X, None, rng()), 8)
     for prototype in (RandomMaclaurin(), RandomMaclaurin(plan="random")):
         with pytest.raises(ParameterError, match=r"has features with signs, .* Use kernels with coefficients >= 0"):
-            scalar_copies(prototype, SIGNED, X, None, 8, rng())
-    assert draw_components(RandomMaclaurin(), SIGNED, X, None, 10, rng()).signs.min() == -1
+            scalar_copies(prototype, SIGNED, Sample(X, None, rng()), 8)
+    assert draw_components(RandomMaclaurin(), SIGNED, Sample(X, None, rng()), 10).signs.min() == -1
 
 
 def test_pilot_rows_are_a_uniform_sample_and_weights_are_repetitions():
     X = np.arange(1000.0)[:, None]
-    pilot, pair_weights = pilot_rows(X, None, rng())
+    pilot, pair_weights = Sample(X, None, rng()).pilot()
     assert pilot.shape == (PILOT_ROWS, 1)
     assert pilot.max() > 900  # rows may be sorted
     np.testing.assert_allclose(pair_weights, PILOT_ROWS**-2.0)
     repeats = np.array([1, 3, 2])
-    weighted, weights = pilot_rows(X[:3], repeats.astype(float), rng())
-    repeated, equal = pilot_rows(np.repeat(X[:3], repeats, axis=0), None, rng())
+    weighted, weights = Sample(X[:3], repeats.astype(float), rng()).pilot()
+    repeated, equal = Sample(np.repeat(X[:3], repeats, axis=0), None, rng()).pilot()
     assert np.sum(weights * (weighted @ weighted.T)) == pytest.approx(np.sum(equal * (repeated @ repeated.T)))
     assert weights.sum() == pytest.approx(1)

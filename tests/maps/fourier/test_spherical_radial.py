@@ -126,7 +126,9 @@ def test_every_draw_lies_in_its_interval(directions, d, blocks, seed, length):
     X, Y = rows(seed, d=d), rows(seed + 1, d=d)
     Y = X + length * (Y - X) / np.linalg.norm(Y - X, axis=1, keepdims=True)
     lower, upper = quadrature_range(length)
-    m, _ = complete_blocks(directions, d, blocks, kernel=Gaussian(), radii="plain", constant="signed", random_state=seed)
+    m, _ = complete_blocks(
+        directions, d, blocks, kernel=Gaussian(), radii="plain", constant="signed", random_state=seed
+    )
     values = np.diagonal(m.fit(X).gram(X, Y))
     rounding = 1e-10 * (1 + abs(1 - m.constant_)) * max(1, length)  # large weights cancel
     assert (values >= lower - rounding).all()

@@ -1,4 +1,4 @@
-"""Homogeneous features: scikit-learn's as an oracle, bounds, zeros, any width, sparse rows, extremes."""
+"""Homogeneous features: agreement with scikit-learn, error bounds, zeros, sparse rows, extreme values."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,6 @@ from mercer import (
     UnsupportedKernelError,
 )
 from mercer.maps import maps_for
-from mercer.maps.histogram.homogeneous import best_step, grid_error
 
 KERNELS = [Chi2(), JensenShannon(), Intersection(), 1 + 2.0 * Chi2() + 0.5 * JensenShannon()]
 DIMENSIONS = (1, 2, 5, 17)
@@ -43,20 +42,20 @@ def histograms(seed, n=30, d=5, *, sum_one=False):
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 @pytest.mark.parametrize("interval", [0.3, 0.5, 0.8])
 @pytest.mark.parametrize("d", DIMENSIONS)
-def test_a_grid_is_that_of_scikit_learn(steps, interval, d):
+def test_grid_equals_that_of_scikit_learn(steps, interval, d):
     X, Y = histograms(0, d=d), histograms(1, d=d)
     sampler = AdditiveChi2Sampler(sample_steps=steps, sample_interval=interval).fit(X)
     m = HomogeneousFeatures(Chi2(), d * (2 * steps - 1), step=interval).fit(X)
     np.testing.assert_allclose(m.gram(X, Y), sampler.transform(X) @ sampler.transform(Y).T, rtol=1e-9, atol=1e-12)
 
 
-def test_seven_features_of_step_one_half_give_the_figure_of_the_notes():
+def test_grid_of_seven_components_at_one_pair_of_values():
     m = HomogeneousFeatures(Chi2(), 7, step=0.5).fit([[1.0]])
-    assert m.gram([[0.3]], [[0.7]])[0, 0] == pytest.approx(0.4242, abs=5e-5)  # for 0.42
+    assert m.gram([[0.3]], [[0.7]])[0, 0] == pytest.approx(0.4242, abs=5e-5)  # the kernel is 0.42
 
 
 @pytest.mark.parametrize("steps", [2, 3])
-def test_the_step_chosen_here_has_a_smaller_error_than_the_one_of_scikit_learn(steps):
+def test_auto_step_has_less_error_than_that_of_scikit_learn(steps):
     X = histograms(0, n=200, d=10, sum_one=True)
     exact = Chi2()(X)
     theirs = AdditiveChi2Sampler(sample_steps=steps).fit_transform(X)
@@ -67,15 +66,15 @@ def test_the_step_chosen_here_has_a_smaller_error_than_the_one_of_scikit_learn(s
 
 @every_kernel
 @given(seed=st.integers(0, 2**32), d=st.sampled_from(DIMENSIONS), width=st.integers(1, 9), sum_one=st.booleans())
-def test_no_value_is_off_by_more_than_the_bound(kernel, seed, d, width, sum_one):
+def test_error_bound_holds(kernel, seed, d, width, sum_one):
     X = histograms(seed, d=d, sum_one=sum_one)
     m = HomogeneousFeatures(kernel, d * width + 1).fit(X)
     larger = np.maximum(X[:, None], X).sum(axis=2)
-    # The bound is the largest error on a grid of lags: a thousandth for what lies between.
+    # The bound is the largest error on a grid of lags; a thousandth is allowed for lags between.
     assert (np.abs(m.gram(X) - kernel(X)) <= 1.001 * m.error_bound_ * larger + 1e-12).all()
 
 
-def test_the_bound_is_attained_and_falls_with_the_width():
+def test_error_bound_is_attained_and_decreases_with_the_number_of_components():
     lags = np.linspace(0, 20, 4000)[:, None]
     bounds = []
     for width in (1, 3, 5, 7, 9):
@@ -84,31 +83,23 @@ def test_the_bound_is_attained_and_falls_with_the_width():
         assert error == pytest.approx(m.error_bound_, rel=1e-3)
         bounds.append(m.error_bound_)
     assert np.all(np.diff(bounds) < 0)
-    np.testing.assert_allclose(bounds[:4], [0.106, 0.0314, 0.0125, 0.00578], rtol=0.01)  # as the docstring says
+    np.testing.assert_allclose(bounds[:4], [0.106, 0.0314, 0.0125, 0.00578], rtol=0.01)  # the values in the docstring
 
 
 @every_kernel
-@pytest.mark.parametrize("pairs", [0, 1, 2, 6, 30])
-def test_the_step_has_the_least_error_of_all(kernel, pairs):
-    mixture = tuple((w, leaf) for w, leaf in kernel.summands() if leaf is not None)
-    least = grid_error(mixture, pairs, best_step(mixture, pairs))
-    assert all(least <= 1.001 * grid_error(mixture, pairs, step) for step in np.geomspace(0.01, 5, 300))
-
-
-@every_kernel
-def test_many_random_frequencies_come_near_the_kernel(kernel):
+def test_many_random_frequencies_are_close_to_the_kernel(kernel):
     X = histograms(0)
     m = HomogeneousFeatures(kernel, 40_001, frequencies="random", random_state=0).fit(X)
     error = m.gram(X) - kernel(X)
     assert (np.abs(error) <= 6 * np.sqrt(m.variance(X)) + 1e-9).all()
-    np.testing.assert_allclose(np.diagonal(error), 0.0, atol=1e-3 * kernel.diag(X).max())  # pairs have no error there
+    np.testing.assert_allclose(np.diagonal(error), 0.0, atol=1e-3 * kernel.diag(X).max())  # pairs are exact there
 
 
 @each_choice
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("n", [2, 3, 6, 18])
 @every_kernel
-def test_every_width_works_for_every_number_of_columns(kernel, frequencies, d, n):
+def test_any_number_of_components_and_features(kernel, frequencies, d, n):
     X = histograms(0, d=d)
     m = HomogeneousFeatures(kernel, n, frequencies=frequencies, random_state=0).fit(X)
     Z = m.transform(X)
@@ -120,11 +111,11 @@ def test_every_width_works_for_every_number_of_columns(kernel, frequencies, d, n
         assert m.unbiased is True
         assert m.error_bound_ is None
     else:
-        assert "not drawn" in m.unbiased
+        assert "not random" in m.unbiased
         assert (m.error_bound_ is None) == (n - (constant > 0) < d)
 
 
-def test_a_single_column_has_no_room_for_a_constant():
+def test_single_component_with_a_constant_raises():
     assert HomogeneousFeatures(Chi2(), 1).fit(histograms(0)).transform(histograms(0)).shape == (30, 1)
     with pytest.raises(ParameterError, match=r"n_components must be at least 2 for 1.0 \+ Chi2"):
         HomogeneousFeatures(1 + Chi2(), 1).fit(histograms(0))
@@ -132,7 +123,7 @@ def test_a_single_column_has_no_room_for_a_constant():
 
 @each_choice
 @every_kernel
-def test_zero_has_features_of_zero_and_a_constant_is_exact(kernel, frequencies):
+def test_rows_of_zeros_and_constants_are_exact(kernel, frequencies):
     m = HomogeneousFeatures(kernel, 40, frequencies=frequencies, random_state=0).fit(histograms(0))
     zero = np.zeros((1, 5))
     np.testing.assert_array_equal(m.gram(zero, histograms(0)), kernel(zero, histograms(0)))
@@ -142,7 +133,7 @@ def test_zero_has_features_of_zero_and_a_constant_is_exact(kernel, frequencies):
 
 @each_choice
 @given(seed=st.integers(0, 2**32), d=st.sampled_from(DIMENSIONS), n=st.integers(2, 60), kernel=st.sampled_from(KERNELS))
-def test_sparse_and_float32_rows_have_the_features_of_dense_ones(frequencies, seed, d, n, kernel):
+def test_sparse_and_float32_rows_have_the_features_of_dense_rows(frequencies, seed, d, n, kernel):
     X = histograms(seed, d=d)
     m = HomogeneousFeatures(kernel, n, frequencies=frequencies, random_state=seed).fit(X)
     Z = m.transform(X)
@@ -153,38 +144,38 @@ def test_sparse_and_float32_rows_have_the_features_of_dense_ones(frequencies, se
     np.testing.assert_allclose(m.transform(stored_zeros), m.transform(stored_zeros.toarray()), rtol=0, atol=1e-11)
     Z32 = m.transform(X.astype(np.float32))
     assert Z32.dtype == np.float32
-    # A logarithm is off by the roundoff times its frequency, which has a heavy tail for Intersection.
+    # The error of an angle is that of the logarithm times the frequency, which has a heavy tail for Intersection.
     highest = np.abs(m.features_.frequencies).max()
     np.testing.assert_allclose(Z32, Z, rtol=0, atol=2e-6 * (10 + highest) * np.abs(Z).max())
 
 
 @each_choice
 @pytest.mark.parametrize("scale", [1e-290, 1e-30, 1e30, 1e290])
-def test_tiny_and_huge_values_scale_as_they_should(frequencies, scale):
-    # Times scale, every angle is shifted by the same: inner products see lags alone.
+def test_tiny_and_huge_values_are_homogeneous(frequencies, scale):
+    # Scaling the rows shifts all angles of a frequency equally, and inner products depend only on differences.
     X = histograms(0)
     m = HomogeneousFeatures(Chi2(), 35, frequencies=frequencies, random_state=0).fit(X)
     if frequencies == "grid":
         assert np.allclose(m.gram(scale * X) / scale, m.gram(X), rtol=1e-9, atol=1e-9)
-    else:  # an odd one has a phase, which the scale moves
+    else:  # an odd number has a cosine with a random phase, which is not homogeneous
         even = HomogeneousFeatures(Chi2(), 34, frequencies="random", random_state=0).fit(X)
         assert np.allclose(even.gram(scale * X) / scale, even.gram(X), rtol=1e-9, atol=1e-9)
 
 
-def test_a_spare_feature_is_zero():
+def test_left_over_component_of_a_grid_is_zero():
     X = histograms(0, d=5)
-    for n in (6, 8, 16):  # after one a column, an odd number is left
+    for n in (6, 8, 16):  # after one for each feature, an odd number is left
         Z = HomogeneousFeatures(Chi2(), n).fit_transform(X)
         assert (np.abs(Z).max(axis=0) == 0).sum() == 1
 
 
 @pytest.mark.parametrize("step", [0, -1.0, np.nan, np.inf, True, "best", None])
-def test_wrong_steps_are_refused(step):
+def test_invalid_steps_raise(step):
     with pytest.raises(ParameterError, match="step must be 'auto' or a finite number > 0, got"):
         HomogeneousFeatures(step=step).fit(histograms(0))
 
 
-def test_wrong_choices_negative_rows_and_other_kernels_are_refused():
+def test_invalid_choices_negative_rows_and_other_kernels_raise():
     X = histograms(0)
     with pytest.raises(ParameterError, match="frequencies must be one of 'grid', 'random', got 'sobol'"):
         HomogeneousFeatures(frequencies="sobol").fit(X)
@@ -203,7 +194,7 @@ def test_wrong_choices_negative_rows_and_other_kernels_are_refused():
     assert set(maps_for(1 + Chi2())) == {HomogeneousFeatures, Nystroem}
 
 
-def test_histograms_are_told_apart_by_their_chi_squared_kernel():
+def test_ridge_classifier_with_the_chi_squared_kernel_separates_histograms():
     rng = np.random.default_rng(0)
     centers = rng.dirichlet(np.full(20, 0.5), size=3)
     y = rng.integers(0, 3, 400)

@@ -1,4 +1,4 @@
-"""The exact part of arc-cosine kernels: limits in high dimension, and orthogonality to what is left."""
+"""Exact part of arc-cosine kernels: limits in high dimension, and orthogonality to the remainder."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ ORDERS = (0, 1, 2)
 EVEN_OR_ODD = (np.sign, np.abs, lambda u: u * np.abs(u))
 
 
-def test_low_degrees_in_high_dimension_are_the_maclaurin_coefficients_of_the_kernels():
-    # Hermite polynomials in the limit: coefficients of t in arc-cosine kernels of rows of unit length.
+def test_coefficients_in_high_dimension_are_the_maclaurin_coefficients_of_the_kernels():
+    # In the limit, the expansion is in Hermite polynomials.
     for order, expected in ((0, (0.5, 1 / np.pi, 0)), (1, (1 / np.pi, 0.5, 0.5 / np.pi)), (2, (0.5, 4 / np.pi, 1))):
         low = Expansion.of("residual", order, 10**7)
         found = (low.constant + low.lengths, low.linear or 0, low.quadratic or 0)
@@ -18,8 +18,8 @@ def test_low_degrees_in_high_dimension_are_the_maclaurin_coefficients_of_the_ker
 
 
 @pytest.mark.parametrize("ambient", [2, 3, 4, 10, 300])
-def test_what_is_left_of_the_neurons_is_orthogonal_to_what_was_taken_out(ambient):
-    # The law of u / r is that of a coordinate of a uniform direction: Jacobi's weight, by quadrature in its angle.
+def test_remainder_is_orthogonal_to_the_subtracted_polynomial(ambient):
+    # u / r is distributed like a coordinate of a uniform direction, with the Jacobi weight; quadrature over its angle.
     angle = (np.arange(200_000) + 0.5) * np.pi / 200_000
     weight = np.sin(angle) ** (ambient - 2)
     weight /= weight.sum()

@@ -1,4 +1,4 @@
-"""Columns of random neurons, each against its own definition."""
+"""Components of random neurons against their definitions, layout by layout."""
 
 from itertools import product
 
@@ -23,7 +23,7 @@ def angles(m, X):
 
 
 def polynomial(order, X, Y):
-    """Return the part of the kernel that is exact by parity."""
+    """Return the part of the kernel that the parity layout represents exactly."""
     t = X @ Y.T
     lengths = np.outer((X**2).sum(1), (Y**2).sum(1))
     return (np.full(t.shape, 0.5), 0.5 * t, 0.5 * lengths + t**2)[order]
@@ -31,7 +31,7 @@ def polynomial(order, X, Y):
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("order", ORDERS)
-def test_parity_columns_are_the_polynomial_and_functions_of_projections(order, d, seed):
+def test_parity_components_are_the_polynomial_and_functions_of_projections(order, d, seed):
     X, Y = rows(seed, d=d), rows(seed + 1, d=d)
     m = RandomNeurons(3.0 * ArcCosine(order), 40, layout="parity", random_state=seed).fit(X)
     count = 40 - exact_width("parity", order, 0.0, d)
@@ -43,7 +43,7 @@ def test_parity_columns_are_the_polynomial_and_functions_of_projections(order, d
 
 @pytest.mark.parametrize("directions", ["orthogonal", "big_block", "butterfly"])
 @pytest.mark.parametrize(("order", "d"), list(product(ORDERS, (1, 2, 5))))
-def test_residual_columns_are_the_parity_estimate_but_for_harmonics_of_low_degree(order, d, directions, seed):
+def test_residual_components_are_the_exact_polynomial_and_the_remainder_of_the_neurons(order, d, directions, seed):
     X, Y = rows(seed, d=d), rows(seed + 1, d=d)
     x, y = (np.linalg.norm(A, axis=1, keepdims=True) for A in (X, Y))
     m = RandomNeurons(ArcCosine(order), 60, layout="residual", directions=directions, random_state=seed).fit(X)
@@ -66,7 +66,7 @@ def test_residual_columns_are_the_parity_estimate_but_for_harmonics_of_low_degre
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
-def test_pairs_are_neurons_of_both_signs(order, n, seed):
+def test_relu_components_are_neurons_of_both_signs(order, n, seed):
     X = rows(seed)
     m = RandomNeurons(ArcCosine(order), n, layout="relu", random_state=seed).fit(X)
     u = angles(m, X)
@@ -77,7 +77,7 @@ def test_pairs_are_neurons_of_both_signs(order, n, seed):
 
 @pytest.mark.parametrize(("order", "layout"), list(product(ORDERS, ("residual", "parity", "relu", "single"))))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_of_zeros_have_the_features_of_a_neuron_at_zero(order, layout, dtype):
+def test_rows_of_zeros_have_the_exact_kernel(order, layout, dtype):
     X = np.zeros((2, 3), dtype)
     m = RandomNeurons(ArcCosine(order), 20, layout=layout).fit(X)
     tolerance = 1e-6 if dtype == np.float32 else 1e-14
@@ -86,7 +86,7 @@ def test_rows_of_zeros_have_the_features_of_a_neuron_at_zero(order, layout, dtyp
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_rows_whose_features_would_overflow_are_refused(order):
+def test_overflow_and_nonfinite_entries_raise(order):
     m = RandomNeurons(ArcCosine(order), 30).fit(np.ones((1, 3)))
     most = np.finfo(np.float32).max ** (1 / max(1, order))
     assert np.isfinite(m.transform(np.full((1, 3), most * 1e-3, np.float32))).all()
@@ -97,7 +97,7 @@ def test_rows_whose_features_would_overflow_are_refused(order):
             m.transform([[1.0, bad, 0.0]])
 
 
-def test_wide_rows_without_a_fused_kernel_have_the_same_features(seed):
+def test_wide_dense_and_sparse_rows_have_the_same_features(seed):
     X = rows(seed, d=150)
     for order, layout in product(ORDERS, ("parity", "relu", "single")):
         width = 20 + exact_width(layout, order, 0.0, 150)

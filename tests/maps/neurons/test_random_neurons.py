@@ -1,4 +1,4 @@
-"""Random neurons: what is exact, which layout and directions are chosen, and what is refused."""
+"""Random neurons: exactness, choice of layout and directions, and errors."""
 
 import numpy as np
 import pytest
@@ -30,21 +30,21 @@ def rows(seed, n=7, d=4):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_whole_blocks_of_pairs_equal_the_parity_layout(order, seed):
-    # Sums over an orthogonal block of (w . x)(w . y) are exact, so pairs lose nothing there but columns.
+def test_complete_blocks_of_relu_pairs_equal_the_parity_layout(order, seed):
+    # The sum of (w . x)(w . y) over a complete orthogonal block is exact.
     X, d = rows(seed, d=4), 4
     pairs = RandomNeurons(ArcCosine(order), 2 * d, layout="relu", directions="orthogonal", random_state=seed).fit(X)
     width = d + exact_width("parity", order, 0.0, d)
     parity = RandomNeurons(ArcCosine(order), width, layout="parity", directions="orthogonal", random_state=seed).fit(X)
     if order < 2:
         np.testing.assert_allclose(pairs.gram(X), parity.gram(X), rtol=1e-11, atol=1e-12)
-    else:  # fourth moments are not
+    else:  # fourth moments are not exact
         assert np.abs(pairs.gram(X) - parity.gram(X)).max() > 1e-3
 
 
 @pytest.mark.parametrize("directions", ["orthogonal", "simplex", "big_block"])
 @pytest.mark.parametrize("order", [0, 1])
-def test_whole_blocks_by_parity_have_an_exact_diagonal(order, directions, seed):
+def test_parity_layout_with_complete_blocks_has_an_exact_diagonal(order, directions, seed):
     X = rows(seed, d=4)
     blocks = 10 if directions == "simplex" else 8
     width = exact_width("parity", order, 0.0, 4) + blocks
@@ -54,7 +54,7 @@ def test_whole_blocks_by_parity_have_an_exact_diagonal(order, directions, seed):
 
 @pytest.mark.parametrize("constant", [0.0, 0.5])
 @pytest.mark.parametrize("order", ORDERS)
-def test_rows_of_one_column_are_exact_with_the_columns_said(order, constant, seed):
+def test_rows_with_one_feature_are_exact(order, constant, seed):
     X = np.vstack([rows(seed, d=1), -rows(seed + 1, d=1), np.zeros((1, 1))])
     kernel = 2.0 * ArcCosine(order) if constant == 0 else constant + 2.0 * ArcCosine(order)
     for layout in ("auto", "parity", "relu"):
@@ -69,12 +69,12 @@ def test_rows_of_one_column_are_exact_with_the_columns_said(order, constant, see
 @pytest.mark.parametrize(
     ("order", "d", "n", "constant", "layout"),
     [
-        (1, 4, 21, 0.0, "residual"),  # 14 of 21 columns
+        (1, 4, 21, 0.0, "residual"),  # 14 of 21 components are exact
         (1, 4, 20, 0.0, "parity"),
         (1, 4, 6, 0.0, "parity"),
         (1, 4, 5, 0.0, "relu"),
         (1, 4, 1, 0.0, "relu"),
-        (1, 4, 1, 1.0, "single"),  # no room for a constant column
+        (1, 4, 1, 1.0, "single"),  # no component left for the constant
         (0, 4, 8, 0.0, "residual"),
         (0, 4, 7, 1.0, "parity"),
         (0, 4, 2, 0.0, "parity"),
@@ -83,14 +83,14 @@ def test_rows_of_one_column_are_exact_with_the_columns_said(order, constant, see
         (1, 5000, 512, 0.0, "relu"),
     ],
 )
-def test_the_layout_chosen_leaves_a_third_of_the_columns_to_neurons(order, d, n, constant, layout):
+def test_auto_layout_leaves_a_third_of_the_components_to_neurons(order, d, n, constant, layout):
     kernel = constant + ArcCosine(order) if constant else ArcCosine(order)
     m = RandomNeurons(kernel, n).fit(sp.csr_array((1, d)))
     assert m.layout_ == layout
     assert m.transform(sp.csr_array((1, d))).shape == (1, n)
 
 
-def test_directions_chosen_are_butterflies_for_wide_dense_rows_and_whole_blocks_where_there_are_such():
+def test_auto_directions_are_butterflies_for_wide_dense_rows_and_complete_blocks_where_possible():
     X = np.ones((1, 40))
     assert RandomNeurons(n_components=100).fit(X).directions_ == "butterfly"
     assert RandomNeurons(n_components=100).fit(sp.csr_array(X)).directions_ == "big_block"
@@ -100,15 +100,15 @@ def test_directions_chosen_are_butterflies_for_wide_dense_rows_and_whole_blocks_
     assert RandomNeurons(ArcCosine(2), 100, layout="relu").fit(X[:, :5]).directions_ == "orthogonal"
 
 
-def test_every_family_of_directions_is_taken_and_says_whether_it_is_biased():
+def test_unbiased_depends_on_the_directions():
     for name in DIRECTIONS:
         m = RandomNeurons(n_components=30, directions=name)
         assert m.unbiased == m.fit(np.ones((1, 3))).unbiased == BIASED.get(name, True)
 
 
-def test_too_few_columns_and_unknown_words_are_refused_with_a_way_out():
+def test_too_few_components_and_invalid_choices_raise():
     X = np.ones((1, 4))
-    with pytest.raises(ParameterError, match=r"layout='parity' has 4 exact columns .* got 4\. Try layout='auto'"):
+    with pytest.raises(ParameterError, match=r"layout='parity' has 4 exact components .* got 4\. Try layout='auto'"):
         RandomNeurons(n_components=4, layout="parity").fit(X)
     with pytest.raises(ParameterError, match="layout must be one of 'auto', 'residual'"):
         RandomNeurons(layout="pairs").fit(X)
@@ -120,14 +120,14 @@ def test_too_few_columns_and_unknown_words_are_refused_with_a_way_out():
     assert RandomNeurons.accepts(1 + ArcCosine(1) + 2.0 * ArcCosine(1))
 
 
-def test_a_closed_form_is_missing_where_it_says_so(seed):
+def test_variance_without_closed_form_raises(seed):
     X = rows(seed)
     for choices in ({}, {"directions": "iid", "layout": "residual"}, {"layout": "parity"}):
         with pytest.raises(NoClosedFormError, match="try: "):
             RandomNeurons(n_components=100, **choices).fit(X).variance(X)
 
 
-def test_defaults_of_kernels_made_by_the_algebra():
+def test_default_maps_of_kernels_with_arc_cosine_parts():
     assert isinstance(default_map(ArcCosine(1)), RandomNeurons)
     assert isinstance(default_map(1 + 0.5 * ArcCosine(0)), RandomNeurons)
     assert isinstance(default_map(neural_tangent_kernel()), SumMap)
@@ -135,7 +135,7 @@ def test_defaults_of_kernels_made_by_the_algebra():
     assert isinstance(default_map(Polynomial(2) @ ArcCosine(1)), CompositionMap)
 
 
-def test_the_neural_tangent_kernel_takes_its_linear_factor_exactly(seed):
+def test_map_of_the_neural_tangent_kernel_is_close(seed):
     X = rows(seed, n=40)
     m = SumMap(neural_tangent_kernel(), 400, random_state=seed).fit(X)
     assert m.unbiased is True

@@ -1,8 +1,8 @@
-"""Rows, and what all their pairs say about the terms of a series."""
+"""Rows on a sphere, and the moments of the terms of a series on all their pairs."""
 
 import numpy as np
 
-from mercer.maps.series.terms import SampledPart
+from mercer.maps.series.terms import SampledTerms, pair_weights
 from mercer.theory.products import Pairs
 
 
@@ -13,9 +13,7 @@ def rows(n=12, d=4, size=1.0, seed=0):
 
 def sampled(kernel, X, projection="rademacher", weight=None):
     [part] = kernel.series_parts()
-    upper = np.triu_indices(len(X))
-    weight = np.ones(len(X)) if weight is None else weight
-    weights = (np.outer(weight, weight) * (2 - np.eye(len(X))))[upper]
+    upper, weights = pair_weights(np.ones(len(X)) if weight is None else weight)
     factor = np.exp(-0.5 * part.decay * (X**2).sum(axis=1))
     pairs = Pairs.all_of(X, X).at(*upper)
-    return SampledPart.of(part, pairs, np.outer(factor, factor)[upper], weights / weights.sum(), projection)
+    return SampledTerms.of(part, pairs, np.outer(factor, factor)[upper], weights, projection)

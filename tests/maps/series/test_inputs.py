@@ -1,4 +1,4 @@
-"""Prepared rows: affine maps, factors and projections, dense and sparse alike."""
+"""Affine preprocessing: input maps, prefactors and projections of dense and sparse rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from mercer import Gaussian, Polynomial, Transformed
 from mercer.kernels.power_series import SeriesPart, exponential_series
-from mercer.maps.series import inputs as prepared_module
+from mercer.maps.series import inputs
 from mercer.maps.series.inputs import Preparation
 
 
@@ -34,7 +34,7 @@ KERNELS = [
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, sp.csr_matrix], ids=["dense", "array", "matrix"])
-def test_rows_come_out_as_the_chain_of_input_maps_makes_them(kernel, wrap):
+def test_prepared_rows_equal_the_composition_of_the_input_maps(kernel, wrap):
     X = rows()
     [part] = kernel.series_parts()
     expected = X
@@ -53,7 +53,7 @@ def test_rows_come_out_as_the_chain_of_input_maps_makes_them(kernel, wrap):
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "csr"])
-def test_a_gaussian_kernel_is_centered_on_the_weighted_mean_of_its_own_inputs(wrap):
+def test_gaussian_kernel_is_centered_at_the_weighted_mean_of_its_inputs(wrap):
     X, weight = rows(), np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0])
     kernel = Transformed(Gaussian(), columns=(2, 0), center=(5.0, 5.0), lengthscales=(0.5, 2.0))
     [part] = kernel.series_parts()
@@ -64,7 +64,7 @@ def test_a_gaussian_kernel_is_centered_on_the_weighted_mean_of_its_own_inputs(wr
     np.testing.assert_allclose(Preparation.of(part, wrap(X), None).shift, equal.shift, atol=1e-15)
 
 
-def test_steps_that_do_nothing_are_left_out():
+def test_identity_steps_are_skipped():
     [part] = Transformed(
         Polynomial(2), columns=(0, 1, 2, 3), center=np.zeros(4), lengthscales=np.ones(4)
     ).series_parts()
@@ -75,8 +75,8 @@ def test_steps_that_do_nothing_are_left_out():
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.7])
 @pytest.mark.parametrize("narrow", [False, True])
-def test_projections_write_and_multiply(sparse, decay, narrow, monkeypatch):
-    monkeypatch.setattr(prepared_module, "FUSED_UP_TO", 128 if narrow else 0)
+def test_project_writes_with_prefactor_and_multiplies_without(sparse, decay, narrow, monkeypatch):
+    monkeypatch.setattr(inputs, "FUSED_UP_TO", 128 if narrow else 0)
     X, shift = rows(), np.array([0.1, -0.2, 0.3, 0.0])
     W, V = (np.random.default_rng(i).normal(size=(4, 5)) for i in (1, 2))
     out = np.full((7, 5), np.nan)
@@ -85,18 +85,18 @@ def test_projections_write_and_multiply(sparse, decay, narrow, monkeypatch):
     Z = X - shift
     first = np.exp(-decay * (Z**2).sum(axis=1) / 2)[:, None] * (Z @ W)
     np.testing.assert_allclose(out, first, atol=1e-13)
-    prepared.project(V, out, first=False)  # without the factor, which it has already
+    prepared.project(V, out, first=False)  # without the prefactor, which the first projection includes
     np.testing.assert_allclose(out, first * (Z @ V), atol=1e-13)
 
 
-def test_pairs_of_shifted_sparse_rows_are_those_of_the_shifted_ones():
+def test_pairs_of_shifted_sparse_rows_equal_those_of_dense_rows():
     X, shift = rows(), np.array([0.1, -0.2, 0.3, 0.0])
     dense, sparse = (Preparation(None, None, shift, 0.0)(Z) for Z in (X, sp.csr_array(X)))
     for name in ("inner", "left", "right", "overlap"):
         np.testing.assert_allclose(getattr(sparse.pairs(sparse), name), getattr(dense.pairs(dense), name), atol=1e-13)
 
 
-def test_dtypes_are_kept():
+def test_float32_rows_stay_float32():
     part = SeriesPart(exponential_series(1.0), decay=1.0, shift_invariant=True)
     X = rows().astype(np.float32)
     for wrap in (np.asarray, sp.csr_array):

@@ -1,4 +1,4 @@
-"""Tensor sketches: exact moments over all draws, the structure of kernels, sparse and wide rows, overflow."""
+"""Tensor sketches: exact moments over all draws, accepted kernels, sparse and wide rows, overflow."""
 
 import tracemalloc
 from itertools import product
@@ -23,22 +23,22 @@ def rows(seed, n=30, d=4):
     return np.random.default_rng(seed).normal(0.3, 1.0, size=(n, d))
 
 
-def dictated(buckets, signs):
-    """Return a stand-in for a generator that gives these hashes and signs, factor by factor."""
+def fixed_generator(buckets, signs):
+    """Return a substitute for a generator that returns these buckets and signs, factor by factor."""
     buckets, signs = iter(buckets), iter(signs)
 
-    class Dictated:
+    class FixedGenerator:
         def integers(self, high, size):
             return np.array(next(buckets))
 
         def choice(self, values, size):
             return np.array(next(signs), dtype=float)
 
-    return Dictated()
+    return FixedGenerator()
 
 
 def all_estimates(kernel, x, y, width):
-    """Return the approximate k(x, y) of every possible draw; draws of an unused constant are left out."""
+    """Return the approximate k(x, y) of every possible draw, without the draws of an unused constant."""
     X = np.array([x, y], dtype=float)
     factors = product_form(kernel).factors
     choices = []
@@ -54,7 +54,7 @@ def all_estimates(kernel, x, y, width):
         )
     estimates = []
     for draw in product(*choices):
-        features = TensorSketch(kernel, width)._draw(kernel, X, None, dictated(*zip(*draw, strict=True)))
+        features = TensorSketch(kernel, width)._draw(kernel, X, None, fixed_generator(*zip(*draw, strict=True)))
         Z = np.empty((2, width))
         features(X, Z)
         estimates.append(Z[0] @ Z[1])
@@ -86,7 +86,7 @@ def test_mean_and_variance_over_all_draws_are_exact(kernel, x, y, width):
     np.testing.assert_allclose(estimates.var(), fitted.variance(X, Y)[0, 0], rtol=1e-10)
 
 
-def test_the_sketch_is_the_count_sketch_of_all_products():
+def test_sketch_is_the_count_sketch_of_all_products_of_features():
     X, width = rows(0), 7
     m = TensorSketch(Polynomial(3, 0.0), width, random_state=1).fit(X)
     a, b, c = m.features_.sketches
@@ -97,7 +97,7 @@ def test_the_sketch_is_the_count_sketch_of_all_products():
     np.testing.assert_allclose(m.transform(X), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
-def test_the_constant_is_one_more_column():
+def test_constant_is_one_more_feature():
     X = rows(0)
     m = TensorSketch(Polynomial(2, 0.25), 5, random_state=1).fit(X)
     wider = TensorSketch(Polynomial(2, 0.0), 5, random_state=1).fit(np.column_stack([X, X[:, :1]]))
@@ -105,7 +105,7 @@ def test_the_constant_is_one_more_column():
     for sketch in (first, second):
         assert np.count_nonzero(sketch.offset) == 1
         assert abs(sketch.offset).max() == 0.5
-    # The same buckets and signs on rows with a column of 0.5 written out.
+    # The same buckets and signs on rows with an explicit feature of 0.5.
     entries = [np.append(s.entries, 2 * s.offset.sum()) for s in (first, second)]
     buckets = [np.append(s.buckets, np.flatnonzero(s.offset)).astype(np.int32) for s in (first, second)]
     for sketch, e, b in zip(wider.features_.sketches, entries, buckets, strict=True):
@@ -114,7 +114,7 @@ def test_the_constant_is_one_more_column():
     np.testing.assert_allclose(m.transform(X), wider.transform(extended), rtol=0, atol=1e-13)
 
 
-def test_an_input_map_equals_the_same_map_of_the_rows():
+def test_affine_input_map_equals_transforming_the_rows():
     X = rows(0)
     center, lengthscales = (0.3, -1.0, 2.0), (0.5, 2.0, 1.5)
     kernel = Transformed(Polynomial(3, 0.8), columns=(3, 0, 1), center=center, lengthscales=lengthscales)
@@ -130,7 +130,7 @@ def test_an_input_map_equals_the_same_map_of_the_rows():
     )
 
 
-def test_a_weight_scales_features_by_its_root():
+def test_weight_of_the_kernel_scales_features_by_its_square_root():
     X = rows(0)
     plain = TensorSketch(Polynomial(2), 8, random_state=0).fit(X)
     scaled = TensorSketch(2.0 * (Polynomial(2) * 4.5), 8, random_state=0).fit(X)
@@ -139,7 +139,7 @@ def test_a_weight_scales_features_by_its_root():
     np.testing.assert_array_equal(TensorSketch(0 * Polynomial(2), 8).fit_transform(X), 0.0)
 
 
-def test_kernels_are_read_by_their_structure():
+def test_product_form_of_kernels():
     linear = LinearFactor(coef0=1.0, scale=1.0)
     assert product_form(Polynomial(3)).factors == (linear,) * 3
     both = product_form(2.0 * Polynomial(1) * (Polynomial(2, 0.0) * 3.0))
@@ -156,7 +156,7 @@ def test_kernels_are_read_by_their_structure():
         assert not TensorSketch.accepts(kernel)
 
 
-def test_a_kernel_that_is_no_polynomial_is_refused():
+def test_other_kernels_raise():
     with pytest.raises(UnsupportedKernelError, match="TensorSketch cannot approximate Gaussian") as error:
         TensorSketch(Gaussian()).fit(rows(0))
     lines = str(error.value).splitlines()
@@ -165,13 +165,13 @@ def test_a_kernel_that_is_no_polynomial_is_refused():
     assert "RandomFourier" in lines[3]
 
 
-def test_without_a_kernel_the_degree_is_two():
+def test_default_kernel_has_degree_two():
     assert TensorSketch(n_components=4).fit(rows(0)).kernel_ == Polynomial(degree=2)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 8, 13])
 @pytest.mark.parametrize("degree", [1, 2, 5])
-def test_every_width_and_degree_is_taken_in_both_dtypes(width, degree):
+def test_any_number_of_components_and_degree_in_both_dtypes(width, degree):
     X = rows(0) / 3
     m = TensorSketch(Polynomial(degree), width, random_state=0).fit(X)
     Z, Z32 = m.transform(X), m.transform(X.astype(np.float32))
@@ -180,17 +180,17 @@ def test_every_width_and_degree_is_taken_in_both_dtypes(width, degree):
     np.testing.assert_allclose(Z32, Z, rtol=0, atol=1e-5 * np.abs(Z).max())
 
 
-def test_a_wide_sketch_of_few_columns_is_nearly_exact():
+def test_many_components_are_close_to_the_kernel():
     X = rows(0) / 2
     kernel = Polynomial(2)
     m = TensorSketch(kernel, 1 << 14, random_state=0).fit(X)
-    # Ten standard deviations of every value: Chebyshev alone allows one value in a hundred beyond.
+    # Ten standard deviations of every value; by Chebyshev's inequality at most one value in a hundred is beyond.
     assert (np.abs(m.gram(X) - kernel(X)) <= 10 * np.sqrt(m.variance(X)) + 1e-12).all()
     assert np.sqrt(m.variance(X)).max() < 0.1 * kernel(X).max()
 
 
 @pytest.mark.parametrize("make", [sp.csr_matrix, sp.csr_array])
-def test_sparse_rows_have_the_features_and_the_variance_of_dense_ones(make):
+def test_sparse_rows_have_the_features_and_the_variance_of_dense_rows(make):
     X = rows(0) * (rows(1) > 0.3)
     for kernel in (Polynomial(3), Transformed(Polynomial(2), center=(1.0, 0.0, 2.0, 3.0))):
         m = TensorSketch(kernel, 10, random_state=0).fit(X)
@@ -199,13 +199,13 @@ def test_sparse_rows_have_the_features_and_the_variance_of_dense_ones(make):
         np.testing.assert_allclose(m.variance(make(X), X), m.variance(X), rtol=1e-10)
 
 
-def test_entries_that_are_stored_twice_are_added():
+def test_duplicate_entries_of_sparse_rows_are_summed():
     twice = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([3, 3, 0]), np.array([0, 3])), shape=(1, 4))
     m = TensorSketch(Polynomial(2), 6, random_state=0).fit(rows(0))
     np.testing.assert_allclose(m.transform(twice.copy()), m.transform(twice.toarray()), rtol=0, atol=1e-13)
 
 
-def test_a_hundred_thousand_columns_take_no_more_memory_than_the_sketch():
+def test_memory_for_wide_sparse_rows_is_that_of_the_sketch():
     d, n, width = 130_107, 64, 4096
     X = sp.random_array((n, d), density=1e-3, rng=0, format="csr", dtype=np.float32)
     kernel = Polynomial(3)
@@ -216,12 +216,12 @@ def test_a_hundred_thousand_columns_take_no_more_memory_than_the_sketch():
     tracemalloc.stop()
     assert Z.dtype == np.float32
     drawn = 3 * (d * 12 + width * 8)
-    # The draw, its parts while it is made and in float32, and a few blocks of features; a d x D matrix has two
+    # The draw with its temporaries and its float32 copy, and a few blocks of features. A d x D matrix would take two
     # gigabytes, and dense rows 33 megabytes.
     assert peak < 3 * drawn + 8 * Z.nbytes < 30e6
 
 
-def test_values_that_overflow_are_refused():
+def test_overflow_raises():
     X = np.full((3, 4), 1e6, np.float32)
     m = TensorSketch(Polynomial(7), 8, random_state=0).fit(X.astype(np.float64))
     assert np.isfinite(m.transform(X.astype(np.float64))).all()

@@ -7,7 +7,7 @@ import pytest
 
 from mercer.engines import Block
 from mercer.solvers.losses import curvature
-from mercer.solvers.losses.curvature import SampleCurvature, those_that_count
+from mercer.solvers.losses.curvature import SampleCurvature, significant_rows
 from mercer.solvers.losses.fit import AsGiven
 from mercer.solvers.losses.losses import CurvatureTerm, Logistic, Problem, SquaredHinge
 
@@ -26,7 +26,7 @@ def setting(loss, columns, n=300, D=4, seed=0):
 )
 def test_factors_invert_the_curvature_of_separate_columns(loss, columns, monkeypatch):
     monkeypatch.setattr(curvature, "NEGLIGIBLE", 0.0)
-    monkeypatch.setattr(curvature, "MOST_ROWS_A_COLUMN", 1000)
+    monkeypatch.setattr(curvature, "MOST_ROWS_PER_COLUMN", 1000)
     sample, problem, block, W = setting(loss, columns)
     V = np.random.default_rng(1).normal(size=W.shape)
     product = CurvatureTerm(problem, W, V)(block).product + V  # the penalty, here of the intercept too
@@ -80,10 +80,10 @@ def test_large_weights_take_all_digits(monkeypatch):
 
 
 def test_rows_that_count():
-    rows, share = those_that_count(np.array([0.0, 5.0, 1e-3, 5.0, 0.0, 2.0]), most=10)
+    rows, share = significant_rows(np.array([0.0, 5.0, 1e-3, 5.0, 0.0, 2.0]), most=10)
     np.testing.assert_array_equal(rows, [1, 3, 5])
     np.testing.assert_array_equal(share, [5.0, 5.0, 2.0])
-    rows, share = those_that_count(np.ones(1000), most=100)
+    rows, share = significant_rows(np.ones(1000), most=100)
     assert len(rows) <= 100
     np.testing.assert_allclose(share.sum(), 990)  # less what is negligible
-    assert len(those_that_count(np.zeros(4), most=10)[0]) <= 4
+    assert len(significant_rows(np.zeros(4), most=10)[0]) <= 4

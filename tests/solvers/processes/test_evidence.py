@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from mercer import DataError
 from mercer.solvers.processes.evidence import Evidence, Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
 

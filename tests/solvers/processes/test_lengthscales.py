@@ -17,7 +17,7 @@ from mercer import (
 from mercer.engines import Block
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
 RNG = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_the_evidence_on_fourier_features(form, width):
 
     term = LengthscaleGradient(feature_map.features_, spectrum_of(feature_map.transform(X)), SCALES)
     parts = term(Block(0, X[:15], Y[:15], WEIGHT[:15])) + term(Block(15, X[15:], Y[15:], WEIGHT[15:]))
-    np.testing.assert_allclose(term.whole(parts), differences(evidence), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(term.complete(parts), differences(evidence), rtol=1e-5, atol=1e-5)
     sparse = term(Block(0, sp.csr_array(X), Y, WEIGHT))
     np.testing.assert_allclose(sparse, parts, rtol=1e-9)
 
@@ -75,5 +75,5 @@ def test_the_evidence_on_landmarks_that_stay_where_they_are(kernel):
         return float(Evidence(spectrum_of(Z)).value(SCALES).sum())
 
     term = LengthscaleGradient(feature_map.features_, spectrum_of(feature_map.transform(X)), SCALES)
-    found = term.whole(term(Block(0, X, Y, WEIGHT)))
+    found = term.complete(term(Block(0, X, Y, WEIGHT)))
     np.testing.assert_allclose(found, differences(evidence), rtol=1e-5, atol=1e-5)

@@ -9,7 +9,7 @@ from mercer import Gaussian, Nystroem, RandomFourier
 from mercer.engines import Block
 from mercer.solvers.processes.evidence import Scales
 from mercer.solvers.processes.posterior import Posterior, Representers
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import RowSample
 from mercer.statistics.moments import Moments, TargetMoments
 

@@ -1,4 +1,4 @@
-"""Scores of few labeled rows, against models that were refitted, and folds against their rule."""
+"""Scores of few labeled rows against refitted models, and stratified folds."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def score(scorer):
 
 
 def test_accuracy_by_folds_is_that_of_refitted_models():
-    scorer = LabelScorer.of(labeled(CODES), classes=True, by="cv", cv=4, random_state=0)
+    scorer = LabelScorer.of("Search", labeled(CODES), labels=True, criterion="cv", cv=4, random_state=0)
     signs = np.where(CODES[:, None] == np.arange(3), 1.0, -1.0)
     predicted = held_out(signs, scorer.folds)
     right = predicted.argmax(axis=1) == CODES
@@ -47,14 +47,14 @@ def test_accuracy_by_folds_is_that_of_refitted_models():
 
 
 def test_r2_by_folds_is_that_of_refitted_models():
-    scorer = LabelScorer.of(labeled(NUMBERS), classes=False, by="cv", cv=4, random_state=0)
+    scorer = LabelScorer.of("Search", labeled(NUMBERS), labels=False, criterion="cv", cv=4, random_state=0)
     predicted = held_out(NUMBERS, scorer.folds)
     expected = 1 - (np.square(NUMBERS - predicted).mean(axis=0) / NUMBERS.var(axis=0)).mean()
     assert score(scorer)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_leaving_one_out_counts_squares():
-    scorer = LabelScorer.of(labeled(NUMBERS), classes=False, by="loo", cv=None, random_state=None)
+def test_leave_one_out_is_the_squared_error_of_refitted_models():
+    scorer = LabelScorer.of("Search", labeled(NUMBERS), labels=False, criterion="loo", cv=None, random_state=None)
     squares = np.square(NUMBERS - held_out(NUMBERS, np.arange(24))).sum(axis=1)
     value, error, mean = score(scorer)
     assert value == pytest.approx(-squares.mean(), rel=1e-9)
@@ -62,64 +62,106 @@ def test_leaving_one_out_counts_squares():
     assert error == pytest.approx(squares.std(ddof=1) / np.sqrt(24), rel=1e-9)
 
 
-def test_evidence_is_a_normal_density_a_row():
-    scorer = LabelScorer.of(labeled(NUMBERS), classes=False, by="evidence", cv=None, random_state=None)
+def test_evidence_is_a_normal_log_density_per_row():
+    scorer = LabelScorer.of("Search", labeled(NUMBERS), labels=False, criterion="evidence", cv=None, random_state=None)
     total = 0.0
     for y in NUMBERS.T:
         cov = Z @ Z.T / PENALTY + np.eye(24)
-        best = y @ np.linalg.solve(cov, y) / 24  # the variance of the noise at its best
+        best = y @ np.linalg.solve(cov, y) / 24  # the maximizing noise variance
         total += multivariate_normal(np.zeros(24), best * cov).logpdf(y)
     assert score(scorer)[0] == pytest.approx(total / 24, rel=1e-9)
 
 
-def test_labels_that_a_fold_has_never_seen_cannot_win():
-    # The only rows of label 2 are in one fold; all others know nothing of it.
+def test_labels_outside_of_the_other_folds_are_not_predicted():
+    # All rows of label 2 are in one fold, so that the models of that fold have never seen it.
     codes = np.where(np.arange(24) < 4, 2, np.arange(24) % 2)
     folds = np.where(np.arange(24) < 4, 0, 1 + np.arange(24) % 3)
-    scorer = LabelScorer.of(labeled(codes), classes=True, by="cv", cv=folds, random_state=0)
+    scorer = LabelScorer.of("Search", labeled(codes), labels=True, criterion="cv", cv=folds, random_state=0)
     predicted = np.tile([0.0, 1.0, 5.0], (24, 1))
-    assert set(scorer._with_known_labels(predicted)[:4].argmax(axis=1)) == {1}
-    assert set(scorer._with_known_labels(predicted)[4:].argmax(axis=1)) == {2}
+    assert set(scorer.predicted_codes(predicted)[:4]) == {1}
+    assert set(scorer.predicted_codes(predicted)[4:]) == {2}
+
+
+def test_two_labels_have_one_column_and_are_predicted_by_its_sign():
+    codes = np.arange(24) % 2
+    scorer = LabelScorer.of("Search", labeled(codes), labels=True, criterion="cv", cv=4, random_state=0)
+    assert scorer.targets.tolist() == np.where(codes[:, None] == 1, 1.0, -1.0).tolist()
+    assert scorer.predicted_codes(scorer.targets).tolist() == codes.tolist()
+    predicted = held_out(scorer.targets, scorer.folds)
+    value, _, squares = score(scorer)
+    assert value == pytest.approx(np.mean((predicted[:, 0] > 0) == codes))
+    assert squares == pytest.approx(np.square(scorer.targets - predicted).mean(), rel=1e-9)
+    # If a label occurs in one fold only, the models of that fold cannot predict it.
+    alone = LabelScorer.of(
+        "Search",
+        labeled((np.arange(24) < 2) * 1),
+        labels=True,
+        criterion="cv",
+        cv=(np.arange(24) > 1) * 1,
+        random_state=0,
+    )
+    assert set(alone.predicted_codes(np.ones((24, 1)))[:2]) == {0}
 
 
 def test_folds_are_stratified_seeded_and_of_equal_size():
     index = np.arange(24, dtype=np.uint64)
-    folds = folds_of(5, index, CODES, 0)
-    assert np.array_equal(folds, folds_of(5, index, CODES, 0))
-    assert not np.array_equal(folds, folds_of(5, index, CODES, 1))
+    folds = folds_of("Search", 5, index, CODES, 0)
+    assert np.array_equal(folds, folds_of("Search", 5, index, CODES, 0))
+    assert not np.array_equal(folds, folds_of("Search", 5, index, CODES, 1))
     counts = np.array([np.bincount(folds[CODES == code], minlength=5) for code in range(3)])
     assert np.ptp(counts, axis=1).max() <= 1
     assert np.ptp(counts.sum(axis=0)) <= 1
     given = np.arange(50) % 3
-    assert np.array_equal(folds_of(given, index + np.uint64(20), CODES, None), given[20:44])
+    assert np.array_equal(folds_of("Search", given, index + np.uint64(20), CODES, None), given[20:44])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_folds_are_stratified_and_of_equal_size(seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(10), 5))
+    folds = folds_of("Search", 5, np.arange(50), codes, seed)
+    assert all(sorted(codes[folds == fold]) == list(range(10)) for fold in range(5))
+    few = rng.permutation([0, 0, 0, 0, 1, 1, 2])
+    folds = folds_of("Search", 3, np.arange(7), few, seed)
+    assert np.ptp(np.bincount(folds)) <= 1
+    assert len(set(folds[few == 1])) == 2
+    assert set(folds[few == 0]) == {0, 1, 2}
+    assert sorted(folds_of("Search", 5, np.arange(3), np.array([0, 0, 1]), seed)) == [0, 1, 2]
+    assert not np.array_equal(
+        folds_of("Search", 5, np.arange(50), codes, seed), folds_of("Search", 5, np.arange(50), codes, seed + 1)
+    )
 
 
 @pytest.mark.parametrize(
     ("cv", "message"),
     [
-        (1, "cv must be an integer >= 2 or the fold of each row, got 1"),
+        (1, "cv must be an integer >= 2, or an array"),
         (True, "cv must be an integer >= 2, or an array"),
         (np.zeros(10, int), "cv must be an integer >= 2, or an array"),  # too few
-        (np.zeros(24), "cv must be an integer >= 2, or an array"),  # no whole numbers
-        ([([0, 1], [2])], "cv must be an integer >= 2, or an array"),  # rows to learn from and to test on
+        (np.zeros(24), "cv must be an integer >= 2, or an array"),  # not integers
+        ([([0, 1], [2])], "cv must be an integer >= 2, or an array"),  # pairs of training and test rows
         (np.full(24, 7), "cv puts all labeled rows into one fold, 7"),
     ],
 )
-def test_folds_that_cannot_be_are_refused(cv, message):
+def test_invalid_folds_raise(cv, message):
     with pytest.raises(ParameterError, match=message):
-        folds_of(cv, np.arange(24, dtype=np.uint64), CODES, 0)
+        folds_of("Search", cv, np.arange(24, dtype=np.uint64), CODES, 0)
 
 
-def test_too_few_labels_are_refused():
+def test_too_few_labels_raise():
     few = LabeledRows(Z[:1], CODES[:1], np.arange(1, dtype=np.uint64), np.ones(1))
     with pytest.raises(DataError, match="at least two labeled rows, got 1"):
-        LabelScorer.of(few, classes=True, by="cv", cv=2, random_state=0)
+        LabelScorer.of("Search", few, labels=True, criterion="cv", cv=2, random_state=0)
     with pytest.raises(DataError, match="rows of at least two classes, got one class only: 5"):
-        LabelScorer.of(labeled(np.full(24, 5)), classes=True, by="cv", cv=2, random_state=0)
+        LabelScorer.of("Search", labeled(np.full(24, 5)), labels=True, criterion="cv", cv=2, random_state=0)
     singles = LabeledRows(Z[[0, 8]], CODES[[0, 8]], np.arange(2, dtype=np.uint64), np.ones(2))
-    with pytest.raises(DataError, match=r"by='loo' needs classes with two labels or more: .* use by='evidence'"):
-        LabelScorer.of(singles, classes=True, by="loo", cv=None, random_state=0)
-    assert LabelScorer.of(singles, classes=True, by="evidence", cv=None, random_state=0).targets.shape == (2, 2)
+    with pytest.raises(
+        DataError, match=r"criterion='loo' needs a class with at least two labels, .* use criterion='evidence'"
+    ):
+        LabelScorer.of("Search", singles, labels=True, criterion="loo", cv=None, random_state=0)
+    assert LabelScorer.of(
+        "Search", singles, labels=True, criterion="evidence", cv=None, random_state=0
+    ).targets.shape == (2, 1)
 
 
 def test_features_of_blocks_add_up_to_those_of_all_rows():
@@ -138,19 +180,19 @@ def test_features_of_blocks_add_up_to_those_of_all_rows():
     assert np.array_equal(some.Z, feature_map.transform(X)[weight > 0])
 
 
-@pytest.mark.parametrize("by", ["loo", "cv", "evidence"])
-@pytest.mark.parametrize("classes", [True, False])
+@pytest.mark.parametrize("criterion", ["loo", "cv", "evidence"])
+@pytest.mark.parametrize("labels", [True, False])
 @pytest.mark.parametrize("columns", [40, 5])
-def test_weights_are_copies_of_rows(by, classes, columns):
+def test_weights_are_repetitions_of_rows(criterion, labels, columns):
     weight = np.random.default_rng(1).integers(1, 4, 24).astype(float)
     copies = np.repeat(np.arange(24), weight.astype(int))
-    y = CODES if classes else NUMBERS
+    y = CODES if labels else NUMBERS
     folds = np.arange(24) % 5
     weighted = LabeledRows(Z[:, :columns], y, np.arange(24), weight)
     repeated = LabeledRows(Z[copies, :columns], y[copies], np.arange(len(copies)), np.ones(len(copies)))
     for intercept in (True, False):
         found, expected = (
-            LabelScorer.of(rows, classes=classes, by=by, cv=cv, random_state=0).score(
+            LabelScorer.of("Search", rows, labels=labels, criterion=criterion, cv=cv, random_state=0).score(
                 Smoother.of(rows.Z, fit_intercept=intercept, weight=rows.weight), PENALTY
             )
             for rows, cv in ((weighted, folds), (repeated, folds[copies]))
@@ -159,33 +201,32 @@ def test_weights_are_copies_of_rows(by, classes, columns):
         assert found[2] == pytest.approx(expected[2], rel=1e-9, nan_ok=True)
 
 
-def test_the_error_of_a_score_counts_rows_and_not_the_unit_of_weights():
+def test_standard_error_does_not_depend_on_the_scale_of_weights():
     rows = LabeledRows(Z, CODES, np.arange(24), np.full(24, 7.0))
-    scorer = LabelScorer.of(rows, classes=True, by="cv", cv=4, random_state=0)
-    right = (
-        scorer._with_known_labels(
-            Smoother.of(Z, fit_intercept=False, weight=rows.weight).left_out(scorer.targets, PENALTY, scorer.folds)
-        ).argmax(axis=1)
-        == CODES
-    )
+    scorer = LabelScorer.of("Search", rows, labels=True, criterion="cv", cv=4, random_state=0)
+    smoother = Smoother.of(Z, fit_intercept=False, weight=rows.weight)
+    right = scorer.predicted_codes(smoother.left_out(scorer.targets, PENALTY, scorer.folds)) == CODES
     found = scorer.score(Smoother.of(Z, fit_intercept=False, weight=rows.weight), PENALTY)
     assert found[:2] == pytest.approx((right.mean(), right.std(ddof=1) / np.sqrt(24)))
 
 
-def test_accuracy_is_that_of_labels_that_a_fold_has_seen():
+def test_accuracy_counts_labels_of_other_folds_only():
     class Given:
         def left_out(self, targets, penalty, folds):
-            return np.where(np.arange(3) == 2, 5.0, targets)  # label 2 would always win
+            return np.where(np.arange(3) == 2, 5.0, targets)  # label 2 has always the largest value
 
     codes = np.array([0, 1, 0, 1, 2])
     rows = LabeledRows(Z[:5], codes, np.arange(5), np.ones(5))
-    scorer = LabelScorer.of(rows, classes=True, by="cv", cv=np.array([0, 0, 1, 1, 0]), random_state=0)
-    # In fold 0, whose row alone has label 2, it cannot; its own row is then wrong, and so are those of fold 1.
+    scorer = LabelScorer.of("Search", rows, labels=True, criterion="cv", cv=np.array([0, 0, 1, 1, 0]), random_state=0)
+    # Fold 0 has the only row of label 2, so its models cannot predict it; that row and those of fold 1 are wrong.
     assert scorer.score(Given(), PENALTY)[0] == pytest.approx(2 / 5)
 
 
-def test_given_folds_are_of_all_rows():
+def test_given_folds_must_be_those_of_all_rows():
     for rows in (24, 31):
         with pytest.raises(ParameterError, match=rf"of each of the 30 rows, labeled or not, got {rows}\."):
-            folds_of(np.arange(rows) % 3, np.arange(24), CODES, 0, n_rows=30)
-    assert folds_of(np.arange(30) % 3, np.arange(24), CODES, 0, n_rows=30).tolist() == (np.arange(24) % 3).tolist()
+            folds_of("Search", np.arange(rows) % 3, np.arange(24), CODES, 0, n_rows=30)
+    assert (
+        folds_of("Search", np.arange(30) % 3, np.arange(24), CODES, 0, n_rows=30).tolist()
+        == (np.arange(24) % 3).tolist()
+    )

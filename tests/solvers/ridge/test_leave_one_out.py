@@ -7,9 +7,8 @@ from scipy.special import log_expit, log_softmax
 
 from mercer.engines import Block
 from mercer.solvers.losses.fit import AsGiven
-from mercer.solvers.ridge.least_squares import solve_ridge
-from mercer.solvers.ridge.leave_one_out import LeftOut, calibrated_scale, left_out_margin, log_loss_scale
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum, solve_ridge
+from mercer.solvers.ridge.paths import LeftOut, calibrated_scale, left_out_margin, log_loss_scale
 from mercer.statistics.moments import Moments, TargetMoments
 
 RNG = np.random.default_rng(0)

@@ -21,11 +21,9 @@ from mercer import (
     RandomFourier,
 )
 from mercer.engines import Block, MemoryEngine
-from mercer.solvers.ridge import leave_one_out
-from mercer.solvers.ridge.least_squares import solve_ridge
-from mercer.solvers.ridge.leave_one_out import LeftOut
-from mercer.solvers.ridge.paths import best, evidence_path, gcv_path
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge import paths as leave_one_out
+from mercer.solvers.ridge.least_squares import Spectrum, solve_ridge
+from mercer.solvers.ridge.paths import LeftOut, best, evidence_path, gcv_path
 from mercer.statistics.moments import Moments, TargetMoments
 
 SOME = (0, 17, 30, 45, 60, 75, 88)  # of the 89 penalties of a path

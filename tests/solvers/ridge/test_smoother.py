@@ -1,4 +1,4 @@
-"""A smoother's closed forms against fits without the rows, and the evidence against a Gaussian density."""
+"""Closed forms of a linear smoother against refitted models, and the evidence against a Gaussian density."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def fitted(Z, y, penalty, fit_intercept, new):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(("n", "D"), [(12, 30), (30, 12), (12, 12), (13, 12), (2, 5)])
 @pytest.mark.parametrize("penalty", [1e-6, 0.3, 100.0])
-def test_groups_are_left_out_exactly(n, D, penalty, fit_intercept):
+def test_left_out_groups_are_predicted_by_refitted_models(n, D, penalty, fit_intercept):
     Z, y, groups = problem(n, D)
     groups[:2] = [0, 1]
     smoother = Smoother.of(Z, fit_intercept=fit_intercept)
@@ -45,7 +45,7 @@ def test_degrees_are_the_trace_of_the_hat_matrix(n, D, fit_intercept):
 
 @pytest.mark.parametrize(("n", "D"), [(9, 20), (20, 9)])
 @pytest.mark.parametrize("penalty", [0.02, 0.7, 30.0])
-def test_evidence_is_a_gaussian_density_at_the_best_noise(n, D, penalty):
+def test_evidence_is_a_gaussian_density_at_the_maximizing_noise(n, D, penalty):
     Z, y, _ = problem(n, D)
     smoother = Smoother.of(Z, fit_intercept=False)
     covariance = np.eye(n) + Z @ Z.T / penalty
@@ -57,18 +57,18 @@ def test_evidence_is_a_gaussian_density_at_the_best_noise(n, D, penalty):
 
 
 @pytest.mark.parametrize(("n", "D"), [(9, 20), (20, 9)])
-def test_with_an_intercept_it_is_the_density_of_contrasts(n, D):
+def test_evidence_with_an_intercept_is_the_density_of_contrasts(n, D):
     Z, y, _ = problem(n, D)
     contrasts = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
     expected = Smoother.of(contrasts.T @ Z, fit_intercept=False).log_evidence(contrasts.T @ y, 0.4)
     smoother = Smoother.of(Z, fit_intercept=True)
     assert smoother.log_evidence(y, 0.4) == pytest.approx(expected)
-    # Neither a shift of the targets nor a column that never varies changes it.
+    # Neither a shift of the targets nor a constant column changes it.
     shifted = np.column_stack([y + 100.0, np.full(n, 7.0)])
     assert smoother.log_evidence(shifted, 0.4) == pytest.approx(expected)
 
 
-def test_rows_that_are_all_the_same_are_no_trouble():
+def test_equal_rows():
     smoother = Smoother.of(np.ones((6, 3)), fit_intercept=True)
     y = np.arange(6.0)[:, None]
     left = smoother.left_out(y, 0.1, np.arange(6))
@@ -78,7 +78,7 @@ def test_rows_that_are_all_the_same_are_no_trouble():
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(("n", "D"), [(9, 40), (20, 6)])
 @pytest.mark.parametrize("penalty", [1e-3, 0.7])
-def test_weights_are_copies_of_rows(n, D, penalty, fit_intercept):
+def test_weights_are_repetitions_of_rows(n, D, penalty, fit_intercept):
     Z, y, groups = problem(n, D)
     groups[:2] = [0, 1]
     weight = np.random.default_rng(1).integers(1, 4, n).astype(float)
@@ -96,7 +96,7 @@ def test_weights_are_copies_of_rows(n, D, penalty, fit_intercept):
     np.testing.assert_allclose(one[copies], repeated.left_out(y[copies], penalty, np.arange(len(copies))), atol=1e-7)
 
 
-def test_a_row_of_less_than_one_copy_is_left_out_whole():
+def test_row_of_weight_below_one_is_left_out_completely():
     Z, y, _ = problem(9, 20)
     weight = np.linspace(0.1, 0.9, 9)
     smoother = Smoother.of(Z, fit_intercept=True, weight=weight)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.solvers.ridge.spectrum import Spectrum, centered_moments
+from mercer.solvers.ridge.least_squares import Spectrum, centered_moments
 from mercer.statistics.moments import Moments, TargetMoments
 
 

@@ -1,4 +1,7 @@
-"""Rows as dask knows them: arrays, frames, delayed blocks. With `mercer.engines.dask.engine`, all that imports dask."""
+"""Dask collections of rows: arrays, data frames and delayed blocks as partitions, and lazy results for their rows.
+
+With `mercer.engines.dask.engine`, this is the only module that imports Dask.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,17 @@ __all__ = ["file_partitions", "lazy_rows", "partitions_of"]
 
 
 def file_partitions(source: Any) -> Partitions:
-    """Return the parts of files as partitions; see `mercer.on_dask`."""
+    """Return the parts of files as partitions; see `mercer.on_dask`.
+
+    Parts whose number of rows is not known without reading them are counted by the workers.
+    """
     try:
         parts = source.parts()
     except AttributeError:
-        msg = f"on_dask needs what mercer.open_rows returns, with parts that can be read apart, got {source!r}."
+        msg = (
+            "on_dask needs the result of mercer.open_rows, for files whose parts can be read independently, got "
+            f"{source!r}."
+        )
         raise DataError(msg) from None
     name = f"mercer-file-{uuid.uuid4().hex}"
     keys = [(name, i) for i in range(len(parts))]
@@ -45,16 +54,16 @@ def file_partitions(source: Any) -> Partitions:
 
 
 def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
-    """Return the partitions of a dask collection of rows, with their targets and weights.
+    """Return the partitions of a Dask collection of rows, with their targets and weights.
 
-    Numbers of rows that dask does not know are counted, by computing the partitions once.
+    If Dask does not know the numbers of rows, all partitions are computed once to count them.
 
     Parameters
     ----------
     X : dask.array.Array, dask.dataframe.DataFrame, list of Delayed or Future, or Partitions
-        Rows; or delayed tuples ``(X, y)`` or ``(X, y, weight)``, such as files to be read.
+        Rows. Delayed blocks are ``X``, ``(X, y)`` or ``(X, y, weight)``, such as files to be read.
     y, weight : dask.array.Array, dask.dataframe.Series, array-like, str or None
-        Targets and weights; of a frame also the name of a column, which is then no feature.
+        Targets and weights; for a data frame also the name of their column, which is then not used as a feature.
 
     Returns
     -------
@@ -72,29 +81,34 @@ def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
     if _is_frame(X):
         return _frame_rows(X, y, weight)
     msg = (
-        f"Rows must be a dask array, a dask dataframe, or a list of delayed blocks (X, y), got {type(X).__name__}. "
+        f"Rows must be a Dask array, a Dask data frame, or a list of delayed blocks (X, y), got {type(X).__name__}. "
         "Try .to_dask_array() or .to_dataframe()."
     )
     raise DataError(msg)
 
 
 def _delayed_blocks(blocks: list[Any], y: Any, weight: Any) -> Partitions:
+    """Return the partitions of a list of delayed blocks."""
     for number, block in enumerate(blocks):
         if not isinstance(block, Delayed) and not is_future(block):
-            msg = f"Block {number} of a list of delayed blocks is {type(block).__name__}: wrap it in dask.delayed."
+            msg = (
+                f"All blocks of a list of delayed blocks must be Delayed or Future, but block {number} is "
+                f"{type(block).__name__}. Wrap it in dask.delayed."
+            )
             raise DataError(msg)
     if y is not None or weight is not None:
-        msg = "Delayed blocks carry their own targets and weights: tuples (X, y) or (X, y, weight)."
+        msg = "Delayed blocks carry their own targets and weights: pass tuples (X, y) or (X, y, weight)."
         raise DataError(msg)
     pieces: list[tuple[Any, ...]] = [(block if isinstance(block, Delayed) else delayed(block),) for block in blocks]
     return Partitions(pieces, count_rows(pieces), holds=blocks)
 
 
 def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
+    """Return the partitions of a Dask array."""
     if X.ndim != 2:
-        msg = f"X must have two axes, rows and columns, got a dask array of shape {X.shape}."
+        msg = f"X must be two-dimensional, got a Dask array of shape {X.shape}."
         raise DataError(msg)
-    X = _whole_rows("X", X)
+    X = _undivided_rows("X", X)
     held = (X, y, weight)
     pieces = list(X.to_delayed().ravel())
     known = not any(np.isnan(size) for size in X.chunks[0])
@@ -104,33 +118,36 @@ def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
 
 
 def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
+    """Return the partitions of a Dask data frame."""
     names = [name for name in (y, weight) if isinstance(name, str)]
     missing = [name for name in names if name not in X.columns]
     if missing:
-        msg = f"The frame has no column {missing[0]!r}. Its columns: {', '.join(map(str, X.columns))}."
+        msg = f"The data frame has no column {missing[0]!r}. Its columns are {', '.join(map(str, X.columns))}."
         raise DataError(msg)
     features = [name for name in X.columns if name not in names]
     if not features:
-        msg = "The frame has no columns but those of targets and weights."
+        msg = "The data frame has no columns except those of targets and weights."
         raise DataError(msg)
-    # One column is enough to count rows, and of a Parquet file all that is read.
+    # One column suffices to count rows; only that column of a Parquet file is read.
     rows = count_rows([(piece,) for piece in _frame_pieces(X[features[:1]])])
     row_bytes = float(sum(X.dtypes[name].itemsize for name in features))
-    # Columns of one frame are read together and parted afterwards.
-    whole = _frame_pieces(X[[*features, *dict.fromkeys(names)]])
+    # All columns of a data frame are read together and separated afterwards.
+    frames = _frame_pieces(X[[*features, *dict.fromkeys(names)]])
     held = (X, y, weight)
-    y = _columns(whole, y) if isinstance(y, str) else _aligned("y", y, rows)
-    weight = _columns(whole, weight) if isinstance(weight, str) else _aligned("sample_weight", weight, rows)
-    return Partitions(list(zip(_columns(whole, features), y, weight, strict=True)), rows, row_bytes, held)
+    y = _columns(frames, y) if isinstance(y, str) else _aligned("y", y, rows)
+    weight = _columns(frames, weight) if isinstance(weight, str) else _aligned("sample_weight", weight, rows)
+    return Partitions(list(zip(_columns(frames, features), y, weight, strict=True)), rows, row_bytes, held)
 
 
 def _frame_pieces(frame: Any) -> list[Delayed]:
-    # Projections are pushed down to where files are read, but partitions are left alone: a full optimization joins
-    # those that become small, and then frames of different columns no longer match.
+    """Return the delayed partitions of a data frame."""
+    # Projections are pushed down to the reading of files, but the partitions must not change: a full optimization
+    # merges small ones, so that data frames with different columns would no longer have the same partitions.
     return list(frame.simplify().to_delayed(optimize_graph=False))
 
 
 def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
+    """Return some columns of delayed data frames."""
     name = f"mercer-columns-{uuid.uuid4().hex}"
     keys = [(name, i) for i in range(len(pieces))]
     tasks: dict[Any, Task] = {
@@ -141,11 +158,11 @@ def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
 
 
 def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
-    """Return delayed targets or weights, cut as the rows are."""
+    """Return delayed targets or weights, in partitions that match those of the rows."""
     if values is None:
         return [None] * len(rows)
     if isinstance(values, str):
-        msg = f"{name}={values!r} names a column, but X is an array: pass the values themselves."
+        msg = f"{name}={values!r} is the name of a column, but X is not a data frame. Pass the values themselves."
         raise DataError(msg)
     if _is_frame(values):
         pieces = _frame_pieces(values)
@@ -153,7 +170,7 @@ def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
         if not isinstance(values, da.Array):
             values = np.asarray(values)
             values = da.from_array(values, chunks=values.shape)
-        values = _whole_rows(name, values)
+        values = _undivided_rows(name, values)
         if not any(np.isnan(size) for size in values.chunks[0]):
             if values.shape[0] != sum(rows):
                 msg = f"X has {sum(rows)} rows, but {name} has {values.shape[0]}."
@@ -162,20 +179,21 @@ def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
         pieces = list(values.to_delayed().ravel())
     if len(pieces) != len(rows):
         msg = (
-            f"X has {len(rows)} partitions, but {name} has {len(pieces)}. Take both from the same frame, or call "
+            f"X has {len(rows)} partitions, but {name} has {len(pieces)}. Take both from the same data frame, or call "
             "compute_chunk_sizes() on arrays, so that their rows can be matched."
         )
         raise DataError(msg)
     return pieces
 
 
-def _whole_rows(name: str, array: Any) -> Any:
+def _undivided_rows(name: str, array: Any) -> Any:
+    """Return an array with one chunk along its columns, and warn if that requires rechunking."""
     if array.ndim < 2 or array.numblocks[1] == 1:
         return array
     msg = (
-        f"{name} is cut into {array.numblocks[1]} chunks along its columns; a row must be in one piece, so the chunks "
-        f"are put together, which moves them between workers. Avoid it by {name}.rechunk({{1: -1}}) or smaller row "
-        "chunks where the array is made."
+        f"{name} has {array.numblocks[1]} chunks along its columns, but every row must be in one chunk. The array is "
+        f"rechunked, which moves data between workers. To avoid this, use {name}.rechunk({{1: -1}}), or chunks of "
+        "fewer rows, where the array is created."
     )
     warn(msg, MercerWarning, stacklevel=2)
     return array.rechunk({1: -1})
@@ -187,7 +205,8 @@ def is_future(value: Any) -> bool:
 
 
 def _is_frame(value: Any) -> bool:
-    # Asked by name: the import takes a second, and whoever has a frame has paid for it.
+    """Return whether a value is a Dask data frame or series."""
+    # The module is compared by name first, since importing dask.dataframe takes about a second.
     kind = type(value).__module__
     if not kind.startswith(("dask.dataframe", "dask_expr")):
         return False
@@ -197,12 +216,13 @@ def _is_frame(value: Any) -> bool:
 
 
 def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
-    """Return ``function(X)``, whose rows are those of `X`, as dask arrays that are not computed yet.
+    """Return ``function(X)``, which has one row per row of `X`, as Dask arrays that are not computed yet.
 
     Parameters
     ----------
     function : callable
-        Takes some rows and returns as many, or a tuple of arrays of as many rows each; it is put into the graph once.
+        Given rows in memory, returns an array with one row per row, or a tuple of such arrays. It is stored in the
+        graph once.
     X : dask.array.Array, dask.dataframe.DataFrame, or Partitions of files
         Rows.
 
@@ -211,24 +231,24 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
     dask.array.Array, or tuple of them
     """
     if isinstance(X, da.Array) and X.ndim == 2:
-        X = _whole_rows("X", X)
+        X = _undivided_rows("X", X)
         sample, sizes = np.zeros((2, X.shape[1]), X.dtype), X.chunks[0]
     elif _is_frame(X):
         sample, sizes = X._meta_nonempty.iloc[:2], (np.nan,) * X.npartitions
     elif isinstance(X, Partitions):
         sample, sizes = X.head[0][:2], tuple(X.rows)
     else:
-        msg = f"Rows must be a dask array of two axes or a dask dataframe, got {type(X).__name__}."
+        msg = f"Rows must be a two-dimensional Dask array or a Dask data frame, got {type(X).__name__}."
         raise DataError(msg)
-    empty = _shapes_of(function, sample)
-    # Not optimized: that would forget the futures of a persisted collection, which perhaps only this result holds.
+    empty = _empty_result(function, sample)
+    # Optimizing the graph would release the futures of a persisted collection, if only this result refers to them.
     if isinstance(X, Partitions):
         pieces = [piece for piece, *_ in X.pieces]
         function = partial(_of_blocks, function)
     else:
         pieces = list(X.to_delayed(optimize_graph=False).ravel()) if isinstance(X, da.Array) else _frame_pieces(X)
     name = f"mercer-rows-{uuid.uuid4().hex}"
-    # One task holds the model, and the tasks of the chunks refer to it.
+    # One task holds the function, and with it the model; the tasks of the chunks refer to it.
     model = f"{name}-model"
     tasks: dict[Any, Task] = {model: Task(model, pickle.loads, cloudpickle.dumps(function))}
     if isinstance(empty, np.ndarray):
@@ -241,8 +261,8 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
     )
 
 
-def _shapes_of(function: Callable[[Any], Any], sample: Any) -> Any:
-    """Return the result of no rows; refuse results whose rows depend on the other rows that are asked for."""
+def _empty_result(function: Callable[[Any], Any], sample: Any) -> Any:
+    """Return the result for zero rows; raise if the result for a row depends on the other rows."""
     two, one = function(sample), function(sample[:1])
     same_for_one_row("dask collections", two, one)
     return tuple(a[:0] for a in two) if isinstance(two, tuple) else two[:0]
@@ -251,7 +271,7 @@ def _shapes_of(function: Callable[[Any], Any], sample: Any) -> Any:
 def _lazy_array(
     name: str, tasks: dict[Any, Task], call: tuple[Any, Any], pieces: list[Any], sizes: Any, empty: np.ndarray
 ) -> Any:
-    """Return an array whose chunks are ``function(first, piece, empty)`` of pieces."""
+    """Return a Dask array whose chunks are ``function(first, piece, empty)`` with ``call = (function, first)``."""
     function, first = call
     keys = [(name, i, *(0,) * (empty.ndim - 1)) for i in range(len(pieces))]
     tasks |= {key: Task(key, function, first, ref(piece), empty) for key, piece in zip(keys, pieces, strict=True)}
@@ -260,16 +280,18 @@ def _lazy_array(
 
 
 def _apply(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
+    """Return ``function(X)``, or the empty result if there are no rows."""
     return function(X) if not hasattr(X, "shape") or X.shape[0] else empty
 
 
 def _of_blocks(function: Callable[[Any], Any], part: Any) -> Any:
-    """Return the results of the blocks of a part of files, one after another."""
+    """Return the concatenated results for all blocks of a part of files."""
     results = [function(block[0]) for block in part if block[0].shape[0]]
     if isinstance(results[0], tuple):
         return tuple(np.concatenate(some) for some in zip(*results, strict=True))
     return np.concatenate(results)
 
 
-def _item(number: int, results: tuple[Any, ...], empty: np.ndarray) -> Any:  # noqa: ARG001 - called as `_apply` is
+def _item(number: int, results: tuple[Any, ...], empty: np.ndarray) -> Any:  # noqa: ARG001 - signature of `_apply`
+    """Return one array of a tuple of results."""
     return results[number]

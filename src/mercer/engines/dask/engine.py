@@ -1,8 +1,9 @@
-"""Rows on a dask cluster, or on dask's own threads: the only module that imports dask.
+"""Engine over rows on a Dask cluster, or on the threads of Dask in this process.
 
-One task a partition, one tree of additions, one result. What the tasks need to know travels inside the graph, in a task
-that gives it out: whichever worker dies, all it held can be computed again. Nothing is scattered: what is scattered is
-lost with the worker that holds it.
+A sum over the rows is one task per partition, followed by a tree reduction of the partial results. The accumulator and
+the validation are serialized into a task of the graph, on which the tasks of all partitions depend. If a worker dies,
+everything it held can therefore be computed again. They are not scattered, since scattered data is lost with the worker
+that holds it. With `mercer.engines.dask.collections`, this is the only module that imports Dask.
 """
 
 from __future__ import annotations
@@ -49,24 +50,24 @@ from mercer.io.digests import digest_of
 __all__ = ["DaskEngine", "Partitions", "active_client", "count_rows"]
 
 S = TypeVar("S")
-Pieces = Sequence[tuple[Any, ...]]  # of each partition, delayed values or None
+Pieces = Sequence[tuple[Any, ...]]  # for each partition, delayed values or None
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """Rows in pieces that are not computed yet.
+    """Partitions of rows that are not computed yet.
 
     Parameters
     ----------
     pieces : list of tuples
-        Of each partition: delayed ``X``, ``y`` and ``weight``, None where there is none; or one delayed tuple of them;
-        or one delayed iterable of such tuples.
+        For each partition, either delayed ``X``, ``y`` and ``weight``, where `y` and `weight` may be None; or one
+        delayed tuple of them; or one delayed iterable of such tuples.
     rows : list of int
-        Of each partition.
+        Number of rows of each partition.
     row_bytes : float or None, default=None
-        Of one row, as far as that is known before one is seen.
+        Bytes of one row, if they are known before a row is computed.
     holds : object, default=None
-        What must not be forgotten while partitions are used: the futures of persisted collections.
+        Collections to keep a reference to, since Dask releases the futures of persisted collections otherwise.
     source : RowSource or None, default=None
         The files that are read, if any.
     """
@@ -78,7 +79,7 @@ class Partitions:
     source: Any = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
-        """Yield number, first row, number of rows and pieces of the partitions that have rows."""
+        """Yield number, index of the first row, number of rows and pieces of all partitions that have rows."""
         starts = [0, *accumulate(self.rows)]
         for number, (rows, pieces) in enumerate(zip(self.rows, self.pieces, strict=True)):
             if rows:
@@ -86,29 +87,29 @@ class Partitions:
 
     @cached_property
     def head(self) -> tuple[Any, ...]:
-        """A few rows with their targets and weights, as they are."""
+        """The first few rows with their targets and weights, before validation."""
         for _, _, rows, pieces in self:
-            with explained(rows=rows, row_bytes=self.row_bytes):
+            with memory_errors_explained(rows=rows, row_bytes=self.row_bytes):
                 return compute_one(_head, pieces)
         raise DataError(NO_ROWS)
 
 
 class DaskEngine(Engine):
-    """An engine over partitions: each is the work of one task of one thread, so `n_jobs` does not count.
+    """An engine over the partitions of a Dask collection.
 
-    Tasks run where the active scheduler puts them: on the workers of an existing ``distributed.Client``, or on the
-    threads of this process.
+    Each partition is processed by one task in one thread, so `n_jobs` has no effect. Tasks are run by the active
+    scheduler: by the workers of an existing ``distributed.Client``, or by the threads of this process.
 
     Parameters
     ----------
     partitions : Partitions
         Rows.
     check : callable
-        Turns ``X, y, weight`` of a partition into validated ones; it travels to the workers.
+        Validates ``X, y, weight`` of a partition; it is sent to the workers.
     block_rows : int
-        Rows to work on at a time.
+        Number of rows that are processed at a time.
     row_bytes, feature_bytes : float
-        Bytes of one row, and of its features: to say what would fit when a worker runs out of memory.
+        Bytes of one row and of its features, for the advice that is given when a worker runs out of memory.
     """
 
     replayable = True
@@ -140,7 +141,7 @@ class DaskEngine(Engine):
         }
 
     def blocks(self, since: Position = START) -> Iterator[Block]:
-        """Bring the partitions here, one after another, and yield their blocks."""
+        """Compute the partitions one after another, and yield their blocks in this process."""
         for _, start, rows, pieces in self.partitions:
             for values in compute_one(_list, pieces) if since.row < start + rows else []:
                 block = Block(start, *self.check(*values))
@@ -148,7 +149,7 @@ class DaskEngine(Engine):
                 start += len(block)
 
     def first(self) -> Block:
-        """Return the first few rows."""
+        """Return the first few rows, validated."""
         return Block(0, *self.check(*self.partitions.head))
 
     def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
@@ -163,7 +164,7 @@ class DaskEngine(Engine):
         topic = None if client is None or progress is None else f"mercer-{token}"
         total = self._graph(work, token, topic)
         watch = _Watch(self.n_rows, progress)
-        with explained(
+        with memory_errors_explained(
             rows=max(self.partitions.rows),
             row_bytes=self.row_bytes,
             block_rows=self.block_rows,
@@ -178,16 +179,16 @@ class DaskEngine(Engine):
         return packed.unpack_copy()
 
     def _graph(self, work: bytes, token: str, topic: str | None) -> Delayed:
-        """Return the total of all partitions, not computed yet: one layer, whatever the number of partitions."""
-        given = f"mercer-work-{token}"
-        tasks: dict[Any, Task] = {given: Task(given, _give, work)}
+        """Return the delayed sum over all partitions; its graph has one layer for any number of partitions."""
+        shared = f"mercer-work-{token}"
+        tasks: dict[Any, Task] = {shared: Task(shared, _shared_work, work)}
 
         def add(key: Any, function: Callable[..., Any], *arguments: Any) -> Any:
             tasks[key] = Task(key, function, *arguments)
             return key
 
         parts = [
-            add((_part(token), number), _run, TaskRef(given), number, start, rows, topic, *map(ref, pieces))
+            add((_part(token), number), _run, TaskRef(shared), number, start, rows, topic, *map(ref, pieces))
             for number, start, rows, pieces in self.partitions
         ]
         total = join(parts, lambda keys: add((f"mercer-sum-{token}", len(tasks)), _add, *map(TaskRef, keys)))
@@ -202,15 +203,15 @@ def _part(token: str) -> str:
 
 
 def ref(piece: Delayed | None) -> TaskRef | None:
-    """Return what stands for a delayed value among the arguments of a task.
+    """Return the reference to a delayed value for use as an argument of a task.
 
-    A key alone would not do: that of a persisted collection is not in the graph, where dask looks for keys.
+    The key alone does not suffice: Dask looks for keys in the graph, and that of a persisted collection is not in it.
     """
     return None if piece is None else TaskRef(piece.key)
 
 
-def _give(work: bytes) -> bytes:
-    # Bytes, so that each partition unpacks an empty sum of its own, and dask knows their size.
+def _shared_work(work: bytes) -> bytes:
+    # Serialized, so that each partition unpickles its own empty accumulator, and Dask knows the size.
     return work
 
 
@@ -228,12 +229,12 @@ def _add(*parts: Packed | None) -> Packed | None:
 
 
 def _blocks(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield blocks X, y, weight of a partition, given as these three, as one tuple, or as an iterable of tuples."""
+    """Yield blocks (X, y, weight) of a partition, given as these values, as one tuple, or as an iterable of tuples."""
     if len(values) > 1 or isinstance(values[0], tuple | list) or hasattr(values[0], "shape"):
         yield _block(values if len(values) > 1 or hasattr(values[0], "shape") else values[0])
         return
     if not isinstance(values[0], Iterable):
-        yield _block(values)  # which says what it should have been
+        yield _block(values)  # raises
     for block in values[0]:
         yield _block(block)
 
@@ -241,7 +242,7 @@ def _blocks(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
 def _block(values: Any) -> tuple[Any, Any, Any]:
     if not 1 <= len(values) <= 3 or len(getattr(values[0], "shape", ())) != 2:
         kinds = ", ".join(type(value).__name__ for value in values)
-        msg = f"A delayed block is X, (X, y) or (X, y, weight) with an array X of two axes, got ({kinds})."
+        msg = f"A delayed block must be X, (X, y) or (X, y, weight) with a two-dimensional array X, got ({kinds})."
         raise DataError(msg)
     X, y, weight = (*values, None, None)[:3]
     return X, y, weight
@@ -263,15 +264,15 @@ def _count(*values: Any) -> int:
 
 
 def layer_of(name: str, tasks: dict[Any, Task], pieces: Pieces) -> HighLevelGraph:
-    """Return the graph of tasks that use delayed pieces: theirs, and one layer more."""
-    # Pieces of one collection share its graph: it is merged once, not once a partition.
-    given = (piece for some in pieces for piece in some if piece is not None)
-    sources: dict[Any, Any] = {(id(piece.dask), *piece.__dask_layers__()): piece for piece in given}
+    """Return the graph of tasks that depend on delayed pieces: the graphs of the pieces and one further layer."""
+    # The pieces of one collection share its graph, which is merged once rather than once per partition.
+    present = (piece for some in pieces for piece in some if piece is not None)
+    sources: dict[Any, Any] = {(id(piece.dask), *piece.__dask_layers__()): piece for piece in present}
     return HighLevelGraph.from_collections(name, tasks, list(sources.values()))
 
 
 def as_delayed(key: Any, tasks: dict[Any, Task], pieces: Pieces) -> Delayed:
-    """Return the result of one of the tasks, which use delayed pieces."""
+    """Return the result of the task with a key, as a delayed value; tasks may depend on delayed pieces."""
     name = f"mercer-{uuid.uuid4().hex}"
     return Delayed(key, layer_of(name, tasks, pieces), layer=name)
 
@@ -283,13 +284,13 @@ def compute_one(function: Callable[..., Any], pieces: tuple[Any, ...]) -> Any:
 
 
 def count_rows(pieces: Pieces) -> list[int]:
-    """Return the numbers of rows of all partitions, by computing them."""
+    """Return the number of rows of each partition, by computing all partitions."""
     token = uuid.uuid4().hex
     keys = [(f"mercer-count-{token}", i) for i in range(len(pieces))]
     tasks: dict[Any, Task] = {key: Task(key, _count, *map(ref, some)) for key, some in zip(keys, pieces, strict=True)}
-    whole = f"mercer-counts-{token}"
-    tasks[whole] = Task(whole, _as_list, *map(TaskRef, keys))
-    return as_delayed(whole, tasks, pieces).compute()
+    counts = f"mercer-counts-{token}"
+    tasks[counts] = Task(counts, _as_list, *map(TaskRef, keys))
+    return as_delayed(counts, tasks, pieces).compute()
 
 
 def _as_list(*values: int) -> list[int]:
@@ -297,7 +298,7 @@ def _as_list(*values: int) -> list[int]:
 
 
 def active_client() -> Any:
-    """Return the ``distributed.Client`` that dask would use now, or None where it would use this process."""
+    """Return the ``distributed.Client`` that Dask uses by default, or None if computations run in this process."""
     if "distributed" not in sys.modules:
         return None
     from distributed import Client
@@ -307,11 +308,11 @@ def active_client() -> Any:
 
 
 def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str | None, watch: _Watch) -> Packed:
-    """Return the total, computed by a cluster; reports come here by events, and an interrupt cancels what is left."""
+    """Return the sum, computed by a cluster; workers report progress by events, and an interrupt cancels the tasks."""
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
     if topic is not None:
         client.subscribe_topic(topic, lambda event: events.put(event[1]))
-    # The map and the coefficients are meant to be in the graph: no warning that they are.
+    # The map and the coefficients are in the graph on purpose, so Dask should not warn about its size.
     threshold = "distributed.admin.large-graph-warning-threshold"
     with dask.config.set({threshold: parse_bytes(dask.config.get(threshold)) + work_bytes}):
         future = client.compute(total)
@@ -330,32 +331,35 @@ def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str 
 
 
 @contextmanager
-def explained(**sizes: Any) -> Iterator[None]:
-    """Say what would fit, given the sizes that `memory_advice` takes, if a task has too little memory."""
+def memory_errors_explained(**sizes: Any) -> Iterator[None]:
+    """Raise an error with advice on partition sizes if a task runs out of memory.
+
+    The keyword arguments are sizes that are passed on to `memory_advice`.
+    """
     try:
         yield
     except Exception as error:
-        if not is_loss_of_memory(error):
+        if not is_out_of_memory(error):
             raise
-        limit, threads = room_of(error)
+        limit, threads = worker_resources(error)
         msg = (
             f"A worker ran out of memory, or died, over a partition ({type(error).__name__}). "
             f"{memory_advice(limit=limit, threads=threads, **sizes)} "
-            "Partitions are changed by X.rechunk({0: rows}) or frame.repartition(partition_size=...)."
+            "Change the partitions with X.rechunk({0: rows}) or frame.repartition(partition_size=...)."
         )
         raise MercerError(msg) from error
 
 
-def room_of(error: Exception) -> tuple[int | None, int]:
-    """Return memory and threads of the worker that died; memory is None if that is not known or has no limit."""
-    if isinstance(error, MemoryError):  # it lives, but nobody said which it is
+def worker_resources(error: Exception) -> tuple[int | None, int]:
+    """Return memory limit and number of threads of the worker that died; None if the limit is unknown or absent."""
+    if isinstance(error, MemoryError):  # the worker is alive, and the error does not name it
         return None, 1
     worker = error.last_worker  # type: ignore[attr-defined]
     return worker.memory_limit or None, worker.nthreads
 
 
-def is_loss_of_memory(error: Exception) -> bool:
-    """Return whether an error says that a task had too little memory, or that it took its workers with it."""
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error means that a task ran out of memory or that its workers were killed."""
     if isinstance(error, MemoryError):
         return True
     if "distributed" not in sys.modules:
@@ -366,7 +370,7 @@ def is_loss_of_memory(error: Exception) -> bool:
 
 
 class _Watch:
-    """Counts the rows of partitions that are done, each once however often it was worked on, and reports."""
+    """Reports the number of processed rows; a partition that is computed more than once counts once."""
 
     def __init__(self, total: int, report: Report | None) -> None:
         self._total = total
@@ -375,17 +379,18 @@ class _Watch:
         self._start = time.perf_counter()
 
     def done(self, number: int, rows: int) -> None:
+        """Report that a partition is done."""
         if self._report is not None and number not in self._rows:
             self._rows[number] = rows
             self._report(Progress(sum(self._rows.values()), self._total, time.perf_counter() - self._start))
 
     def finish(self) -> None:
-        """Report the whole, if the last event has not."""
+        """Report all rows as done, unless the last event did."""
         if self._report is not None and sum(self._rows.values()) < self._total:
             self._report(Progress(self._total, self._total, time.perf_counter() - self._start))
 
     def tasks(self, name: str) -> AbstractContextManager[Any]:
-        """Return a context in which tasks of that name in this process are counted."""
+        """Return a context that reports the tasks of a name, where they run in this process."""
         if self._report is None:
             return nullcontext()
 

@@ -1,8 +1,9 @@
-"""What is done with one partition of the rows, wherever it lies, and how the results of partitions are joined.
+"""The work on one partition of the rows, and the tree reduction of the results of all partitions.
 
-A partition is checked, cut into blocks and added to an empty sum; what comes back is packed for the wire. Packed
-results are joined by a tree of fixed shape, so that the bits of the total depend neither on who worked on what, nor on
-who finished first, nor on who died and was replaced.
+A partition is validated, split into blocks and added to an empty accumulator, whose result is serialized. The results
+are combined by a tree of fixed shape and fan-in, so that the total is the same to the bit whichever workers process the
+partitions, in whatever order they finish, and whether or not some are computed again after a failure. This module does
+not import Dask.
 """
 
 from __future__ import annotations
@@ -34,28 +35,33 @@ __all__ = [
 
 S = TypeVar("S")
 T = TypeVar("T")
-# Results that one task adds: few enough to lie side by side in memory, enough for a tree of few levels.
+# Number of results that one task of the tree reduction adds: small enough that they fit into memory together, large
+# enough that the tree has few levels.
 FAN_IN = 8
-# Rows that tell what all rows look like.
+# Number of rows of the first block, which settles the dtype and the number of features of all rows.
 HEAD_ROWS = 256
 
 
 def on_dask(source: Any) -> Any:
-    """Let the workers of dask read the rows of files.
+    """Return the rows of files as partitions that Dask workers read.
 
-    Each part of the files is one partition, read by the worker that works on it: every worker must be able to open the
-    files by the same path.
+    Each part of the files is one partition and is read by the worker that processes it, so every worker must be able to
+    open the files by the same path.
 
     Parameters
     ----------
     source : RowSource
-        What `mercer.open_rows` returns.
+        The result of `mercer.open_rows`.
 
     Returns
     -------
     Partitions
-        Learners take it: ``model.fit(on_dask(source))``. It runs on the active ``distributed.Client``, or on the
-        threads of this process if there is none.
+        Rows for `fit` and `predict` of a learner: ``model.fit(on_dask(source))``. They are processed by the active
+        ``distributed.Client``, or by the threads of this process if there is none.
+
+    See Also
+    --------
+    mercer.open_rows : Open files for reading in this process.
 
     Examples
     --------
@@ -73,16 +79,16 @@ def on_dask(source: Any) -> Any:
     try:
         from mercer.engines.dask.collections import file_partitions
     except ImportError as error:
-        msg = "on_dask needs dask, which is not installed. Try: pip install 'mercer[dask]'"
+        msg = "on_dask needs Dask, which is not installed. Try: pip install 'mercer[dask]'"
         raise MissingPackageError(msg) from error
     return file_partitions(source)
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A statistic ready to travel: its pickle, with the arrays beside it.
+    """A serialized statistic: a pickle of protocol 5 with out-of-band buffers.
 
-    So it is as large in memory as on the wire, and tells its size to whoever plans memory by it.
+    It takes as much memory as it takes bytes on the network, and reports this size to the scheduler of Dask.
     """
 
     rows: int
@@ -90,11 +96,11 @@ class Packed:
     arrays: tuple[np.ndarray, ...]
 
     def unpack(self) -> Any:
-        """Return the statistic; its arrays may share memory with this object and be read-only."""
+        """Return the statistic. Its arrays may share memory with this object and be read-only."""
         return pickle.loads(self.pickle, buffers=self.arrays)
 
     def unpack_copy(self) -> Any:
-        """Return the statistic with arrays of its own."""
+        """Return the statistic with copies of the arrays."""
         return pickle.loads(self.pickle, buffers=[array.copy() for array in self.arrays])
 
     def __sizeof__(self) -> int:
@@ -102,7 +108,7 @@ class Packed:
 
 
 def pack(rows: int, statistic: Any) -> Packed:
-    """Return a statistic ready to travel."""
+    """Return the serialized form of a statistic of some rows."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(statistic, protocol=5, buffer_callback=buffers.append)
     return Packed(rows, body, tuple(np.asarray(buffer.raw()) for buffer in buffers))
@@ -110,21 +116,27 @@ def pack(rows: int, statistic: Any) -> Packed:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with each partition: check its rows, cut them into blocks, add these to an empty sum."""
+    """The work on each partition: validate the rows, split them into blocks, and add the blocks to an accumulator."""
 
     into: Accumulator[Any]
     check: Callable[..., tuple[Any, Any, Any]]
     block_rows: int
 
     def on(self, blocks: Iterable[Any], *, number: int, start: int, rows: int) -> Packed | None:
-        """Return the packed sum over one partition, or None if it has no rows; the sum must be a fresh one.
+        """Return the serialized sum over one partition, or None if it has no rows.
+
+        The accumulator must be empty, so this method can be called once.
 
         Parameters
         ----------
         blocks : iterable
-            Tuples ``(X, y, weight)``, of which the last may be missing.
-        number, start, rows : int
-            Of the partition, of its first row, and how many rows it was said to have.
+            Tuples ``(X, y, weight)``, whose last entries may be missing.
+        number : int
+            Index of the partition, for messages.
+        start : int
+            Index of its first row among all rows.
+        rows : int
+            Number of rows that were counted before.
         """
         seen = 0
         with workers(1) as team:
@@ -134,8 +146,8 @@ class Work:
                     seen += len(block)
         if seen != rows:
             msg = (
-                f"Partition {number} was counted to have {rows} rows and now has {seen}. Partitions must give the same "
-                "rows whenever they are computed: seed what is random, or persist the collection."
+                f"Partition {number} was counted to have {rows} rows and now has {seen}. Partitions must have the same "
+                "rows each time they are computed. Set the seeds of random operations, or persist the collection."
             )
             raise DataError(msg)
         return pack(seen, self.into.result()) if seen else None
@@ -152,15 +164,25 @@ class Work:
 
 
 def add_up(parts: Sequence[Packed | None]) -> Packed | None:
-    """Return the sum of packed statistics, added one after another; None stands for no rows."""
-    kept = [part for part in parts if part is not None]
-    if len(kept) < 2:
-        return kept[0] if kept else None
-    return pack(sum(part.rows for part in kept), reduce(add, (part.unpack() for part in kept)))
+    """Return the sum of serialized statistics, added from left to right; None means that a part has no rows."""
+    present = [part for part in parts if part is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return pack(sum(part.rows for part in present), reduce(add, (part.unpack() for part in present)))
 
 
 def join(parts: Sequence[T], add_some: Callable[[list[T]], T]) -> T:
-    """Join results by a tree: always the same neighbors, `FAN_IN` at a time, in the order of the rows."""
+    """Combine results by a tree reduction of fan-in `FAN_IN`, in the order of the rows.
+
+    The shape of the tree depends on the number of results alone.
+
+    Parameters
+    ----------
+    parts : sequence
+        Results, at least one.
+    add_some : callable
+        Combines a list of at most `FAN_IN` neighboring results.
+    """
     level = list(parts)
     while len(level) > 1:
         level = [add_some(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
@@ -168,22 +190,30 @@ def join(parts: Sequence[T], add_some: Callable[[list[T]], T]) -> T:
 
 
 def first_rows(*parts: Any) -> tuple[Any, ...]:
-    """Return a few rows of the parts ``X, y, weight`` of a partition; missing ones stay None."""
+    """Return the first rows of each of ``X, y, weight`` of a partition, and None for each that is None."""
     return tuple(
         part if part is None else part.iloc[:HEAD_ROWS] if hasattr(part, "iloc") else part[:HEAD_ROWS] for part in parts
     )
 
 
 def same_for_one_row(where: str, two: Any, one: Any) -> None:
-    """Raise unless results of two rows and of one are arrays whose rows do not depend on the rows beside them."""
+    """Raise unless the results for two rows and for one row are arrays with one row per row.
+
+    Parameters
+    ----------
+    where : str
+        The source of the rows, for messages.
+    two, one : ndarray or tuple of ndarrays
+        Results of a method for two rows and for the first of them.
+    """
     parts = list(zip(two, one, strict=True)) if isinstance(two, tuple) else [(two, one)]
     if not all(isinstance(a, np.ndarray) and a.ndim for a, _ in parts):
         msg = f"On {where} only methods that return arrays can be used, got {type(two).__name__}."
         raise DataError(msg)
     if any(a.shape[1:] != b.shape[1:] for a, b in parts):
         msg = (
-            f"On {where} only methods can be used whose result for a row does not depend on other rows; "
-            "this one relates all of them to each other. Compute a part of the rows, and pass that."
+            f"On {where} only methods can be used whose result for a row does not depend on other rows; the result of "
+            "this one has an entry for each pair of rows. Pass a subset of the rows as an array."
         )
         raise DataError(msg)
 
@@ -197,22 +227,27 @@ def memory_advice(
     block_rows: int | None = None,
     feature_bytes: float = 8.0,
 ) -> str:
-    """Return what to try when a worker that held a partition of `rows` rows ran out of memory.
+    """Return advice on partition and block sizes for a worker that ran out of memory.
 
     Parameters
     ----------
     rows : int
-        Of the largest partition.
+        Number of rows of the largest partition.
     row_bytes : float or None
-        Bytes of one row, targets and weight included, if known.
+        Bytes of one row, including targets and weight, or None if unknown.
     limit : int or None
-        Bytes of memory of the smallest worker, None if it has no limit.
+        Memory limit of the worker in bytes, or None if it is unknown or there is none.
     threads : int
-        Of that worker: as many partitions are worked on at once.
+        Number of threads of the worker, which process as many partitions at a time.
     block_rows : int or None, default=None
-        Rows whose features are computed at a time; None if it had not come to that.
+        Number of rows whose features are computed at a time; None if no features were computed yet.
     feature_bytes : float, default=8.0
         Bytes of the features of one row.
+
+    Returns
+    -------
+    str
+        One or two sentences.
     """
     text = f"A partition has up to {rows:,} rows"
     text += "" if row_bytes is None else f", {_size(rows * row_bytes)}"
@@ -223,8 +258,8 @@ def memory_advice(
         text += f"{known}. Try partitions of half as many rows, {max(1, rows // 2):,}"
         return text + ("." if block_rows is None else f", and block_size={max(1, block_rows // 2)}.")
     share = limit / threads
-    # Rows as they were read and as they were checked, and room for reading them: a quarter of the memory each. What
-    # remains is for the sum, its packed copy and the interpreter; of that an eighth of all is for features.
+    # A quarter of the memory each for the rows as they were read, for the validated rows and for buffers while reading.
+    # The last quarter is for the sum, its serialized copy and the interpreter, and half of it for features.
     partition = min(rows, int(max(1, share / 4 // row_bytes)))
     text += f"; a worker has {_size(limit)} for {_threads(threads)}. Try partitions of at most {partition:,} rows"
     block = block_rows
@@ -232,7 +267,7 @@ def memory_advice(
         block = int(max(1, min(block_rows, share / 8 // feature_bytes)))
         text += f" and block_size={block}"
     if (partition, block) == (rows, block_rows):
-        text += ", which is what you have, with fewer features (n_components), fewer threads a worker or more memory"
+        text += ", which is what you have, with fewer n_components, fewer threads per worker or more memory"
     return text + "."
 
 

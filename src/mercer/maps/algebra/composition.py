@@ -14,12 +14,12 @@ from mercer.errors import ParameterError
 from mercer.features import Features, check_finite, features_of
 from mercer.kernels import Composed, ExponentialDotProduct, Gaussian, Kernel, Scaled
 from mercer.kernels.power_series import PowerSeries
-from mercer.maps.algebra.copies import PILOT_ROWS, check_unsigned, draw_components, pilot_rows, scalar_copies
+from mercer.maps.algebra.copies import PILOT_ROWS, Sample, check_unsigned, draw_components, scalar_copies
 from mercer.maps.base import BaseMap, DrawnMap, drawn_for
 from mercer.maps.registry import explicit_map
 from mercer.maps.series.allocation import optimal_strata
-from mercer.maps.series.plans import DegreeLaw, Plan, Stratum
-from mercer.maps.series.terms import MOST_DEGREES, Terms, terms_that_matter
+from mercer.maps.series.plans import DegreeDistribution, Plan, Stratum
+from mercer.maps.series.terms import MAX_TERMS, GivenTerms, count_significant
 from mercer.parameters import Choice, Domain, Interval
 
 __all__ = ["CompositionFeatures", "CompositionMap"]
@@ -161,39 +161,34 @@ class CompositionMap(DrawnMap):
         assert composed is not None
         series = composed.outer.series.scaled(factor)
         self.inner_map_ = self._inner_map(kernel)
-        pilot = pilot_rows(X, weight, rng)
-        terms = self._look_at(composed, series, X, weight, pilot, rng)
+        sample = Sample(X, weight, rng)
+        pilot = sample.pilot()
+        terms = self._terms(composed, series, sample, pilot)
         if self.plan == "geometric":
             degrees = [n for n in range(len(terms.coefficients)) if terms.coefficients[n] != 0]
-            law = DegreeLaw.geometric(float(self.p), 0)
+            distribution = DegreeDistribution.geometric(float(self.p), 0)
             with np.errstate(over="ignore", divide="ignore"):
-                second = min(float(np.sum(terms.second[degrees] / law.chance(np.array(degrees)))), HUGE)
+                probabilities = distribution.probability(np.array(degrees))
+                second = min(float(np.sum(terms.second_moments[degrees] / probabilities)), HUGE)
             error = max(second - terms.mean_square(degrees), 0.0) / self.n_components
-            strata: tuple[Stratum, ...] = (Stratum(0, "random", tuple(degrees), self.n_components, law, error),)
+            stratum = Stratum(0, "random", tuple(degrees), self.n_components, distribution, error)
+            strata: tuple[Stratum, ...] = (stratum,)
         else:
-            strata = self._allocate(composed, terms, X, weight, pilot, rng)
-        scale = float(np.sqrt(terms.products.sum()))
+            strata = self._allocate(composed, terms, sample, pilot)
+        scale = float(np.sqrt(terms.cross_moments.sum()))
         self.plan_ = Plan(self.plan, strata, self.n_components, scale=scale)
-        return self._draw_strata(composed, series, X, weight, rng)
+        return self._draw_strata(composed, series, sample)
 
-    def _look_at(
-        self,
-        kernel: Composed,
-        series: PowerSeries,
-        X: Any,
-        weight: Array | None,
-        pilot: tuple[Any, Array],
-        rng: np.random.Generator,
-    ) -> Terms:
+    def _terms(self, kernel: Composed, series: PowerSeries, sample: Sample, pilot: tuple[Any, Array]) -> GivenTerms:
         """Return the terms of the series, with moments estimated from scalar copies of the inner map on pilot rows."""
         rows, pair_weights = pilot
-        copies = scalar_copies(self.inner_map_, kernel.inner, X, weight, PILOT_COPIES, rng)
+        copies = scalar_copies(self.inner_map_, kernel.inner, sample, PILOT_COPIES)
         W = features_of(copies.astype(np.float64), rows)
         kernel(rows)  # raises if it overflows
         k = kernel.inner(rows)
         # Estimated moments scatter; the second moment of a product is at least the square of its mean.
         moment = np.maximum(np.square(W) @ np.square(W).T / PILOT_COPIES, np.square(k))
-        count = MOST_DEGREES if series.degree is None else series.degree + 1
+        count = MAX_TERMS if series.degree is None else series.degree + 1
         a = series.coefficients(count)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             second = np.array(
@@ -201,21 +196,15 @@ class CompositionMap(DrawnMap):
             )
         second = np.minimum(np.nan_to_num(second), HUGE)
         if series.degree is None:
-            count = terms_that_matter(second)
+            count = count_significant(second)
         powers = np.array([a[n] * k.ravel() ** n for n in range(count)])
         products = (powers * pair_weights.ravel()) @ powers.T
-        exact = self.inner_map_.exact_components(kernel.inner, X.shape[1])
+        exact = self.inner_map_.exact_components(kernel.inner, sample.X.shape[1])
         cost = math.inf if exact is None else exact
-        return Terms(a[:count], series.degree is None, products, second[:count], linear_cost=cost)
+        return GivenTerms(a[:count], series.degree is None, products, second[:count], linear_cost=cost)
 
     def _allocate(
-        self,
-        kernel: Composed,
-        terms: Terms,
-        X: Any,
-        weight: Array | None,
-        pilot: tuple[Any, Array],
-        rng: np.random.Generator,
+        self, kernel: Composed, terms: GivenTerms, sample: Sample, pilot: tuple[Any, Array]
     ) -> tuple[Stratum, ...]:
         """Return the strata of least variance, with a complete inner map for the linear term."""
         linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
@@ -224,51 +213,41 @@ class CompositionMap(DrawnMap):
         least = 0.0
         while linear:
             # The variance of a narrow map may exceed its share: measure it at the width that would be drawn.
-            found = terms.coefficients[1] ** 2 * self._linear_second(kernel, X, weight, int(width), pilot, rng)
+            found = terms.coefficients[1] ** 2 * self._linear_second(kernel, int(width), sample, pilot)
             least = max(least, found)
-            second = np.where(np.arange(len(terms.second)) == 1, least, terms.second)
-            strata = optimal_strata([replace(terms, second=second)], self.n_components)
+            second = np.where(np.arange(len(terms.second_moments)) == 1, least, terms.second_moments)
+            strata = optimal_strata([replace(terms, second_moments=second)], self.n_components)
             [drawn] = [s for s in strata if 1 in s.degrees]
             if drawn.kind == "random":
                 break  # single copies are used there, of larger moments
-            if drawn.kind == "exact" or 2 * drawn.columns > width:
+            if drawn.kind == "exact" or 2 * drawn.n_components > width:
                 return strata
-            width = drawn.columns
+            width = drawn.n_components
         return optimal_strata([terms], self.n_components)
 
-    def _linear_second(
-        self,
-        kernel: Composed,
-        X: Any,
-        weight: Array | None,
-        width: int,
-        pilot: tuple[Any, Array],
-        rng: np.random.Generator,
-    ) -> float:
+    def _linear_second(self, kernel: Composed, width: int, sample: Sample, pilot: tuple[Any, Array]) -> float:
         """Return the mean square of the inner kernel plus the width times the mean squared error of an inner map."""
         rows, pair_weights = pilot
-        drawn = draw_components(self.inner_map_, kernel.inner, X, weight, width, rng)
+        drawn = draw_components(self.inner_map_, kernel.inner, sample, width)
         Z = features_of(drawn.astype(np.float64), rows)
         k = kernel.inner(rows)
         return float(np.sum(pair_weights * (np.square(k) + np.square(Z @ Z.T - k) * width)))
 
-    def _draw_strata(
-        self, kernel: Composed, series: PowerSeries, X: Any, weight: Array | None, rng: np.random.Generator
-    ) -> CompositionFeatures:
+    def _draw_strata(self, kernel: Composed, series: PowerSeries, sample: Sample) -> CompositionFeatures:
         constant, linear = 0.0, None
         degrees, squares = [np.zeros(0, dtype=int)], [np.zeros(0)]
         for stratum in self.plan_.strata:
-            m, n = stratum.columns, stratum.degrees[0]
+            m, n = stratum.n_components, stratum.degrees[0]
             if stratum.kind == "exact" and n == 0:
                 constant = float(np.sqrt(series.coefficients(1)[0]))
             elif stratum.kind != "random" and n == 1:
-                drawn_inner = draw_components(self.inner_map_, kernel.inner, X, weight, m, rng)
+                drawn_inner = draw_components(self.inner_map_, kernel.inner, sample, m)
                 check_unsigned(self.inner_map_, drawn_inner)
                 linear = (drawn_inner, float(np.sqrt(series.coefficients(2)[1])))
             else:
-                drawn = np.full(m, n) if stratum.law is None else stratum.law.draw(m, rng)
-                chances = np.ones(m) if stratum.law is None else stratum.law.chance(drawn)
-                square = series.coefficients(int(drawn.max()) + 1)[drawn] / (m * chances)
+                drawn = np.full(m, n) if stratum.distribution is None else stratum.distribution.draw(m, sample.rng)
+                probabilities = np.ones(m) if stratum.distribution is None else stratum.distribution.probability(drawn)
+                square = series.coefficients(int(drawn.max()) + 1)[drawn] / (m * probabilities)
                 degrees.append(np.where(square == 0, 0, drawn))
                 squares.append(square)
         every, square = np.concatenate(degrees), np.concatenate(squares)
@@ -278,7 +257,7 @@ class CompositionMap(DrawnMap):
             msg = f"CompositionMap: {kernel.outer!r} has negative coefficients; there is no signed map of f @ k."
             raise ParameterError(msg)
         factors = tuple(
-            scalar_copies(self.inner_map_, kernel.inner, X, weight, int((every > j).sum()), rng)
+            scalar_copies(self.inner_map_, kernel.inner, sample, int((every > j).sum()))
             for j in range(int(every.max(initial=0)))
         )
         return CompositionFeatures(kernel, constant, linear, factors, np.sqrt(square), self.n_components)

@@ -19,7 +19,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, DrawnMap
 
-__all__ = ["MixedFeatures", "ShuffledFeatures", "draw_components", "mixed", "pilot_rows", "scalar_copies"]
+__all__ = ["MixedFeatures", "Sample", "ShuffledFeatures", "draw_components", "mixed", "scalar_copies"]
 
 Array = np.ndarray
 # Rows on whose pairs the error of a pilot draw is measured.
@@ -28,35 +28,50 @@ PILOT_ROWS = 100
 SEARCHED = 32
 
 
-def draw_components(
-    prototype: DrawnMap, kernel: Kernel, X: Any, weight: Array | None, count: int, rng: np.random.Generator
-) -> Features:
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that maps of parts are drawn from, with their weights and the source of randomness."""
+
+    X: Any  # (n, d)
+    weight: Array | None  # (n,)
+    rng: np.random.Generator
+
+    def pilot(self) -> tuple[Any, Array]:
+        """Return some rows in float64, and the weights, of sum one, of all their pairs."""
+        X, weight = self.X, self.weight
+        if X.shape[0] > PILOT_ROWS:
+            # Rows may be sorted, so that the first ones would not be representative.
+            chosen = np.sort(self.rng.choice(X.shape[0], PILOT_ROWS, replace=False))
+            X, weight = X[chosen], None if weight is None else weight[chosen]
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        return X.astype(np.float64), np.outer(weight, weight) / weight.sum() ** 2
+
+
+def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
     """Draw a map with any number of components: a map that needs more is drawn wider and mixed."""
     fewest = prototype.least_components(kernel)
     wide = copy(prototype)  # a clone takes longer than a small draw, and a product may need hundreds
     wide.kernel, wide.n_components = kernel, max(count, fewest)
-    features = wide._draw(kernel, X, weight, rng)
+    features = wide._draw(kernel, sample.X, sample.weight, sample.rng)
     check_real(wide, features)
-    return features if count >= fewest else mixed(wide, features, count, rng, scale=count**-0.5)
+    return features if count >= fewest else mixed(wide, features, count, sample.rng, scale=count**-0.5)
 
 
-def scalar_copies(
-    prototype: DrawnMap, kernel: Kernel, X: Any, weight: Array | None, count: int, rng: np.random.Generator
-) -> Features:
+def scalar_copies(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
     """Draw `count` components from a map, each an unbiased map of the kernel by itself.
 
     Components of one call may depend on each other; those of different calls are independent.
     """
     independent = prototype.with_independent_components(kernel, count)
     if independent is not None:
-        features = independent._draw(kernel, X, weight, rng)
+        features = independent._draw(kernel, sample.X, sample.weight, sample.rng)
         check_unsigned(independent, features)
         # In random order: a map may put components of high degree first.
-        return ShuffledFeatures(features, rng.permutation(count), count**0.5)
+        return ShuffledFeatures(features, sample.rng.permutation(count), count**0.5)
     complete = prototype.with_kernel(kernel)
-    features = complete._draw(kernel, X, weight, rng)
+    features = complete._draw(kernel, sample.X, sample.weight, sample.rng)
     check_real(complete, features)
-    return mixed(complete, features, count, rng, scale=1.0)
+    return mixed(complete, features, count, sample.rng, scale=1.0)
 
 
 def mixed(owner: BaseMap, features: Features, count: int, rng: np.random.Generator, *, scale: float) -> MixedFeatures:
@@ -83,16 +98,6 @@ def check_unsigned(owner: BaseMap, features: Features) -> None:
             "neither multiplied nor mixed. Use kernels with coefficients >= 0."
         )
         raise ParameterError(msg)
-
-
-def pilot_rows(X: Any, weight: Array | None, rng: np.random.Generator) -> tuple[Any, Array]:
-    """Return some rows in float64, and the weights, of sum one, of all their pairs."""
-    if X.shape[0] > PILOT_ROWS:
-        # Rows may be sorted, so that the first ones would not be representative.
-        chosen = np.sort(rng.choice(X.shape[0], PILOT_ROWS, replace=False))
-        X, weight = X[chosen], None if weight is None else weight[chosen]
-    weight = np.ones(X.shape[0]) if weight is None else weight
-    return X.astype(np.float64), np.outer(weight, weight) / weight.sum() ** 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from mercer._docs import doc
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel, Matern, Polynomial, Product, Scaled
-from mercer.maps.algebra.copies import check_unsigned, draw_components, scalar_copies
+from mercer.maps.algebra.copies import Sample, check_unsigned, draw_components, scalar_copies
 from mercer.maps.algebra.joined import KroneckerFeatures, PairedFeatures
 from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
 from mercer.maps.base import BaseMap, DrawnMap
@@ -136,7 +136,7 @@ class ProductMap(DrawnMap):
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> PairedFeatures | KroneckerFeatures:
-        parts = PRODUCTS.parts_of(self, kernel)
+        parts, sample = PRODUCTS.parts_of(self, kernel), Sample(X, weight, rng)
         # Exact factors first, the narrowest in front: the last map takes the components that are left.
         exact = parts.exact_components(X.shape[1])
         order = sorted(range(len(exact)), key=lambda i: exact[i])
@@ -145,15 +145,13 @@ class ProductMap(DrawnMap):
         self.maps_ = parts.maps
         if self.method_ == "paired":
             drawn = [
-                scalar_copies(m, part, X, weight, self.n_components, rng)
+                scalar_copies(m, part, sample, self.n_components)
                 for m, part in zip(parts.maps, parts.kernels, strict=True)
             ]
             return PairedFeatures(tuple(drawn), self.n_components)
-        return self._draw_kronecker(parts, order, exact, X, weight, rng)
+        return self._draw_kronecker(parts, order, exact, sample)
 
-    def _draw_kronecker(
-        self, parts: Parts, order: list[int], exact: list[float], X: Any, weight: Array | None, rng: np.random.Generator
-    ) -> KroneckerFeatures:
+    def _draw_kronecker(self, parts: Parts, order: list[int], exact: list[float], sample: Sample) -> KroneckerFeatures:
         maps = parts.maps
         widths = [maps[i].n_components if math.isinf(exact[i]) else int(exact[i]) for i in order[:-1]]
         count = math.prod(widths)
@@ -168,7 +166,7 @@ class ProductMap(DrawnMap):
         shares = np.minimum(shares, exact[last]).astype(int)
         warn_of_zeros(self, int(shares.sum()), stacklevel=6)
         drawn = [
-            draw_components(maps[i], parts.kernels[i], X, weight, m, rng)
+            draw_components(maps[i], parts.kernels[i], sample, m)
             for i, m in [*zip(order[:-1], widths, strict=True), *((last, int(m)) for m in shares)]
         ]
         for features in drawn:

@@ -12,11 +12,11 @@ import numpy as np
 from mercer._docs import doc
 from mercer.features import features_of
 from mercer.kernels import Constant, Kernel, Matern, Polynomial
-from mercer.maps.algebra.copies import MixedFeatures, check_unsigned, draw_components, mixed, pilot_rows
+from mercer.maps.algebra.copies import MixedFeatures, Sample, check_unsigned, draw_components, mixed
 from mercer.maps.algebra.joined import StackedFeatures
 from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
 from mercer.maps.base import BaseMap, DrawnMap
-from mercer.maps.series.allocation import share_out
+from mercer.maps.series.allocation import apportion
 
 __all__ = ["SumMap"]
 
@@ -122,13 +122,12 @@ class SumMap(DrawnMap):
     def _draw(
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> StackedFeatures | MixedFeatures:
-        parts = SUMS.parts_of(self, kernel)
+        parts, sample = SUMS.parts_of(self, kernel), Sample(X, weight, rng)
         narrow = self.n_components < len(parts.kernels)
-        widths = np.ones(len(parts.kernels), dtype=int) if narrow else self._widths(parts, X, weight, rng)
+        widths = np.ones(len(parts.kernels), dtype=int) if narrow else self._widths(parts, sample)
         self.maps_ = tuple(m.set_params(n_components=int(w)) for m, w in zip(parts.maps, widths, strict=True))
         drawn = [
-            draw_components(m, part, X, weight, m.n_components, rng)
-            for m, part in zip(self.maps_, parts.kernels, strict=True)
+            draw_components(m, part, sample, m.n_components) for m, part in zip(self.maps_, parts.kernels, strict=True)
         ]
         if narrow:
             for part_map, features in zip(self.maps_, drawn, strict=True):
@@ -138,9 +137,9 @@ class SumMap(DrawnMap):
         warn_of_zeros(self, int(widths.sum()), stacklevel=5)
         return StackedFeatures(tuple(drawn), self.n_components)
 
-    def _widths(self, parts: Parts, X: Any, weight: Array | None, rng: np.random.Generator) -> Array:
+    def _widths(self, parts: Parts, sample: Sample) -> Array:
         """Return the number of components of each term: what makes it exact, if that is little, else by variance."""
-        exact = np.array(parts.exact_components(X.shape[1]))
+        exact = np.array(parts.exact_components(sample.X.shape[1]))
         fair = self.n_components // len(exact)
         small = np.where(exact <= fair, exact, 0).astype(int)
         drawn = np.flatnonzero(exact > fair).tolist()
@@ -149,7 +148,7 @@ class SumMap(DrawnMap):
         best, least = share, np.inf
         for _ in range(PILOT_ROUNDS if len(drawn) > 1 else 0):  # a single term takes all that is free
             error = np.array([
-                pilot_error(parts.maps[i], parts.kernels[i], int(m), X, weight, rng)
+                pilot_error(parts.maps[i], parts.kernels[i], int(m), sample)
                 for i, m in zip(drawn, share, strict=True)
             ])  # fmt: skip
             if error.sum() >= least:
@@ -161,12 +160,10 @@ class SumMap(DrawnMap):
         return small
 
 
-def pilot_error(
-    part_map: DrawnMap, part: Kernel, width: int, X: Any, weight: Array | None, rng: np.random.Generator
-) -> float:
+def pilot_error(part_map: DrawnMap, part: Kernel, width: int, sample: Sample) -> float:
     """Return the mean square error of a pilot draw."""
-    pilot, pair_weights = pilot_rows(X, weight, rng)
-    features = draw_components(part_map, part, X, weight, width, rng)
+    pilot, pair_weights = sample.pilot()
+    features = draw_components(part_map, part, sample, width)
     Z = features_of(features.astype(np.float64), pilot)
     gram = (Z if features.signs is None else Z * features.signs) @ Z.T
     return float(np.sum(pair_weights * np.square(gram - part(pilot))))
@@ -177,7 +174,7 @@ def share_up_to(most: Array, weights: Array, total: int) -> Array:
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():
-        widths[~full] = share_out(weights[~full], total - int(widths[full].sum()))
+        widths[~full] = apportion(weights[~full], total - int(widths[full].sum()))
         over = widths > most
         if not over.any():
             break

@@ -31,7 +31,8 @@ from mercer.maps.fourier.projections import (
     draw_structured,
 )
 from mercer.parameters import Choice, Domain
-from mercer.theory import cosine_variance, orthogonal_covariance, phase_variance
+from mercer.theory import orthogonal_covariance
+from mercer.theory.variance import pair_term_variance, phase_term_variance
 
 __all__ = ["RandomFourier", "TrigFeatures"]
 
@@ -263,7 +264,7 @@ class RandomFourier(DrawnMap):
         X, Y = in_float64(X), None if Y is None else in_float64(Y)
         k = self.kernel_(X, Y) - constant
         k_double = self.kernel_(2 * X, None if Y is None else 2 * Y) - constant
-        v_pair, v_phase = cosine_variance(k, k_double, mass), phase_variance(k, k_double, mass)
+        v_pair, v_phase = pair_term_variance(k, k_double, mass), phase_term_variance(k, k_double, mass)
         m = features.projection.n_frequencies
         width = features.n_components - (constant > 0)
         # Each frequency adds share * Z cos(w'(x - y)), on average over its phase if it has one.

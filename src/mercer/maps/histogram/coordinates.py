@@ -1,4 +1,8 @@
-"""Features that look at one column of the rows each: taking kernels apart, and sparse rows entry by entry."""
+"""Components that depend on one coordinate of the rows each, evaluated on the entries of sparse rows.
+
+`homogeneous` and `indicators` use `CoordinateIndex` for sparse rows, so that their cost is proportional to the number
+of nonzero entries.
+"""
 
 from __future__ import annotations
 
@@ -8,51 +12,44 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels import Kernel
 from mercer.kernels.histogram import canonical
 
-__all__ = ["Index", "weighted_sum"]
+__all__ = ["CoordinateIndex"]
 
 Array = np.ndarray
 
 
-def weighted_sum(kernel: Kernel, kind: Any) -> tuple[float, list[tuple[float, Any]]] | None:
-    """Return a constant and weighted kernels of one kind whose sum the kernel is, or None if it is no such sum."""
-    constant = 0.0
-    leaves: list[tuple[float, Any]] = []
-    for weight, leaf in kernel.summands():
-        if leaf is None:
-            constant += weight
-        elif isinstance(leaf, kind):
-            leaves.append((weight, leaf))
-        else:
-            return None
-    return (constant, leaves) if leaves else None
-
-
 @dataclass(frozen=True, eq=False)
-class Index:
-    """Which column of the rows each of m features looks at."""
+class CoordinateIndex:
+    """Index from the coordinates of the rows to the components that depend on them."""
 
-    columns: Array  # (m,)
-    d: int
+    coordinates: Array  # (m,): the coordinate that each component depends on
+    d: int  # number of coordinates
 
     @cached_property
     def order(self) -> Array:
-        """Features sorted by the column they look at."""
-        return np.argsort(self.columns, kind="stable")
+        """Components sorted by their coordinate."""
+        return np.argsort(self.coordinates, kind="stable")
 
     @cached_property
     def starts(self) -> Array:
-        """Where each of the d columns begins in that order, and the end: (d + 1,)."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self.columns, minlength=self.d))])
+        """Positions (d + 1,) in `order` where the components of each coordinate start, and the end."""
+        return np.concatenate([[0], np.cumsum(np.bincount(self.coordinates, minlength=self.d))])
 
     def entries(self, X: Any) -> tuple[Array, Array, Array]:
-        """Return row, feature and value for each entry of CSR rows and each feature that looks at its column."""
+        """Return all pairs of a nonzero entry of CSR rows and a component that depends on its coordinate.
+
+        Returns
+        -------
+        rows, components : ndarrays of int
+            Row of the entry, and the component.
+        values : ndarray
+            Value of the entry.
+        """
         X = canonical(X)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         counts = np.diff(self.starts)[X.indices]
         ends = np.cumsum(counts)
         within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-        features = self.order[np.repeat(self.starts[X.indices], counts) + within]
-        return np.repeat(rows, counts), features, np.repeat(X.data, counts)
+        components = self.order[np.repeat(self.starts[X.indices], counts) + within]
+        return np.repeat(rows, counts), components, np.repeat(X.data, counts)

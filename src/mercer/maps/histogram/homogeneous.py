@@ -1,89 +1,94 @@
-"""Features of homogeneous kernels of histograms: cosines and sines of logarithms, times square roots."""
+"""Features of additive homogeneous kernels for histograms: the map `HomogeneousFeatures`.
+
+The components are cosines and sines of logarithms of the values, times square roots of the values. Their frequencies
+are random or on a regular grid (`frequency_grid`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize_scalar
 
 from mercer import linalg
+from mercer._docs import doc
 from mercer.errors import ParameterError
 from mercer.features import Features
 from mercer.kernels import Chi2, Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.histogram import HomogeneousKernel, check_non_negative
 from mercer.maps.base import DrawnMap
-from mercer.maps.histogram.coordinates import Index, weighted_sum
+from mercer.maps.histogram.coordinates import CoordinateIndex
+from mercer.maps.histogram.frequency_grid import Mixture, best_step, density, fine_lags, grid_error
+from mercer.maps.summands import weighted_sum
 from mercer.parameters import Choice, Domain, Interval
-from mercer.theory import cosine_variance
+from mercer.theory.variance import pair_term_variance
 
 __all__ = ["HomogeneousFeatures", "LogarithmicFeatures"]
 
 Array = np.ndarray
-Mixture = tuple[tuple[float, HomogeneousKernel], ...]
-# Logarithms of ratios at which the error of a grid is looked at; beyond, the smaller value is next to nothing.
-LAGS = np.linspace(0.0, 30.0, 1201)
 
 
+@doc
 class HomogeneousFeatures(DrawnMap):
-    r"""Features for homogeneous kernels of rows >= 0: `Chi2`, `JensenShannon`, `Intersection`, and their sums.
+    r"""Features for additive homogeneous kernels of non-negative rows: `Chi2`, `JensenShannon`, `Intersection`, sums.
 
-    Such a kernel is a sum over columns of :math:`\sqrt{xy}\,K(\log y / x)`, and K is the Fourier transform of a
-    density :math:`\kappa`. So maps each value x to :math:`\sqrt{x}` times cosines and sines of :math:`w_j \log x`, and
-    zero to zero [1]_.
+    Such a kernel is a sum over features of :math:`\sqrt{xy}\,K(\log(y / x))`, where K is the Fourier transform of a
+    density :math:`\kappa`. Each value x is mapped to :math:`\sqrt{x}` times cosines and sines of :math:`w_j \log x`,
+    and zero is mapped to zero [1]_.
 
     Parameters
     ----------
     kernel : Kernel, default=None
         Kernel to approximate; None means ``Chi2()``.
     n_components : int, default=512
-        Width of the output, shared out among the columns of X. With fewer features than columns, some columns of X
-        are chosen at random, and stand for all.
+        Number of components of the map, distributed over the features of X. With fewer components than features, a
+        random subset of the features represents all of them.
     frequencies : {"grid", "random"}, default="grid"
-        Multiples of `step`, or drawn from the density. A grid is not unbiased, but with the three or more features a
-        column that it likes to have, its error is far smaller.
+        "grid": multiples of `step`. "random": drawn from the density. A grid is biased, but with three or more
+        components for each feature its error is much smaller.
     step : float or "auto", default="auto"
-        Distance of the frequencies of a grid; "auto" takes the one of least `error_bound_`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        Distance between the frequencies of a grid; "auto" takes the one with the least `error_bound_`.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel.
+    error_bound_ : float or None
+        For a grid, a bound of the absolute error: it is at most `error_bound_` times the sum over features of the
+        larger of the two values. None for random frequencies, and for fewer components than features.
     features_ : LogarithmicFeatures
         The drawn map: a pure function of rows.
-    error_bound_ : float or None
-        For a grid: in no column is the kernel off by more than this times the larger of the two values. None for
-        drawn frequencies, and for fewer features than columns.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+    %(kernel_)s
+    %(signs_none)s
+    %(n_features_in_)s
+
+    See Also
+    --------
+    ThresholdFeatures : Approximates `Intersection` and other kernels of minima more accurately.
+    sklearn.kernel_approximation.AdditiveChi2Sampler : The grid for the chi-squared kernel.
 
     Notes
     -----
-    - "grid": a column of X with 2n + 1 features has :math:`\sqrt{x L \kappa(0)}` and
-      :math:`\sqrt{2 x L \kappa(jL)}` times the cosine and the sine of :math:`jL \log x`, j = 1 ... n. For `Chi2` the
-      bound is 0.11, 0.031, 0.013, 0.006 for 1, 3, 5, 7 features a column; for `Intersection`, whose density has a
-      heavy tail, 0.17, 0.10, 0.08, 0.06, and `ThresholdFeatures` serves better. If the features do not go round in
-      twos, the last is zero.
-    - "random": unbiased; a frequency adds the variance :math:`xy (1 + K(2\lambda) - 2K(\lambda)^2) / 2` at
-      :math:`\lambda = \log y / x`. An odd number of features leaves one cosine unpaired, with a random phase.
+    - "grid": a feature of X with 2n + 1 components has :math:`\sqrt{x L \kappa(0)}` and
+      :math:`\sqrt{2 x L \kappa(jL)}` times the cosine and the sine of :math:`jL \log x` for j = 1, ..., n, where L is
+      the step. For `Chi2` the error bound is 0.11, 0.031, 0.013, 0.006 for 1, 3, 5, 7 components per feature. For
+      `Intersection`, whose density has a heavy tail, it is 0.17, 0.10, 0.08, 0.06, and `ThresholdFeatures` is more
+      accurate. If one component is left over, it is zero.
+    - "random": unbiased. A frequency adds the variance :math:`xy (1 + K(2\lambda) - 2K(\lambda)^2) / 2` with
+      :math:`\lambda = \log(y / x)`. For an odd number of components, the last one is a cosine with a random phase.
 
-    A constant, as in ``1 + Chi2()``, takes one exact column. Time O(n D) for dense rows; for sparse ones in proportion
-    to their entries.
+    A constant, as in ``1 + Chi2()``, takes one exact component. `transform` takes O(n D) operations for dense rows. For
+    sparse rows the cost is proportional to the number of nonzero entries.
 
     References
     ----------
-    .. [1] Vedaldi, Zisserman (2012), Efficient Additive Kernels via Explicit Feature Maps, IEEE PAMI.
+    .. [1] Vedaldi, Zisserman (2012), Efficient Additive Kernels via Explicit Feature Maps, IEEE Transactions on Pattern
+       Analysis and Machine Intelligence 34(3).
 
     Examples
     --------
@@ -129,7 +134,7 @@ class HomogeneousFeatures(DrawnMap):
     @property
     def unbiased(self) -> bool | str:
         if getattr(self, "frequencies_", self.frequencies) == "grid":
-            return "frequencies on a grid are not drawn: a sum of few of them stands for an integral"
+            return "frequencies on a grid are not random: a finite sum approximates the Fourier integral"
         return True
 
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LogarithmicFeatures:  # noqa: ARG002
@@ -149,27 +154,30 @@ class HomogeneousFeatures(DrawnMap):
     def _draw_grid(
         self, mixture: Mixture, width: int, d: int, rng: np.random.Generator
     ) -> tuple[tuple[Array, Array, Array, Array], float | None]:
-        """Return column, frequency, phase and amplitude of each term, those of frequency zero last, and the bound."""
+        """Return coordinate, frequency, phase and amplitude of each cosine, and the error bound.
+
+        The cosines of frequency zero, which have no sine, are last.
+        """
         if width < d:
             step = self._step(mixture, 0)
-            columns = rng.permutation(d)[:width]
+            coordinates = rng.permutation(d)[:width]
             amplitude = np.sqrt(d / width * step * density(mixture, np.zeros(1))[0])
-            return (columns, np.zeros(width), np.zeros(width), np.full(width, amplitude)), None
-        # One feature a column, then pairs in turn.
+            return (coordinates, np.zeros(width), np.zeros(width), np.full(width, amplitude)), None
+        # One component for each feature of X, and the rest in pairs that are dealt out in turn.
         pairs = np.full(d, (width - d) // 2 // d)
         pairs[: (width - d) // 2 % d] += 1
         chosen = {n: self._step(mixture, n) for n in np.unique(pairs).tolist()}
         steps = np.array([chosen[n] for n in pairs.tolist()])
         paired = np.repeat(np.arange(d), pairs)
         harmonic = np.concatenate([np.arange(1, n + 1) for n in pairs])
-        columns = np.concatenate([paired, np.arange(d)])
+        coordinates = np.concatenate([paired, np.arange(d)])
         frequencies = np.concatenate([harmonic * steps[paired], np.zeros(d)])
         twice = np.repeat([2.0, 1.0], [len(paired), d])
-        amplitudes = np.sqrt(twice * steps[columns] * density(mixture, frequencies))
-        if (width - d) % 2:  # a feature without a partner
-            columns, frequencies, amplitudes = (np.append(a, 0) for a in (columns, frequencies, amplitudes))
+        amplitudes = np.sqrt(twice * steps[coordinates] * density(mixture, frequencies))
+        if (width - d) % 2:  # a component without a partner
+            coordinates, frequencies, amplitudes = (np.append(a, 0) for a in (coordinates, frequencies, amplitudes))
         bound = max(grid_error(mixture, n, s, fine_lags(n * s)) for n, s in chosen.items())
-        return (columns, frequencies, np.zeros(len(columns)), amplitudes), bound
+        return (coordinates, frequencies, np.zeros(len(coordinates)), amplitudes), bound
 
     def _step(self, mixture: Mixture, pairs: int) -> float:
         return best_step(mixture, pairs) if self.step == "auto" else float(self.step)
@@ -177,24 +185,27 @@ class HomogeneousFeatures(DrawnMap):
     def _draw_random(
         self, mixture: Mixture, width: int, d: int, rng: np.random.Generator
     ) -> tuple[tuple[Array, Array, Array, Array], None]:
-        """Return column, frequency, phase and amplitude of each term, an unpaired one last; there is no bound."""
+        """Return coordinate, frequency, phase and amplitude of each cosine, and None for the error bound.
+
+        A cosine without a sine, which has a random phase, is last.
+        """
         m = -(-width // 2)
-        # Every column of X has its share of terms to within one; which ones have one more is drawn.
+        # The numbers of frequencies for the features of X differ by one at most; which have one more is random.
         counts = np.full(d, m // d)
         counts[rng.permutation(d)[: m % d]] += 1
-        columns = rng.permutation(np.repeat(np.arange(d), counts))  # so that any may be the unpaired one
+        coordinates = rng.permutation(np.repeat(np.arange(d), counts))  # any may be the unpaired one
         weights = np.array([weight for weight, _ in mixture])
         total = weights.sum()
         labels = rng.choice(len(mixture), m, p=weights / total) if total > 0 else np.zeros(m, dtype=int)
         frequencies = np.zeros(m)
         for p, (_, leaf) in enumerate(mixture):
             frequencies[labels == p] = leaf.frequencies(int((labels == p).sum()), rng)
-        shares = 1 / counts[columns] if m >= d else np.full(m, d / m)
+        shares = 1 / counts[coordinates] if m >= d else np.full(m, d / m)
         amplitudes, phases = np.sqrt(total * shares), np.zeros(m)
         if width % 2:
             phases[-1] = rng.uniform(0, 2 * np.pi)
             amplitudes[-1] *= np.sqrt(2)
-        return (columns, frequencies, phases, amplitudes), None
+        return (coordinates, frequencies, phases, amplitudes), None
 
     def _variance(self, X: Any, Y: Any) -> Array:
         X = dense64(X)
@@ -211,26 +222,34 @@ class HomogeneousFeatures(DrawnMap):
         total = sum(weight for weight, _ in mixture)
         noise = squares = values = np.zeros((len(X), len(Y)))
         for x, y in zip(X.T[:, :, None], Y.T, strict=True):
-            k, k_double, mass = column_values(mixture, x, y)
-            noise = noise + cosine_variance(k, k_double, mass)
+            k, k_double, mass = coordinate_values(mixture, x, y)
+            noise = noise + pair_term_variance(k, k_double, mass)
             squares, values = squares + np.square(k), values + k
-        if width % 2:  # one term in m has a phase, at the price of half the squared mass
+        if width % 2:  # one of the m cosines has a random phase, which adds half of the squared mass
             noise = noise + 0.5 * total**2 * (X @ Y.T) / m
-        # The mean over columns of one over their number of terms.
+        # The mean over the features of X of the reciprocal number of frequencies.
         low, more = divmod(m, d)
         spread = d / m if m < d else (1 - more / d) / low + more / d / (low + 1)
         return np.maximum(spread * noise + choice_variance(values, squares, min(m, d), d), 0.0)
 
 
 def choice_variance(values: Array, squares: Array, n: int, d: int) -> Array:
-    """Return the variance from choosing n of d columns without replacement, given sums and sums of squares over all."""
+    """Return the variance of d / n times a sum over n of d features, drawn without replacement.
+
+    Parameters
+    ----------
+    values, squares : ndarray
+        Sums over all features of the values and of their squares.
+    n, d : int
+        Number of drawn features and of all features.
+    """
     if n >= d:
         return np.zeros_like(values)
     return np.maximum(d * d / n * (1 - n / d) * (squares - np.square(values) / d) / (d - 1), 0.0)
 
 
-def column_values(mixture: Mixture, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Return for one column the kernel, sqrt(x y) K(2 log y / x), and sqrt(x y) K(0)."""
+def coordinate_values(mixture: Mixture, x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Return sqrt(x y) K(lag), sqrt(x y) K(2 lag) and sqrt(x y) K(0) for one feature, where lag is log(y / x)."""
     lag = logarithms(y) - logarithms(x)
     root = np.sqrt(x) * np.sqrt(y)
     k = sum(weight * leaf.coordinate(x, y) for weight, leaf in mixture)
@@ -239,59 +258,31 @@ def column_values(mixture: Mixture, x: Array, y: Array) -> tuple[Array, Array, A
 
 
 def constant_and_mixture(kernel: Kernel) -> tuple[float, Mixture]:
-    """Return the constant of a kernel and its weighted homogeneous kernels."""
+    """Return the constant and the weighted homogeneous kernels of a kernel that is their sum."""
     parts = weighted_sum(kernel, HomogeneousKernel)
     assert parts is not None
     return parts[0], tuple(parts[1])
 
 
-def density(mixture: Mixture, frequencies: Array) -> Array:
-    """Return the spectral density of a weighted sum of kernels."""
-    return np.sum([weight * leaf.spectral_density(frequencies) for weight, leaf in mixture], axis=0)
-
-
-def fine_lags(highest: float) -> Array:
-    """Return lags close enough to see every ripple of frequencies up to the highest."""
-    return np.linspace(LAGS[0], LAGS[-1], int(np.clip(20 * highest * LAGS[-1], len(LAGS), 20_001)))
-
-
-def grid_error(mixture: Mixture, pairs: int, step: float, lags: Array = LAGS) -> float:
-    """Return the largest error of a grid for two values of which the larger is one."""
-    frequencies = step * np.arange(pairs + 1)
-    weights = step * density(mixture, frequencies) * np.where(frequencies > 0, 2.0, 1.0)
-    exact = sum(weight * leaf.signature(lags) for weight, leaf in mixture)
-    # The values are exp(-lag) and one: the root of their product is exp(-lag / 2).
-    return float((np.exp(-0.5 * lags) * np.abs(np.cos(np.multiply.outer(lags, frequencies)) @ weights - exact)).max())
-
-
-@lru_cache(maxsize=256)
-def best_step(mixture: Mixture, pairs: int) -> float:
-    """Return the step of least error: a scan, for it may have several minima, and a refinement."""
-    scan = np.geomspace(0.01, 4.0, 40)
-    best = int(np.argmin([grid_error(mixture, pairs, step) for step in scan]))
-    bounds = scan[max(best - 1, 0)], scan[min(best + 1, len(scan) - 1)]
-    return float(minimize_scalar(lambda step: grid_error(mixture, pairs, step), bounds=bounds, method="bounded").x)
-
-
 @dataclass(frozen=True, eq=False)
 class LogarithmicFeatures(Features):
-    """Drawn features of logarithms: immutable, picklable, free of scikit-learn.
+    """Drawn cosines and sines of logarithms: an immutable, picklable function of rows without scikit-learn.
 
-    The columns are the constant, if there is one, the cosines of all m terms, and the sines of as many as there is
-    room for.
+    The components are the constant, if there is one, the m cosines, and the sines of the first of them up to
+    `n_components`.
     """
 
-    columns: Array  # (m,): which column of the rows a term looks at
+    coordinates: Array  # (m,): the feature of the rows that each cosine depends on
     frequencies: Array  # (m,)
-    phases: Array  # (m,), zero where sine and cosine are both there
+    phases: Array  # (m,): zero for cosines that have a sine
     amplitudes: Array  # (m,)
-    d: int
-    constant: float  # the value of an exact first column; zero means there is none
+    d: int  # number of features of the rows
+    constant: float  # value of an exact first component; zero means none
     n_components: int
 
     @cached_property
-    def index(self) -> Index:
-        return Index(self.columns, self.d)
+    def index(self) -> CoordinateIndex:
+        return CoordinateIndex(self.coordinates, self.d)
 
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
@@ -309,17 +300,18 @@ class LogarithmicFeatures(Features):
         if sp.issparse(X):
             self._write_entries(X, out)
             return
-        m = len(self.columns)
-        angles = np.take(logarithms(X), self.columns, axis=1)
+        m = len(self.coordinates)
+        angles = np.take(logarithms(X), self.coordinates, axis=1)
         angles *= self.frequencies
         angles += self.phases
         linalg.sincos_pairs(angles, 1.0, out)
-        scale = np.take(np.sqrt(X), self.columns, axis=1)
+        scale = np.take(np.sqrt(X), self.coordinates, axis=1)
         scale *= self.amplitudes
         out[:, :m] *= scale
         out[:, m:] *= scale[:, : out.shape[1] - m]
 
     def _write_entries(self, X: Any, out: Array) -> None:
+        """Write the components of sparse rows, entry by entry."""
         out[:] = 0.0
         rows, terms, values = self.index.entries(X)
         angles = self.frequencies[terms] * logarithms(values) + self.phases[terms]
@@ -327,11 +319,11 @@ class LogarithmicFeatures(Features):
         scale = np.sqrt(values) * self.amplitudes[terms]
         cosines, sines = np.split(waves[0], 2)
         out[rows, terms] = scale * cosines
-        m = len(self.columns)
+        m = len(self.coordinates)
         paired = terms < out.shape[1] - m
         out[rows[paired], m + terms[paired]] = (scale * sines)[paired]
 
 
 def logarithms(values: Array) -> Array:
-    """Return logarithms, and zero for zero, whose features are zero whatever it is."""
+    """Return the logarithms of positive values, and zero for zero, whose features are zero in any case."""
     return np.log(values, out=np.zeros_like(values), where=values > 0)

@@ -1,92 +1,100 @@
-"""Threshold features: indicators of values above thresholds, whose inner products are minima."""
+"""Threshold features for kernels of minima: the map `ThresholdFeatures`.
+
+The kernel is an integral over thresholds, for one feature of the rows at a time (`Intersection`) or over a box of
+several (`Min`). This module places the thresholds; `indicators` evaluates the features.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import DataError, ParameterError, UnsupportedKernelError
-from mercer.features import Features
 from mercer.kernels import Intersection, Kernel
 from mercer.kernels.base import dense64
-from mercer.kernels.histogram import ThresholdKernel, canonical, check_non_negative
+from mercer.kernels.histogram import ThresholdKernel
 from mercer.maps.base import DrawnMap
-from mercer.maps.histogram.coordinates import Index, weighted_sum
+from mercer.maps.histogram.indicators import IndicatorFeatures, Indicators, check_upper, column_maxima
+from mercer.maps.summands import weighted_sum
 from mercer.parameters import Choice, Domain
-from mercer.theory import jittered_variance, threshold_variance
+from mercer.theory.thresholds import indicator_variance, jittered_variance
 
-__all__ = ["Indicators", "ThresholdColumns", "ThresholdFeatures"]
+__all__ = ["ThresholdFeatures"]
 
 Array = np.ndarray
 THRESHOLDS = ("jittered", "random", "stratified")
-# Largest values are learned from all rows, however many: one that was left out would be beyond the thresholds.
+# The largest values are taken over all rows: `transform` would raise for a larger value outside a sample.
 ALL_ROWS = 2**62
 
 
+@doc
 class ThresholdFeatures(DrawnMap):
-    r"""Threshold features for kernels of minima: `Intersection`, `Min`, and sums of them and constants.
+    r"""Threshold features for kernels of minima: `Intersection`, `Min`, and sums of these and constants.
 
-    Maps x to indicators of :math:`t_j \le x_{i_j}`, scaled by the root of the length that a threshold stands for,
-    because
+    A row x is mapped to indicators of :math:`t_j \le x_{i_j}` for thresholds :math:`t_j`, because
 
     .. math:: \min(x, y) = \int_0^T 1\{t \le x\}\,1\{t \le y\}\,dt, \qquad 0 \le x, y \le T.
+
+    Each indicator is scaled by the square root of the length of the interval that its threshold represents. With the
+    mid-points of equal intervals this is the unary encoding of quantized values of [1]_.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Kernel to approximate; None means ``Intersection()``. The product kernel `Min` of several columns takes
-        indicators of boxes, with a threshold in every column: its variance grows with the volume of the box.
+        Kernel to approximate; None means ``Intersection()``. The product kernel `Min` of several features takes
+        indicators of boxes, with a threshold for every feature; its variance grows with the volume of the box.
     n_components : int, default=512
-        Width of the output, from 1 up. ``1 + kernel`` takes one exact column for the constant, if there are two.
+        Number of components of the map, at least 1. ``1 + kernel`` takes one exact component for the constant if
+        `n_components` is at least 2.
     thresholds : {"jittered", "random", "stratified"}, default="jittered"
-        One threshold drawn in each of equal strata; independent thresholds; or the mid-points of strata, which are
-        not drawn at all. See Notes.
+        "jittered": one random threshold in each of equal strata. "random": independent thresholds. "stratified": the
+        mid-points of strata, which are not random. See Notes.
     upper : float or sequence of float, default=None
-        The end T of the thresholds, for all columns or for each; None takes the largest value that `fit` sees in
-        each column, and looks at all rows for it. Histograms of sum one need no more than 1.0. `transform` refuses
-        values above it: their features would all be alike.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        The upper end T of the thresholds, for all features or for each. None takes the largest value of each feature
+        over all rows of `fit`. Histograms that sum to one need no more than 1.0. `transform` raises for values above
+        it, whose features would all be equal.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel.
-    features_ : ThresholdColumns
-        The drawn map: a pure function of rows.
     upper_ : ndarray of shape (n_features_in_,)
-        The end T of the thresholds of each column.
+        The upper end T of the thresholds of each feature.
     error_bound_ : float or None
-        For "stratified": no approximate kernel value is off by more than this.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+        For "stratified", a bound of the absolute error of every approximate kernel value; otherwise None.
+    features_ : IndicatorFeatures
+        The drawn map: a pure function of rows.
+    %(kernel_)s
+    %(signs_none)s
+    %(n_features_in_)s
+
+    See Also
+    --------
+    HomogeneousFeatures : Approximates homogeneous kernels such as `Chi2`, and also `Intersection`.
 
     Notes
     -----
-    The intervals of all columns, one after another, make a line of length M, the sum of the :math:`T_i`; for `Min`, it
-    is the volume of the box. With D columns of features:
+    The intervals :math:`[0, T_i]` of all features, one after another, form a line of length M; for `Min`, M is the
+    volume of the box. With D components for the kernel k:
 
     - "random": the variance is :math:`(M k - k^2) / D`.
-    - "jittered": strata of length h = M / D. Only those that are partly below min(x, y) have a variance,
-      :math:`h^2 p (1 - p)` if a part p is: for one column of X at most :math:`h^2 / 4` in all. Unbiased for any D.
-    - "stratified": each column of X gets :math:`D_i \ge 1` mid-points, shared out to make the sure bound
-      :math:`\sum_i T_i / (2 D_i)` least. Not unbiased, but never off by more; needs as many features as columns.
+    - "jittered": the line is divided into strata of length h = M / D. A stratum of which the fraction p is below
+      min(x, y) adds :math:`h^2 p (1 - p)` to the variance, which is zero for p = 0 and p = 1. The variance for a single
+      feature is at most :math:`h^2 / 4`. Unbiased for any D.
+    - "stratified": feature i has :math:`D_i \ge 1` mid-points, whose numbers minimize the bound
+      :math:`\sum_i T_i / (2 D_i)` of the absolute error. Biased; needs at least one component for each feature.
 
-    Time O(n D) for dense rows; for sparse ones in proportion to their entries, except for `Min` of several columns.
+    `transform` takes O(n D) operations for dense rows. For sparse rows the cost is proportional to the number of
+    nonzero entries, except for `Min` of several features.
 
     References
     ----------
-    .. [1] Maji, Berg (2009), Max-margin additive classifiers for detection, ICCV.
+    .. [1] Maji, Berg (2009), Max-margin Additive Classifiers for Detection, ICCV.
 
     Examples
     --------
@@ -106,7 +114,7 @@ class ThresholdFeatures(DrawnMap):
     needs: ClassVar[str] = "a kernel of minima, Intersection() or Min(), or a sum of such and constants"
     default_kernel: ClassVar[Kernel] = Intersection()
     parameter_domains: ClassVar[Mapping[str, Domain]] = {"thresholds": Choice(*THRESHOLDS)}
-    features_: ThresholdColumns
+    features_: IndicatorFeatures
     upper_: Array
     error_bound_: float | None
     thresholds_: str
@@ -136,7 +144,7 @@ class ThresholdFeatures(DrawnMap):
     def unbiased(self) -> bool | str:
         if getattr(self, "thresholds_", self.thresholds) == "stratified":
             bound = getattr(self, "error_bound_", None)
-            return "mid-points are not drawn: the error is the same in every fit, and at most " + (
+            return "mid-points are not random: the error is the same in every fit, and at most " + (
                 "error_bound_" if bound is None else f"{bound:.3g}"
             )
         return True
@@ -144,15 +152,15 @@ class ThresholdFeatures(DrawnMap):
     def _rows_to_draw(self) -> int:
         return ALL_ROWS if self.upper is None else 1
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> ThresholdColumns:  # noqa: ARG002
+    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> IndicatorFeatures:  # noqa: ARG002
         upper = largest_values(X) if self.upper is None else given_upper(self.upper, X.shape[1])
         constant, boxes = split_constant(kernel, upper, self.n_components)
         width = self.n_components - (constant > 0)
         bound = None
-        if not boxes:  # all rows are zero, and so are their features
+        if not boxes:  # all values are zero, and so is the kernel
             groups = [Indicators.always(0.0, width)]
         elif self.thresholds == "stratified":
-            counts = self._share_out(boxes, width)
+            counts = self._count_mid_points(boxes, width)
             groups = mid_points(boxes, counts, upper)
             bound = float(sum(box.mass / (2 * n) for box, n in zip(boxes, counts, strict=True)))
         else:
@@ -162,26 +170,27 @@ class ThresholdFeatures(DrawnMap):
         if constant:
             groups = [Indicators.always(np.sqrt(constant), 1), *groups]
         self.upper_, self.error_bound_, self.thresholds_ = upper, bound, self.thresholds
-        return ThresholdColumns(upper, tuple(groups))
+        return IndicatorFeatures(upper, tuple(groups))
 
-    def _share_out(self, boxes: list[Box], width: int) -> list[int]:
-        """Return how many mid-points each box gets, at least one, to make the bound of the error least."""
-        if any(len(box.columns) > 1 for box in boxes):
+    def _count_mid_points(self, boxes: list[Box], width: int) -> list[int]:
+        """Return the number of mid-points for each box, at least one, that minimizes the bound of the error."""
+        if any(len(box.coordinates) > 1 for box in boxes):
             msg = (
                 f"thresholds='stratified' cannot approximate {self.kernel!r}.\n"
-                "  needs: minima of single columns\n"
-                "  got:   products of minima over several columns\n"
+                "  needs: minima of single features\n"
+                "  got:   products of minima over several features\n"
                 "  try:   thresholds='jittered'"
             )
             raise UnsupportedKernelError(msg)
         if width < len(boxes):
             msg = (
-                f"ThresholdFeatures: thresholds='stratified' needs a feature for each of {len(boxes)} columns that are "
-                f"not all zero, got n_components={self.n_components}. Try thresholds='jittered': unbiased at any width."
+                f"ThresholdFeatures: thresholds='stratified' needs a component for each of the {len(boxes)} features "
+                f"that are not all zero, got n_components={self.n_components}. Try thresholds='jittered', which takes "
+                "any number."
             )
             raise ParameterError(msg)
         counts = [1] * len(boxes)
-        gains = [(-box.mass / 2, b) for b, box in enumerate(boxes)]  # what one more would take off the bound
+        gains = [(-box.mass / 2, b) for b, box in enumerate(boxes)]  # minus the decrease of the bound by one more
         heapq.heapify(gains)
         for _ in range(width - len(boxes)):
             b = gains[0][1]
@@ -201,17 +210,17 @@ class ThresholdFeatures(DrawnMap):
             return np.zeros(shape)
         if self.thresholds_ == "random":
             k = self.kernel_(X, Y) - constant
-            return np.maximum(threshold_variance(k, sum(box.mass for box in boxes), width), 0.0)
+            return np.maximum(indicator_variance(k, sum(box.mass for box in boxes)), 0.0) / width
 
         def covered(i: int) -> Array:
             return np.minimum(np.minimum.outer(X[:, i], Y[:, i]) / self.upper_[i], 1.0)
 
         segments = []
         for box in boxes:
-            # The place on the line is the threshold in the first column; those in others are drawn apart.
-            first = covered(box.columns[0]) if box.columns else np.ones(shape)
+            # The position on the line is the threshold of the first feature; the others have independent thresholds.
+            first = covered(box.coordinates[0]) if box.coordinates else np.ones(shape)
             others = np.ones(shape)
-            for i in box.columns[1:]:
+            for i in box.coordinates[1:]:
                 others *= covered(i)
             segments.append((box.mass, first, others))
         return jittered_variance(segments, width)
@@ -219,26 +228,26 @@ class ThresholdFeatures(DrawnMap):
 
 @dataclass(frozen=True)
 class Box:
-    """A product of minima over some columns: none for a constant."""
+    """A product of minima over some features of the rows; without features, a constant."""
 
-    columns: tuple[int, ...]
-    mass: float  # its largest value
+    coordinates: tuple[int, ...]
+    mass: float  # largest value, which is the volume of the box times the weight of the kernel
 
 
 def split_constant(kernel: Kernel, upper: Array, n_components: int) -> tuple[float, list[Box]]:
-    """Return the constant that has an exact column, and the boxes that thresholds are put in, in order.
+    """Return the constant that has an exact component, and the boxes for which thresholds are placed, in order.
 
-    A single column has no room for an exact constant: there it is drawn like any other box.
+    For a map with a single component, the constant is a box like the others instead.
     """
     parts = weighted_sum(kernel, ThresholdKernel)
     assert parts is not None
     constant, leaves = parts
     weights: dict[tuple[int, ...], float] = {(): constant}
     for weight, leaf in leaves:
-        for columns in leaf.boxes(len(upper)):
-            weights[columns] = weights.get(columns, 0.0) + weight
+        for coordinates in leaf.boxes(len(upper)):
+            weights[coordinates] = weights.get(coordinates, 0.0) + weight
     with np.errstate(over="ignore"):
-        boxes = [Box(columns, float(weight * upper[list(columns)].prod())) for columns, weight in weights.items()]
+        boxes = [Box(box, float(weight * upper[list(box)].prod())) for box, weight in weights.items()]
     if not np.isfinite(sum(box.mass for box in boxes)):
         msg = f"ThresholdFeatures: {kernel!r} overflows at values up to {upper.max():.3g}. Scale the rows down."
         raise DataError(msg)
@@ -249,17 +258,32 @@ def split_constant(kernel: Kernel, upper: Array, n_components: int) -> tuple[flo
 
 
 def mid_points(boxes: list[Box], counts: list[int], upper: Array) -> list[Indicators]:
-    """Return `counts` evenly spaced thresholds in each box of one column."""
-    columns = np.repeat(np.array([box.columns[0] for box in boxes], dtype=int), counts)
+    """Return `counts` evenly spaced thresholds for each box of one feature."""
+    coordinates = np.repeat(np.array([box.coordinates[0] for box in boxes], dtype=int), counts)
     fractions = np.concatenate([(np.arange(n) + 0.5) / n for n in counts])
     masses = np.repeat([box.mass / n for box, n in zip(boxes, counts, strict=True)], counts)
-    return [Indicators(columns[:, None], (fractions * upper[columns])[:, None], np.sqrt(masses), len(upper))]
+    levels = (fractions * upper[coordinates])[:, None]
+    return [Indicators(coordinates[:, None], levels, np.sqrt(masses), len(upper))]
 
 
 def at_random(boxes: list[Box], line: Array, upper: Array, rng: np.random.Generator) -> list[Indicators]:
-    """Return thresholds for places on a line of length one, ascending, on which boxes lie in proportion to their mass.
+    """Return random thresholds for positions on the line on which the boxes are placed one after another.
 
-    Columns that look at equally many columns of the rows come as one group.
+    Parameters
+    ----------
+    boxes : list of Box
+        Boxes, which take up lengths in proportion to their masses.
+    line : ndarray
+        Positions in [0, 1], ascending.
+    upper : ndarray of shape (d,)
+        Upper ends of the thresholds.
+    rng : Generator
+        Source of the thresholds of all but the first feature of a box.
+
+    Returns
+    -------
+    list of Indicators
+        One group for each number of features in a box.
     """
     edges = np.cumsum([box.mass for box in boxes])
     total = edges[-1]
@@ -267,135 +291,36 @@ def at_random(boxes: list[Box], line: Array, upper: Array, rng: np.random.Genera
     masses = np.array([box.mass for box in boxes])
     fractions = np.clip((line * total - (edges - masses)[owner]) / masses[owner], 0.0, 1.0)
     groups = []
-    sizes = np.array([len(box.columns) for box in boxes])[owner]
+    sizes = np.array([len(box.coordinates) for box in boxes])[owner]
     for size in np.unique(sizes):
         mine = np.flatnonzero(sizes == size)
-        columns = np.array([boxes[b].columns for b in owner[mine]], dtype=int).reshape(len(mine), size)
-        places = rng.random((len(mine), size))
-        places[:, :1] = fractions[mine, None][:, :size]
-        groups.append(
-            Indicators(columns, places * upper[columns], np.full(len(mine), np.sqrt(total / len(line))), len(upper))
-        )
+        coordinates = np.array([boxes[b].coordinates for b in owner[mine]], dtype=int).reshape(len(mine), size)
+        positions = rng.random((len(mine), size))
+        positions[:, :1] = fractions[mine, None][:, :size]
+        amplitudes = np.full(len(mine), np.sqrt(total / len(line)))
+        groups.append(Indicators(coordinates, positions * upper[coordinates], amplitudes, len(upper)))
     return groups
 
 
-@dataclass(frozen=True, eq=False)
-class Indicators:
-    """Columns that are `amplitudes` where all their thresholds are reached, and zero elsewhere."""
-
-    columns: Array  # (m, size): which columns of the rows are looked at
-    levels: Array  # (m, size): the thresholds there
-    amplitudes: Array  # (m,)
-    d: int
-
-    @classmethod
-    def always(cls, amplitude: float, m: int) -> Self:
-        """Return columns that look at nothing."""
-        return cls(np.zeros((m, 0), dtype=int), np.zeros((m, 0)), np.full(m, amplitude), 0)
-
-    @cached_property
-    def index(self) -> Index:
-        return Index(self.columns[:, 0], self.d)
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype."""
-        # Above zero in every dtype: a value of zero reaches no threshold.
-        with np.errstate(over="ignore"):
-            levels = np.maximum(self.levels.astype(dtype), np.finfo(dtype).smallest_subnormal)
-            amplitudes = self.amplitudes.astype(dtype)
-        if not np.isfinite(amplitudes).all():
-            msg = f"ThresholdFeatures: features up to {self.amplitudes.max():.3g} overflow {dtype}. Pass float64."
-            raise DataError(msg)
-        return replace(self, levels=levels, amplitudes=amplitudes)
-
-    def write(self, X: Any, out: Array) -> None:
-        """Write the columns of some rows."""
-        size = self.columns.shape[1]
-        if sp.issparse(X) and size == 1:
-            out[:] = 0.0
-            rows, features, values = self.index.entries(X)
-            hit = values >= self.levels[features, 0]
-            out[rows[hit], features[hit]] = self.amplitudes[features[hit]]
-            return
-        X = X.toarray() if sp.issparse(X) and size else X
-        reached = np.ones(out.shape, dtype=bool)
-        for c in range(size):
-            reached &= np.take(X, self.columns[:, c], axis=1) >= self.levels[:, c]
-        np.multiply(reached, self.amplitudes, out=out)
-
-
-@dataclass(frozen=True, eq=False)
-class ThresholdColumns(Features):
-    """Drawn threshold features: immutable, picklable, free of scikit-learn."""
-
-    upper: Array  # (d,)
-    groups: tuple[Indicators, ...]
-
-    @property
-    def n_components(self) -> int:
-        """Return the number of columns."""
-        return sum(len(group.amplitudes) for group in self.groups)
-
-    def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
-        if dtype == self.groups[0].amplitudes.dtype:
-            return self
-        return replace(self, groups=tuple(group.astype(dtype) for group in self.groups))
-
-    def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
-        check_upper(X, self.upper)
-        start = 0
-        for group in self.groups:
-            stop = start + len(group.amplitudes)
-            group.write(X, out[:, start:stop])
-            start = stop
-
-
 def largest_values(X: Any) -> Array:
-    """Return the largest value of each column."""
+    """Return the largest value of each feature, in float64."""
     largest = column_maxima(X)
     if X.dtype == np.float32:
-        # The same rows in float64 may lie above what they were rounded to.
+        # The same rows in float64 may be above their rounded values.
         largest = np.where(largest > 0, np.nextafter(largest, np.float32(np.inf)), largest)
     return largest.astype(np.float64)
 
 
-def column_maxima(X: Any) -> Array:
-    """Return the largest value of each column, at least zero, in the dtype of the rows."""
-    X = canonical(X)
-    largest = X.max(axis=0).toarray().ravel() if sp.issparse(X) else X.max(axis=0)
-    return np.maximum(largest, 0)
-
-
 def given_upper(upper: Any, d: int) -> Array:
-    """Return the end of the thresholds of each of d columns; otherwise explain."""
+    """Return the upper end of the thresholds of each of `d` features; raise a ParameterError if it is invalid."""
     try:
         values = np.asarray(upper, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.zeros(0)
     if isinstance(upper, bool) or values.shape not in ((), (d,)) or not (np.isfinite(values) & (values > 0)).all():
         msg = (
-            f"ThresholdFeatures: upper must be None, a finite number > 0, or {d} of them, one a column, got {upper!r}."
+            f"ThresholdFeatures: upper must be None, a finite number > 0, or {d} of them, one per feature, got "
+            f"{upper!r}."
         )
         raise ParameterError(msg)
     return np.broadcast_to(values, d).copy()
-
-
-def check_upper(X: Any, upper: Array) -> None:
-    """Raise if a value is negative or beyond its thresholds."""
-    if not X.shape[0]:
-        return
-    check_non_negative("ThresholdFeatures", X)
-    largest = column_maxima(X)
-    # In the dtype of the rows: rounding keeps the order, so what was within stays within.
-    with np.errstate(over="ignore"):
-        beyond = np.flatnonzero(largest > upper.astype(X.dtype))
-    if len(beyond):
-        j = beyond[0]
-        msg = (
-            f"ThresholdFeatures: values of column {j} must be at most {upper[j]:.6g}, where its thresholds end, got "
-            f"{largest[j]:.6g}; larger ones would all look alike. Give upper={largest.max():.6g} or more, clip the "
-            "rows, or fit on rows that reach as far."
-        )
-        raise DataError(msg)

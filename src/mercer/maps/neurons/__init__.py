@@ -1,4 +1,4 @@
-"""Features of arc-cosine kernels: random neurons."""
+"""Feature maps of arc-cosine kernels: activations of neurons with random weights."""
 
 from mercer.maps.neurons.random_neurons import RandomNeurons
 

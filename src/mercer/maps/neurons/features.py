@@ -1,4 +1,8 @@
-"""Columns of random neurons: exact ones first, then functions of projections, by layout."""
+"""Drawn features of random neurons: exact components first, then functions of random projections.
+
+The layout decides which components there are; see `random_neurons`. The coefficients of the exact components are in
+`expansion`.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +24,27 @@ from mercer.maps.series.monomials import Monomials
 __all__ = ["NeuronFeatures"]
 
 Array = np.ndarray
-# The odd or even part of a neuron that is drawn, by order: sgn u, |u| and u|u|.
+# The odd or even part of the activation, by order: sgn u, |u| and u|u|.
 PARITY: tuple[linalg.FunctionName, ...] = ("sign", "abs", "signed_square")
+# The activation itself, by order; a step is computed from the sign.
 NEURON: tuple[linalg.FunctionName, ...] = ("sign", "relu", "relu_squared")
 
 
 @dataclass(frozen=True, eq=False)
 class NeuronFeatures(Features):
-    """Drawn neurons and exact columns: immutable, picklable, free of scikit-learn."""
+    """Drawn neurons with exact components: an immutable, picklable function of rows without scikit-learn."""
 
     projection: Projection
     order: int
     layout: str
     n_components: int
     exact: Expansion
-    head: float | None  # value of a constant column, or within each column for single neurons
-    scale: float  # of the neurons
-    signs_of_neurons: Array | None
-    width: int  # of the rows
-    squares: Monomials | None
+    # Value of a constant first component; for single neurons, a constant added to each component. None means none.
+    constant: float | None
+    scale: float  # factor of the neurons
+    signs_of_neurons: Array | None  # random signs, for single neurons with a constant
+    width: int  # number of features of the rows
+    squares: Monomials | None  # quadratic components
 
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
@@ -52,15 +58,17 @@ class NeuronFeatures(Features):
         if self.layout == "single":
             self._write_single(X, out)
             return
-        if self.head is not None:
-            out[:, 0] = self.head
+        if self.constant is not None:
+            out[:, 0] = self.constant
             out = out[:, 1:]
         if self.layout == "relu":
             self._write_pairs(X, out)
             return
         lengths = None
         if self.layout == "residual":
-            X, lengths = unit_rows(X.toarray() if sp.issparse(X) else X)  # narrow, or it would have no room
+            X, lengths = unit_rows(
+                X.toarray() if sp.issparse(X) else X
+            )  # rows are narrow in this layout, and dense rows small
         count = out.shape[1] - self.projection.n_frequencies
         self._write_exact(X, out[:, :count])
         if self.layout == "residual":
@@ -71,6 +79,7 @@ class NeuronFeatures(Features):
             out *= np.power(lengths, self.order, dtype=out.dtype)[:, None]
 
     def _write_exact(self, X: Any, out: Array) -> None:
+        """Write the linear and the quadratic components."""
         if not out.shape[1]:
             return
         dense = X.toarray() if sp.issparse(X) else X
@@ -79,15 +88,15 @@ class NeuronFeatures(Features):
             np.multiply(dense, out.dtype.type(np.sqrt(self.exact.linear)), out=linear)
         if self.exact.quadratic is None or self.squares is None:
             return
-        # The sum over i of (g x_i^2 + h |x|^2)(g y_i^2 + h |y|^2) holds the a0 |x|^2 |y|^2, too, for the right h.
+        # Adding h |x|^2 to each component g x_i^2 adds a0 |x|^2 |y|^2 to the inner product, for a suitable h.
         a0, a2 = self.exact.lengths, self.exact.quadratic
         self.squares(PreparedRows(np.ascontiguousarray(dense), None, 0.0), out)
         shift = (np.sqrt(a2 + self.width * a0) - np.sqrt(a2)) / self.width
-        first = np.cumsum([0, *range(self.width, 1, -1)])  # where x_i^2 stands
+        first = np.cumsum([0, *range(self.width, 1, -1)])  # indices of the components x_i^2
         out[:, first] += out.dtype.type(shift) * squared_norms(dense)[:, None]
 
     def _write_residual(self, X: Any, out: Array) -> None:
-        """Write what is left of the neurons, in place."""
+        """Write the parity functions minus their polynomial part, in place."""
         p0, p1 = self.exact.polynomial
         if self.order == 1:
             self.projection.write(X, "abs", 1.0, out)
@@ -113,10 +122,11 @@ class NeuronFeatures(Features):
         out *= self.scale
 
     def _write_pairs(self, X: Any, out: Array) -> None:
+        """Write phi(u) of all directions, followed by phi(-u)."""
         m = self.projection.n_frequencies
         left, right = out[:, :m], out[:, m:]
         if self.order == 0:
-            # A step is half of one plus a sign; it is one half at zero.
+            # A step is (1 + sgn u) / 2, which is one half at zero.
             half = out.dtype.type(0.5 * self.scale)
             self.projection.write(X, "sign", 0.5 * self.scale, left)
             np.subtract(half, left[:, : right.shape[1]], out=right)
@@ -129,9 +139,10 @@ class NeuronFeatures(Features):
             np.square(out, out=out)
 
     def _write_single(self, X: Any, out: Array) -> None:
+        """Write phi(u) of all directions, with random signs and a constant if the kernel has one."""
         self.projection.write(X, NEURON[self.order], self.scale if self.order else 0.5 * self.scale, out)
         if self.order == 0:
             out += 0.5 * self.scale
-        if self.signs_of_neurons is not None and self.head is not None:
+        if self.signs_of_neurons is not None and self.constant is not None:
             out *= self.signs_of_neurons
-            out += self.head
+            out += self.constant

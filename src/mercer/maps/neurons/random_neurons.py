@@ -1,4 +1,8 @@
-"""Random neurons: arc-cosine kernels by steps, rectified lines and parabolas, with their simple parts exact."""
+"""Random neurons for arc-cosine kernels: the map `RandomNeurons`.
+
+The map chooses a layout and directions, `expansion` has the coefficients of the exact components, `features` evaluates
+the drawn map and `variance` has its variance.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import NoClosedFormError, ParameterError
 from mercer.kernels import ArcCosine, Kernel
 from mercer.maps.base import DrawnMap
@@ -23,87 +28,94 @@ from mercer.maps.fourier.projections import (
     hadamard_signs,
 )
 from mercer.maps.fourier.random_fourier import in_float64
-from mercer.maps.histogram.coordinates import weighted_sum
 from mercer.maps.neurons.expansion import Expansion, radius
 from mercer.maps.neurons.features import NeuronFeatures
-from mercer.maps.neurons.moments import Moments
+from mercer.maps.neurons.variance import NeuronVariances
 from mercer.maps.series.monomials import Monomials
+from mercer.maps.summands import weighted_sum
 from mercer.parameters import Choice, Domain
 
 __all__ = ["RandomNeurons"]
 
 Array = np.ndarray
 LAYOUTS = ("residual", "parity", "relu", "single")
-# Exact columns are worth it up to this part of all.
+# layout="auto" has at most this fraction of exact components.
 MOST_EXACT = 2 / 3
 
 
+@doc
 class RandomNeurons(DrawnMap):
-    r"""Random features of arc-cosine kernels: neurons with random weights, as much of them exact as has room.
+    r"""Random neurons for arc-cosine kernels, with the polynomial part of the kernel exact.
 
-    With :math:`\phi_b(u) = \max(u, 0)^b`, the sum of :math:`\phi_b(u)\phi_b(v)` and :math:`\phi_b(-u)\phi_b(-v)` is
-    half of :math:`|uv|^b(1 + \mathrm{sgn}\,uv)`, so that
+    The arc-cosine kernel of order b is
+    :math:`k_b(x, y) = 2\,\mathbb{E}[\phi_b(w^\top x)\,\phi_b(w^\top y)]` with standard normal weights w and the
+    activation :math:`\phi_b(u) = \max(u, 0)^b` [1]_. Since :math:`\phi_b(u)\phi_b(v) + \phi_b(-u)\phi_b(-v)` is half of
+    :math:`|uv|^b(1 + \mathrm{sgn}\,uv)`,
 
     .. math:: k_0 = \tfrac12 + \tfrac12 \mathbb{E}\,\mathrm{sgn}\,u\,\mathrm{sgn}\,v, \quad
         k_1 = \tfrac12 x^\top y + \tfrac12 \mathbb{E}\,|u||v|, \quad
         k_2 = \tfrac12|x|^2|y|^2 + (x^\top y)^2 + \tfrac12 \mathbb{E}\,u|u|\,v|v|
 
-    with :math:`u = w^\top x` and :math:`v = w^\top y`: a polynomial, which has exact features, and a mean over
-    directions.
+    with :math:`u = w^\top x` and :math:`v = w^\top y`. The first part of each is a polynomial, which has exact
+    features, and only the second part is estimated by random directions.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Kernel to approximate: `ArcCosine`, also times a number or plus a constant; None means ``ArcCosine(1)``.
-    n_components : int, default=512
-        Width of the output, from 1 up.
+        Kernel to approximate: `ArcCosine`, optionally multiplied by a number or with a constant added; None means
+        ``ArcCosine(1)``.
+    %(n_components)s
     layout : {"auto", "residual", "parity", "relu", "single"}, default="auto"
-        What is exact, see Notes. "auto" takes the first of these whose exact columns are at most two thirds of all;
-        `layout_` tells.
+        Which part of the kernel is exact; see Notes. "auto" takes the first of these layouts whose exact components are
+        at most two thirds of all components.
     directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
-        How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows of 32 columns or more,
-        else whole blocks of "simplex" or "orthogonal" directions where their number allows it; where not, "orthogonal"
-        for the residual layout and for order 2, and "big_block" for the rest. `directions_` tells.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows with 32 features or
+        more. Otherwise it takes complete blocks of "simplex" [2]_ or "orthogonal" directions if their number allows it,
+        and else "orthogonal" for the residual layout and for order 2 and "big_block" for the rest.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
     layout_, directions_ : str
-        The layout and the directions drawn.
-    kernel_ : Kernel
-        The kernel approximated.
+        The layout and the kind of directions that were chosen.
+    %(kernel_)s
     features_ : NeuronFeatures
         The drawn map: a pure function of rows.
-    signs_ : None
-        The approximate kernel is positive semi-definite.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+    %(signs_none)s
+    %(n_features_in_)s
+
+    See Also
+    --------
+    ArcCosine : The kernel.
+    RandomFourier : Approximates shift-invariant kernels.
+    CompositionMap, ProductMap, SumMap : Approximate kernels composed of arc-cosine kernels, such as
+        `neural_tangent_kernel`.
 
     Notes
     -----
-    Layouts, for rows of width d:
+    Layouts, for rows with d features:
 
-    - "parity": the polynomial above is exact, which takes 1, d or d(d + 1)/2 columns for order 0, 1 or 2; the other
-      columns are sgn u, \|u\| or u\|u\|.
-    - "residual": all spherical harmonics of degree two or less are exact, which takes 1 + d, d(d + 3)/2 and d(d + 3)/2
-      columns; the others are what is left of sgn u, \|u\| or u\|u\|. The least variance by far, where it has room; but
-      only "parity" with whole blocks of directions has the exact diagonal of orders 0 and 1.
-    - "relu": pairs :math:`\phi_b(u)` and :math:`\phi_b(-u)` of one direction each; nothing is exact.
-    - "single": one neuron a direction.
+    - "parity": the polynomial above is exact, which takes 1, d or d(d + 1)/2 components for order 0, 1 or 2. The other
+      components are sgn u, \|u\| or u\|u\|.
+    - "residual": all spherical harmonics of degree at most two are exact, which takes 1 + d, d(d + 3)/2 and d(d + 3)/2
+      components. The other components are the remainders of sgn u, \|u\| or u\|u\|. This layout has by far the least
+      variance, but needs many components. Only "parity" with complete blocks of directions has an exact diagonal for
+      orders 0 and 1.
+    - "relu": pairs :math:`\phi_b(u)` and :math:`\phi_b(-u)` for each direction; nothing is exact.
+    - "single": one neuron for each direction; nothing is exact.
 
-    A constant takes one exact column, which order 0 has anyway.
+    A constant takes one exact component, which order 0 has in any case.
 
-    All directions have one length r with :math:`r^{2b} = \mathbb{E}\chi_P^{2b}` in the dimension P of the sphere they
-    are drawn from: neurons are homogeneous, so any law of lengths with this moment is unbiased, and this one has the
-    least variance. `variance` has a closed form for independent directions but the residual layout.
+    All directions have the norm r with :math:`r^{2b} = \mathbb{E}\chi_P^{2b}`, where P is the dimension of the sphere
+    that they are drawn from. Because neurons are homogeneous, any distribution of norms with this moment is unbiased,
+    and a fixed norm has the least variance. `variance` has a closed form for independent directions in all layouts
+    except "residual".
 
     References
     ----------
     .. [1] Cho, Saul (2009), Kernel Methods for Deep Learning, NeurIPS.
-    .. [2] Munkhoeva et al. (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
+    .. [2] Munkhoeva, Kapushev, Burnaev, Oseledets (2018), Quadrature-based Features for Kernel Approximation, NeurIPS.
 
     Examples
     --------
@@ -166,7 +178,7 @@ class RandomNeurons(DrawnMap):
         return {"layout": "single", "directions": "iid"}
 
     def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
-        # On a line all directions are the same but for signs: one pair of them says all.
+        # In one dimension there are only two directions, and one pair of neurons is exact.
         found = neuron_part(kernel)
         if n_features != 1 or found is None or self.layout not in ("auto", "parity", "relu"):
             return None
@@ -183,23 +195,24 @@ class RandomNeurons(DrawnMap):
         m = -(-count // 2) if self.layout_ == "relu" else count
         self.directions_ = self._choose_directions(order, m, X)
         projection, ambient = self._draw_projection(order, m, d, rng)
-        whole = Expansion.of(self.layout_, order, ambient)
-        columns = 0.5 * count if self.layout_ in ("relu", "single") else 2 * count
+        expansion = Expansion.of(self.layout_, order, ambient)
+        # With m neurons, the kernel is twice their mean for activations and half of it for their odd or even parts.
+        divisor = 0.5 * count if self.layout_ in ("relu", "single") else 2 * count
         signs, head = None, None
         if self.layout_ == "single" and constant > 0:
-            # The constant stands in every column; random signs keep it from meeting the neurons on average.
+            # The constant is added to every component. Random signs of the neurons make the cross terms have mean zero.
             signs, head = rng.choice(np.array([-1.0, 1.0]), count), float(np.sqrt(constant / count))
-        elif self.layout_ != "single" and (constant > 0 or whole.constant > 0):
-            head = float(np.sqrt(mass * whole.constant + constant))
-        exact = whole.scaled(mass)
+        elif self.layout_ != "single" and (constant > 0 or expansion.constant > 0):
+            head = float(np.sqrt(mass * expansion.constant + constant))
+        exact = expansion.scaled(mass)
         return NeuronFeatures(
             projection=projection,
             order=order,
             layout=self.layout_,
             n_components=self.n_components,
             exact=exact,
-            head=head,
-            scale=float(np.sqrt(mass / columns)),
+            constant=head,
+            scale=float(np.sqrt(mass / divisor)),
             signs_of_neurons=signs,
             width=d,
             squares=None if exact.quadratic is None else Monomials.of(d, {2: exact.quadratic}),
@@ -212,8 +225,8 @@ class RandomNeurons(DrawnMap):
             return next(fits, "relu" if widths["relu"] < self.n_components else "single")
         if self.n_components <= widths[self.layout]:
             msg = (
-                f"RandomNeurons: layout={self.layout!r} has {widths[self.layout]} exact columns for rows of width {d}, "
-                f"and needs n_components above that, got {self.n_components}. Try layout='auto'."
+                f"RandomNeurons: layout={self.layout!r} has {widths[self.layout]} exact components for rows with {d} "
+                f"features and needs more n_components than that, got {self.n_components}. Try layout='auto'."
             )
             raise ParameterError(msg)
         return self.layout
@@ -224,15 +237,15 @@ class RandomNeurons(DrawnMap):
         d = X.shape[1]
         if d >= STRUCTURED_FROM and not sp.issparse(X):
             return "butterfly"
-        # Whole blocks have exact second moments. One big block has them for any number of directions; but the lengths
-        # of directions cut to d coordinates differ, and that counts most where second moments are exact anyway, or
-        # where fourth ones matter.
+        # Complete blocks have exact second variances. One big block has them for any number of directions, but its
+        # directions have different norms after truncation to d coordinates. This matters most where the second moments
+        # are exact anyway (the residual layout) or where fourth moments are needed (order 2).
         if m % (d + 1) == 0:
             return "simplex"
         return "orthogonal" if m % d == 0 or self.layout_ == "residual" or order == 2 else "big_block"
 
     def _draw_projection(self, order: int, m: int, d: int, rng: np.random.Generator) -> tuple[Projection, int]:
-        """Draw m directions, all of one length, and return the dimension of their sphere, too."""
+        """Draw m directions of equal norm, and return the projection on them and the dimension of their sphere."""
         if self.directions_ == "butterfly":
             mixing, rotations = butterfly_rotations(m, d, rng)
             ambient = mixing.shape[1]
@@ -263,23 +276,26 @@ class RandomNeurons(DrawnMap):
         mass, order, constant = found
         X = in_float64(X)
         Y = X if Y is None else in_float64(Y)
-        moments = Moments.of(order, X, Y, self.n_features_in_)
+        variances = NeuronVariances.of(order, X, Y, self.n_features_in_)
         count = self.n_components - exact_width(self.layout_, order, constant, self.n_features_in_)
         if self.layout_ == "parity":
-            total = moments.parity / (4 * count)
+            total = variances.parity / (4 * count)
         elif self.layout_ == "relu":
             pairs, odd = divmod(count, 2)
-            total = 4 * (pairs * moments.pair + odd * moments.single) / count**2
+            total = 4 * (pairs * variances.pair + odd * variances.single) / count**2
         else:
-            total = 4 * moments.single / count
+            total = 4 * variances.single / count
         total = mass**2 * total
         if self.layout_ == "single" and constant > 0:
-            total = total + 2 * mass * constant * moments.sum_of_two / count
+            total = total + 2 * mass * constant * variances.sum_of_two / count
         return np.maximum(total, 0.0)
 
 
 def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
-    """Return weight and order of the arc-cosine kernel in a sum with constants, and their value; else None."""
+    """Return weight and order of the arc-cosine kernel in a sum with constants, and the constant.
+
+    None is returned if the kernel is not such a sum, or has arc-cosine kernels of different orders.
+    """
     found = weighted_sum(kernel, ArcCosine)
     if found is None:
         return None
@@ -289,7 +305,7 @@ def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
 
 
 def exact_width(layout: str, order: int, constant: float, d: int) -> int:
-    """Return how many exact columns a layout has."""
+    """Return the number of exact components of a layout for rows with `d` features."""
     if layout == "single":
         return 0
     head = int(constant > 0)

@@ -1,4 +1,8 @@
-"""Features of power series of the inner product: Maclaurin features and sketches of polynomial kernels."""
+"""Feature maps of kernels that are power series of the inner product.
+
+`RandomMaclaurin` approximates the series degree by degree, `PolynomialSketch` and `TensorSketch` approximate a
+polynomial kernel as one product.
+"""
 
 from mercer.maps.series.polynomial_sketch import PolynomialSketch
 from mercer.maps.series.random_maclaurin import RandomMaclaurin

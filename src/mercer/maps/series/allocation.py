@@ -1,8 +1,11 @@
-"""How the columns of a Maclaurin map are shared out over the terms of a series.
+r"""Choice of a degree plan: the number of components for each term of a power series.
 
-Minimizing the sum of a_n^2 V_n / m_n over m_n columns of degree n gives m_n in proportion to a_n sqrt(V_n), with V_n
-the variance of one column, estimated on sampled pairs of rows (MATHS C.1). Exact columns cost one a monomial and leave
-no error; degrees too light for a column of their own share columns of random degree, which keep the map unbiased.
+If term n is estimated by :math:`m_n` independent components, each of variance :math:`a_n^2 V_n`, the sum of
+:math:`a_n^2 V_n / m_n` subject to :math:`\sum_n m_n = D` is minimal for :math:`m_n \propto |a_n| \sqrt{V_n}`. This is
+Neyman's optimal allocation in stratified sampling (Neyman 1934, JRSS), which Wacker et al. (2022, arXiv:2201.08712)
+apply to dot-product kernels. The variances are means over pairs of sampled rows (`terms`). Two extensions are made:
+terms of low degree can have exact components, one for each monomial, and terms too small for a component of their own
+share components of random degree, which keep the map unbiased. The result is a `Plan`.
 """
 
 from __future__ import annotations
@@ -15,111 +18,143 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.errors import ParameterError
-from mercer.maps.series.plans import DegreeLaw, Plan, Stratum
-from mercer.maps.series.terms import MOST_DEGREES, SampledPart, Terms
+from mercer.maps.series.plans import DegreeDistribution, Plan, Stratum
+from mercer.maps.series.terms import MAX_TERMS, SampledTerms, Terms
 from mercer.theory.products import summed_variance
 
-__all__ = ["PLANS", "PlanName", "draw_up", "optimal_strata", "share_out"]
+__all__ = ["PLANS", "PlanName", "apportion", "make_plan", "optimal_strata"]
 
 Array = np.ndarray
 PlanName = Literal["optimal", "truncated", "random", "h01", "geometric", "degrees"]
 PLANS: tuple[PlanName, ...] = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
-# Terms that would get less than this part of a column always share.
-HALF_A_COLUMN = 0.5
-# Chance that a random degree lies beyond the table: so the map is unbiased for rows unlike the sample, too.
-BEYOND = 2.0**-10
-# The slowest fall of chances beyond the table.
-SLOWEST = 1.05
+# Terms whose optimal number of components is smaller than this share components with others.
+LEAST_SHARE = 0.5
+# Probability of a degree beyond the table, so that the map is unbiased for rows unlike the sample, too.
+TAIL_PROBABILITY = 2.0**-10
+# Smallest ratio of successive probabilities beyond the table.
+LEAST_BASE = 1.05
 
 
-def draw_up(
-    name: PlanName, parts: list[SampledPart], n_components: int, *, mean_square: float, p: float, eps: float
+def make_plan(
+    name: PlanName, parts: list[SampledTerms], n_components: int, *, mean_square: float, p: float, eps: float
 ) -> Plan:
-    """Return the plan of a name, for a kernel that is a sum of series, of a known mean square on the pairs."""
+    """Return the plan with this name for a kernel that is a sum of power series.
+
+    Parameters
+    ----------
+    name : str
+        One of `PLANS`.
+    parts : list of SampledTerms
+        Moments of the terms of each series.
+    n_components : int
+        Number of components of the map.
+    mean_square : float
+        Mean square of the kernel on the sampled pairs.
+    p : float
+        Base of the geometric distribution of the plans "geometric" and "h01".
+    eps : float
+        Tolerance of the plans "truncated" and "degrees", relative to the largest value of the kernel.
+    """
     scale = math.sqrt(mean_square)
     if name == "optimal":
         return Plan(name, optimal_strata(parts, n_components), n_components, scale=scale)
     if len(parts) > 1:
         msg = (
-            f"plan={name!r} serves one power series, but the kernel is a sum of {len(parts)}, of different inputs or "
-            "decays. Use plan='optimal'."
+            f"RandomMaclaurin: plan={name!r} needs a kernel that is one power series, got a sum of {len(parts)} power "
+            "series with different inputs or decays. Use plan='optimal'."
         )
         raise ParameterError(msg)
     [part] = parts
     if name == "truncated":
         last = truncation_degree(part, eps)
-        return Plan(name, _truncated(part, n_components, last, eps), n_components, *_left_out(part, last), scale)
+        return Plan(name, _truncated(part, n_components, last, eps), n_components, *_omitted(part, last), scale)
     if name == "random":
         degrees = [n for n in range(len(part.coefficients)) if part.coefficients[n] != 0]
-        wanted = bool(degrees) or part.endless
-        strata = (_random(part, 0, _best_law(part, degrees), degrees, n_components),) if wanted else ()
+        nonzero = bool(degrees) or part.infinite
+        strata = (_random(part, 0, _best_distribution(part, degrees), degrees, n_components),) if nonzero else ()
         return Plan(name, strata, n_components, scale=scale)
     if name == "degrees":
-        last = truncation_degree(part, eps) if part.endless else len(part.coefficients) - 1
-        return Plan(name, _summed(part, n_components, last), n_components, *_left_out(part, last), scale)
+        last = truncation_degree(part, eps) if part.infinite else len(part.coefficients) - 1
+        return Plan(name, _summed(part, n_components, last), n_components, *_omitted(part, last), scale)
     return Plan(name, _geometric(part, n_components, p, exact=2 if name == "h01" else 0), n_components, scale=scale)
 
 
-# ---- the strata of a plan, with their predicted errors --------------------------------------------------------------
+# ---- strata with their predicted errors -----------------------------------------------------------------------------
 
 
 def _exact(part: Terms, index: int, degrees: Any) -> list[Stratum]:
-    return [Stratum(index, "exact", (n,), int(part.cost(n))) for n in degrees if part.cost(n)]
+    return [Stratum(index, "exact", (n,), int(part.exact_cost(n))) for n in degrees if part.exact_cost(n)]
 
 
-def _sketched(part: Terms, index: int, n: int, columns: int) -> Stratum:
-    return Stratum(index, "sketched", (n,), columns, squared_error=part.sketch_error(n, columns))
+def _sketched(part: Terms, index: int, n: int, m: int) -> Stratum:
+    return Stratum(index, "sketched", (n,), m, squared_error=part.sketch_error(n, m))
 
 
-def _random(part: Terms, index: int, law: DegreeLaw, degrees: list[int], columns: int) -> Stratum:
-    second = float(np.sum(part.shared[degrees] / law.chance(np.array(degrees)))) if degrees else 0.0
-    mean = part.halves * part.mean_square(degrees)
-    # With nothing left that matters on the sample, the columns are there for rows unlike it.
+def _random(part: Terms, index: int, distribution: DegreeDistribution, degrees: list[int], m: int) -> Stratum:
+    second = (
+        float(np.sum(part.shared_moments[degrees] / distribution.probability(np.array(degrees)))) if degrees else 0.0
+    )
+    mean = part.components_per_draw * part.mean_square(degrees)
+    # Without significant terms, the components are there for rows unlike the sample.
     shown = tuple(degrees) or (len(part.coefficients),)
-    return Stratum(index, "random", shown, columns, law, max(second - mean, 0.0) / columns)
+    return Stratum(index, "random", shown, m, distribution, max(second - mean, 0.0) / m)
 
 
-def _best_law(part: Terms, degrees: list[int]) -> DegreeLaw:
-    """Return the law of least variance over some degrees: chances in proportion to a_n sqrt(E z^2)."""
+def _best_distribution(part: Terms, degrees: list[int]) -> DegreeDistribution:
+    """Return the distribution over some degrees that minimizes the variance of a component of random degree.
+
+    The probabilities are proportional to the square roots of the second moments of the terms. For an infinite series,
+    they have a geometric tail.
+    """
     last = len(part.coefficients) - 1
-    sizes = np.sqrt(part.second[-2:])
-    # Beyond the table chances go on falling as the terms did at its end: faster, and the variance would be infinite.
-    base = float(np.clip(sizes[0] / sizes[-1], SLOWEST, 2.0)) if sizes.all() else 2.0
+    sizes = np.sqrt(part.second_moments[-2:])
+    # Beyond the table the probabilities decrease like the last terms: a faster decrease could have infinite variance.
+    base = float(np.clip(sizes[0] / sizes[-1], LEAST_BASE, 2.0)) if sizes.all() else 2.0
     if not degrees:
-        return DegreeLaw.geometric(base, last + 1)
-    weights = np.sqrt(part.shared[degrees])
-    # No chance is zero: a degree that the sample says nothing of has to be drawn for other rows.
-    weights = np.maximum(weights, BEYOND / len(degrees) * weights.sum()) if weights.any() else np.ones(len(degrees))
-    if not part.endless:
-        return DegreeLaw(np.array(degrees), weights / weights.sum())
+        return DegreeDistribution.geometric(base, last + 1)
+    weights = np.sqrt(part.shared_moments[degrees])
+    # No probability is zero: a degree without weight on the sample may have weight on other rows.
+    floor = TAIL_PROBABILITY / len(degrees) * weights.sum()
+    weights = np.maximum(weights, floor) if weights.any() else np.ones(len(degrees))
+    if not part.infinite:
+        return DegreeDistribution(np.array(degrees), weights / weights.sum())
     table = np.zeros(last + 1)
-    table[degrees] = (1 - BEYOND) * weights / weights.sum()
-    return DegreeLaw(np.arange(last + 1), table, base, BEYOND)
+    table[degrees] = (1 - TAIL_PROBABILITY) * weights / weights.sum()
+    return DegreeDistribution(np.arange(last + 1), table, base, TAIL_PROBABILITY)
 
 
 # ---- plans ----------------------------------------------------------------------------------------------------------
 
 
-def _geometric(part: SampledPart, n_components: int, p: float, exact: int) -> tuple[Stratum, ...]:
-    """Random degrees by the source's law, above some exact ones."""
+def _geometric(part: SampledTerms, n_components: int, p: float, exact: int) -> tuple[Stratum, ...]:
+    """Return exact components for the first `exact` terms and components of geometrically distributed degree.
+
+    With two exact terms this is the H0/1 heuristic of Kar and Karnick (2012, AISTATS), with none their Algorithm 1.
+    """
     strata = _exact(part, 0, range(min(exact, len(part.coefficients))))
     degrees = [n for n in range(exact, len(part.coefficients)) if part.coefficients[n] != 0]
-    used = sum(s.columns for s in strata)
-    # An endless series keeps its tail even where nothing of it matters on the sample, for rows unlike that.
-    tail = bool(degrees) or part.endless
+    used = sum(s.n_components for s in strata)
+    # The tail of an infinite series is included even if it is negligible on the sample, for rows unlike the sample.
+    tail = bool(degrees) or part.infinite
     if used + tail > n_components:
         msg = (
-            f"plan='h01' needs a column for the constant, {part.pairs.width} for the linear term and one for the "
-            f"rest: n_components >= {used + tail}, got {n_components}. Use plan='optimal'."
+            f"RandomMaclaurin: plan='h01' needs n_components >= {used + tail}: one for the constant, "
+            f"{part.pairs.width} for the linear term and one for the other terms, got {n_components}. "
+            "Use plan='optimal'."
         )
         raise ParameterError(msg)
     if tail:
-        strata.append(_random(part, 0, DegreeLaw.geometric(p, exact), degrees, n_components - used))
+        strata.append(_random(part, 0, DegreeDistribution.geometric(p, exact), degrees, n_components - used))
     return tuple(strata)
 
 
 def optimal_strata(parts: Sequence[Terms], n_components: int) -> tuple[Stratum, ...]:
-    """Exact through the degree that pays, the rest by variance, with a tail of random degrees: unbiased."""
+    """Return the strata of the unbiased plan of least predicted variance.
+
+    For each series, the terms up to some degree are exact, the next ones have components in proportion to the square
+    roots of their variances, and the rest shares components of random degree. The exact degrees are found by coordinate
+    descent over the series.
+    """
     options = [list(_exact_depths(part, n_components, len(part.coefficients) - 1)) for part in parts]
     chosen = [0] * len(parts)
     best = _allocate(parts, [-1] * len(parts), n_components)
@@ -133,60 +168,67 @@ def optimal_strata(parts: Sequence[Terms], n_components: int) -> tuple[Stratum, 
                 depths = [options[j][c][0] for j, c in enumerate(trial)]
                 left = n_components - sum(options[j][c][1] for j, c in enumerate(trial))
                 found = _allocate(parts, depths, left)
-                # Between equals, more exact columns: they are fewer.
+                # Ties go to the plan with more exact terms, which needs fewer components.
                 key = (math.inf if found is None else found.error, -sum(depths))
                 if found is not None and key < best_key:
                     best, best_key, chosen, improved = found, key, trial, True
     if best is None:
-        msg = f"a sum of {len(parts)} series needs a column for each, got n_components={n_components}."
+        msg = (
+            f"RandomMaclaurin: n_components must be at least {len(parts)} for a sum of {len(parts)} power series, one "
+            f"for each, got {n_components}."
+        )
         raise ParameterError(msg)
     depths = [options[i][c][0] for i, c in enumerate(chosen)]
     exact = [s for i, part in enumerate(parts) for s in _exact(part, i, range(depths[i] + 1))]
     return (*exact, *best.strata(parts))
 
 
-def _truncated(part: SampledPart, n_components: int, last: int, eps: float) -> tuple[Stratum, ...]:
-    """Terms through degree k(eps, R), exact or allocated by variance; nothing beyond."""
+def _truncated(part: SampledTerms, n_components: int, last: int, eps: float) -> tuple[Stratum, ...]:
+    """Return strata for the terms up to degree `last`, exact ones or sketched ones allocated by variance."""
     best: list[Stratum] | None = None
     for depth, used in _exact_depths(part, n_components, last):
         degrees = [n for n in range(depth + 1, last + 1) if part.coefficients[n] != 0]
         if len(degrees) > n_components - used:
             continue
-        share = share_out(np.sqrt(part.variances[degrees]), n_components - used)
+        share = apportion(np.sqrt(part.variances[degrees]), n_components - used)
         strata = _exact(part, 0, range(depth + 1))
         strata += [_sketched(part, 0, n, int(m)) for n, m in zip(degrees, share, strict=True)]
-        # Between equals, more exact columns: a constant is never sketched.
+        # Ties go to the plan with more exact terms, so that a constant is never sketched.
         if best is None or sum(s.squared_error for s in strata) <= sum(s.squared_error for s in best):
             best = strata
     if best is None:
         msg = (
-            f"plan='truncated' keeps the degrees up to {last} for eps={eps:g} and needs a column for each, got "
-            f"n_components={n_components}. Give it more columns, or a larger eps."
+            f"RandomMaclaurin: plan='truncated' needs a component for each degree up to {last} for eps={eps:g}, got "
+            f"n_components={n_components}. Increase n_components or eps."
         )
         raise ParameterError(msg)
     return tuple(best)
 
 
-def _summed(part: SampledPart, n_components: int, last: int) -> tuple[Stratum, ...]:
-    """Every column a sum over degrees (MATHS S4.6); the constant apart, because it needs no drawing."""
+def _summed(part: SampledTerms, n_components: int, last: int) -> tuple[Stratum, ...]:
+    """Return components that each sum over the degrees up to `last`, with an exact constant where possible."""
     strata = _exact(part, 0, [0]) if n_components > 1 or last == 0 else []
     degrees = [n for n in range(len(strata), last + 1) if part.coefficients[n] != 0]
-    columns = n_components - len(strata)
+    m = n_components - len(strata)
     if degrees:
         a = np.where(np.isin(np.arange(last + 1), degrees), part.coefficients[: last + 1], 0.0)
-        variance = summed_variance(part.projection, part.pairs, a, columns) * np.square(part.prefactors)
-        strata.append(Stratum(0, "summed", tuple(degrees), columns, squared_error=part.mean(variance)))
+        variance = summed_variance(part.projection, part.pairs, a, m) * np.square(part.prefactors)
+        strata.append(Stratum(0, "summed", tuple(degrees), m, squared_error=part.mean(variance)))
     return tuple(strata)
 
 
-def truncation_degree(part: SampledPart, eps: float) -> int:
-    """Return the least k whose terms above sum, as |a_n| R^2n, to at most eps of all (MATHS S0.14)."""
+def truncation_degree(part: SampledTerms, eps: float) -> int:
+    r"""Return the least degree k with :math:`\sum_{n > k} |a_n| R^{2n} \le \varepsilon \sum_n |a_n| R^{2n}`.
+
+    R is the largest norm of a sampled row. Kar and Karnick (2012, AISTATS, supplement) truncate at an absolute
+    tolerance of the same sum.
+    """
     allowed = eps * part.tail(-1)
-    return next(k for k in range(MOST_DEGREES) if part.tail(k) <= allowed or k == len(part.coefficients) - 1)
+    return next(k for k in range(MAX_TERMS) if part.tail(k) <= allowed or k == len(part.coefficients) - 1)
 
 
-def _left_out(part: SampledPart, last: int) -> tuple[float, float]:
-    """Return the root mean square and the bound of the terms above a degree."""
+def _omitted(part: SampledTerms, last: int) -> tuple[float, float]:
+    """Return the root mean square of the sum of the terms above degree `last`, and a bound of its absolute value."""
     beyond = list(range(last + 1, len(part.coefficients)))
     return math.sqrt(max(part.mean_square(beyond), 0.0)), part.tail(last)
 
@@ -196,39 +238,42 @@ def _left_out(part: SampledPart, last: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Allocation:
-    """Columns for single terms, and for the random degrees of some parts."""
+    """Numbers of components for single terms and for the random degrees of some series."""
 
-    error: float
-    sketched: list[tuple[int, int, int]]  # part, degree, columns
-    random: list[tuple[int, list[int], int]]  # part, degrees, columns
+    error: float  # predicted mean squared error
+    sketched: list[tuple[int, int, int]]  # series, degree, number of components
+    random: list[tuple[int, list[int], int]]  # series, degrees, number of components
 
     def strata(self, parts: Sequence[Terms]) -> list[Stratum]:
+        """Return the allocation as strata."""
         sketched = [_sketched(parts[i], i, n, m) for i, n, m in sorted(self.sketched)]
-        return sketched + [_random(parts[i], i, _best_law(parts[i], left), left, m) for i, left, m in self.random]
+        return sketched + [
+            _random(parts[i], i, _best_distribution(parts[i], left), left, m) for i, left, m in self.random
+        ]
 
 
-def _allocate(parts: Sequence[Terms], depths: list[int], columns: int) -> _Allocation | None:
-    """Share out columns over the terms above the exact depths; None if there are too few columns."""
+def _allocate(parts: Sequence[Terms], depths: list[int], n_components: int) -> _Allocation | None:
+    """Allocate components to the terms above the exact degrees of each series; None if they are too few."""
     shared = [_SharedTerms(part, depth) for part, depth in zip(parts, depths, strict=True)]
     terms = [(i, n) for i, rest in enumerate(shared) for n in rest.degrees()]
     variances = [part.variances for part in parts]
     terms.sort(key=lambda term: -variances[term[0]][term[1]])
     total = sum(math.sqrt(variances[i][n]) for i, n in terms)
     best: _Allocation | None = None
-    # The heaviest `count` terms have columns of their own, the others share.
+    # The `count` terms of largest variance have their own components, the others share.
     for count in range(len(terms) + 1):
         if count:
             i, n = terms[count - 1]
-            shared[i].take_out(n)
-            if columns * math.sqrt(variances[i][n]) < HALF_A_COLUMN * total:
+            shared[i].remove(n)
+            if n_components * math.sqrt(variances[i][n]) < LEAST_SHARE * total:
                 break
-        random = [i for i, part in enumerate(parts) if shared[i].any() or part.endless]
-        if count + len(random) > columns:
+        random = [i for i, part in enumerate(parts) if shared[i].any() or part.infinite]
+        if count + len(random) > n_components:
             break
         weights = [variances[i][n] for i, n in terms[:count]] + [shared[i].variance() for i in random]
-        share = share_out(np.sqrt(weights), columns)
+        share = apportion(np.sqrt(weights), n_components)
         error = float(np.sum(np.array(weights) / share)) if len(share) else 0.0
-        # Between equals, columns of their own: they may be structured.
+        # Ties go to components of fixed degree, which can be structured.
         if best is None or error <= best.error * (1 + 1e-12):
             sketched = [(i, n, int(m)) for (i, n), m in zip(terms[:count], share[:count], strict=True)]
             rest = [(i, shared[i].degrees(), int(m)) for i, m in zip(random, share[count:], strict=True)]
@@ -237,58 +282,65 @@ def _allocate(parts: Sequence[Terms], depths: list[int], columns: int) -> _Alloc
 
 
 class _SharedTerms:
-    """Terms of one series that share columns of random degree; moments are kept up as terms leave."""
+    """Terms of one series that share components of random degree, with moments updated as terms are removed."""
 
     def __init__(self, part: Terms, depth: int) -> None:
         self.part = part
         self.active = (np.arange(len(part.coefficients)) > depth) & (part.coefficients != 0)
-        self.sizes = np.sqrt(part.shared)
-        self.products = part.products @ self.active  # of each term with the sum of all
+        self.sizes = np.sqrt(part.shared_moments)
+        self.products = part.cross_moments @ self.active  # mean product of each term with the sum of the active ones
         self.mean_square = float(self.products @ self.active)
         self.size = float(self.sizes @ self.active)
 
-    def take_out(self, n: int) -> None:
+    def remove(self, n: int) -> None:
+        """Remove term n."""
         self.active[n] = False
-        self.mean_square += float(self.part.products[n, n] - 2 * self.products[n])
-        self.products = self.products - self.part.products[:, n]
+        self.mean_square += float(self.part.cross_moments[n, n] - 2 * self.products[n])
+        self.products = self.products - self.part.cross_moments[:, n]
         self.size -= float(self.sizes[n])
 
     def any(self) -> bool:
+        """Return whether terms are left."""
         return bool(self.active.any())
 
     def degrees(self) -> list[int]:
+        """Return the degrees of the terms that are left."""
         return np.flatnonzero(self.active).tolist()
 
     def variance(self) -> float:
-        """Return the variance of one column of random degree under its best law."""
+        """Return the variance of one component of random degree under the distribution of least variance."""
         if not np.isfinite(self.size):
             return math.inf
-        second = max(self.size, 0.0) ** 2 / (1 - BEYOND if self.part.endless else 1)
-        return max(second - self.part.halves * self.mean_square, 0.0)
+        second = max(self.size, 0.0) ** 2 / (1 - TAIL_PROBABILITY if self.part.infinite else 1)
+        return max(second - self.part.components_per_draw * self.mean_square, 0.0)
 
 
-def share_out(weights: Array, columns: int) -> Array:
-    """Return whole numbers of columns in proportion to weights, at least one each: by largest remainders."""
+def apportion(weights: Array, total: int) -> Array:
+    """Return integers >= 1 with sum `total` in proportion to weights, by the largest-remainder method.
+
+    If there are more weights than `total`, all integers are one. Infinite weights share what remains after one for each
+    of the others.
+    """
     share = np.ones(len(weights), dtype=int)
-    left = columns - len(weights)
+    left = total - len(weights)
     if not len(weights) or left <= 0:
         return share
-    # What the first column of each covers already is taken off. Infinite weights share what there is.
     weights = np.isinf(weights).astype(float) if np.isinf(weights).any() else weights
-    total = weights.sum()
-    ideal = np.maximum(columns * weights / total - 1, 0) if total > 0 else np.zeros(len(weights))
+    mass = weights.sum()
+    # The first unit of each share is given already and is subtracted from the ideal shares.
+    ideal = np.maximum(total * weights / mass - 1, 0) if mass > 0 else np.zeros(len(weights))
     ideal = ideal * (left / ideal.sum()) if ideal.sum() > 0 else np.full(len(weights), left / len(weights))
-    whole = np.floor(ideal).astype(int)
-    whole[np.argsort(whole - ideal, kind="stable")[: left - whole.sum()]] += 1
-    return share + whole
+    floors = np.floor(ideal).astype(int)
+    floors[np.argsort(floors - ideal, kind="stable")[: left - floors.sum()]] += 1
+    return share + floors
 
 
-def _exact_depths(part: Terms, columns: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the degrees through which a part can be exact, with the columns that this takes; -1 for none."""
+def _exact_depths(part: Terms, n_components: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the degrees up to which a series can be exact, with the number of components; degree -1 means no term."""
     used = 0.0
     yield -1, 0
     for n in range(last + 1):
-        used += part.cost(n)
-        if used > columns:
+        used += part.exact_cost(n)
+        if used > n_components:
             return
         yield n, int(used)

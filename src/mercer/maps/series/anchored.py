@@ -1,18 +1,20 @@
-r"""Expansion of a power series about one direction, which rows that are not centered share.
+r"""Expansion of a power series about a direction that all rows share.
 
-Rows with a large common part, such as counts, one-hot columns or columns scaled to [0, 1], make every power of their
-inner product large and a random estimate of it poor. So split each row along a unit vector c and across it:
-:math:`x = \alpha c + r`. Then :math:`x^\top y = \alpha\beta + r^\top s` and
+Rows that are not centered, such as counts, one-hot encodings or features scaled to [0, 1], have a large common part.
+Every power of their inner product is then large, and a random estimate of it has a large variance. Splitting each row
+along a unit vector c, the anchor, as :math:`x = \alpha c + r` with :math:`r \perp c` gives
+:math:`x^\top y = \alpha\beta + r^\top s`, and by Taylor's theorem
 
 .. math:: f(x^\top y) = \sum_n f_n(\alpha\beta)\, (r^\top s)^n, \qquad f_n(u) = f^{(n)}(u) / n!
 
-where each :math:`f_n` is again a series of non-negative coefficients, of one variable: so it has exact features, and
-few of them matter on the data. Only powers of the small inner products across c are left to chance. Still unbiased.
+Each :math:`f_n` is a power series in one variable with non-negative coefficients. It has exact features, few of which
+are significant on the data, so that only the powers of the small inner products :math:`r^\top s` are estimated at
+random. The map stays unbiased. `AnchoredTerms` computes the moments of the terms, from which `allocation` chooses a
+plan, and `AnchoredComponents` evaluates the drawn map.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -23,58 +25,72 @@ from mercer.kernels.power_series import PowerSeries
 from mercer.maps.series.inputs import Preparation, PreparedRows
 from mercer.maps.series.monomials import Monomials
 from mercer.maps.series.plans import Stratum
-from mercer.maps.series.projection_products import ColumnProducts
-from mercer.maps.series.terms import Terms
-from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance
+from mercer.maps.series.projection_products import ProjectionProducts
+from mercer.maps.series.terms import (
+    Terms,
+    components_per_draw,
+    count_monomials,
+    pair_weights,
+    second_moment_of_component,
+)
+from mercer.theory.products import Pairs, ProjectionName, sketch_variance
 
-__all__ = ["WIDEST", "AnchoredColumns", "AnchoredTerms"]
+__all__ = ["MAX_WIDTH", "AnchoredComponents", "AnchoredTerms"]
 
 Array = np.ndarray
-# Rows are rotated by a full matrix, d x d: not wider than this.
-WIDEST = 2048
+# Rows with more features are not split, because the rotation is a dense d x d matrix.
+MAX_WIDTH = 2048
 
 
 @dataclass(frozen=True)
 class AnchoredTerms(Terms):
-    """What sampled rows say about the terms f_nj(alpha) f_nj(beta) (r . s)^n of the expansion about a direction."""
+    r"""Moments of the terms :math:`f_{nj}(\alpha) f_{nj}(\beta) (r^\top s)^n` of the expansion about a direction.
 
-    degrees: Array  # (terms,): n of each term
-    polynomials: Array  # (powers, terms): coefficients of each f_nj in powers of alpha
-    rotation: Array  # (d, d), orthogonal; the first column is the direction
-    pairs: Pairs  # of the rows across the direction
-    factors: Array  # (terms, pairs): f_nj(alpha) f_nj(beta)
-    weights: Array  # of the pairs, with sum one
+    Here :math:`f_n(\alpha\beta) = \sum_j f_{nj}(\alpha) f_{nj}(\beta)`. A term is identified by its index, not by its
+    degree n, which several terms have in common.
+    """
+
+    degrees: Array  # (n_terms,): n of each term
+    polynomials: Array  # (powers, n_terms): coefficients of each f_nj in powers of alpha
+    rotation: Array  # (d, d), orthogonal; the first column is the direction c
+    pairs: Pairs  # pairs of the parts r of the rows
+    factors: Array  # (n_terms, pairs): f_nj(alpha) f_nj(beta)
+    weights: Array  # (pairs,): weights of the pairs, which sum to one
     projection: ProjectionName
 
     @classmethod
     def of(
         cls, rows: Array, weight: Array, series: PowerSeries, last: int, projection: ProjectionName
     ) -> AnchoredTerms:
-        """Expand a series through a degree about the main direction of some rows.
+        """Expand a series up to degree `last` about the leading principal direction of some rows, without centering.
 
-        Terms stand in the order in which exact columns for them pay.
+        The terms are sorted by decreasing benefit of exact components for them.
         """
         _, vectors = np.linalg.eigh((rows * weight[:, None]).T @ rows)
         rotation = np.ascontiguousarray(vectors[:, ::-1])
         rotation[:, 0] *= 1.0 if (rows @ rotation[:, 0]).sum() >= 0 else -1.0
         rotated = rows @ rotation
-        upper = np.triu_indices(len(rows))
-        weights = (np.outer(weight, weight) * (2 - np.eye(len(rows))))[upper]
+        upper, weights = pair_weights(weight)
         pairs = Pairs.all_of(rotated[:, 1:], rotated[:, 1:]).at(*upper)
         degrees, polynomials = cls._main_functions(rotated[:, 0], weight, series.coefficients(last + 1))
         functions = np.vander(rotated[:, 0], last + 1, increasing=True) @ polynomials
         factors = (functions[upper[0]] * functions[upper[1]]).T
         terms = cls(
             np.ones(len(degrees)), False, np.zeros((0, 0)), np.zeros(0), degrees, polynomials, rotation, pairs, factors,
-            weights / weights.sum(), projection,
+            weights, projection, components_per_draw=components_per_draw(projection),
         )  # fmt: skip
-        return terms._measured()
+        return terms._with_moments()
 
     @staticmethod
     def _main_functions(alpha: Array, weight: Array, a: Array) -> tuple[Array, Array]:
-        """Return features of the kernels f_n of one variable, rotated so that few matter on the data.
+        """Return features of the univariate kernels f_n, in the basis of their principal components on the data.
 
-        Their degrees (terms,), and their coefficients in powers of alpha (powers, terms).
+        Returns
+        -------
+        degrees : ndarray of shape (n_terms,)
+            n of each feature.
+        polynomials : ndarray of shape (powers, n_terms)
+            Coefficients of each feature in powers of alpha.
         """
         count = len(a)
         powers = np.vander(alpha, count, increasing=True)
@@ -82,70 +98,61 @@ class AnchoredTerms(Terms):
         for n in range(count):
             k = np.arange(count - n)
             roots = np.sqrt(a[n:] * special.binom(n + k, n))
-            kept = np.flatnonzero(roots)
-            if not len(kept):
+            nonzero = np.flatnonzero(roots)
+            if not len(nonzero):
                 continue
-            features = powers[:, kept] * roots[kept]
+            features = powers[:, nonzero] * roots[nonzero]
             _, basis = np.linalg.eigh((features * weight[:, None]).T @ features)
-            block = np.zeros((count, len(kept)))
-            block[kept] = roots[kept, None] * basis[:, ::-1]
+            block = np.zeros((count, len(nonzero)))
+            block[nonzero] = roots[nonzero, None] * basis[:, ::-1]
             polynomials.append(block)
             degrees.append(np.full(block.shape[1], n))
         return np.concatenate(degrees), np.concatenate(polynomials, axis=1)
 
-    def _measured(self) -> AnchoredTerms:
-        """Return the terms with their moments on the pairs, in the order in which exact columns pay."""
+    def _with_moments(self) -> AnchoredTerms:
+        """Return the terms with their moments on the pairs, sorted by size relative to the cost of exactness."""
         powers, second = np.zeros(self.factors.shape), np.zeros(len(self.degrees))
-        columns = 2.0 if self.projection == "complex" else 1.0
         for n in np.unique(self.degrees):
             mine = self.degrees == n
             power = self.pairs.inner ** int(n)
-            moment = columns * (second_moment(self.projection, self.pairs, int(n)) - power**2) + power**2
+            moment = second_moment_of_component(self.projection, self.pairs, int(n), power)
             powers[mine] = self.factors[mine] * power
             second[mine] = np.square(self.factors[mine]) @ (moment * self.weights)
-        costs = np.array([self._monomials(int(n)) for n in self.degrees], dtype=float)
+        costs = np.array([count_monomials(self.pairs.width, int(n)) for n in self.degrees], dtype=float)
         order = np.argsort(-np.sqrt(second) / costs, kind="stable")
         products = (powers[order] * self.weights) @ powers[order].T
         return replace(
             self,
-            products=products,
-            second=second[order],
+            cross_moments=products,
+            second_moments=second[order],
             degrees=self.degrees[order],
             polynomials=self.polynomials[:, order],
             factors=self.factors[order],
         )
 
-    @property
-    def halves(self) -> int:
-        return 2 if self.projection == "complex" else 1
+    def exact_cost(self, n: int) -> int:
+        return count_monomials(self.pairs.width, int(self.degrees[n]))
 
-    def _monomials(self, n: int) -> int:
-        return math.comb(self.pairs.width + n - 1, n) if n else 1
-
-    def cost(self, n: int) -> int:
-        """Return how many columns make a term exact."""
-        return self._monomials(int(self.degrees[n]))
-
-    def sketch_error(self, n: int, columns: int) -> float:
-        variance = sketch_variance(self.projection, self.pairs, int(self.degrees[n]), columns)
+    def sketch_error(self, n: int, m: int) -> float:
+        variance = sketch_variance(self.projection, self.pairs, int(self.degrees[n]), m)
         return float((np.square(self.factors[n]) * variance) @ self.weights)
 
     def by_degree(self, stratum: Stratum) -> Stratum:
-        """Return a stratum of these terms with their degrees, as a plan shows them."""
+        """Return a stratum whose `degrees` are indices of terms with the degrees of these terms instead."""
         degrees = tuple(sorted({int(self.degrees[i]) for i in stratum.degrees}))
         return replace(stratum, degrees=degrees, terms=stratum.degrees)
 
 
 @dataclass(frozen=True, eq=False)
-class AnchoredColumns:
-    """The drawn columns of a series expanded about a direction."""
+class AnchoredComponents:
+    """Drawn components of a series expanded about a direction."""
 
     prepare: Preparation
     rotation: Array  # (d, d)
-    polynomials: Array  # (powers, terms)
-    degrees: Array  # (terms,)
-    exact: tuple[int, ...]  # terms with all monomials, in the order of the columns
-    products: tuple[tuple[ColumnProducts, Array], ...]  # drawn columns, and the term of each
+    polynomials: Array  # (powers, n_terms)
+    degrees: Array  # (n_terms,)
+    exact: tuple[int, ...]  # terms represented by all monomials, in the order of the components
+    products: tuple[tuple[ProjectionProducts, Array], ...]  # random components, and the term of each
 
     @property
     def n_components(self) -> int:
@@ -153,7 +160,7 @@ class AnchoredColumns:
 
     def _sizes(self) -> list[int]:
         width = self.rotation.shape[0] - 1
-        return [math.comb(width + int(n) - 1, int(n)) if n else 1 for n in self.degrees[list(self.exact)]]
+        return [count_monomials(width, int(n)) for n in self.degrees[list(self.exact)]]
 
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
@@ -166,13 +173,13 @@ class AnchoredColumns:
         )
 
     def split(self, X: Any) -> tuple[PreparedRows, Array]:
-        """Return rows across the direction, and the values (n, terms) of the functions of their parts along it."""
+        """Return the parts r of the rows orthogonal to the direction, and the values f_nj(alpha), (n, n_terms)."""
         rotated = self.prepare(X).dense @ self.rotation
         powers = np.vander(rotated[:, 0], len(self.polynomials), increasing=True)
         return PreparedRows(np.ascontiguousarray(rotated[:, 1:]), None, 0.0), powers @ self.polynomials
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`."""
+        """Write the components of the rows of `X` into `out`."""
         rows, functions = self.split(X)
         start = 0
         monomials = {int(n): Monomials.of(rows.shape[1], {int(n): 1.0}) for n in set(self.degrees[list(self.exact)])}
@@ -185,7 +192,7 @@ class AnchoredColumns:
             np.multiply(written[n], functions[:, term : term + 1], out=out[:, start : start + size])
             start += size
         for drawn, terms in self.products:
-            columns = out[:, start : start + drawn.n_components]
-            drawn(rows, columns)
-            columns *= functions[:, terms]
+            values = out[:, start : start + drawn.n_components]
+            drawn(rows, values)
+            values *= functions[:, terms]
             start += drawn.n_components

@@ -1,4 +1,9 @@
-"""Rows as a power series sees them: some columns, scaled and centered, with the factor that each row carries."""
+"""Affine preprocessing of the rows before a power series of their inner products is approximated.
+
+A kernel part of the form s(x) s(y) f(z(x) . z(y)) has an affine input map z and a prefactor s for each row.
+`Preparation` computes both for a block of rows. `monomials` and `projection_products` turn the resulting `PreparedRows`
+into components.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +17,41 @@ import scipy.sparse as sp
 from mercer import linalg
 from mercer.kernels.base import squared_norms
 from mercer.kernels.power_series import SeriesPart
+from mercer.kernels.spectral import Affine
 from mercer.maps.fourier.projections import FUSED_UP_TO
 from mercer.theory.products import Pairs
 
-__all__ = ["Preparation", "PreparedRows"]
+__all__ = ["Preparation", "PreparedRows", "compose_affine"]
 
 Array = np.ndarray
 
 
+def compose_affine(inputs: tuple[Affine, ...], d: int) -> tuple[Array, Array, Array]:
+    """Return the composition of affine input maps, applied from left to right to rows with `d` features.
+
+    Returns
+    -------
+    columns, scale, shift : ndarrays of equal length
+        The composition is ``x -> x[columns] * scale - shift``.
+    """
+    columns, scale, shift = np.arange(d), np.ones(d), np.zeros(d)
+    for affine in inputs:
+        if affine.columns is not None:
+            chosen = list(affine.columns)
+            columns, scale, shift = columns[chosen], scale[chosen], shift[chosen]
+        if affine.center is not None:
+            shift = shift + np.asarray(affine.center)
+        if affine.lengthscales is not None:
+            scale, shift = scale / np.asarray(affine.lengthscales), shift / np.asarray(affine.lengthscales)
+    return columns, scale, shift
+
+
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """The map x -> z = x[columns] * scale - shift, and the factor exp(-decay |z|^2 / 2); None leaves a step out."""
+    """The affine map z = x[columns] * scale - shift with the prefactor exp(-decay |z|^2 / 2).
+
+    A step whose field is None is skipped.
+    """
 
     columns: Array | None
     scale: Array | None
@@ -31,19 +60,14 @@ class Preparation:
 
     @classmethod
     def of(cls, part: SeriesPart, X: Any, weight: Array | None) -> Preparation:
-        """Return the preparation for a series, centered on the mean of these rows if the series allows it."""
+        """Return the preparation for a power series.
+
+        A shift-invariant series is centered at the weighted mean of the rows of `X`.
+        """
         d = X.shape[1]
-        columns, scale, shift = np.arange(d), np.ones(d), np.zeros(d)
-        for affine in part.inputs:
-            if affine.columns is not None:
-                chosen = list(affine.columns)
-                columns, scale, shift = columns[chosen], scale[chosen], shift[chosen]
-            if affine.center is not None:
-                shift = shift + np.asarray(affine.center)
-            if affine.lengthscales is not None:
-                scale, shift = scale / np.asarray(affine.lengthscales), shift / np.asarray(affine.lengthscales)
+        columns, scale, shift = compose_affine(part.inputs, d)
         if part.shift_invariant and part.decay > 0:
-            # The expansion is about the origin: the nearer to it the rows, the fewer terms it takes.
+            # The series is an expansion about the origin and needs fewer terms for rows close to it.
             share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
             shift = np.asarray(share @ X, dtype=float).ravel()[columns] * scale
         return cls(
@@ -54,16 +78,19 @@ class Preparation:
         )
 
     def width(self, d: int) -> int:
-        """Return the width of the rows that come out."""
+        """Return the number of features of the prepared rows, for rows with `d` features."""
         return d if self.columns is None else len(self.columns)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype."""
+        """Return the same preparation for rows of another dtype."""
         scale, shift = (None if values is None else values.astype(dtype) for values in (self.scale, self.shift))
         return replace(self, scale=scale, shift=shift)
 
     def __call__(self, X: Any) -> PreparedRows:
-        """Prepare a block of rows. Sparse rows stay sparse: what is subtracted from them is kept apart."""
+        """Prepare a block of rows.
+
+        Sparse rows stay sparse: their shift is stored instead of subtracted.
+        """
         if self.columns is not None:
             X = X[:, self.columns]
         if sp.issparse(X):
@@ -79,9 +106,9 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """A block of prepared rows."""
+    """A block of prepared rows z = rows - shift, where a shift of None means zero."""
 
-    rows: Any  # (n, w), dense, or CSR from which `shift` is still to be subtracted
+    rows: Any  # (n, width), dense, or CSR with the shift not yet subtracted
     shift: Array | None
     decay: float
 
@@ -95,7 +122,7 @@ class PreparedRows:
 
     @cached_property
     def squared_norms(self) -> Array:
-        """Squared lengths of the rows, in their dtype."""
+        """Squared Euclidean norms of the rows, in the dtype of the rows."""
         squares = squared_norms(self.rows)
         if self.shift is None:
             return squares
@@ -103,12 +130,12 @@ class PreparedRows:
 
     @cached_property
     def prefactor(self) -> Array | None:
-        """The factor of each row, or None if it is one."""
+        """The prefactor exp(-decay |z|^2 / 2) of each row, or None if all are one."""
         return None if self.decay == 0 else np.exp(-0.5 * self.decay * self.squared_norms)
 
     @cached_property
     def dense(self) -> Array:
-        """The rows as a dense array."""
+        """The rows as a dense array, with the shift subtracted."""
         if not sp.issparse(self.rows):
             return self.rows
         rows = self.rows.toarray()
@@ -116,17 +143,24 @@ class PreparedRows:
 
     @cached_property
     def with_prefactor(self) -> Array:
-        """The dense rows times their factors."""
+        """The dense rows, each multiplied by its prefactor."""
         return self.dense if self.prefactor is None else self.dense * self.prefactor[:, None]
 
     def pairs(self, other: PreparedRows) -> Pairs:
-        """Return the statistics of all pairs of rows, in float64 if the rows are; sparse rows stay sparse."""
+        """Return the inner products and norms of all pairs of rows, in float64.
+
+        Sparse rows without a shift are not converted to dense arrays.
+        """
         if self.shift is None:
             return Pairs.all_of(self.rows, other.rows)
         return Pairs.all_of(self.dense, other.dense)
 
     def project(self, weights: Array, out: Array, *, first: bool) -> None:
-        """Write the products with weights into `out`, times the factors of the rows, or multiply `out` by them."""
+        """Write or multiply by the projections ``z @ weights``.
+
+        With `first`, `out` is set to the projections times the prefactors of the rows. Otherwise `out` is multiplied by
+        the projections without prefactors, so that a product of projections carries each prefactor once.
+        """
         if sp.issparse(self.rows):
             product = self.rows @ weights
             if self.shift is not None:

@@ -1,4 +1,9 @@
-"""Exact features of powers of an inner product: all monomials of a degree, each with its multiplicity."""
+"""Exact components for powers of the inner product: all monomials of a degree.
+
+By the multinomial theorem, (x . y)^n is the sum over all monomials of degree n of the multinomial coefficient times the
+product of the monomial's values at x and at y. `projection_products` has random components for degrees with too many
+monomials.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +21,20 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Monomials:
-    """Exact columns for some degrees: inner products are the sum of a_n (x . y)^n, without any error.
+    """All monomials of some degrees, scaled so that their inner product is the sum of a_n (x . y)^n without error.
 
-    Monomials of degree n stand in lexicographic order: those whose first variable is i are x_i times the ones of degree
-    n - 1 in variables from i on, which stand together at the end.
+    The monomials of degree n are in lexicographic order. Those with first variable i are x_i times the monomials of
+    degree n - 1 in the variables i, i + 1, ..., which are contiguous at the end of that order.
     """
 
-    width: int
-    factors: tuple[Array | None, ...]  # of each degree: root of coefficient times multiplicity; None leaves it out
+    width: int  # number of variables
+    factors: tuple[Array | None, ...]  # by degree: square roots of a_n times multinomial coefficient; None for a_n = 0
 
     @classmethod
     def of(cls, width: int, coefficients: dict[int, float]) -> Monomials:
-        """Return the columns for degrees with given coefficients, taken by absolute value."""
+        """Return the monomials for degrees with the given coefficients, of which the absolute values are used."""
         factors: list[Array | None] = []
-        # Multiplicity n! / prod k_i! of each monomial, its first variable, and the power of that variable.
+        # Multinomial coefficient n! / prod k_i! of each monomial, its first variable, and the power of that variable.
         count, first, power = np.ones(1), np.full(1, width), np.zeros(1, dtype=int)
         for n in range(max(coefficients, default=-1) + 1):
             if n:
@@ -47,14 +52,14 @@ class Monomials:
         return sum(len(factor) for factor in self.factors if factor is not None)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same for rows of another dtype."""
+        """Return the same monomials for rows of another dtype."""
         return replace(self, factors=tuple(None if f is None else f.astype(dtype) for f in self.factors))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the columns of prepared rows."""
+        """Write the monomials of prepared rows, times the prefactors of the rows."""
         n = rows.shape[0]
         level = np.ones((n, 1), out.dtype) if rows.prefactor is None else rows.prefactor[:, None]
-        starts = np.zeros(self.width, dtype=int)  # where the monomials in variables from i on begin
+        starts = np.zeros(self.width, dtype=int)  # index of the first monomial in the variables i, i + 1, ...
         done = 0
         for degree, factor in enumerate(self.factors):
             if degree:
@@ -64,7 +69,7 @@ class Monomials:
                 done += len(factor)
 
     def _raise(self, X: Array, level: Array, starts: Array) -> tuple[Array, Array]:
-        """Return the monomials of the next degree, and where those in variables from i on begin."""
+        """Return the monomials of the next degree, and the first index of those in the variables i, i + 1, ..."""
         sizes = level.shape[1] - starts
         ends = np.cumsum(sizes)
         raised = np.empty((X.shape[0], int(ends[-1])), level.dtype)

@@ -1,4 +1,8 @@
-"""Sketches of a whole polynomial kernel: products of as many projections as its degree, the constant as one column."""
+"""Sketches of polynomial kernels by products of random projections: the map `PolynomialSketch`.
+
+All components have the degree of the kernel, in contrast to `random_maclaurin`, which expands the kernel into terms.
+The products are drawn by `projection_products`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import ParameterError
 from mercer.features import Features, check_finite
 from mercer.kernels import Kernel, Polynomial
 from mercer.maps.base import DrawnMap
 from mercer.maps.series.inputs import PreparedRows
-from mercer.maps.series.projection_products import ColumnProducts, HadamardProducts, draw_products, pairing
+from mercer.maps.series.projection_products import HadamardProducts, ProjectionProducts, draw_products, pairing
 from mercer.parameters import Choice, Domain
 from mercer.theory.products import PROJECTIONS, Pairs, sketch_variance
 
@@ -23,41 +28,42 @@ __all__ = ["PolynomialFeatures", "PolynomialSketch"]
 Array = np.ndarray
 
 
+@doc
 class PolynomialSketch(DrawnMap):
     r"""Sketch of a polynomial kernel by products of random projections.
 
-    :math:`(c + s\,x^\top y)^p` is the p-th power of the inner product of the rows :math:`(\sqrt s\,x, \sqrt c)`: a
-    column multiplies p independent projections of these. With rows of sign-Hadamard matrices this takes
-    :math:`O(p \log d)` operations a column [1]_; with complex weights the variance at high degrees is far lower [2]_.
-    `RandomMaclaurin` goes degree by degree instead, which is better where low degrees carry most of the kernel;
-    `TensorSketch` is the choice for very wide sparse rows.
+    The kernel :math:`(c + s\,x^\top y)^p` is the p-th power of the inner product of the extended rows
+    :math:`(\sqrt s\,x, \sqrt c)`. Each component is the product of p independent random projections of the extended row
+    [1]_. With rows of sign-Hadamard matrices as weights, a component takes :math:`O(p \log d)` operations [2]_; with
+    complex weights, the variance at high degrees is much lower [3]_.
 
     Parameters
     ----------
     kernel : Kernel, default=None
         A polynomial kernel, or a number times one; None means ``Polynomial(degree=2)``.
-    n_components : int, default=512
-        Width of the output, from 1 up.
+    %(n_components)s
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}, default="complex"
-        Weights of the projections, as for `RandomMaclaurin`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        Distribution of the weights of the projections, as for `RandomMaclaurin`.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel with every parameter a number.
     features_ : PolynomialFeatures
         The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+    %(kernel_)s
+    %(n_features_in_)s
+
+    See Also
+    --------
+    RandomMaclaurin : Approximates the kernel term by term, which is more accurate if low degrees dominate.
+    TensorSketch : Approximates polynomial kernels of wide sparse rows.
 
     References
     ----------
-    .. [1] Hamid, Xiao, Gittens, DeCoste (2014), Compact Random Feature Maps, ICML.
-    .. [2] Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
+    .. [1] Kar, Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS.
+    .. [2] Hamid, Xiao, Gittens, DeCoste (2014), Compact Random Feature Maps, ICML.
+    .. [3] Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
 
     Examples
     --------
@@ -105,7 +111,7 @@ class PolynomialSketch(DrawnMap):
         factor, polynomial = polynomial_of(kernel)
         d, m, p = X.shape[1] + (polynomial.coef0 > 0), self.n_components, int(polynomial.degree)
         if self.projection == "srht":
-            products: ColumnProducts = HadamardProducts.draw(d, p, m, float(np.sqrt(factor / m)), rng)
+            products: ProjectionProducts = HadamardProducts.draw(d, p, m, float(np.sqrt(factor / m)), rng)
         else:
             paired, share = pairing(self.projection, m)
             degrees = np.full(len(share), p)
@@ -122,11 +128,11 @@ class PolynomialSketch(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class PolynomialFeatures(Features):
-    """Drawn products of projections of rows with a constant column: immutable, free of scikit-learn."""
+    """Drawn products of projections: an immutable function of rows that does not depend on scikit-learn."""
 
-    products: ColumnProducts
-    slope: float
-    constant: float
+    products: ProjectionProducts
+    slope: float  # factor of the rows
+    constant: float  # feature appended to every row; zero means none
 
     @property
     def n_components(self) -> int:
@@ -137,7 +143,7 @@ class PolynomialFeatures(Features):
         return replace(self, products=self.products.astype(dtype))
 
     def extended(self, X: Any) -> Any:
-        """Return rows with the constant as one more column."""
+        """Return the rows times the slope, with the constant appended as one more feature."""
         X = X if self.slope == 1 else X * X.dtype.type(self.slope)
         if not self.constant:
             return X
@@ -146,13 +152,16 @@ class PolynomialFeatures(Features):
 
     def __call__(self, X: Any, out: Array) -> None:
         """Write the features of the rows of `X` into `out`."""
+        rows = self.extended(X)
+        if not sp.issparse(rows):
+            rows = np.ascontiguousarray(rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            self.products(PreparedRows(self.extended(X), None, 0.0), out)
+            self.products(PreparedRows(rows, None, 0.0), out)
         check_finite("PolynomialSketch", out)
 
 
 def polynomial_of(kernel: Kernel) -> tuple[float, Polynomial]:
-    """Return the number and the polynomial kernel that a kernel is the product of."""
+    """Return the factor and the polynomial kernel of a kernel that is a multiple of a polynomial kernel."""
     [(factor, polynomial)] = kernel.summands()
     if not isinstance(polynomial, Polynomial):
         msg = f"PolynomialSketch needs a polynomial kernel, got {kernel!r}."

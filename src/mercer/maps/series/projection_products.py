@@ -1,4 +1,11 @@
-"""Drawn products of projections: columns whose inner products estimate powers of an inner product."""
+r"""Random components for powers of the inner product: products of random projections.
+
+If :math:`w_1, \dots, w_n` are independent with mean zero and identity covariance, then
+:math:`z(x) = \prod_{j \le n} w_j^\top x` satisfies :math:`\mathbb{E}[z(x) z(y)] = (x^\top y)^n` (Kar and Karnick 2012,
+Random Feature Maps for Dot Product Kernels, AISTATS). The classes differ in the distribution of the weights;
+`mercer.theory.products` has the variances. `components` and `polynomial_sketch` draw these products, `monomials` has
+the exact components.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +20,10 @@ from mercer.maps.series.inputs import PreparedRows
 from mercer.theory.products import ProjectionName
 
 __all__ = [
-    "ColumnProducts",
     "ComplexProducts",
     "DenseProducts",
     "HadamardProducts",
+    "ProjectionProducts",
     "SummedProducts",
     "draw_products",
     "pairing",
@@ -25,18 +32,18 @@ __all__ = [
 Array = np.ndarray
 
 
-class ColumnProducts(Protocol):
-    """Columns that are products of projections of prepared rows."""
+class ProjectionProducts(Protocol):
+    """Interface of components that are products of projections of prepared rows."""
 
     @property
     def n_components(self) -> int:
-        """Return the number of columns."""
+        """Return the number of real components."""
 
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the columns of prepared rows, times the factors of the rows."""
+        """Write the components of prepared rows, times the prefactors of the rows."""
 
 
 def _rademacher(d: int, m: int, rng: np.random.Generator) -> Array:
@@ -52,7 +59,7 @@ def _sphere(d: int, m: int, rng: np.random.Generator) -> Array:
     return normals * (np.sqrt(d) / np.linalg.norm(normals, axis=0))
 
 
-#: Weights (d, m), one vector a column, of mean zero and identity covariance.
+#: Functions that draw a (d, m) matrix of m independent weight vectors with mean zero and identity covariance.
 WEIGHTS: dict[str, Callable[[int, int, np.random.Generator], Array]] = {
     "rademacher": _rademacher,
     "gaussian": _gaussian,
@@ -62,14 +69,17 @@ WEIGHTS: dict[str, Callable[[int, int, np.random.Generator], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class DenseProducts:
-    """Products of projections on dense weights; columns of higher degree stand first, so factors shrink."""
+    """Products of projections on dense real weights, in order of decreasing degree.
 
-    weights: tuple[Array, ...]  # factor j has weights (d, columns of degree above j), the first one scaled
-    constants: Array  # columns of degree zero, at the end
+    In this order the components with a factor j are always the first ones, so that each factor is one matrix product.
+    """
+
+    weights: tuple[Array, ...]  # factor j: (d, number of components of degree > j); the first includes the scales
+    constants: Array  # components of degree zero, which are the last ones
 
     @classmethod
     def draw(cls, projection: str, d: int, degrees: Array, scales: Array, rng: np.random.Generator) -> DenseProducts:
-        """Draw columns of given degrees, highest first, each times a scale."""
+        """Draw one component for each of the degrees, which decrease, and multiply it by its scale."""
         sizes = [int((degrees > j).sum()) for j in range(int(degrees.max(initial=0)))]
         weights = [WEIGHTS[projection](d, size, rng) for size in sizes]
         if weights:
@@ -87,28 +97,34 @@ class DenseProducts:
         )
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the columns of prepared rows."""
-        out[:, out.shape[1] - len(self.constants) :] = self.constants
-        if rows.prefactor is not None:
-            out[:, out.shape[1] - len(self.constants) :] *= rows.prefactor[:, None]
+        """Write the components of prepared rows, times the prefactors of the rows."""
+        write_constants(self.constants, rows, out)
         for j, weights in enumerate(self.weights):
             rows.project(weights, out[:, : weights.shape[1]], first=j == 0)
 
 
 @dataclass(frozen=True, eq=False)
 class ComplexProducts:
-    """Products of projections on weights +-1 and +-i, written as real and imaginary parts (Wacker et al. 2022).
+    """Products of projections on complex weights from {1, -1, i, -i}, as real and imaginary parts [1]_.
 
-    Where a complex column has only one real column, that is its real part times the root of two.
+    A complex component has two real ones, its real and its imaginary part, or only one, its real part times the square
+    root of two.
+
+    References
+    ----------
+    .. [1] Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
     """
 
-    weights: tuple[tuple[Array, Array], ...]  # real and imaginary weights of each factor, shrinking
-    constants: Array  # complex columns of degree zero
-    imaginary: Array  # the complex columns whose imaginary part is written, too
+    weights: tuple[tuple[Array, Array], ...]  # real and imaginary weights of each factor, as in `DenseProducts`
+    constants: Array  # complex components of degree zero
+    imaginary: Array  # indices of the complex components whose imaginary part is written
 
     @classmethod
     def draw(cls, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator) -> ComplexProducts:
-        """Draw complex columns of given degrees, highest first; the real part of an unpaired one stands alone."""
+        """Draw one complex component for each of the degrees, which decrease, and multiply it by its scale.
+
+        `paired` is True for the components that have an imaginary part besides their real part.
+        """
         sizes = [int((degrees > j).sum()) for j in range(int(degrees.max(initial=0)))]
         weights = []
         for size in sizes:
@@ -121,8 +137,11 @@ class ComplexProducts:
 
     @property
     def n_components(self) -> int:
-        columns = len(self.constants) + (self.weights[0][0].shape[1] if self.weights else 0)
-        return columns + len(self.imaginary)
+        return self._n_complex + len(self.imaginary)
+
+    @property
+    def _n_complex(self) -> int:
+        return len(self.constants) + (self.weights[0][0].shape[1] if self.weights else 0)
 
     def astype(self, dtype: Any) -> Self:
         """Return the same draw for rows of another dtype."""
@@ -130,12 +149,9 @@ class ComplexProducts:
         return replace(self, weights=weights, constants=self.constants.astype(dtype))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write real parts first, then imaginary parts."""
-        columns = self.n_components - len(self.imaginary)
-        product = np.zeros((rows.shape[0], columns), np.result_type(out.dtype, np.complex64))
-        product[:, columns - len(self.constants) :] = self.constants
-        if rows.prefactor is not None:
-            product[:, columns - len(self.constants) :] *= rows.prefactor[:, None]
+        """Write the real parts of all complex components, followed by the imaginary parts."""
+        product = np.zeros((rows.shape[0], self._n_complex), np.result_type(out.dtype, np.complex64))
+        write_constants(self.constants, rows, product)
         for j, (re, im) in enumerate(self.weights):
             factor = np.empty((rows.shape[0], re.shape[1]), product.dtype)
             for weights, half in ((re, factor.real), (im, factor.imag)):
@@ -146,39 +162,51 @@ class ComplexProducts:
                 product[:, : re.shape[1]] = factor
             else:
                 product[:, : re.shape[1]] *= factor
-        out[:, :columns] = product.real
-        out[:, columns:] = product.imag[:, self.imaginary]
+        out[:, : self._n_complex] = product.real
+        out[:, self._n_complex :] = product.imag[:, self.imaginary]
+
+
+def write_constants(constants: Array, rows: PreparedRows, out: Array) -> None:
+    """Write components of degree zero, times the prefactors of the rows, at the end of `out`."""
+    start = out.shape[1] - len(constants)
+    out[:, start:] = constants
+    if rows.prefactor is not None:
+        out[:, start:] *= rows.prefactor[:, None]
 
 
 def _project_plain(rows: PreparedRows, weights: Array, out: Array) -> None:
-    """Write products with weights, without the factors of the rows, which belong to the first projection only."""
+    """Write projections without the prefactors of the rows, which only the first projection of a product has."""
     out[:] = 1
     rows.project(weights, out, first=False)
 
 
 @dataclass(frozen=True, eq=False)
 class HadamardProducts:
-    """Products of one degree of rows of sign-Hadamard matrices: O(log d) operations a projection, no weights.
+    """Products of projections on rows of sign-Hadamard matrices, all of one degree [1]_.
 
-    Each factor has signs and an order of the rows of its own, so that every column by itself is a product of
-    independent Rademacher projections.
+    A projection takes O(log d) operations instead of O(d), and no weights are stored. Every factor has its own signs
+    and its own permutation of the rows, so that each component by itself is a product of independent Rademacher
+    projections. Components of the same block depend on each other.
+
+    References
+    ----------
+    .. [1] Hamid, Xiao, Gittens, DeCoste (2014), Compact Random Feature Maps, ICML.
     """
 
-    signs: Array  # (degree, blocks, 1, P)
-    order: Array  # (degree, columns)
+    signs: Array  # (degree, blocks, 1, P), with P the power of two at or above d
+    order: Array  # (degree, n_components): which projection each component takes
     scale: float
 
     @classmethod
-    def draw(cls, d: int, degree: int, columns: int, scale: float, rng: np.random.Generator) -> HadamardProducts:
-        """Draw columns of one degree, each times a scale."""
+    def draw(cls, d: int, degree: int, m: int, scale: float, rng: np.random.Generator) -> HadamardProducts:
+        """Draw m components of one degree, each multiplied by `scale`."""
         width = 1 << (d - 1).bit_length()
-        blocks = -(-columns // width)
+        blocks = -(-m // width)
         signs = rng.choice(np.array([-1.0, 1.0]), size=(degree, blocks, 1, width))
         order = (
             rng.permuted(np.tile(np.arange(width), (degree, blocks, 1)), axis=2) + width * np.arange(blocks)[:, None]
         )
-        # The kernels project on unit vectors; weights have squared length P.
-        return cls(signs, order.reshape(degree, -1)[:, :columns], scale)
+        return cls(signs, order.reshape(degree, -1)[:, :m], scale)
 
     @property
     def n_components(self) -> int:
@@ -189,11 +217,12 @@ class HadamardProducts:
         return replace(self, signs=self.signs.astype(dtype))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the columns of prepared rows."""
+        """Write the components of prepared rows, times the prefactors of the rows."""
         _, blocks, _, width = self.signs.shape
         projections = np.empty((rows.shape[0], blocks * width), out.dtype)
         for j, (signs, order) in enumerate(zip(self.signs, self.order, strict=True)):
             X = np.ascontiguousarray(rows.with_prefactor if j == 0 else rows.dense)
+            # `sign_hadamard` projects on unit vectors, but weights with identity covariance have squared norm P.
             factor = np.sqrt(width) * (self.scale if j == 0 else 1.0)
             linalg.sign_hadamard(X, signs, projections, scale=factor)
             chosen = projections[:, order]
@@ -202,9 +231,9 @@ class HadamardProducts:
 
 @dataclass(frozen=True, eq=False)
 class SummedProducts:
-    """Columns that each sum products of several degrees."""
+    """Components that are sums of products of several degrees."""
 
-    terms: tuple[ColumnProducts, ...]
+    terms: tuple[ProjectionProducts, ...]  # of equal numbers of components
 
     @property
     def n_components(self) -> int:
@@ -215,16 +244,27 @@ class SummedProducts:
         return replace(self, terms=tuple(term.astype(dtype) for term in self.terms))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the columns of prepared rows."""
+        """Write the components of prepared rows, times the prefactors of the rows."""
         self.terms[0](rows, out)
-        term_columns = np.empty_like(out)
+        values = np.empty_like(out)
         for term in self.terms[1:]:
-            term(rows, term_columns)
-            out += term_columns
+            term(rows, values)
+            out += values
 
 
 def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
-    """Return which columns are real and imaginary parts of one, and the share of each in an estimate by m columns."""
+    """Return how m real components are grouped into draws.
+
+    A complex projection gives a real and an imaginary part for each draw. For odd m, the last draw has only a real
+    part. Every other projection gives one component for each draw.
+
+    Returns
+    -------
+    paired : ndarray of bool
+        For each draw, whether it has both a real and an imaginary part.
+    share : ndarray of float
+        Weight of each draw in the average over the m components; the weights sum to one.
+    """
     halves = projection == "complex"
     paired = np.full(-(-m // 2) if halves else m, halves)
     if halves and m % 2:
@@ -234,10 +274,11 @@ def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
 
 def draw_products(
     projection: ProjectionName, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator
-) -> ColumnProducts:
-    """Draw columns of given degrees, highest first, each times a scale; see `pairing`.
+) -> ProjectionProducts:
+    """Draw one product for each of the degrees, which decrease, and multiply it by its scale.
 
-    Rows of Hadamard matrices serve columns of one degree only: beside them, "srht" takes random signs.
+    `paired` is described in `pairing`. Hadamard matrices need components of equal degree, so that "srht" falls back to
+    Rademacher weights here.
     """
     if projection == "complex":
         return ComplexProducts.draw(d, degrees, scales, paired, rng)

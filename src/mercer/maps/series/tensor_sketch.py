@@ -1,4 +1,8 @@
-"""Tensor sketches: polynomial kernels at the cost of the entries that are not zero."""
+"""Tensor sketches of polynomial kernels: the map `TensorSketch`.
+
+A count sketch is a sparse linear map, and the tensor sketch is the convolution of several of them. Its cost is
+proportional to the number of nonzero entries of the rows, in contrast to `polynomial_sketch`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,14 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
+from mercer._docs import doc
 from mercer.errors import DataError
 from mercer.features import Features
 from mercer.kernels import Constant, Kernel, Polynomial, Product, Scaled, Transformed
 from mercer.kernels.base import inner_products, squared_norms
 from mercer.kernels.spectral import Affine
 from mercer.maps.base import DrawnMap
+from mercer.maps.series.inputs import compose_affine
 from mercer.theory import tensor_sketch_variance
 
 __all__ = ["SketchFeatures", "TensorSketch"]
@@ -22,44 +28,46 @@ __all__ = ["SketchFeatures", "TensorSketch"]
 Array = np.ndarray
 
 
+@doc
 class TensorSketch(DrawnMap):
-    r"""Tensor sketches of polynomial kernels, for sparse and very wide rows too.
+    r"""Tensor sketch of a polynomial kernel, suitable for very wide sparse rows.
 
-    A count sketch adds every column of the rows, with a random sign, to one of D random buckets; it keeps inner
-    products on average. For :math:`(c + s\,x^\top y)^p`, p independent count sketches of the rows, with
-    :math:`\sqrt{c}` as one more column, are convolved by fast Fourier transforms. The result is the count sketch of
-    all products of p columns [1]_, so that
+    A count sketch adds every feature of a row, with a random sign, to one of D random buckets, and preserves inner
+    products in expectation. For the kernel :math:`(c + s\,x^\top y)^p`, p independent count sketches of the rows, with
+    :math:`\sqrt{c}` as one more feature, are convolved by fast Fourier transforms. The result is a count sketch of all
+    products of p features [1]_, so that
 
     .. math:: \mathbb{E}\,[z(x)^\top z(y)] = (c + s\,x^\top y)^p.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        A polynomial kernel of any degree, homogeneous or not; also scaled, of transformed inputs (centering keeps
-        sparse rows sparse), and products of such kernels. None means ``Polynomial(degree=2)``.
+        A polynomial kernel of any degree, homogeneous or not, optionally scaled or with transformed inputs (centering
+        keeps sparse rows sparse), or a product of such kernels. None means ``Polynomial(degree=2)``.
     n_components : int, default=512
-        Width of the output. Widths without large prime factors are fastest; of equal widths but for one, the odd one
-        has slightly less variance.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an int makes repeated fits identical.
-    n_jobs : int or None, default=None
-        Threads of `transform`; None means all cores. The result does not depend on it.
+        Number of components of the map. Numbers without large prime factors are fastest. An odd number has slightly
+        less variance than the even numbers next to it.
+    %(random_state)s
+    %(n_jobs)s
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The kernel that is approximated.
+    %(kernel_)s
     features_ : SketchFeatures
         The drawn map: a pure function of rows.
-    n_features_in_ : int
-        Width of the rows seen in `fit`.
+    %(n_features_in_)s
+
+    See Also
+    --------
+    PolynomialSketch : Approximates polynomial kernels with less variance, for rows that are not very wide.
+    RandomMaclaurin : Approximates the kernel term by term, which is more accurate if low degrees dominate.
 
     Notes
     -----
-    Time O(p (nnz + n D log D)) for n rows with nnz entries that are not zero; the draw takes O(p (d + D)) numbers,
-    never d D. Hashes and signs are fully random, so ``variance(X, Y)`` is exact for every degree and width
-    (`theory.tensor_sketch_variance`). It grows with the degree like :math:`3^p` where rows are similar: high degrees
-    need wide sketches.
+    `transform` takes O(p (nnz + n D log D)) operations for n rows with nnz nonzero entries. The draw stores
+    O(p (d + D)) numbers, never d D. Hashes and signs are fully independent, so that ``variance(X, Y)`` is exact for
+    every degree and number of components (`theory.tensor_sketch_variance`). For similar rows it grows like :math:`3^p`
+    with the degree: high degrees need many components.
 
     References
     ----------
@@ -109,41 +117,41 @@ class TensorSketch(DrawnMap):
         assert form is not None
         d, n_components = X.shape[1], int(self.n_components)
         sketches = [CountSketch.draw(factor, d, n_components, rng) for factor in form.factors]
-        # The square root of the weight goes into one of the factors: no pass over the features is needed for it.
+        # One sketch includes the square root of the weight, which saves a pass over the features.
         sketches[0] = sketches[0].times(np.sqrt(form.weight))
         return SketchFeatures(tuple(sketches), n_components)
 
     def _variance(self, X: Any, Y: Any) -> Array:
         form = product_form(self.kernel_)
         assert form is not None
-        # In float64: a variance is a difference of nearly equal numbers.
+        # In float64, because a variance is a difference of nearly equal numbers.
         X = X.astype(np.float64)
         Y = X if Y is None else Y.astype(np.float64)
         moments = {factor: factor.moments(X, Y) for factor in set(form.factors)}
         return form.weight**2 * tensor_sketch_variance([moments[f] for f in form.factors], self.n_components)
 
 
-# ---- the draw -------------------------------------------------------------------------------------
+# ---- drawn features -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class CountSketch:
-    """One random linear map to buckets: column i of the rows is added `entries[i]` times to bucket `buckets[i]`."""
+    """A count sketch: feature i of the rows, times `entries[i]`, is added to bucket `buckets[i]`."""
 
     buckets: Array  # (d,), int32
-    entries: Array  # (d,), a sign times the scale of the column
-    offset: Array  # (n_components,), what the constant and the center of the inputs add to every row
+    entries: Array  # (d,), a random sign times the scale of the feature
+    offset: Array  # (n_components,), the sketch of the constant and of the center of the inputs
 
     @classmethod
     def draw(cls, factor: LinearFactor, d: int, n_components: int, rng: np.random.Generator) -> CountSketch:
-        """Draw hashes and signs for the columns that a factor sees, and for its constant as one more column."""
-        columns, slopes, shifts = factor.columns(d)
+        """Draw buckets and signs for the features that a factor depends on, and for its constant."""
+        columns, slopes, shift = compose_affine(factor.inputs, d)
         hashes = rng.integers(n_components, size=len(columns) + 1)
         signs = rng.choice((-1.0, 1.0), size=len(columns) + 1)
         buckets, entries = np.zeros(d, np.int32), np.zeros(d)
         buckets[columns] = hashes[:-1]
         entries[columns] = signs[:-1] * slopes * np.sqrt(factor.scale)
-        constants = signs * np.append(shifts * np.sqrt(factor.scale), np.sqrt(factor.coef0))
+        constants = signs * np.append(-shift * np.sqrt(factor.scale), np.sqrt(factor.coef0))
         return cls(buckets, entries, np.bincount(hashes, weights=constants, minlength=n_components))
 
     def times(self, number: float) -> CountSketch:
@@ -159,20 +167,20 @@ class CountSketch:
         """Return the sketched rows."""
         shape = (X.shape[0], len(self.offset))
         if sp.issparse(X):
-            # The same entries under other column numbers; those of one bucket are added up when they are written out.
+            # The entries get their buckets as column indices; `toarray` sums those of the same bucket.
             relabeled = (X.data * self.entries[X.indices], self.buckets[X.indices], X.indptr)
             sketch = sp.csr_array(relabeled, shape=shape).toarray()
         else:
             matrix = (self.entries, self.buckets, np.arange(X.shape[1] + 1, dtype=np.int32))
             sketch = np.ascontiguousarray(X @ sp.csr_array(matrix, shape=(X.shape[1], shape[1])))
-        held = np.flatnonzero(self.offset)  # one bucket, unless the inputs are centered
-        sketch[:, held] += self.offset[held]
+        nonzero = np.flatnonzero(self.offset)  # one bucket, unless the inputs are centered
+        sketch[:, nonzero] += self.offset[nonzero]
         return sketch
 
 
 @dataclass(frozen=True, eq=False)
 class SketchFeatures(Features):
-    """Count sketches and their convolution: immutable, picklable, free of scikit-learn."""
+    """Drawn tensor sketch: an immutable, picklable function of rows that does not depend on scikit-learn."""
 
     sketches: tuple[CountSketch, ...]
     n_components: int
@@ -202,32 +210,22 @@ class SketchFeatures(Features):
         return scipy.fft.irfft(spectrum, n=self.n_components, axis=1, overwrite_x=True)
 
 
-# ---- the structure of the kernel ------------------------------------------------------------------
+# ---- structure of the kernel ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class LinearFactor:
-    """One factor coef0 + scale * (u . v) of a polynomial kernel, where u and v are rows behind input maps."""
+    """One factor coef0 + scale * (u . v) of a polynomial kernel, where u and v are rows after affine input maps."""
 
     coef0: float
     scale: float
     inputs: tuple[Affine, ...] = ()
 
-    def columns(self, d: int) -> tuple[Array, Array, Array]:
-        """Return which columns of rows of width `d` the factor sees, and by what each is multiplied and shifted."""
-        columns, slopes, shifts = np.arange(d), np.ones(d), np.zeros(d)
-        for affine in self.inputs:
-            if affine.columns is not None:
-                chosen = list(affine.columns)
-                columns, slopes, shifts = columns[chosen], slopes[chosen], shifts[chosen]
-            if affine.center is not None:
-                shifts = shifts - affine.center
-            if affine.lengthscales is not None:
-                slopes, shifts = slopes / affine.lengthscales, shifts / affine.lengthscales
-        return columns, slopes, shifts
-
     def moments(self, X: Any, Y: Any) -> tuple[Array, Array, Array]:
-        """Return t, the product of squared norms and the sum of products of squares of `tensor_sketch_variance`."""
+        """Return the moments of all pairs of rows that `tensor_sketch_variance` needs.
+
+        For extended rows u and v they are u . v, |u|^2 |v|^2 and the sum of u_i^2 v_i^2.
+        """
         for affine in self.inputs:
             X, Y = affine(X), affine(Y)
         inner = self.coef0 + self.scale * inner_products(X, Y)
@@ -237,7 +235,7 @@ class LinearFactor:
 
 
 def squares(rows: Any) -> Any:
-    """Return the squares of all entries, sparse or dense (of a sparse matrix, ** is the matrix power)."""
+    """Return the elementwise squares of dense or sparse rows, for which ``**`` could be the matrix power."""
     return rows.multiply(rows).tocsr() if sp.issparse(rows) else np.square(rows)
 
 
@@ -250,7 +248,7 @@ class ProductForm:
 
 
 def product_form(kernel: Kernel) -> ProductForm | None:
-    """Return the kernel as a product of linear factors, or None if it is not made of polynomial kernels that way."""
+    """Return the kernel as a product of linear factors, or None if it is not a product of polynomial kernels."""
     if isinstance(kernel, Polynomial):
         factor = LinearFactor(float(kernel.coef0), float(kernel.scale))
         return ProductForm(1.0, (factor,) * int(kernel.degree))

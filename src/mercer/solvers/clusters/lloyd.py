@@ -19,7 +19,7 @@ from mercer.engines import Block, Engine
 from mercer.io.archive import storable
 from mercer.statistics import DistinctRows, row_hashes
 from mercer.statistics.feature_cache import RowFeatures
-from mercer.statistics.gram import point_near
+from mercer.statistics.moments import point_near
 
 __all__ = [
     "Assign",

@@ -19,7 +19,7 @@ from mercer.kernels import Kernel
 from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, Centers, nearest, tiles_beside
 from mercer.statistics import DistinctRows, exponentials, row_hashes
 from mercer.statistics.feature_cache import RowFeatures
-from mercer.statistics.gram import point_near
+from mercer.statistics.moments import point_near
 from mercer.statistics.sample import as_generator
 
 __all__ = [

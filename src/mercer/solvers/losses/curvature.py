@@ -1,4 +1,4 @@
-"""Preconditioners for losses on features: the curvature of a sample of the rows, factorized."""
+"""Preconditioners for losses on features: Cholesky factors of the Hessian on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from mercer.statistics import GramSum
 __all__ = ["Factors", "SampleCurvature"]
 
 Array = np.ndarray
-# Rows whose weighted features are in memory at a time.
+# Number of rows whose weighted features are in memory at a time.
 CHUNK_ROWS = 1024
-# Each column has a factor of its own as long as all together have no more entries than this: 512 MB.
+# Each column has its own factor if all factors together have at most this many entries (512 MB).
 MOST_ENTRIES = 2**26
-# Rows that have together no more than this share of the curvature are left out, and more rows a column are too many.
-NEGLIGIBLE, MOST_ROWS_A_COLUMN = 0.01, 8
+# Rows that together contribute at most this fraction of the curvature are left out.
+NEGLIGIBLE = 0.01
+# Maximal number of rows of the sample that are used, per row of the Hessian.
+MOST_ROWS_PER_COLUMN = 8
 
 
 @dataclass(frozen=True)
 class Factors:
-    """Cholesky factors of about the second derivative, one for each column of coefficients or one for all."""
+    """Cholesky factors of an approximate Hessian, one per column of coefficients or one for all columns."""
 
     lower: tuple[Array, ...]
-    centered: bool  # whether columns add up to zero
+    centered: bool  # whether the columns of a step add up to zero
 
     def __call__(self, gradient: Array) -> Array:
-        """Return about the step that would remove the gradient."""
+        """Return the product of the inverse of the approximate Hessian with a gradient."""
         if len(self.lower) == 1:
             steps = scipy.linalg.cho_solve((self.lower[0], True), gradient, check_finite=False)
         else:
@@ -43,54 +45,59 @@ class Factors:
 
 @dataclass(frozen=True)
 class SampleCurvature:
-    """The second derivative of the penalized loss on a sample, column by column, at any coefficients.
+    """Approximate Hessian of the penalized loss, from a sample of the rows, with one block per column of coefficients.
 
-    What ties the columns of a softmax together is left out, but for this: a step that changes all decision values of a
-    row alike changes no loss, so steps of all columns add up to zero.
+    For the softmax, off-diagonal blocks of the Hessian are left out. Only their null space is retained: a step that
+    changes all decision values of a row by the same amount does not change the loss, so the columns of a step are
+    centered to add up to zero.
     """
 
     features: Array  # (m, D)
     codes: Array  # (m,)
-    weight: Array  # (m,), such that the sample stands for all rows
+    weight: Array  # (m,), scaled such that sums over the sample estimate sums over all rows
     loss: Loss
     fit_intercept: bool
     n_jobs: int | None
 
     def __call__(self, W: Array) -> Factors:
-        """Return the factors at some coefficients, whose last row is the intercept."""
+        """Return the Cholesky factors at coefficients whose last row is the intercept."""
         curvatures = self.loss.curvatures(self.features @ W[:-1] + W[-1], self.codes) * self.weight[:, None]
         order, columns = W.shape
         if columns * order**2 > MOST_ENTRIES:
             curvatures = curvatures.mean(axis=1, keepdims=True)
-        elif np.allclose(curvatures, curvatures[:, :1]):  # as at the origin
+        elif np.allclose(curvatures, curvatures[:, :1]):  # for example at the origin
             curvatures = curvatures[:, :1]
         factors = tuple(self._factor(column) for column in curvatures.T)
         return Factors(factors, centered=columns > 1 and not self.loss.separable)
 
     def _factor(self, curvature: Array) -> Array:
         order = self.features.shape[1] + 1
-        rows, curvature = those_that_count(curvature, MOST_ROWS_A_COLUMN * order)
-        # Half the digits are half the work, and enough as long as their rounding is small beside the penalty of one.
-        bound = float(np.square(self.features[rows]).sum(axis=1) @ curvature + curvature.sum())
-        digits = np.float32 if bound * np.finfo(np.float32).eps < 1e-2 else np.float64
+        rows, curvature = significant_rows(curvature, MOST_ROWS_PER_COLUMN * order)
+        # Products in float32 take half the time, and suffice if their rounding error is small compared with the
+        # penalty, which is one.
+        trace = float(np.square(self.features[rows]).sum(axis=1) @ curvature + curvature.sum())
+        dtype = np.float32 if trace * np.finfo(np.float32).eps < 1e-2 else np.float64
         total = GramSum(order)
         with workers(self.n_jobs) as team:
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk = slice(start, start + CHUNK_ROWS)
                 root = np.sqrt(curvature[chunk])[:, None]
                 Z = self.features[rows[chunk]] * root
-                total.add(np.hstack([Z, root if self.fit_intercept else 0 * root]).astype(digits), team)
+                total.add(np.hstack([Z, root if self.fit_intercept else 0 * root]).astype(dtype), team)
             A = total.result()
-            # The penalty is one; also for the intercept, where no row may be left that is curved.
+            # The penalty is one. The intercept gets it too, since possibly no row has a positive curvature.
             A[np.diag_indices_from(A)] += 1.0
             if not factorize(A):
-                msg = "The curvature of the loss overflows or is lost in rounding: scale the features down."
+                msg = "The Hessian of the loss overflows, or rounding makes it indefinite. Scale the features down."
                 raise DataError(msg)
-            return A.T  # of which only the lower triangle is read
+            return A.T  # only its lower triangle is read
 
 
-def those_that_count(curvature: Array, most: int) -> tuple[Array, Array]:
-    """Return rows that have nearly all of the curvature, at most so many, and their share of it."""
+def significant_rows(curvature: Array, most: int) -> tuple[Array, Array]:
+    """Return the indices of at most `most` rows that contribute nearly all of the curvature, and their curvatures.
+
+    If there are more such rows, every k-th of them is taken, and its curvature is multiplied by k.
+    """
     ascending = np.argsort(curvature, kind="stable")
     total = np.cumsum(curvature[ascending])
     rows = np.sort(ascending[np.searchsorted(total, NEGLIGIBLE * total[-1], side="right") :])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class AsGiven(Features):
 
     n_components: int
 
-    def astype(self, dtype: Any) -> AsGiven:  # noqa: ARG002 - the signature of the contract
+    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - the signature of the contract
         return self
 
     def __call__(self, X: Array, out: Array) -> None:

@@ -1,9 +1,15 @@
-"""Minimizes a convex function by Newton steps, each found by conjugate gradients, with as few passes as possible.
+"""Newton-CG: minimization of a convex function by Newton steps that preconditioned conjugate gradients compute.
 
-Every value, gradient and product with the second derivative is a pass over the rows, which may lie on disks of several
-machines; everything else is free beside it. So steps are only as exact as they can be of use, the preconditioner may
-cost much, and the line search uses the slopes that it has. Near the minimum, where values no longer tell points apart,
-gradients decide: values alone would stop at half of the digits.
+The method is a truncated Newton method with a line search [1]_, designed to need few passes over the rows. Every value,
+gradient and Hessian product is one pass over rows that may be stored on disks of several machines, and the cost of
+everything else is negligible. Therefore Newton steps are solved only as accurately as is useful, an expensive
+preconditioner is worth its cost, and the line search uses directional derivatives, which it gets with the values. Near
+the minimum, where values of the function agree to rounding, points are compared by their gradients: comparing values
+would stop at half of the digits.
+
+References
+----------
+.. [1] Nocedal, Wright (2006), Numerical Optimization, second edition, chapters 3 and 7, Springer.
 """
 
 from __future__ import annotations
@@ -19,19 +25,21 @@ from mercer.errors import DataError
 __all__ = ["Minimum", "Objective", "Preconditioner", "minimize"]
 
 Array = np.ndarray
-#: Maps a gradient to about the step that would remove it.
+#: Multiplies a matrix of the shape of the coefficients by an approximate inverse of the Hessian.
 Preconditioner = Callable[[Array], Array]
 
-# A step must give this share of the decrease that its slope promises.
-ENOUGH = 1e-4
-# Relative differences of values below this one may be rounding, also of sums over very many rows.
+# Armijo constant: a step must achieve this fraction of the decrease that the slope predicts.
+SUFFICIENT_DECREASE = 1e-4
+# Relative differences of values below this bound may be rounding errors, also of sums over very many rows.
 ROUNDING = 1e-10
-# A step is solved to no more than this share of it, and to no less than the next: the last after one that was cut.
-FINEST, COARSEST, COARSEST_AFTER_CUT = 1e-5, 0.1, 0.01
-MOST_PRODUCTS = 200
-# The preconditioner is made anew when coefficients have moved by this share of the largest since.
+# Bounds on the relative residual of conjugate gradients; the last is the upper bound after a step that was shortened.
+SMALLEST_RESIDUAL, LARGEST_RESIDUAL, LARGEST_RESIDUAL_AFTER_CUT = 1e-5, 0.1, 0.01
+# Maximal number of Hessian products of one Newton step.
+MAX_PRODUCTS = 200
+# The preconditioner is computed again when coefficients have moved by this fraction of the largest one.
 FAR = 0.05
-MOST_CUTS = 40
+# Maximal number of step lengths that one line search tries.
+MAX_TRIALS = 40
 
 
 class Objective(Protocol):
@@ -39,31 +47,31 @@ class Objective(Protocol):
 
     @property
     def separable(self) -> bool:
-        """Return whether the function is a sum of functions of the columns."""
+        """Whether the function is a sum of functions of the columns."""
 
     def values_and_gradient(self, W: Array) -> tuple[Array, Array]:
-        """Return the value (1,), or that of each column (K,) if separable, and the gradient at some coefficients."""
+        """Return the value (1,), or one value per column (K,) if separable, and the gradient at `W`."""
 
     def curvature(self, W: Array, V: Array) -> Array:
-        """Return the second derivative at `W` times `V`."""
+        """Return the product of the Hessian at `W` with `V`."""
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where a search ended.
+    """The result of a minimization.
 
     Attributes
     ----------
     coef : ndarray
-        The coefficients.
+        Coefficients at the last iterate.
     value : float
-        The function there.
+        Value of the function at these coefficients.
     steps : int
-        Newton steps that were made.
+        Number of Newton steps.
     error : float
-        The size of the next step, relative to the coefficients.
+        Estimated size of the next Newton step, relative to the coefficients.
     converged : bool
-        Whether that is within the tolerance, or as small as rounding allows.
+        Whether `error` is within the tolerance, or as small as rounding allows.
     """
 
     coef: Array
@@ -82,45 +90,52 @@ def minimize(
     max_iter: int,
     many_products: int = 8,
 ) -> Minimum:
-    """Return the minimum of a strictly convex function.
+    """Return the minimum of a strictly convex function, computed by Newton-CG.
 
     Parameters
     ----------
     objective : Objective
         The function.
     start : ndarray of shape (p, K)
-        Where to begin.
+        Starting point.
     preconditioner_at : callable
-        Makes a preconditioner for the neighborhood of some coefficients.
+        Given coefficients, returns a preconditioner for their neighborhood.
     tol : float
-        The search ends when the next step would change no coefficient by more than this share of the largest.
+        The iteration ends when the next step would change no coefficient by more than this fraction of the largest.
     max_iter : int
-        Most steps; at least one is made.
+        Maximal number of Newton steps; at least one step is made.
     many_products : int, default=8
-        After a step that took more products than this, the preconditioner is made anew if it was made far away.
+        After a step that took more Hessian products than this, the preconditioner is computed again, unless it was
+        computed near the current coefficients.
+
+    Returns
+    -------
+    Minimum
     """
     W = start
     values, gradient = evaluate(objective, W)
-    precondition, made_at = preconditioner_at(W), W
-    error = remaining(precondition(gradient), W)
-    steps, products, coarsest = 0, 0, COARSEST
+    precondition, computed_at = preconditioner_at(W), W
+    error = relative_size(precondition(gradient), W)
+    steps, products, largest_residual = 0, 0, LARGEST_RESIDUAL
     while steps < max_iter and (steps == 0 or error > tol):
-        if products > many_products and remaining(W - made_at, W) > FAR:
-            precondition, made_at = preconditioner_at(W), W
-        accuracy = float(np.clip(max(error, 0.1 * tol / max(error, 1e-300)), FINEST, coarsest))
+        if products > many_products and relative_size(W - computed_at, W) > FAR:
+            precondition, computed_at = preconditioner_at(W), W
+        accuracy = max(error, 0.1 * tol / max(error, 1e-300))
+        accuracy = float(np.clip(accuracy, SMALLEST_RESIDUAL, largest_residual))
         step, products = newton_step(objective, W, gradient, precondition, accuracy)
-        found = line_search(objective, W, values, gradient, step, precondition)
-        if found is None:  # no point along the step is better, by value or gradient: this is what rounding allows
+        accepted = line_search(objective, W, values, gradient, step, precondition)
+        if accepted is None:  # no point along the step is better, by value or by gradient, to rounding
             return Minimum(W, float(values.sum()), steps, error, converged=True)
-        coarsest = COARSEST if np.array_equal(found[0], W + step) else COARSEST_AFTER_CUT
-        W, values, gradient = found
+        is_full_step = np.array_equal(accepted[0], W + step)
+        largest_residual = LARGEST_RESIDUAL if is_full_step else LARGEST_RESIDUAL_AFTER_CUT
+        W, values, gradient = accepted
         steps += 1
-        error = remaining(precondition(gradient), W)
+        error = relative_size(precondition(gradient), W)
     return Minimum(W, float(values.sum()), steps, error, converged=error <= tol)
 
 
 def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
-    """Return values and gradient, which must be finite."""
+    """Return values and gradient; raise if they are not finite."""
     values, gradient = objective.values_and_gradient(W)
     if not (np.isfinite(values).all() and np.isfinite(gradient).all()):
         msg = "The sum of the losses overflows. Scale the rows or the weights down, or lower C."
@@ -128,8 +143,8 @@ def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
     return values, gradient
 
 
-def remaining(step: Array, W: Array) -> float:
-    """Return the size of a step relative to the coefficients."""
+def relative_size(step: Array, W: Array) -> float:
+    """Return the largest entry of a step relative to the largest coefficient, at most one."""
     largest = float(np.abs(step).max(initial=0.0))
     return largest / max(float(np.abs(W).max(initial=0.0)), largest, 1e-300)
 
@@ -137,85 +152,88 @@ def remaining(step: Array, W: Array) -> float:
 def newton_step(
     objective: Objective, W: Array, gradient: Array, precondition: Preconditioner, accuracy: float
 ) -> tuple[Array, int]:
-    """Return about the step to the minimum of the local parabola, and the products that it took.
+    """Return an approximate Newton step and the number of Hessian products it took.
 
-    Conjugate gradients until the residual has shrunk to the given share, in the norm of the preconditioner. Columns
-    that are separate problems have step lengths of their own.
+    Preconditioned conjugate gradients solve for the step until the norm of the residual that the preconditioner defines
+    has decreased by the factor `accuracy`. If the objective is separable, each column has its own step lengths.
     """
 
     def dot(a: Array, b: Array) -> Array:
         return inner(a, b, separable=objective.separable)
 
     step, residual = np.zeros_like(W), -gradient
-    better = precondition(residual)
-    direction, size = better, dot(residual, better)
-    wanted = accuracy**2 * size
-    for products in range(1, MOST_PRODUCTS + 1):
-        curved = objective.curvature(W, direction)
-        along = dot(direction, curved)
-        length = np.divide(size, along, out=np.zeros_like(size), where=along > 0)
+    preconditioned = precondition(residual)
+    direction, square = preconditioned, dot(residual, preconditioned)
+    target = accuracy**2 * square
+    for products in range(1, MAX_PRODUCTS + 1):
+        product = objective.curvature(W, direction)
+        curvature = dot(direction, product)
+        length = np.divide(square, curvature, out=np.zeros_like(square), where=curvature > 0)
         step = step + length * direction
-        residual = residual - length * curved
-        better = precondition(residual)
-        before, size = size, dot(residual, better)
-        rest = size > wanted
-        if not rest.any():
+        residual = residual - length * product
+        preconditioned = precondition(residual)
+        previous, square = square, dot(residual, preconditioned)
+        active = square > target
+        if not active.any():
             return step, products
-        direction = np.where(rest, better + np.divide(size, before, out=np.zeros_like(size), where=rest) * direction, 0)
-    return step, MOST_PRODUCTS
+        ratio = np.divide(square, previous, out=np.zeros_like(square), where=active)
+        direction = np.where(active, preconditioned + ratio * direction, 0)
+    return step, MAX_PRODUCTS
 
 
 def line_search(
     objective: Objective, W: Array, values: Array, gradient: Array, step: Array, precondition: Preconditioner
 ) -> tuple[Array, Array, Array] | None:
-    """Return a better point along a step, its values and gradient; None if there is none beyond rounding.
+    """Return a better point along a step, its values and its gradient, or None if no point is better than rounding.
 
-    Separate problems have lengths of their own. A length must give its share of the decrease, and if it was cut, leave
-    no more than half of the slope: where curvature changes abruptly, a length that is much too short would be the
-    first of many.
+    If the objective is separable, each column has its own step length. A length must satisfy the condition of
+    sufficient decrease (Armijo), and if it was shortened, the slope at the new point must be at most half as steep as
+    at the start (a weak Wolfe condition): where the curvature changes abruptly, a step that is much too short would be
+    followed by many others.
     """
 
     def dot(a: Array, b: Array) -> Array:
         return inner(a, b, separable=objective.separable)
 
     slopes = dot(gradient, step)
-    idle = slopes >= 0  # columns that are where they should be
-    short, long = np.zeros_like(slopes), np.where(idle, 0.0, 1.0)
-    left, right = slopes.copy(), slopes.copy()  # slopes at the two ends
-    length, cut, hidden = long.copy(), np.zeros_like(idle), idle.copy()
-    done = idle.copy()
-    for _ in range(MOST_CUTS):
+    at_minimum = slopes >= 0
+    # The length is bracketed by a lower and an upper bound; `left` and `right` are the slopes there.
+    lower, upper = np.zeros_like(slopes), np.where(at_minimum, 0.0, 1.0)
+    left, right = slopes.copy(), slopes.copy()
+    length, shortened, below_rounding = upper.copy(), np.zeros_like(at_minimum), at_minimum.copy()
+    done = at_minimum.copy()
+    for _ in range(MAX_TRIALS):
         trial = W + length * step
         new_values, new_gradient = objective.values_and_gradient(trial)
         new_slopes = dot(new_gradient, step)
         finite = np.isfinite(new_values) & np.isfinite(new_slopes)
-        low = finite & (new_values <= values + ENOUGH * length * slopes)
-        tiny = -length * slopes <= ROUNDING * np.abs(values)  # too little to be seen in values
-        hidden |= ~done & tiny & ~low
-        flat = ~cut | (new_slopes >= 0.5 * slopes) | (long - short <= 1e-3 * long)
-        done |= (low & flat) | tiny
+        decreased = finite & (new_values <= values + SUFFICIENT_DECREASE * length * slopes)
+        tiny = -length * slopes <= ROUNDING * np.abs(values)  # the predicted decrease is below rounding
+        below_rounding |= ~done & tiny & ~decreased
+        flat = ~shortened | (new_slopes >= 0.5 * slopes) | (upper - lower <= 1e-3 * upper)
+        done |= (decreased & flat) | tiny
         if done.all():
             break
-        # The zero of the line through the slopes at two ends, kept away from both.
-        lower, upper = ~done & low & ~flat, ~done & ~low
-        short, left = np.where(lower, length, short), np.where(lower, new_slopes, left)
-        long, right = (
-            np.where(upper, length, long),
-            np.where(upper & finite, new_slopes, np.where(upper, np.inf, right)),
+        too_short, too_long = ~done & decreased & ~flat, ~done & ~decreased
+        lower, left = np.where(too_short, length, lower), np.where(too_short, new_slopes, left)
+        upper, right = (
+            np.where(too_long, length, upper),
+            np.where(too_long & finite, new_slopes, np.where(too_long, np.inf, right)),
         )
-        cut |= upper
+        shortened |= too_long
+        # Secant step: the zero of the line through the slopes at the two bounds, at a distance from both.
         zero = np.divide(-left, right - left, out=np.full_like(left, 0.5), where=np.isfinite(right) & (right > left))
-        length = np.where(done, length, short + np.clip(zero, 0.1, 0.9) * (long - short))
+        length = np.where(done, length, lower + np.clip(zero, 0.1, 0.9) * (upper - lower))
     else:
         if not (new_values.sum() < values.sum()):
             return None
-    if hidden.all():
-        before, after = (float(np.vdot(g, precondition(g))) for g in (gradient, new_gradient))
-        return (trial, new_values, new_gradient) if after < before / 4 else None
+    if below_rounding.all():  # values cannot be compared, but gradients can
+        previous, updated = (float(np.vdot(g, precondition(g))) for g in (gradient, new_gradient))
+        return (trial, new_values, new_gradient) if updated < previous / 4 else None
     return trial, new_values, new_gradient
 
 
 def inner(a: Array, b: Array, *, separable: bool) -> Array:
-    """Return the inner product of each column (K,) if they are separate problems, else of all (1,)."""
+    """Return the inner product of each pair of columns (K,) if the objective is separable, else their sum (1,)."""
     products = np.einsum("ij,ij->j", a, b)
     return products if separable else products.sum(keepdims=True)

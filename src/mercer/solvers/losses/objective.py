@@ -1,4 +1,4 @@
-"""The function that classifiers of a loss minimize: losses summed over the rows of an engine, and a penalty."""
+"""The objective of classifiers with a penalized loss: the sum of the losses over the rows, and an L2 penalty."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Penalized:
-    """C times the sum of the losses over the rows of an engine, plus half the squared coefficients."""
+    """C times the sum of the losses over the rows of an engine, plus half the squared norm of the coefficients.
+
+    It implements `mercer.solvers.losses.newton.Objective`. The intercept, which is the last row of the coefficients, is
+    not penalized. Without an intercept, the last row of gradients and Hessian products is zero.
+    """
 
     engine: Engine
     problem: Problem
     C: float
     fit_intercept: bool
     passes: Passes
-    rows: int = 0  # of a pass
-    weight: float = 1.0  # of all rows, for the mean loss that is told
+    rows: int = 0  # number of rows of a pass, for progress reports
+    weight: float = 1.0  # total weight of the rows, for the mean loss in progress reports
 
     @property
     def separable(self) -> bool:

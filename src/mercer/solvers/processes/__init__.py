@@ -1,1 +1,1 @@
-"""Gaussian processes: evidence, its gradients, tuning, and the posterior."""
+"""Gaussian processes on features: log marginal likelihood, its gradients, tuning of lengthscales, and posterior."""

@@ -1,4 +1,4 @@
-"""The evidence of few rows on random Fourier features whose frequencies are divided by lengthscales."""
+"""Evidence of a sample of rows on features of a fixed draw, as a function of the lengthscales."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mercer.engines import Block
 from mercer.features import Features, features_of
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, TargetMoments
 
 __all__ = ["FourierEvidence"]
@@ -20,11 +20,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class FourierEvidence:
-    """The log marginal likelihood of some rows on features of one draw, for any shift-invariant kernel."""
+    """The log marginal likelihood of a sample on features of a fixed draw, for any shift-invariant kernel.
 
-    features: Features  # with `lengthscales` that leave the draw as it is
+    It has the same methods as `GramEvidence`, which uses the exact kernel.
+    """
+
+    features: Features  # `lengthscales` is not None
     rows: Array  # (m, d)
-    targets: Array  # (m, t), less their mean
+    targets: Array  # (m, t), centered if the model has a mean
     weight: Array  # (m,)
 
     def _at(self, log_scales: Array) -> tuple[Features, Spectrum]:
@@ -35,7 +38,7 @@ class FourierEvidence:
         return features, Spectrum.of(moments, centered=False)
 
     def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
-        """Return the value and its derivatives; see `GramEvidence`."""
+        """Return the log marginal likelihood and its derivatives; see `GramEvidence`."""
         features, spectrum = self._at(log_scales)
         scales, evidence = Scales(np.exp(log_noise), np.exp(log_amplitude)), Evidence(spectrum)
         in_noise, in_amplitude = evidence.gradient(scales)
@@ -43,7 +46,7 @@ class FourierEvidence:
         return float(evidence.value(scales).sum()), in_scales, in_noise, in_amplitude
 
     def best(self, log_scales: Array, noise: float | None, amplitude: float | None) -> tuple[float, Scales]:
-        """Return the value at the best noise and amplitude, where they are not given, and these."""
+        """Return the log marginal likelihood maximized over noise and amplitude unless given, and its maximizer."""
         evidence = Evidence(self._at(log_scales)[1])
         scales = evidence.best(noise, amplitude)
         return float(evidence.value(scales).sum()), scales

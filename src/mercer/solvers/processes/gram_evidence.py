@@ -1,4 +1,4 @@
-"""The exact evidence of a Gaussian process on few rows, by their Gram matrix, with all its derivatives."""
+"""Exact evidence of a Gaussian process on a sample of rows, from their kernel matrix, with its derivatives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.linalg
 
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.solvers.processes.evidence import Evidence, Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = ["GramEvidence"]
 
@@ -18,38 +18,43 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class GramEvidence:
-    """The log marginal likelihood of some rows under an isotropic kernel of columns divided by lengthscales.
+    """The exact log marginal likelihood of a sample under an isotropic kernel with one lengthscale per feature.
 
-    Time O(m^3) for m rows, whatever the number of lengthscales.
+    The value and all derivatives take time O(m^3) for m rows, independently of the number of lengthscales
+    (Rasmussen, Williams 2006, Gaussian Processes for Machine Learning, algorithm 2.1 and equation 5.9).
     """
 
     kernel: IsotropicKernel
-    rows: Array  # (m, d), in units of the kernel's lengthscale
-    targets: Array  # (m, t), less their mean
-    weight: Array  # (m,), > 0: repetitions
+    rows: Array  # (m, d), divided by the lengthscale of the kernel
+    targets: Array  # (m, t), centered if the model has a mean
+    weight: Array  # (m,), > 0, numbers of repetitions
 
     def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
-        """Return the value and its derivatives.
+        """Return the log marginal likelihood and its derivatives.
 
         Parameters
         ----------
         log_scales : ndarray of shape (d,)
-            Logarithms of the factors that columns are divided by.
+            Logarithms of the lengthscales by which the features of the rows are divided.
         log_noise, log_amplitude : ndarray of shape (t,)
-            Logarithms of standard deviations.
+            Logarithms of the standard deviations of noise and function.
 
         Returns
         -------
         value : float
-            Summed over targets; minus infinity if the matrix is not positive definite to rounding.
-        in_log_scales, in_log_noise, in_log_amplitude : ndarrays
+            Log marginal likelihood, summed over the targets; minus infinity if the covariance matrix is not positive
+            definite to rounding.
+        in_log_scales : ndarray of shape (d,)
+            Derivatives with respect to `log_scales`.
+        in_log_noise, in_log_amplitude : ndarray of shape (t,)
+            Derivatives with respect to `log_noise` and `log_amplitude`.
         """
         X = self.rows * np.exp(-log_scales)
         distance = distances(X)
         K, slope = self.kernel.profile(distance), self.kernel.slope(distance)
         value, in_scales = 0.0, np.zeros(X.shape[1])
         in_noise, in_amplitude = np.zeros_like(log_noise), np.zeros_like(log_amplitude)
-        spare = float((self.weight - 1).sum())
+        repetitions = float((self.weight - 1).sum())
         for t, y in enumerate(self.targets.T):
             noise, amplitude = np.exp(2 * log_noise[t]), np.exp(2 * log_amplitude[t])
             covariance = amplitude * K
@@ -59,24 +64,27 @@ class GramEvidence:
             except scipy.linalg.LinAlgError:
                 return -np.inf, in_scales, in_noise, in_amplitude
             solved = scipy.linalg.cho_solve((factor, True), y, check_finite=False)
-            # Rows repeated w times are one of noise / w, and w - 1 differences that are zero.
+            # A row repeated w times is equivalent to one row with noise variance / w, times the density of w - 1
+            # differences of its targets, which are zero.
             value -= 0.5 * (y @ solved + len(y) * np.log(2 * np.pi) + np.log(self.weight).sum())
-            value -= np.log(np.diagonal(factor)).sum() + 0.5 * spare * np.log(2 * np.pi * noise)
+            value -= np.log(np.diagonal(factor)).sum() + 0.5 * repetitions * np.log(2 * np.pi * noise)
             inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
-            M = np.outer(solved, solved) - np.tril(inverse) - np.tril(inverse, -1).T  # twice the derivative
-            in_noise[t] = noise * (np.diagonal(M) / self.weight).sum() - spare
+            # Twice the derivative with respect to the covariance matrix.
+            M = np.outer(solved, solved) - np.tril(inverse) - np.tril(inverse, -1).T
+            in_noise[t] = noise * (np.diagonal(M) / self.weight).sum() - repetitions
             in_amplitude[t] = amplitude * np.vdot(M, K)
-            H = np.where(distance > 0, M * slope, 0.0)  # a rough kernel has no finite slope at zero
+            H = np.where(distance > 0, M * slope, 0.0)  # the slope of a rough kernel is infinite at zero
             in_scales += amplitude * (H.sum(axis=1) @ np.square(X) - np.einsum("ik,ik->k", X, H @ X))
         return float(value), in_scales, in_noise, in_amplitude
 
     def best(self, log_scales: Array, noise: float | None, amplitude: float | None) -> tuple[float, Scales]:
-        """Return the value at the best noise and amplitude, where they are not given, and these."""
+        """Return the log marginal likelihood maximized over noise and amplitude unless given, and its maximizer."""
         K = self.kernel.profile(distances(self.rows * np.exp(-log_scales)))
         root = np.sqrt(self.weight)
         values, vectors = scipy.linalg.eigh(root[:, None] * K * root, check_finite=False)
         values = np.maximum(values, 0.0)
-        features = vectors * np.sqrt(values)  # whose Gram matrix this is; their moments are diagonal
+        # Features whose Gram matrix is the weighted kernel matrix; their second moments are diagonal.
+        features = vectors * np.sqrt(values)
         count = self.targets.shape[1]
         evidence = Evidence(Spectrum(
             values=values,

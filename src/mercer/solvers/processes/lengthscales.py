@@ -1,9 +1,10 @@
-r"""How the evidence changes with the lengthscales: exact derivatives through the features, block by block.
+r"""Gradient of the log marginal likelihood with respect to the lengthscales, through the features, block by block.
 
 With penalty :math:`\alpha`, coefficients c, residuals r and :math:`B = (Z^\top Z + \alpha I)^{-1}`, the derivative of
-the log marginal likelihood in the features is :math:`G = -Z B + r c^\top / \sigma^2`, summed over columns of targets.
-Features of a shift-invariant kernel depend on a lengthscale in two ways that have a closed form: the frequencies of a
-random Fourier map are divided by it, with the same draw; and values at landmarks are profiles of distances in its unit.
+the log marginal likelihood with respect to the features is :math:`G = -Z B + r c^\top / \sigma^2`, summed over the
+columns of targets. The chain rule continues through the features: `mercer.features.Features.lengthscales` implements
+their derivatives where these have a closed form, such as for random Fourier features of a fixed draw, whose frequencies
+are divided by the lengthscales, and for kernel values at fixed landmarks.
 """
 
 from __future__ import annotations
@@ -19,17 +20,21 @@ from mercer.engines import Block
 from mercer.errors import ParameterError
 from mercer.features import Features, Lengthscales, rows_to_features
 from mercer.solvers.processes.evidence import Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = ["LengthscaleGradient", "dense"]
 
 Array = np.ndarray
+# Number of rows whose features and derivatives are in memory at a time.
 SLICE_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
 class LengthscaleGradient:
-    """The derivative of the evidence of the rows of a block in the log of the lengthscale of every column."""
+    """The term of the gradient of the log marginal likelihood with respect to the log lengthscales of all features.
+
+    The sum over all blocks is completed by `complete`.
+    """
 
     features: Features
     spectrum: Spectrum
@@ -41,17 +46,17 @@ class LengthscaleGradient:
         if found is not None:
             return found
         msg = (
-            "No closed form is known for the derivative of these features in the lengthscale.\n"
+            "No closed form is known for the derivative of these features with respect to the lengthscale.\n"
             "  needs: RandomFourier with dense directions, such as 'big_block', or Nystroem of an isotropic kernel\n"
             f"  got:   {type(self.features).__name__}"
         )
         raise ParameterError(msg)
 
     def __post_init__(self) -> None:
-        _ = self._lengthscales  # raises if there is no closed form
+        _ = self._lengthscales  # raises if the features have no closed form
 
     def __call__(self, block: Block) -> Array:
-        """Return the derivatives (d,)."""
+        """Return the derivatives (d,) for the rows of a block, without the part of the draw."""
         total = np.zeros(block.X.shape[1])
         for i in range(0, len(block), SLICE_ROWS):
             rows = slice(i, i + SLICE_ROWS)
@@ -64,7 +69,7 @@ class LengthscaleGradient:
         return total
 
     def _in_features(self, Z: Array, y: Array, weight: Array | None) -> Array:
-        """Return the derivative (n, D) of the evidence in the features of some rows."""
+        """Return the derivative (n, D) of the log marginal likelihood with respect to the features of some rows."""
         s = self.spectrum
         out = np.zeros_like(Z)
         coordinates = Z @ s.vectors
@@ -74,10 +79,10 @@ class LengthscaleGradient:
             out += np.outer(residual / noise**2, coef[:, t]) - (coordinates / (s.values + alpha)) @ s.vectors.T
         return out if weight is None else out * weight[:, None]
 
-    def whole(self, total: Array) -> Array:
-        """Return the derivative over all rows, given the sum over blocks: add the part that goes through the draw.
+    def complete(self, total: Array) -> Array:
+        """Return the gradient, given the sum over all blocks, by adding the derivative through the draw.
 
-        That part needs Z'G, which is a function of the moments.
+        That part depends on Z'G, which is a function of the moments.
         """
         s, scales = self.spectrum, self.scales
         moments = (s.vectors * s.values) @ s.vectors.T

@@ -1,4 +1,14 @@
-"""The posterior of a Gaussian process on features: its mean, its covariance, and draws from it."""
+"""Posterior of a Gaussian process on features: mean, covariance, and samples of the function.
+
+In weight space, the coefficients of the features have a Gaussian posterior. If the residual of the kernel, the kernel
+minus the inner product of the features, is itself a kernel, it is added to the covariance as prior uncertainty. In
+function space, the exact kernel is conditioned on a sample of rows (`Representers`), and samples are paths: a prior
+path from the features and an update through the exact kernel, Matheron's rule [1]_.
+
+References
+----------
+.. [1] Wilson et al. (2020), Efficiently Sampling Functions from Gaussian Process Posteriors, ICML.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +22,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import RowSample
 
 __all__ = ["Posterior", "Representers"]
@@ -22,73 +32,89 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Representers:
-    """Rows through which the exact kernel is conditioned, with a Cholesky factor a column of targets."""
+    """Rows on which the exact kernel is conditioned, with one Cholesky factor per column of targets."""
 
     rows: Any  # (m, d)
     features: Array  # (m, D)
     weight: Array  # (m,)
-    factors: tuple[Array, ...]  # of K + alpha / weight, lower
+    factors: tuple[Array, ...]  # lower Cholesky factors of K + diag(alpha / weight)
 
     @classmethod
     def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales) -> Self:
-        """Condition on a sample of rows: all of them with their weights, or some that stand for themselves."""
+        """Condition on a sample of rows.
+
+        A complete sample has the weights of its rows. In a sample drawn in proportion to the weights, every row has
+        weight one.
+        """
         weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_complete else sample.weight
         rows = sample.X[weight > 0].astype(np.float64)
         weight = weight[weight > 0]
         K = feature_map.kernel_(rows)
-        # Equal rows beside hardly any noise: what rounding makes of the matrix must stay positive definite.
+        # With repeated rows and very little noise, rounding could make the matrix indefinite.
         least = 10 * len(K) * np.finfo(float).eps * np.diagonal(K).max(initial=0.0)
         noises = (np.maximum(alpha / weight, least) for alpha in scales.alpha)
         factors = tuple(scipy.linalg.cholesky(K + np.diag(noise), lower=True) for noise in noises)
         return cls(rows, features_of(feature_map.features_.astype(np.float64), rows), weight, factors)
 
     def explained(self, t: int, cross: Array) -> Array:
-        """Return B with B'B the part of the kernel that the rows explain; `cross` is k(rows, x)."""
+        """Return B such that B'B is the decrease of the prior covariance at x; `cross` is k(rows, x)."""
         return scipy.linalg.solve_triangular(self.factors[t], cross, lower=True, check_finite=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Gaussian coefficients of features, and what the features leave out of the kernel."""
+    """The posterior of the coefficients of features, and of the residual of the kernel where it has one."""
 
     features: Features
     spectrum: Spectrum
     scales: Scales
-    coef: Array  # (D, t)
-    exact: Kernel | None  # where the posterior needs more of the kernel than the features
-    leaves_some: bool  # whether the features never exceed the kernel, and the rest is prior uncertainty
-    representers: Representers | None
+    coef: Array  # (D, t), posterior mean
+    exact: Kernel | None  # the exact kernel, where the posterior depends on it
+    adds_residual: bool  # whether the residual of the kernel is a kernel, and is added as prior uncertainty
+    representers: Representers | None  # the rows that the exact kernel is conditioned on
 
     @classmethod
     def of(cls, feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Self:
-        """Return the posterior given moments, noise and amplitude; through the rows of a sample, if there is one."""
-        leaves_some = feature_map.residual_is_kernel
+        """Return the posterior for given moments, noise and amplitude.
+
+        Parameters
+        ----------
+        feature_map : BaseMap
+            The fitted map.
+        spectrum : Spectrum
+            Eigendecomposition of the moments.
+        scales : Scales
+            Noise and amplitude.
+        sample : RowSample or None
+            Rows on which the exact kernel is conditioned; None computes the posterior in weight space.
+        """
+        adds_residual = feature_map.residual_is_kernel
         return cls(
             features=feature_map.features_,
             spectrum=spectrum,
             scales=scales,
             coef=spectrum.coef(scales.alpha),
-            exact=feature_map.kernel_ if leaves_some or sample is not None else None,
-            leaves_some=leaves_some,
+            exact=feature_map.kernel_ if adds_residual or sample is not None else None,
+            adds_residual=adds_residual,
             representers=None if sample is None else Representers.of(feature_map, sample, scales),
         )
 
     @property
     def kernel(self) -> Kernel:
-        """The exact kernel; not asked for where the features are all: that of a deformed map may be too large."""
+        """The exact kernel. It is not stored where only the features matter: that of a deformed map may be large."""
         assert self.exact is not None
         return self.exact
 
     @property
-    def _spread(self) -> Array:
-        """Variances (D, t) of the coordinates of the coefficients in the eigenbasis."""
+    def _coef_variance(self) -> Array:
+        """Posterior variances (D, t) of the coordinates of the coefficients in the eigenbasis."""
         return np.square(self.scales.noise) / (self.spectrum.values[:, None] + self.scales.alpha)
 
     def _features(self, X: Any) -> Array:
         return features_of(self.features.astype(X.dtype), X).astype(np.float64, copy=False)
 
     def variance_into(self, X: Any, out: Array) -> None:
-        """Write the variances of the function (n, t) at some rows."""
+        """Write the posterior variances of the function at some rows into `out` (n, t)."""
         amplitude = np.square(self.scales.amplitude)
         if self.representers is not None:
             diagonal = self.kernel.diag(X.astype(np.float64))
@@ -98,14 +124,14 @@ class Posterior:
                 out[:, t] = amplitude[t] * np.maximum(diagonal - explained, 0.0)
             return
         Z = self._features(X)
-        np.matmul(np.square(Z @ self.spectrum.vectors), self._spread, out=out)
-        if self.leaves_some:
+        np.matmul(np.square(Z @ self.spectrum.vectors), self._coef_variance, out=out)
+        if self.adds_residual:
             diagonal = self.kernel.diag(X.astype(np.float64))
             out += np.maximum(diagonal - np.square(Z).sum(axis=1), 0.0)[:, None] * amplitude
 
     def covariance(self, X: Any) -> Array:
-        """Return the covariances of the function (n, n, t) at all pairs of some rows."""
-        K = self._kernel_left(X)
+        """Return the posterior covariances of the function (n, n, t) at all pairs of rows."""
+        K = self._prior_covariance(X)
         out = np.zeros((*K.shape, len(self.scales.noise)))
         coordinates = self._features(X) @ self.spectrum.vectors
         for t, amplitude in enumerate(np.square(self.scales.amplitude)):
@@ -113,43 +139,44 @@ class Posterior:
                 explained = self.representers.explained(t, self.kernel(self.representers.rows, X.astype(np.float64)))
                 out[:, :, t] = amplitude * (K - explained.T @ explained)
             else:
-                out[:, :, t] = (coordinates * self._spread[:, t]) @ coordinates.T + amplitude * K
+                out[:, :, t] = (coordinates * self._coef_variance[:, t]) @ coordinates.T + amplitude * K
         return out
 
-    def _kernel_left(self, X: Any) -> Array:
-        """Return the kernel (n, n) that the features do not explain; all of it, if they are not used."""
+    def _prior_covariance(self, X: Any) -> Array:
+        """Return the part of the kernel (n, n) that is not in the features; all of it in function space."""
         if self.representers is not None:
             return self.kernel(X.astype(np.float64))
-        if not self.leaves_some:
+        if not self.adds_residual:
             return np.zeros((X.shape[0], X.shape[0]))
         Z = self._features(X)
         return self.kernel(X.astype(np.float64)) - Z @ Z.T
 
     def deviations(self, X: Any, Z: Array, count: int, rng: np.random.Generator) -> Array:
-        """Draw deviations from the mean (n, t, count) of the function at some rows of features `Z`."""
+        """Draw deviations of the function from its posterior mean (n, t, count) at rows with features `Z`."""
         t = len(self.scales.noise)
         normals = rng.normal(size=(Z.shape[1], t, count))
         if self.representers is not None:
             return self._paths(X, Z, normals, rng)
-        draws = np.einsum("nd,dtc->ntc", Z @ self.spectrum.vectors, np.sqrt(self._spread)[:, :, None] * normals)
-        if self.leaves_some:
-            values, vectors = scipy.linalg.eigh(self._kernel_left(X))
+        coordinates = np.sqrt(self._coef_variance)[:, :, None] * normals
+        draws = np.einsum("nd,dtc->ntc", Z @ self.spectrum.vectors, coordinates)
+        if self.adds_residual:
+            values, vectors = scipy.linalg.eigh(self._prior_covariance(X))
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            left = np.einsum("nm,mtc->ntc", root, rng.normal(size=(len(Z), t, count)))
-            draws += self.scales.amplitude[:, None] * left
+            residual = np.einsum("nm,mtc->ntc", root, rng.normal(size=(len(Z), t, count)))
+            draws += self.scales.amplitude[:, None] * residual
         return draws
 
     def _paths(self, X: Any, Z: Array, normals: Array, rng: np.random.Generator) -> Array:
-        """Draw prior paths from the features and correct them through the representers (Matheron's rule)."""
-        known = self.representers
-        assert known is not None
-        cross = self.kernel(known.rows, X.astype(np.float64))
-        noise = rng.normal(size=(len(known.weight), *normals.shape[1:])) / np.sqrt(known.weight)[:, None, None]
+        """Draw prior paths from the features and update them through the representers, by Matheron's rule."""
+        given = self.representers
+        assert given is not None
+        cross = self.kernel(given.rows, X.astype(np.float64))
+        noise = rng.normal(size=(len(given.weight), *normals.shape[1:])) / np.sqrt(given.weight)[:, None, None]
         out = np.empty((len(Z), *normals.shape[1:]))
         for t in range(normals.shape[1]):
             a, sigma = self.scales.amplitude[t], self.scales.noise[t]
             prior = a * normals[:, t]
-            observed = known.features @ prior + sigma * noise[:, t]
-            update = scipy.linalg.cho_solve((known.factors[t], True), observed, check_finite=False)
+            observed = given.features @ prior + sigma * noise[:, t]
+            update = scipy.linalg.cho_solve((given.factors[t], True), observed, check_finite=False)
             out[:, t] = Z @ prior - cross.T @ update
         return out

@@ -1,9 +1,10 @@
-"""Lengthscales of highest evidence, on a seeded sample of rows.
+"""Tuning of lengthscales: maximization of the log marginal likelihood (evidence) of a seeded sample of rows.
 
-A random Fourier map is tuned by its own evidence on the sample: its frequencies are divided by the lengthscales while
-the draw stays. Other maps of an isotropic kernel are tuned by the exact evidence of that kernel, and maps of other
-shift-invariant kernels by that of random Fourier features. All are smooth, with exact derivatives: L-BFGS climbs, from
-the best of a few factors of the lengthscale that the kernel came with.
+A map whose draw does not depend on the lengthscales (`BaseMap.tunes_own_draw`), such as random Fourier features, is
+tuned by the evidence of its own features. Other maps of an isotropic kernel are tuned by the exact evidence of that
+kernel, and maps of other shift-invariant kernels by the evidence of random Fourier features. All of these are smooth
+functions with exact derivatives. They are maximized by L-BFGS-B, which starts from the best of a few multiples of the
+lengthscale of the given kernel.
 """
 
 from __future__ import annotations
@@ -28,29 +29,43 @@ from mercer.statistics import RowSample
 __all__ = ["Trial", "Tuning", "tune_lengthscales"]
 
 Array = np.ndarray
+# Multiples of the lengthscale of the given kernel that are compared to find a starting point.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-# Rows on which the factors are compared: each costs an eigendecomposition.
+# Number of rows on which the multiples are compared, since each takes an eigendecomposition.
 FACTOR_ROWS = 500
-# How far from the start lengthscales, noise and amplitude may go, as a factor.
-FARTHEST = 1e3
-# Random features that evidence is told from, at most: each try costs an eigendecomposition of so many.
+# Largest factor by which lengthscales, noise and amplitude may move from the starting point.
+MAX_FACTOR = 1e3
+# Maximal number of random Fourier features, since each evaluation takes an eigendecomposition of their moments.
 FOURIER_COMPONENTS = 1024
+# Maximal number of features of rows that are treated as a dense matrix.
 WIDEST = 2048
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One try: lengthscales, and the log marginal likelihood of the rows it was tried on, a row."""
+    """Lengthscales that were tried, and their log marginal likelihood.
 
-    lengthscales: tuple[float, ...]  # as factors of those that the kernel came with
+    Attributes
+    ----------
+    lengthscales : tuple of float
+        Multiples of the lengthscales of the given kernel.
+    log_marginal_likelihood : float
+        Log marginal likelihood of the sample, divided by its total weight.
+    rows : int
+        Number of rows of the sample.
+    step : {"factor", "gradient"}
+        Whether the lengthscales belong to the coarse scan or to the gradient-based search.
+    """
+
+    lengthscales: tuple[float, ...]
     log_marginal_likelihood: float
     rows: int
-    step: str  # "factor" of a coarse scan, or "gradient"
+    step: str
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was found, and all that was tried."""
+    """The tuned kernel, the number of rows of the sample, and all lengthscales that were tried."""
 
     kernel: Kernel
     rows: int
@@ -69,26 +84,30 @@ def tune_lengthscales(
     seed: int,
     steps: int = 60,
 ) -> Tuning:
-    """Maximize the evidence of a sample in the lengthscales, and in noise and amplitude where they are not given.
+    """Maximize the log marginal likelihood of a sample over lengthscales, and over noise and amplitude unless given.
 
     Parameters
     ----------
     feature_map : BaseMap
         The unfitted map of the model.
     kernel : Kernel
-        Its shift-invariant kernel: the start.
+        Its shift-invariant kernel, from whose lengthscales the search starts.
     sample : RowSample
         Rows, targets and weights.
     ard : bool
-        Whether every column has a lengthscale of its own.
+        Whether every feature has its own lengthscale (automatic relevance determination).
     noise, amplitude : float or None
-        Standard deviations, where they are given.
+        Standard deviations; None means that they are tuned too.
     centered : bool
         Whether the mean of the targets is subtracted.
     seed : int
-        Seed of random features, for kernels that are not isotropic.
+        Seed of the random features, for kernels that are not isotropic.
     steps : int, default=60
-        Steps of L-BFGS at most.
+        Maximal number of iterations of L-BFGS-B.
+
+    Returns
+    -------
+    Tuning
     """
     X, y, weight = merged(sample)
     kernel = kernel.resolve(X, weight)
@@ -96,20 +115,19 @@ def tune_lengthscales(
     evidence = evidence_of(feature_map, kernel, X, y, weight, ard=ard, seed=seed)
     d, t, n, total = evidence.rows.shape[1], y.shape[1], len(y), float(weight.sum())
     trials: list[Trial] = []
-    few = evidence
+    subset = evidence
     if n > FACTOR_ROWS:
         chosen = np.random.default_rng(seed).permutation(n)[:FACTOR_ROWS]
-        few = replace(evidence, rows=evidence.rows[chosen], targets=y[chosen], weight=weight[chosen])
+        subset = replace(evidence, rows=evidence.rows[chosen], targets=y[chosen], weight=weight[chosen])
     starts = []
     for factor in FACTORS:
-        value, scales = few.best(np.full(d, np.log(factor)), noise, amplitude)
-        trials.append(Trial((factor,), value / float(few.weight.sum()), len(few.targets), "factor"))
+        value, scales = subset.best(np.full(d, np.log(factor)), noise, amplitude)
+        trials.append(Trial((factor,), value / float(subset.weight.sum()), len(subset.targets), "factor"))
         starts.append((value, factor, scales))
     _, factor, scales = max(starts, key=lambda start: start[0])
 
     width = d if ard else 1
-    spread = np.full(width, np.log(factor)), np.log(scales.noise), np.log(scales.amplitude)
-    first = np.concatenate(spread)
+    first = np.concatenate([np.full(width, np.log(factor)), np.log(scales.noise), np.log(scales.amplitude)])
     free = np.concatenate([np.ones(width), np.full(t, noise is None), np.full(t, amplitude is None)]).astype(bool)
 
     def objective(moved: Array) -> tuple[float, Array]:
@@ -119,12 +137,12 @@ def tune_lengthscales(
         value, *parts = evidence(log_scales, theta[width : width + t], theta[width + t :])
         parts[0] = parts[0] if ard else parts[0].sum(keepdims=True)
         trials.append(Trial(tuple(np.exp(theta[:width]).tolist()), value / total, n, "gradient"))
-        if not np.isfinite(value):  # a covariance that rounding makes indefinite: no way to go
+        if not np.isfinite(value):  # rounding makes the covariance matrix indefinite: L-BFGS-B must step back
             return 1e10, np.zeros(free.sum())
         return -value / total, -np.concatenate(parts)[free] / total
 
-    far = np.log(FARTHEST)
-    bounds = [(x - far, x + far) for x in first[free]]
+    distance = np.log(MAX_FACTOR)
+    bounds = [(x - distance, x + distance) for x in first[free]]
     found = optimize.minimize(
         objective,
         first[free],
@@ -140,38 +158,42 @@ def tune_lengthscales(
 
 
 def merged(sample: RowSample) -> tuple[Any, Array, Array]:
-    """Return rows, targets and weights of a sample, in an order of their own; equal ones are one of more weight."""
+    """Return rows, targets and weights of a sample, where rows with equal entries and targets are merged.
+
+    Merged rows are sorted, and their weights are added, so that the result does not depend on the order of the rows.
+    Sparse or dense rows of very many features are returned as they are.
+    """
     assert sample.y is not None
     y = sample.y
-    # Rows drawn in proportion to their weights stand for themselves; all of them still have their weights.
+    # Rows of a complete sample have their weights; in a sample drawn in proportion to the weights, all count equally.
     weight = np.ones(len(y)) if sample.weight is None or not sample.is_complete else sample.weight
     X, y, weight = sample.X[weight > 0], y[weight > 0], weight[weight > 0]
     if X.shape[1] > WIDEST:
         return X, y, weight
-    both, place = np.unique(np.hstack([dense(X), y]), axis=0, return_inverse=True)
-    return both[:, : X.shape[1]], both[:, X.shape[1] :], np.bincount(place.ravel(), weight)
+    both, index = np.unique(np.hstack([dense(X), y]), axis=0, return_inverse=True)
+    return both[:, : X.shape[1]], both[:, X.shape[1] :], np.bincount(index.ravel(), weight)
 
 
 def evidence_of(
     feature_map: BaseMap, kernel: Kernel, X: Any, y: Array, weight: Array, *, ard: bool, seed: int
 ) -> GramEvidence | FourierEvidence:
-    """Return the evidence of rows as a function of factors of the lengthscales of their columns."""
+    """Return the log marginal likelihood of rows as a function of factors of the lengthscales of their features."""
     part = isotropic_form(kernel)
-    by_fourier = part is None or feature_map.tunes_own_draw
+    by_features = part is None or feature_map.tunes_own_draw
     wide = X.shape[1] > WIDEST
-    if wide and (ard or by_fourier):
+    if wide and (ard or by_features):
         what = "lengthscale_tuning='ard'" if ard else f"The lengthscale of {feature_map!r}"
         msg = (
             f"{what} is tuned for at most {WIDEST} features of X, got {X.shape[1]}. "
             "Use lengthscale_tuning='shared' with Nystroem and an isotropic kernel, or lengthscale_tuning=None."
         )
         raise ParameterError(msg)
-    if by_fourier:
+    if by_features:
         return FourierEvidence(fourier_features(feature_map, kernel, X.shape[1], seed), dense(X), y, weight)
     assert part is not None
     leaf, scales = part
     if wide:
-        # Fewer coordinates with the same distances.
+        # Distances are all that matters, so the rows are replaced by m coordinates with the same distances.
         products = X @ X.T
         values, vectors = scipy.linalg.eigh(dense(products))
         rows = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -183,19 +205,23 @@ def evidence_of(
 
 
 def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) -> Features:
-    """Return the draw of a random Fourier map, or one like it, with frequencies that are a dense matrix."""
+    """Return features whose draw does not depend on the lengthscales, and whose derivatives have a closed form.
+
+    These are the features of the map itself where it has such a draw of at most `FOURIER_COMPONENTS` components, and
+    random Fourier features of dense frequencies otherwise.
+    """
     row = np.zeros((1, d))
-    if feature_map.tunes_own_draw and feature_map.n_components <= FOURIER_COMPONENTS:
+    if feature_map.tunes_own_draw and feature_map.width <= FOURIER_COMPONENTS:
         drawn = feature_map.with_kernel(kernel).fit(row).features_
         if drawn.lengthscales is not None:
             return drawn
-    width = min(feature_map.n_components, FOURIER_COMPONENTS)
+    width = min(feature_map.width, FOURIER_COMPONENTS)
     like = RandomFourier(kernel, width, directions="big_block", random_state=seed % 2**31)
     return like.fit(row).features_
 
 
 def rescaled(kernel: Kernel, factors: Array, *, ard: bool) -> Kernel:
-    """Return a kernel whose lengthscales are multiplied by factors, one a column."""
+    """Return a kernel whose lengthscales are multiplied by factors, one per feature of the rows."""
     part = isotropic_form(kernel)
     if part is None:
         return Transformed(kernel, lengthscales=rounded(factors))
@@ -207,5 +233,8 @@ def rescaled(kernel: Kernel, factors: Array, *, ard: bool) -> Kernel:
 
 
 def rounded(values: Array) -> tuple[float, ...]:
-    """Return numbers of three digits: more would be those of the rounding of the search, and change by machine."""
+    """Return numbers rounded to three significant digits.
+
+    Further digits depend on rounding errors of the search, which differ between machines.
+    """
     return tuple(float(f"{value:.3g}") for value in values)

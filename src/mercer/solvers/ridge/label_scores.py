@@ -1,30 +1,32 @@
-"""How good a model of few labeled rows is: by labels held out, by rows left out, or by the evidence."""
+"""Scores of ridge models on few labeled rows: cross-validation, leave-one-out, or the marginal likelihood."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from mercer.data.targets import label_codes, label_signs
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
-from mercer.features import Features, features_of
+from mercer.features import Features, rows_to_features
 from mercer.io.archive import storable
+from mercer.parameters import Integer
 from mercer.solvers.ridge.smoother import Smoother
 from mercer.statistics.sample import as_generator
 
-__all__ = ["By", "LabelScorer", "LabeledFeatures", "LabeledRows"]
+__all__ = ["SEARCH_CRITERIA", "LabelScorer", "LabeledFeatures", "LabeledRows", "SearchCriterion", "folds_of"]
 
 Array = np.ndarray
-By = Literal["cv", "loo", "evidence"]
+SearchCriterion = Literal["loo", "cv", "evidence"]
+SEARCH_CRITERIA = ("loo", "cv", "evidence")
 
 
 @storable
 @dataclass(frozen=True, eq=False)
 class LabeledRows:
-    """Features, targets, places and weights of labeled rows: a statistic like any other."""
+    """Features, targets, indices and weights of the labeled rows; a statistic that is summed over blocks."""
 
     Z: Array
     y: Array
@@ -38,73 +40,115 @@ class LabeledRows:
 
 @dataclass(frozen=True, eq=False)
 class LabeledFeatures:
-    """The labeled rows of a block that have a weight, with their features in float64."""
+    """The summand of a block of labeled rows in `LabeledRows`: rows with a positive weight, features in float64."""
 
     features: Features
 
     def __call__(self, block: Block) -> LabeledRows:
-        """Return them."""
         some = block if block.weight is None else some_rows(block, block.weight > 0)
-        Z = features_of(self.features.astype(some.X.dtype), some.X).astype(np.float64, copy=False)
+        Z = rows_to_features(self.features, some.X).astype(np.float64, copy=False)
         weight = np.ones(len(some)) if some.weight is None else some.weight
         return LabeledRows(Z, np.asarray(some.y), some.index, weight)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelScorer:
-    """Scores models on the labeled rows."""
+    """Scores of ridge models on the labeled rows.
 
-    targets: Array  # (n, t): numbers, or +-1 for each label
-    codes: Array | None  # (n,), of labels
-    folds: Array  # (n,)
-    by: By
-    weight: Array  # (n,), > 0
+    Attributes
+    ----------
+    targets : ndarray of shape (n, t)
+        Numeric targets, or labels coded as +1 and -1 as in `KernelRidgeClassifier`: one column for two labels.
+    codes : ndarray of shape (n,) or None
+        Indices of the labels; None for numeric targets.
+    folds : ndarray of shape (n,)
+        The fold of each row.
+    criterion : {"loo", "cv", "evidence"}
+        The score.
+    weight : ndarray of shape (n,)
+        Weights > 0.
+    """
+
+    targets: Array
+    codes: Array | None
+    folds: Array
+    criterion: SearchCriterion
+    weight: Array
 
     @classmethod
     def of(
-        cls, rows: LabeledRows, *, classes: bool, by: By, cv: Any, random_state: Any, n_rows: int | None = None
+        cls,
+        owner: str,
+        rows: LabeledRows,
+        *,
+        labels: bool,
+        criterion: SearchCriterion,
+        cv: Any,
+        random_state: Any,
+        n_rows: int | None = None,
     ) -> Self:
-        """Return what scores models of some of `n_rows` rows, or say why there is none."""
+        """Return the scorer of some labeled rows.
+
+        Parameters
+        ----------
+        owner : str
+            Name of the search, for error messages.
+        rows : LabeledRows
+            The labeled rows.
+        labels : bool
+            Whether targets are labels.
+        criterion : {"loo", "cv", "evidence"}
+            The score.
+        cv : int or array-like of shape (n_rows,)
+            Number of folds, or the fold of each row; used by "cv" only.
+        random_state : int, Generator, RandomState or None
+            Seed of the folds.
+        n_rows : int or None, default=None
+            Number of all rows, labeled or not, if it is known.
+
+        Raises
+        ------
+        DataError
+            If there are too few labeled rows or labels for the criterion.
+        """
         n = len(rows.y)
         if n < 2:
-            msg = f"tune_deformation needs at least two labeled rows, got {n}."
+            msg = f"{owner} needs at least two labeled rows, got {n}."
             raise DataError(msg)
         targets, codes = rows.y, None
-        if classes:
-            labels, codes = np.unique(rows.y, return_inverse=True)
-            if len(labels) < 2:
-                msg = (
-                    f"tune_deformation needs rows of at least two classes, got one class only: {labels.tolist()[0]!r}."
-                )
+        if labels:
+            known = np.unique(rows.y)
+            if len(known) < 2:
+                msg = f"{owner} needs rows of at least two classes, got one class only: {known.tolist()[0]!r}."
                 raise DataError(msg)
-            targets = np.where(codes[:, None] == np.arange(len(labels)), 1.0, -1.0)
-            if by != "evidence" and np.bincount(codes).max() < 2:
+            codes = label_codes(rows.y, known)
+            targets = label_signs(codes, len(known))
+            if criterion != "evidence" and np.bincount(codes).max() < 2:
                 msg = (
-                    f"tune_deformation: by={by!r} needs classes with two labels or more: one to learn from, one to "
-                    "predict. With one label a class use by='evidence'."
+                    f"{owner}: criterion={criterion!r} needs a class with at least two labels, one to learn from and "
+                    "one to predict. With one label per class use criterion='evidence'."
                 )
                 raise DataError(msg)
         folds = np.arange(n)
-        if by == "cv":
-            folds = folds_of(cv, rows.index, np.zeros(n, int) if codes is None else codes, random_state, n_rows)
-        return cls(targets, codes, folds, by, rows.weight)
+        if criterion == "cv":
+            strata = np.zeros(n, int) if codes is None else codes
+            folds = folds_of(owner, cv, rows.index, strata, random_state, n_rows)
+        return cls(targets, codes, folds, criterion, rows.weight)
 
     def score(self, smoother: Smoother, penalty: float) -> tuple[float, float, float]:
-        """Return the score of a penalty, its standard error, and the mean squared error of what was held out."""
+        """Return the score of a penalty, its standard error, and the mean squared error of held-out targets."""
         total = float(self.weight.sum())
-        if self.by == "evidence":
-            # Of two labels one column says all.
-            columns = slice(1, None) if self.codes is not None and self.targets.shape[1] == 2 else slice(None)
-            return smoother.log_evidence(self.targets[:, columns], penalty) / total, np.nan, np.nan
-        if self.by == "loo":
+        if self.criterion == "evidence":
+            return smoother.log_evidence(self.targets, penalty) / total, np.nan, np.nan
+        if self.criterion == "loo":
             predicted = smoother.one_left_out(self.targets, penalty)
         else:
             predicted = smoother.left_out(self.targets, penalty, self.folds)
         squares = np.square(self.targets - predicted)
-        if self.by == "loo":
+        if self.criterion == "loo":
             values = -squares.sum(axis=1)
         elif self.codes is not None:
-            values = (self._with_known_labels(predicted).argmax(axis=1) == self.codes).astype(float)
+            values = (self.predicted_codes(predicted) == self.codes).astype(float)
         else:
             mean = self.weight @ self.targets / total
             scatter = self.weight @ np.square(self.targets - mean) / total
@@ -113,49 +157,61 @@ class LabelScorer:
         error = np.sqrt(n / (n - 1) * np.square(self.weight * (values - score)).sum()) / total
         return score, float(error), float(self.weight @ squares.sum(axis=1) / total)
 
-    def _with_known_labels(self, predicted: Array) -> Array:
-        """Return predictions in which labels that a fold has never seen cannot win."""
+    def predicted_codes(self, predicted: Array) -> Array:
+        """Return the indices of the predicted labels, among those that occur outside of the fold of the row."""
         assert self.codes is not None
-        out = predicted.copy()
+        values = np.column_stack([-predicted, predicted]) if predicted.shape[1] == 1 else predicted.copy()
         for fold in np.unique(self.folds):
             held = self.folds == fold
-            seen = np.bincount(self.codes[~held], minlength=out.shape[1]) > 0
-            out[np.ix_(held, ~seen)] = -np.inf
-        return out
+            seen = np.bincount(self.codes[~held], minlength=values.shape[1]) > 0
+            values[np.ix_(held, ~seen)] = -np.inf
+        return values.argmax(axis=1)
 
 
-def folds_of(cv: Any, index: Array, codes: Array, random_state: Any, n_rows: int | None = None) -> Array:
-    """Return the fold of each labeled row: of a given array, or stratified by label, sizes at most one apart.
+def folds_of(owner: str, cv: Any, index: Array, strata: Array, random_state: Any, n_rows: int | None = None) -> Array:
+    """Return the fold of each labeled row.
 
-    The given array is for all rows, labeled or not, of which there are `n_rows`, if that is known.
+    Parameters
+    ----------
+    owner : str
+        Name of the search, for error messages.
+    cv : int or array-like
+        The number of folds, which are stratified and whose sizes differ by at most one; or the folds of all rows,
+        labeled or not.
+    index : ndarray of shape (n,)
+        Indices of the labeled rows among all rows.
+    strata : ndarray of shape (n,)
+        Indices of their labels.
+    random_state : int, Generator, RandomState or None
+        Seed of stratified folds.
+    n_rows : int or None, default=None
+        Number of all rows, if it is known.
+
+    Returns
+    -------
+    ndarray of shape (n,)
     """
-    if isinstance(cv, Integral) and not isinstance(cv, bool):
-        if cv < 2:
-            msg = f"tune_deformation: cv must be an integer >= 2 or the fold of each row, got {cv!r}."
-            raise ParameterError(msg)
-        order = as_generator(random_state).permutation(len(codes))
-        order = order[np.argsort(codes[order], kind="stable")]  # label after label, each in random order
-        folds = np.empty(len(codes), dtype=int)
-        folds[order] = np.arange(len(codes)) % min(int(cv), len(codes))
+    if cv in Integer(2):
+        order = as_generator(random_state).permutation(len(strata))
+        order = order[np.argsort(strata[order], kind="stable")]  # sorted by label, in random order within a label
+        folds = np.empty(len(strata), dtype=int)
+        folds[order] = np.arange(len(strata)) % min(int(cv), len(strata))
         return folds
     try:
         given = np.asarray(cv)
     except ValueError:  # such as pairs of lists of rows
         given = np.zeros(())
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) <= int(index.max()):
-        msg = (
-            "tune_deformation: cv must be an integer >= 2, or an array with the number of the fold of each row, got "
-            f"{cv!r}."
-        )
+        msg = f"{owner}: cv must be an integer >= 2, or an array of integers with the fold of each row, got {cv!r}."
         raise ParameterError(msg)
     if n_rows is not None and len(given) != n_rows:
         msg = (
-            f"tune_deformation: cv must have the fold of each of the {n_rows} rows, labeled or not, got {len(given)}. "
-            "What it says of unlabeled rows does not matter."
+            f"{owner}: cv must have the fold of each of the {n_rows} rows, labeled or not, got {len(given)}. The folds "
+            "of unlabeled rows are ignored."
         )
         raise ParameterError(msg)
     folds = given[index.astype(np.int64)]
     if len(np.unique(folds)) < 2:
-        msg = f"tune_deformation: cv puts all labeled rows into one fold, {folds[0]}; at least two are needed."
+        msg = f"{owner}: cv puts all labeled rows into one fold, {folds[0]}; at least two folds are needed."
         raise ParameterError(msg)
     return folds

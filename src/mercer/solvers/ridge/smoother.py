@@ -1,10 +1,11 @@
-r"""Ridge regression on few rows as a smoother of their targets: rows left out in groups, and the evidence.
+r"""Ridge regression on few rows as a linear smoother: exact cross-validation, and the marginal likelihood.
 
-With penalty :math:`\rho` and the kernel matrix K of the rows, residuals are :math:`G y`,
-:math:`G = \rho (K + \rho)^{-1}` on the complement of the constants that an intercept takes. Without the rows of a group
-f, their residuals would be :math:`G_{ff}^{-1} (G y)_f`, exactly. One eigendecomposition of K serves all penalties.
+With the penalty :math:`\rho` and the kernel matrix K of the rows, the residuals are :math:`G y` with
+:math:`G = \rho (K + \rho)^{-1}`, on the orthogonal complement of the constants if there is an intercept. If the rows
+of a group f are left out, their residuals are :math:`G_{ff}^{-1} (G y)_f`, exactly. One eigendecomposition of K is
+sufficient for all penalties and groups.
 
-Weights are repetitions of rows. All of the above is then of rows, targets and constants times the roots of the weights.
+Weights are repetitions of rows: rows, targets and constants are multiplied by the square roots of the weights.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
+from mercer.solvers.ridge.paths import margin_of_one_copy
+
 __all__ = ["Smoother"]
 
 Array = np.ndarray
@@ -22,16 +25,16 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Smoother:
-    """The eigenvectors of the kernel matrix of some rows, about their mean if there is an intercept.
+    """The eigendecomposition of the kernel matrix of some rows, which is centered if there is an intercept.
 
     Attributes
     ----------
     values : ndarray of shape (r,)
         Eigenvalues >= 0.
     basis : ndarray of shape (n, r)
-        Eigenvectors, orthogonal to constants if there is an intercept.
+        Eigenvectors, which are orthogonal to the constants if there is an intercept.
     fit_intercept : bool
-        Whether there is one.
+        Whether there is an intercept.
     weight : ndarray of shape (n,)
         Weights > 0.
     """
@@ -40,14 +43,14 @@ class Smoother:
     basis: Array
     fit_intercept: bool
     weight: Array
-    root: Array = field(init=False)  # of the weights
+    root: Array = field(init=False)  # square roots of the weights
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", np.sqrt(self.weight))
 
     @classmethod
     def of(cls, Z: Array, *, fit_intercept: bool, weight: Array | None = None) -> Self:
-        """Decompose features of shape (n, D), by the shorter of their two sides."""
+        """Return the smoother of features of shape (n, D), by an eigendecomposition of the smaller Gram matrix."""
         n, D = Z.shape
         weight = np.ones(n) if weight is None else weight
         root = np.sqrt(weight)
@@ -56,14 +59,15 @@ class Smoother:
                 Z = Z - weight @ Z / weight.sum()
             Z = root[:, None] * Z
             values, vectors = np.linalg.eigh(Z.T @ Z)
-            kept = values > D * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny)
-            return cls(values[kept], Z @ (vectors[:, kept] / np.sqrt(values[kept])), fit_intercept, weight)
+            retained = values > D * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny)
+            basis = Z @ (vectors[:, retained] / np.sqrt(values[retained]))
+            return cls(values[retained], basis, fit_intercept, weight)
         Z = root[:, None] * Z
         K = Z @ Z.T
         if not fit_intercept:
             values, basis = np.linalg.eigh(K)
             return cls(np.maximum(values, 0.0), basis, fit_intercept, weight)
-        # A reflection that maps constants to the first coordinate: the others are their complement, to rounding.
+        # A reflection that maps the constants to the first coordinate; the other coordinates are their complement.
         axis = root / np.linalg.norm(root)
         axis[0] += 1.0
         axis /= np.linalg.norm(axis)
@@ -73,19 +77,20 @@ class Smoother:
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return len(self.basis)
 
     @property
-    def _is_whole(self) -> bool:
-        """Whether the basis spans all that an intercept leaves."""
+    def _is_complete(self) -> bool:
+        """Whether the basis spans the complement of the constants, or everything if there is no intercept."""
         return self.basis.shape[1] == self.n_rows - self.fit_intercept
 
     def degrees(self, penalty: float) -> float:
-        """Return the effective degrees of freedom, with the intercept."""
+        """Return the effective degrees of freedom, including the intercept."""
         return float((self.values / (self.values + penalty)).sum() + self.fit_intercept)
 
     def left_out(self, targets: Array, penalty: float, groups: Array) -> Array:
-        """Return the predictions (n, t) for the rows of each group by the model that all other rows make."""
+        """Return the predictions (n, t) for the rows of each group by the model that is fitted to all other rows."""
         residual = self._residuals(targets, penalty)
         if len(np.unique(groups)) == self.n_rows:
             return targets - residual / (self._diagonal(penalty) * self.root)[:, None]
@@ -97,30 +102,29 @@ class Smoother:
         return out
 
     def one_left_out(self, targets: Array, penalty: float) -> Array:
-        """Return the predictions (n, t) for each row by the model that the others make, and all but one of its copies.
+        """Return the predictions (n, t) for each row by the model that is fitted without one copy of it.
 
-        Of a row of a weight below one, no copy is left.
+        A row of weight below one is left out completely.
         """
-        share = np.minimum(self.weight, 1.0) / self.weight  # of the leverage of a row, that of one copy
-        room = (1 - share) + share * self._diagonal(penalty)
-        return targets - self._residuals(targets, penalty) / (room * self.root)[:, None]
+        margin = margin_of_one_copy(self._diagonal(penalty), self.weight)
+        return targets - self._residuals(targets, penalty) / (margin * self.root)[:, None]
 
     def _centered(self, targets: Array) -> Array:
-        """Return targets about their mean if there is an intercept, times the roots of the weights."""
+        """Return the targets, minus their mean if there is an intercept, times the roots of the weights."""
         mean = self.weight @ targets / self.weight.sum() if self.fit_intercept else 0.0
         return self.root[:, None] * (targets - mean)
 
     def _residuals(self, targets: Array, penalty: float) -> Array:
-        """Return the residuals, times the roots of the weights."""
+        """Return the residuals times the roots of the weights."""
         coordinates = self.basis.T @ (self.root[:, None] * targets)
-        if self._is_whole:
+        if self._is_complete:
             return self.basis @ (coordinates * (penalty / (self.values + penalty))[:, None])
         return self._centered(targets) - self.basis @ (coordinates * (self.values / (self.values + penalty))[:, None])
 
     def _block(self, rows: Array, penalty: float) -> Array:
-        """Return the block of G of some rows."""
+        """Return the diagonal block of G for some rows."""
         B = self.basis[rows]
-        if self._is_whole:  # no difference of numbers near one, whatever the penalty
+        if self._is_complete:  # without a difference of numbers near one
             return (B * (penalty / (self.values + penalty))) @ B.T
         block = np.eye(len(rows)) - (B * (self.values / (self.values + penalty))) @ B.T
         constants = self.root[rows] if self.fit_intercept else np.zeros(len(rows))
@@ -129,18 +133,18 @@ class Smoother:
     def _diagonal(self, penalty: float) -> Array:
         """Return the diagonal of G."""
         squares = np.square(self.basis)
-        if self._is_whole:
+        if self._is_complete:
             return squares @ (penalty / (self.values + penalty))
         return (
             1 - squares @ (self.values / (self.values + penalty)) - self.fit_intercept * self.weight / self.weight.sum()
         )
 
     def log_evidence(self, targets: Array, penalty: float) -> float:
-        r"""Return the logarithm of the marginal likelihood of the targets, all columns together.
+        r"""Return the log marginal likelihood of the targets, summed over their columns.
 
-        Coefficients have the prior :math:`N(0, \sigma^2 / \rho)`, targets the noise :math:`\sigma^2`, a number for each
-        column at its best value; an intercept has a flat prior and is integrated out. Columns that never vary tell
-        nothing and do not count.
+        The coefficients have the prior :math:`N(0, \sigma^2 / \rho)` and the targets have noise of variance
+        :math:`\sigma^2`, which is maximized over for each column. The intercept has a flat prior and is integrated out.
+        Constant columns are ignored.
         """
         n = float(self.weight.sum()) - self.fit_intercept
         centered = self._centered(targets)
@@ -153,5 +157,5 @@ class Smoother:
 
 
 def reflected(matrix: Array, axis: Array) -> Array:
-    """Return the columns of a matrix mirrored at the plane that is orthogonal to a unit vector."""
+    """Return the columns of a matrix reflected at the hyperplane that is orthogonal to a unit vector."""
     return matrix - 2 * np.outer(axis, axis @ matrix)

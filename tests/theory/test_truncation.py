@@ -1,4 +1,4 @@
-"""Power series: derivatives and tails where they converge, tight truncation, and clear words where they do not."""
+"""Power series: derivatives and tails inside the radius of convergence, tight truncation, errors outside."""
 
 import itertools
 import math
@@ -26,14 +26,14 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_truncation_is_tight_at_the_end_of_the_ball(kernel, eps, radius):
     k = truncation_degree(kernel, eps, radius)
     t = radius**2
-    kept = [np.polynomial.polynomial.polyval(t, kernel.series.coefficients(n + 1)) for n in range(k + 1)]
-    errors = kernel.function(t) - np.array(kept)  # x = y = R e_1
+    retained = [np.polynomial.polynomial.polyval(t, kernel.series.coefficients(n + 1)) for n in range(k + 1)]
+    errors = kernel.function(t) - np.array(retained)  # x = y = R e_1
     assert errors[k] <= eps * (1 + 1e-6) + 1e-14
     assert (errors[:k] > eps * (1 - 1e-6)).all()
     assert truncation_error(kernel, k, radius) == pytest.approx(errors[k], rel=1e-6, abs=1e-14)
 
 
-def test_a_polynomial_is_whole_at_its_degree_and_equality_counts():
+def test_polynomial_is_complete_at_its_degree_and_equality_is_admitted():
     kernel = Polynomial(2)  # 1 + 2 t + t^2
     assert [truncation_degree(kernel, eps, 1.0) for eps in (3.0, 2.9, 1.0, 0.9, 1e-12)] == [0, 1, 1, 2, 2]
     assert [truncation_error(kernel, k, 1.0) for k in (0, 1, 2, 1000)] == [3.0, 1.0, 0.0, 0.0]
@@ -51,20 +51,22 @@ def test_degrees_grow_with_the_radius_and_fall_with_the_error():
 
 def test_series_are_summed_only_where_they_converge():
     assert maclaurin_bound(Geometric(), 0.7) == pytest.approx(2 / (1 - 0.98), rel=1e-12)
-    with pytest.raises(ParameterError, match=r"at t = 1, but that converges below 1 only. Scale the rows down"):
+    with pytest.raises(ParameterError, match=r"at t = 1, but the series converges only below 1. Scale the rows down"):
         maclaurin_bound(Geometric(), math.sqrt(0.5) * (1 + 1e-15))
-    with pytest.raises(ParameterError, match=r"at t = 1.08, but that converges below 1 only"):
+    with pytest.raises(ParameterError, match=r"at t = 1.08, but the series converges only below 1"):
         maclaurin_gradient(Geometric(), 0.6, 2, base=3.0)
     near = dot_product_gradient(Geometric(), math.sqrt(0.999))
     assert near == pytest.approx(math.sqrt(0.999) / (1 - 0.999) ** 2, rel=1e-6)
-    with pytest.raises(ParameterError, match=r"f overflows at t = 800"):
-        maclaurin_bound(ExponentialDotProduct(), 20.0)
+    assert maclaurin_bound(ExponentialDotProduct(), 20.0) == math.inf  # f overflows at t = 800
+    assert truncation_error(ExponentialDotProduct(), 10, 30.0) == math.inf
+    with pytest.raises(ParameterError, match=r"truncation_degree: radius must leave f\(R\^2\) finite, got 30"):
+        truncation_degree(ExponentialDotProduct(), 0.1, 30.0)
     with pytest.raises(ParameterError, match="Maclaurin coefficients do not add up to f at t = 400"):
         truncation_degree(ExponentialDotProduct(), 0.1, 20.0)
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_series_with_a_gap_is_not_cut_off_in_it(listed):
+def test_series_with_a_gap_is_summed_beyond_the_gap(listed):
     coefficients = np.isin(np.arange(200), (1, 100)).astype(float)  # t + t^100
     # A rule has no last degree: that its terms have not yet added up to the formula tells that there are more.
     rule = {"coefficients": lambda n: float(n in (1, 100)), "formula": lambda t: t + t**100}
@@ -89,5 +91,5 @@ def test_an_error_that_is_not_positive_is_refused(eps):
 def test_errors_below_rounding_and_negative_degrees_are_refused():
     with pytest.raises(ParameterError, match=r"truncation_degree: eps must be at least 1e-15 of f\(R\^2\) = 2.72"):
         truncation_degree(ExponentialDotProduct(), 1e-17, 1.0)
-    with pytest.raises(ParameterError, match="truncation_error: degree must be >= 0, got -1"):
+    with pytest.raises(ParameterError, match="truncation_error: degree must be an integer >= 0, got -1"):
         truncation_error(ExponentialDotProduct(), -1, 1.0)

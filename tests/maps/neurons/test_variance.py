@@ -1,10 +1,10 @@
-"""Variances of single neurons, against sums over all directions of a circle and of a line."""
+"""Variances of random neurons, against means over all directions in one and two dimensions."""
 
 import numpy as np
 import pytest
 
 from mercer.maps.neurons.expansion import radius
-from mercer.maps.neurons.moments import Moments, even_moment, polynomial_part
+from mercer.maps.neurons.variance import NeuronVariances, even_moment, polynomial_part
 
 ORDERS = (0, 1, 2)
 PARITY = (np.sign, np.abs, lambda u: u * np.abs(u))
@@ -13,8 +13,8 @@ X = np.array([[1.0, 0.0], [0.3, -2.0], [-1.5, 0.7]])
 Y = np.array([[0.8, 0.6], [-1.0, 0.1]])
 
 
-def on_all_directions(order, X, Y, directions):
-    """Return the moments as means over directions that stand for all, at the length that neurons have."""
+def over_all_directions(order, X, Y, directions):
+    """Return the variances and the mean over the given directions, scaled to the norm of the neurons."""
     W = radius(order, X.shape[1]) * directions
     u, v = (X @ W.T)[:, None, :], (Y @ W.T)[None, :, :]
     p, phi = PARITY[order], NEURON[order]
@@ -31,31 +31,31 @@ def on_all_directions(order, X, Y, directions):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_moments_are_means_over_the_circle(order):
+def test_variances_are_those_over_the_circle(order):
     angle = (np.arange(200_000) + 0.5) * 2 * np.pi / 200_000
-    expected = on_all_directions(order, X, Y, np.column_stack([np.cos(angle), np.sin(angle)]))
-    found = Moments.of(order, X, Y, 2)
+    expected = over_all_directions(order, X, Y, np.column_stack([np.cos(angle), np.sin(angle)]))
+    found = NeuronVariances.of(order, X, Y, 2)
     for one, other in zip((found.parity, found.pair, found.single, found.sum_of_two), expected, strict=True):
         assert other.max() > 0.1
-        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)  # steps end between two of the angles
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)  # steps are between two of the angles
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_moments_on_a_line_and_of_rows_of_zeros(order):
+def test_variances_in_one_dimension_and_for_rows_of_zeros(order):
     rows, others = np.array([[1.0], [-2.0], [0.0]]), np.array([[0.5], [-1.0], [0.0]])
-    expected = on_all_directions(order, rows, others, np.array([[1.0], [-1.0]]))
-    found = Moments.of(order, rows, others, 1)
+    expected = over_all_directions(order, rows, others, np.array([[1.0], [-1.0]]))
+    found = NeuronVariances.of(order, rows, others, 1)
     for one, other in zip((found.parity, found.pair, found.single, found.sum_of_two), expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_polynomials_are_moments_of_normal_weights(order):
-    # Gauss-Hermite sums of enough nodes are exact for polynomials, and (uv)^2b is one.
+def test_polynomials_are_moments_of_gaussian_weights(order):
+    # Gauss-Hermite quadrature with enough nodes is exact for polynomials such as (uv)^2b.
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     W = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
     mass = np.outer(weights, weights).ravel() / (2 * np.pi)
     u, v = (X @ W.T)[:, None, :], (Y @ W.T)[None, :, :]
     np.testing.assert_allclose(even_moment(order, X, Y), ((u * v) ** (2 * order)) @ mass, rtol=1e-12)
-    # The part of u^b v^b that does not depend on which of the two signs a direction has.
+    # The part of u^b v^b that does not depend on the sign of the direction.
     np.testing.assert_allclose(polynomial_part(order, X, Y), 0.5 * ((u * v) ** order) @ mass, rtol=1e-12)

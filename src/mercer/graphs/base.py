@@ -1,0 +1,197 @@
+r"""The contract of a graph over rows, and what a deformation needs to know of one.
+
+A graph is a rule that makes edges between rows. `Deformed` asks it for one thing only: the roughness
+:math:`\Phi^\top M \Phi` of features :math:`\Phi` on the graph, with the penalty :math:`M = \alpha L^c` of strength
+:math:`\alpha` on the graph Laplacian L. How that sum is computed, with a sparse Laplacian or without one, is up to the
+graph:
+
+- Subclass `mercer.graphs.LaplacianGraph` and add `laplacian` to bring a graph that is made of all rows at once and has
+  a sparse Laplacian. The docstring of that class has an example.
+- Subclass `Graph` and add `measure` to bring any other graph.
+- Subclass `GrowingGraph` if rows can be added after the fit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.engines import Engine
+from mercer.features import Features
+from mercer.maps.base import Estimator
+from mercer.parameters import Choice, Interval
+
+__all__ = [
+    "BANDWIDTH",
+    "EXACT_ROWS",
+    "DenseLaplacian",
+    "Graph",
+    "GraphMoments",
+    "GraphSummary",
+    "GrowingGraph",
+    "Measure",
+    "Nodes",
+    "Penalty",
+    "Roughness",
+]
+
+Array = np.ndarray
+# If a graph has at most this many rows, they are retained for the exact deformed kernel, whose cost is cubic in them.
+EXACT_ROWS = 4000
+#: Domain of the bandwidth of Gaussian weights.
+BANDWIDTH = Choice("median") | Interval(0, closed="neither")
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """The penalty M = strength * L^power on the roughness of functions."""
+
+    strength: float
+    power: float
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """Sizes and settings of a graph that was built; None where a value is not known.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Number of nodes: the rows, where equal rows are one node of a `NeighborGraph`.
+    n_edges : int or None
+        Number of pairs of nodes with a positive weight.
+    n_isolated : int
+        Number of nodes without an edge to another node.
+    n_connected_components : int or None
+        Number of connected components, which is the dimension of the null space of the Laplacian.
+    search : str
+        How the edges were found: "exact", "approximate", "given", or "features".
+    bandwidth : float or None
+        Bandwidth of Gaussian weights.
+    """
+
+    n_nodes: int
+    n_edges: int | None
+    n_isolated: int
+    n_connected_components: int | None
+    search: str
+    bandwidth: float | None
+
+
+class DenseLaplacian(Protocol):
+    """A graph Laplacian of few nodes whose powers can be computed as dense matrices."""
+
+    def power(self, power: float) -> Array:
+        """Return L^power as a dense matrix of shape (n, n)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The rows and the Laplacian of a graph of at most `EXACT_ROWS` nodes."""
+
+    rows: Any
+    laplacian: DenseLaplacian
+
+
+class GraphMoments(Protocol):
+    """Sums over the rows of a graph to which the sums over more rows can be added."""
+
+    def roughness(self, penalty: Penalty) -> Roughness:
+        """Return the roughness of the features on the graph of all rows that were added."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roughness:
+    """The roughness of features on a graph.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (D, D)
+        The matrix Phi' M Phi in float64, of which only the upper triangle is used.
+    graph : GraphSummary
+        The graph that was built.
+    exact : Nodes or None
+        The rows and the Laplacian if there are at most `EXACT_ROWS` nodes, for the exact deformed kernel.
+    error : float
+        Bound on the spectral norm of the error of M / strength, which is positive for fractional powers only.
+    moments : GraphMoments or None
+        The sums to which a `GrowingGraph` adds more rows.
+    """
+
+    matrix: Array
+    graph: GraphSummary
+    exact: Nodes | None
+    error: float = 0.0
+    moments: GraphMoments | None = None
+
+
+#: The roughness of some features on one graph as a function of the penalty, so that the graph is built only once.
+Measure = Callable[[Penalty], Roughness]
+
+
+class Graph(Estimator, ABC):
+    """A rule that builds a graph of rows and measures how rough features are on it.
+
+    A graph is an unfitted estimator: its constructor only stores its parameters, whose domains it declares in
+    `parameter_domains`.
+
+    See Also
+    --------
+    LaplacianGraph : Base class of graphs that have a sparse Laplacian.
+    GrowingGraph : Base class of graphs to which rows can be added.
+    """
+
+    def check(self) -> None:
+        """Raise `ParameterError` if a parameter lies outside its domain."""
+        self._check_domains()
+
+    @abstractmethod
+    def measure(self, features: Features, engine: Engine, *, max_bytes: int, seed: int) -> Measure:
+        """Build the graph of the rows of an engine and return the roughness of features on it.
+
+        Parameters
+        ----------
+        features : Features
+            A drawn map with real features.
+        engine : Engine
+            The rows, which can be read more than once.
+        max_bytes : int
+            Number of bytes that the features of all rows may take at a time.
+        seed : int
+            Seed of whatever the graph draws at random.
+
+        Returns
+        -------
+        callable
+            A function from a `Penalty` to a `Roughness`.
+        """
+
+
+class GrowingGraph(Graph):
+    """A graph to which rows can be added block by block, because all it needs are sums over rows."""
+
+    @abstractmethod
+    def moments(
+        self, features: Features, engine: Engine, *, seed: int, previous: GraphMoments | None = None
+    ) -> GraphMoments:
+        """Return the sums over the rows of an engine, added to those over previous rows if there are any.
+
+        Parameters
+        ----------
+        features : Features
+            A drawn map with real features.
+        engine : Engine
+            The rows to add, which can be read more than once.
+        seed : int
+            Seed of whatever the graph draws at random.
+        previous : GraphMoments or None, default=None
+            The sums over the previous rows, as this method returned them for the same features.
+
+        Returns
+        -------
+        GraphMoments
+        """
