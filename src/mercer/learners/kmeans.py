@@ -149,7 +149,6 @@ class KernelKMeans(Clusterer):
     # Sums over clusters are small, so that small blocks cost nothing and are divided evenly among threads.
     most_block_rows = 2048
 
-
     def __init__(
         self,
         feature_map: BaseMap | Kernel | None = None,
