@@ -284,6 +284,16 @@ def test_streams_may_have_their_first_targets_in_a_late_block():
     np.testing.assert_allclose(model.predict(X), ridge().fit(MORE[30:], two[30:]).predict(X), atol=1e-10)
 
 
+def test_the_unlabeled_value_may_change_after_the_fit():
+    model = ridge().fit(MORE, TARGETS)
+    partly = np.where(np.arange(90) < 60, TARGETS, np.nan)
+    assert model.set_params(unlabeled=np.nan).score(MORE, partly) == r2_score(TARGETS[:60], model.predict(MORE[:60]))
+    model.partial_fit(MORE, partly)
+    assert model.statistic_.rows == 150
+    labeled_model = classifier().fit(MORE, CODES).set_params(unlabeled=-1)
+    assert labeled_model.partial_fit(MORE, np.where(np.arange(90) < 60, CODES, -1)).classes_.tolist() == [0, 1, 2]
+
+
 # ---- classifiers ------------------------------------------------------------------------------
 
 KINDS = [KernelRidgeClassifier, KernelLogisticRegression, KernelSVC]

@@ -237,6 +237,26 @@ def test_resumed_fits_without_a_seed_have_the_same_draw(blocks, tmp_path):
         assert not np.allclose(again.feature_map_.transform(rows), drawn)
 
 
+@pytest.mark.parametrize(("alpha", "reads"), [("loo", 33), ("gcv", None)])
+def test_resumed_fits_know_the_shape_of_targets_in_late_blocks(alpha, reads, blocks, tmp_path, monkeypatch):
+    late = [(X, None if number < 3 else np.column_stack([y, X[:, 0]])) for number, (X, y) in enumerate(blocks)]
+    learner = KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), alpha=alpha, unlabeled=np.nan)
+    wanted = clone(learner).fit(late)
+    assert wanted.coef_.shape == (2, 20)
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    with monkeypatch.context() as patch:
+        if alpha == "gcv":  # interrupted after its only pass
+
+            def interrupt(*_):
+                raise KeyboardInterrupt
+
+            patch.setattr(KernelRidge, "_solve", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            clone(learner).fit(Stopping(late, reads), checkpoint=checkpoint)
+    resumed = clone(learner).fit(late, checkpoint=checkpoint)
+    assert np.array_equal(resumed.coef_, wanted.coef_)
+
+
 def test_arrays_can_have_a_checkpoint_too(blocks, tmp_path):
     X, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     wanted = KernelRidge(random_state=0, block_size=100).fit(X, y)

@@ -46,11 +46,12 @@ MISSING_STRINGS = ("nan", "None", "<NA>")
 # ---- codings ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Coding(ABC):
     """Validates the targets of a learner; later blocks of a fit must agree with the first."""
 
     #: Value in `y` of rows whose target is not known; None if every row has a target.
-    unlabeled: Any
+    unlabeled: Any = None
 
     @property
     @abstractmethod
@@ -85,7 +86,6 @@ class Coding(ABC):
 class Numbers(Coding):
     """Numeric targets, in one column or several; validated targets have the shape (n, t)."""
 
-    unlabeled: Any = None
     #: Shape of the target of one row: () for a single column, (t,) for several, None as long as it is not known.
     shape: tuple[int, ...] | None = None
 
@@ -135,7 +135,6 @@ class Numbers(Coding):
 class Labels(Coding):
     """Labels of classes: numbers, strings, bytes or booleans, all of one kind."""
 
-    unlabeled: Any = None
     #: Kind of the labels, such as "numbers"; None as long as no label is known.
     kind: str | None = None
 
@@ -180,8 +179,6 @@ class Labels(Coding):
 @dataclass(frozen=True)
 class Ignored(Coding):
     """No targets: `y` may be passed, as pipelines do, and is ignored."""
-
-    unlabeled: None = None
 
     @property
     def settled(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -44,6 +44,7 @@ from mercer.engines import (
     fill_rows,
     show_progress,
 )
+from mercer.engines.base import closing_all
 from mercer.errors import DataError
 from mercer.features import features_of
 from mercer.kernels import Kernel
@@ -202,7 +203,7 @@ class Learner(BaseEstimator, ABC):
 
     feature_map_: BaseMap
     #: The coding of the targets, as settled by the rows seen so far.
-    _coding_: Any
+    _coding_: Coding
     #: The sum of the statistic over the rows, where the learner stores it.
     statistic_: Any
 
@@ -339,7 +340,7 @@ class Learner(BaseEstimator, ABC):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
-        self._coding_ = reader.coding  # a stream may bring its first targets in a late block
+        self._coding_ = settled_coding(reader, fit.engine)
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
@@ -365,13 +366,17 @@ class Learner(BaseEstimator, ABC):
     def _reader(self, width: int, *, fresh: bool) -> Reader:
         return Reader(
             self,
-            self._coding() if fresh else self._coding_,
+            self._coding() if fresh else self._current_coding(),
             width=width,
             block_size=self.block_size,
             most_rows=self.most_block_rows,
             n_jobs=self.n_jobs,
             fresh=fresh,
         )
+
+    def _current_coding(self) -> Coding:
+        """Return the coding of the fit, with the `unlabeled` parameter as it is now."""
+        return replace(self._coding_, unlabeled=self._coding().unlabeled)
 
     def _reset(self) -> dict[str, Any]:
         """Remove all fitted attributes, and return them. Their names end with an underscore."""
@@ -469,6 +474,14 @@ class Learner(BaseEstimator, ABC):
         return tags
 
 
+def settled_coding(reader: Reader, engine: Engine) -> Coding:
+    """Return the coding after all rows were read; the first targets of a stream may be in a late block."""
+    if not reader.coding.settled:  # a resumed fit took its sums from the file: read up to the first targets
+        with closing_all(engine.blocks()) as blocks:
+            next(block for block in blocks if reader.coding.settled)
+    return reader.coding
+
+
 def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
     """Return an engine over the rows whose target is not the `unlabeled` value; all rows if that is None."""
     if unlabeled is None:
@@ -493,6 +506,7 @@ class Regressor(RegressorMixin, Learner):
     """A learner of numeric targets, in one column or several."""
 
     unlabeled: Any
+    _coding_: Numbers
 
     def _coding(self) -> Numbers:
         return Numbers(self.unlabeled)
@@ -526,7 +540,7 @@ class Regressor(RegressorMixin, Learner):
         from sklearn.metrics import r2_score
 
         check_is_fitted(self)
-        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
+        truth, predicted, weight = predictions_and_targets(self, self._current_coding(), X, y, sample_weight)
         return r2_score(truth, predicted, sample_weight=weight)
 
     def __sklearn_tags__(self) -> Any:
@@ -614,7 +628,7 @@ class Classifier(ClassifierMixin, Learner):
         from sklearn.metrics import accuracy_score
 
         check_is_fitted(self)
-        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
+        truth, predicted, weight = predictions_and_targets(self, self._current_coding(), X, y, sample_weight)
         return accuracy_score(truth, predicted, sample_weight=weight)
 
 

@@ -138,6 +138,7 @@ class GaussianProcessRegressor(Regressor):
         "tune_rows": Integer(1),
     }
     solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    tuning_: tuple[Trial, ...]
     default_map = partial(Nystroem, n_components=DEFAULT_COMPONENTS)
 
     def __init__(

@@ -145,10 +145,9 @@ class KernelKMeans(Clusterer):
         "tol": Interval(0),
         "batch_size": Choice(None) | Integer(1),
     }
+    _clusters_: ExactClusters | FeatureClusters
     # Sums over clusters are small, so that small blocks cost nothing and are divided evenly among threads.
     most_block_rows = 2048
-
-    _clusters_: ExactClusters | FeatureClusters
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Scores of penalties are what explicit refits, densities and scikit-learn say."""
+"""Scores of penalties, against refitted models, densities and scikit-learn; the scale of probabilities."""
 
 import pickle
 import tracemalloc
@@ -6,6 +6,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_expit, log_softmax
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge, RidgeClassifierCV, RidgeCV
@@ -21,9 +23,18 @@ from mercer import (
     RandomFourier,
 )
 from mercer.engines import Block, MemoryEngine
-from mercer.solvers.ridge import paths as leave_one_out
+from mercer.solvers.losses.fit import AsGiven
+from mercer.solvers.ridge import paths
 from mercer.solvers.ridge.least_squares import Spectrum, solve_ridge
-from mercer.solvers.ridge.paths import LeftOut, best, evidence_path, gcv_path
+from mercer.solvers.ridge.paths import (
+    LeftOut,
+    best,
+    calibrated_scale,
+    evidence_path,
+    gcv_path,
+    left_out_margin,
+    log_loss_scale,
+)
 from mercer.statistics.moments import Moments, TargetMoments
 
 pytestmark = pytest.mark.covering(1)
@@ -69,7 +80,7 @@ def test_left_out_scores_are_those_of_explicit_refits(fit_intercept, targets, dt
         np.testing.assert_allclose(path.scores[i], np.square(errors).sum(axis=-1).mean(), rtol=1e-8 if i else 1e-5)
 
 
-def test_weights_below_one_leave_out_the_whole_row():
+def test_weights_below_one_leave_out_the_complete_row():
     X, y = data(n=30)
     w = np.random.default_rng(2).uniform(0.1, 1.0, 30)
     model = KernelRidge(RandomFourier(Gaussian(1.0), 8, random_state=0), alpha="loo").fit(X, y, w)
@@ -81,7 +92,7 @@ def test_weights_below_one_leave_out_the_whole_row():
         np.testing.assert_allclose(path.scores[i], w @ np.square(errors) / w.sum(), rtol=1e-8)
 
 
-def test_it_is_scikit_learns_leave_one_out():
+def test_leave_one_out_agrees_with_scikit_learn():
     X, y = data(n=200)
     model = KernelRidge(RandomFourier(Gaussian(1.0), 20, random_state=0), alpha="loo").fit(X, y)
     peer = RidgeCV(alphas=model.path_.alphas).fit(model.feature_map_.transform(X), y)
@@ -91,7 +102,7 @@ def test_it_is_scikit_learns_leave_one_out():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_for_labels_it_is_that_of_the_signs(classes):
+def test_leave_one_out_of_labels_is_that_of_signs(classes):
     X, y = data(n=200)
     labels = np.array(["no", "perhaps", "yes"])[np.digitize(y, [5.0] if classes == 2 else [4.7, 5.3])]
     model = KernelRidgeClassifier(RandomFourier(Gaussian(1.0), 20, random_state=0), alpha="loo").fit(X, labels)
@@ -115,7 +126,7 @@ def test_memory_blocks_and_any_number_of_threads_agree(kind):
     np.testing.assert_allclose(one.path_.scores, scores[0], rtol=1e-7)
 
 
-def test_the_term_travels_as_a_pickle():
+def test_the_term_survives_pickle():
     X, y = data()
     feature_map = RandomFourier(Gaussian(1.0), 12, random_state=0).fit(X)
     Z, w = feature_map.transform(X), np.ones(len(X))
@@ -126,7 +137,7 @@ def test_the_term_travels_as_a_pickle():
     assert MemoryEngine(X, y[:, None], block_rows=7).sum(term).shape == (2,)
 
 
-def test_a_row_that_is_fitted_whatever_its_target_is_never_counts_as_well_predicted():
+def test_rows_fitted_whatever_their_target_do_not_count_as_well_predicted():
     X, y = data(n=40)
     # As many landmarks as rows: small penalties fit every row, and residual and room are both rounding.
     model = KernelRidge(Nystroem(Gaussian(0.05), 40, landmarks="uniform", random_state=0), alpha="loo").fit(X, y)
@@ -137,7 +148,7 @@ def test_a_row_that_is_fitted_whatever_its_target_is_never_counts_as_well_predic
     assert model.path_.scores[finite].min() > 0.5 * np.square(y - y[rest].mean()).mean()
 
 
-def test_rows_that_cannot_be_read_again_are_refused_with_advice():
+def test_rows_that_cannot_be_read_again_raise_with_advice():
     X, y = data()
     model = KernelRidge(RandomFourier(Gaussian(1.0), 12, random_state=0), alpha="loo")
     with pytest.raises(DataError, match=r"reads the rows twice.*alpha='evidence' or alpha='gcv'"):
@@ -154,11 +165,11 @@ def test_rows_that_cannot_be_read_again_are_refused_with_advice():
 
 
 @pytest.mark.parametrize("targets", [1, 7])
-def test_targets_can_be_worked_on_a_few_at_a_time(targets, monkeypatch):
+def test_targets_can_be_processed_a_few_at_a_time(targets, monkeypatch):
     X, Y = data(targets=targets)
     fresh = KernelRidge(RandomFourier(Gaussian(1.0), 12, random_state=0), alpha="loo")
     whole = clone(fresh).fit(X, Y).path_.scores
-    monkeypatch.setattr(leave_one_out, "SLICE_BYTES", 3 * 8 * 89 * 512)  # three at a time
+    monkeypatch.setattr(paths, "SLICE_BYTES", 3 * 8 * 89 * 512)  # three at a time
     np.testing.assert_allclose(clone(fresh).fit(X, Y).path_.scores, whole, rtol=1e-12)
 
 
@@ -170,12 +181,12 @@ def test_memory_does_not_grow_with_penalties_times_labels():
     model.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 4 * leave_one_out.SLICE_BYTES  # 512 rows, 200 labels and 89 penalties alone are 73 MB
+    assert peak < 4 * paths.SLICE_BYTES  # 512 rows, 200 labels and 89 penalties alone are 73 MB
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alpha", ["loo", 1e-6])
-def test_blocks_change_the_result_by_no_more_than_it_says(weighted, alpha):
+def test_blocks_change_the_result_by_no_more_than_rounding(weighted, alpha):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.03 * rng.normal(size=700)  # little noise: small penalties
@@ -190,7 +201,7 @@ def test_blocks_change_the_result_by_no_more_than_it_says(weighted, alpha):
     assert clone(fresh).set_params(alpha=10.0).fit(X, y).rounding_ < 1e-13
 
 
-def test_a_path_that_ends_at_its_edge_says_so():
+def test_a_minimum_at_an_end_of_the_path_issues_a_warning():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 2))
     smooth = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * rng.normal(size=1500)
@@ -267,7 +278,7 @@ def test_weights_equal_repetition(alpha, kind):
 
 
 @pytest.mark.parametrize("alpha", ["loo", "evidence", "gcv"])
-def test_targets_that_do_not_vary_are_predicted_as_they_are(alpha):
+def test_constant_targets_are_predicted_exactly(alpha):
     X, _ = data()
     model = KernelRidge(RandomFourier(Gaussian(1.0), 12, random_state=0), alpha=alpha).fit(X, np.full(60, 3.0))
     np.testing.assert_allclose(model.predict(X), 3.0)
@@ -306,7 +317,101 @@ def test_leave_one_out_withstands_rows_far_from_all_others():
     assert scores["loo"] >= scores["gcv"]
 
 
-def test_solve_ridge_without_rows_says_what_to_do():
+def test_leave_one_out_without_rows_raises_with_advice():
     Z, T, w = np.random.default_rng(0).normal(size=(50, 4)), data(n=50)[1][:, None], np.ones(50)
     with pytest.raises(ParameterError, match="second pass over the rows"):
         solve_ridge(moments_of(Z, T, w), "loo")
+
+
+# ---- margins and calibration ------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+Z, T = RNG.normal(0.5, 1.0, size=(25, 6)), RNG.normal(size=(25, 2))
+WEIGHT = np.array([0.0, 0.4, 1.0, 2.0, 3.0] * 5)
+
+
+def refitted_errors(alpha, weight, fit_intercept):
+    """Return squared errors of models from which one repetition of a row, or all of a smaller weight, is left out."""
+    errors = []
+    for i in range(len(Z)):
+        rest = weight.copy()
+        rest[i] -= min(1.0, weight[i])
+        other = solve_ridge(moments_of(Z, T, rest), alpha, fit_intercept=fit_intercept)
+        errors.append(np.square(Z[i] @ other.coef + other.intercept - T[i]).sum())
+    return np.array(errors)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weight", [np.ones(25), WEIGHT], ids=["equal", "weighted"])
+def test_residuals_over_margins_are_errors_of_refitted_models(weight, fit_intercept):
+    solution = solve_ridge(moments_of(Z, T, weight), 0.5, fit_intercept=fit_intercept)
+    residual = Z @ solution.coef + solution.intercept - T
+    margin = left_out_margin(solution.leverages(Z), weight)
+    found = np.square(residual / margin[:, None]).sum(axis=1)
+    np.testing.assert_allclose(found, refitted_errors(0.5, weight, fit_intercept), rtol=1e-8)
+    leverages = np.column_stack([solution.leverages(Z), 2 * solution.leverages(Z)])
+    np.testing.assert_array_equal(left_out_margin(leverages, weight)[:, 0], margin)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
+def test_left_out_errors_are_those_of_refitted_models(weight, fit_intercept):
+    w = np.ones(25) if weight is None else weight
+    spectrum = Spectrum.of(moments_of(Z, T, w), centered=fit_intercept)
+    found = LeftOut(AsGiven(6), spectrum, np.array([0.1, 3.0]), fit_intercept)(Block(0, Z, T, weight))
+    expected = [w @ refitted_errors(alpha, w, fit_intercept) for alpha in (0.1, 3.0)]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_rows_that_are_fitted_exactly_do_not_calibrate():
+    codes, fitted = np.array([0, 1, 1]), np.array([[-0.9], [0.8], [1.0]])
+    leverage = np.array([0.2, 0.3, 1.0])
+    some = calibrated_scale(fitted[:2], codes[:2], 2, leverage[:2], None)
+    assert calibrated_scale(fitted, codes, 2, leverage, None) == some
+    assert calibrated_scale(fitted, codes, 2, np.full(3, 0.3), np.array([1.0, 1.0, 0.0])) == pytest.approx(
+        calibrated_scale(fitted[:2], codes[:2], 2, np.full(2, 0.3), None)
+    )
+    assert calibrated_scale(fitted, codes, 2, np.ones(3), None) == 2.0  # no row is left
+
+
+def loss(scale, values, codes, weight):
+    """Return the logarithmic loss of the rows and of one more row, whose label is each label with equal probability."""
+    n = weight.sum()
+    if values.shape[1] == 1:
+        logs = np.column_stack([log_expit(-scale * values[:, 0]), log_expit(scale * values[:, 0])])
+    else:
+        logs = log_softmax(scale * values, axis=1)
+    own = logs[np.arange(len(codes)), codes]
+    return -float(weight @ (n * own + logs.mean(axis=1)) / (n + 1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_scale_minimizes_the_logarithmic_loss(classes, weighted):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, classes, 300)
+    values = 0.7 * np.eye(classes)[codes] + 0.5 * rng.normal(size=(300, classes))
+    if classes == 2:
+        values = values[:, 1:] - values[:, :1]
+    weight = rng.uniform(0, 3, 300) if weighted else np.ones(300)
+    found = log_loss_scale(values, codes, weight)
+    best = minimize_scalar(lambda s: loss(np.exp(s), values, codes, weight), bounds=(-6, 6), method="bounded")
+    assert found == pytest.approx(np.exp(best.x), rel=1e-3)
+    h = 1e-4
+    slope = (loss(found * (1 + h), values, codes, weight) - loss(found * (1 - h), values, codes, weight)) / (2 * h)
+    assert abs(slope) < 1e-6 * weight.sum()
+
+
+def test_separated_labels_have_a_finite_scale_that_grows_with_the_rows():
+    scales = [
+        log_loss_scale(np.tile([[1.0], [-1.0]], (n, 1)), np.tile([1, 0], n), np.ones(2 * n)) for n in (2, 20, 200)
+    ]
+    assert scales[0] < scales[1] < scales[2] < 1e3
+    # Of N rows at +-1 the logistic function of the scale is (N + 1/2) / (N + 1).
+    np.testing.assert_allclose(scales, [np.log((2 * n + 0.5) / 0.5) for n in (2, 20, 200)], rtol=1e-9)
+
+
+def test_the_scale_stays_within_its_bounds():
+    values, codes = np.array([[1.0], [-1.0]]), np.array([0, 1])
+    assert log_loss_scale(values, codes, np.ones(2)) == 1e-3
+    assert log_loss_scale(-1e-6 * values, codes, np.ones(2)) == 1e3
