@@ -51,7 +51,7 @@ class Killer(SchedulerPlugin):
 
     @property
     def hit(self):
-        """How many tasks were pending when the victim was gone; None if nobody was killed, or not in time."""
+        """How many tasks were pending when the victim was gone; None if no worker was killed, or not in time."""
         return dict(self.lost).get(self.victim) or None
 
 
@@ -77,7 +77,7 @@ def cluster(workers=3, threads=1, **options):
 
 
 def fit_and_kill(client, killer, fit, after, seed, workers=3):
-    """Return what `fit` returns while a worker is killed after so many partitions; None: nobody is."""
+    """Return what `fit` returns while a worker is killed after so many partitions; None kills none."""
     client.wait_for_workers(workers, timeout=600)
     killer.arm(after, random.Random(seed))
     return fit()

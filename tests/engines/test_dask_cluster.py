@@ -1,4 +1,4 @@
-"""Fits on a cluster of processes on this machine: equal bits whoever works, dies, or is told to stop."""
+"""Fits on a cluster of processes on this machine: equal bits whichever worker computes, dies or is stopped."""
 
 import os
 import signal
@@ -153,7 +153,7 @@ def test_collections_that_lie_on_the_workers(on_cluster):
     expected = ridge().fit(X, numbers)
     stored = X.persist(), numbers.persist()
     np.testing.assert_array_equal(ridge().fit(*stored).coef_, expected.coef_)
-    lazy = expected.predict(X.persist())  # whose futures nobody else holds
+    lazy = expected.predict(X.persist())  # whose futures have no other reference
     np.testing.assert_allclose(lazy.compute(), expected.predict(X.compute()), rtol=1e-12)
     blocks = [(X.compute()[i : i + 500], numbers.compute()[i : i + 500]) for i in range(0, 2000, 500)]
     futures = client.map(lambda i: blocks[i], range(4))

@@ -4,7 +4,7 @@ from mercer.engines import Progress
 from mercer.engines.passes import Passes
 
 
-def test_rows_add_up_over_runs_and_the_end_is_told():
+def test_rows_add_up_over_runs_and_the_end_is_reported():
     told = []
     passes = Passes(told.append)
     for number in (1, 2, 3):
@@ -17,7 +17,7 @@ def test_rows_add_up_over_runs_and_the_end_is_told():
     assert [p.seconds for p in told] == sorted(p.seconds for p in told)
 
 
-def test_nobody_needs_to_listen():
+def test_progress_need_not_be_reported():
     passes = Passes(None)
     passes.tell(10, 1)
     passes.end()
@@ -26,7 +26,7 @@ def test_nobody_needs_to_listen():
     assert passes.count == 2
 
 
-def test_long_passes_are_told_by_their_number_and_what_is_known():
+def test_long_passes_are_reported_with_number_and_note():
     told = []
     passes = Passes(told.append)
     for note in ("", "loss 3", ""):
@@ -49,5 +49,5 @@ def test_a_pass_is_over_at_the_rows_it_read_though_fewer_count():
     for rows in (4, 10):
         passes.within(Progress(rows, 10, 0.5))
     passes.done(3)
-    passes.done(3)  # of which nothing was told before
+    passes.done(3)  # without an earlier report
     assert [(one.rows, one.total) for one in told] == [(4, 10), (10, 10), (3, 3)]

@@ -70,7 +70,7 @@ def test_errors_arrive_where_they_belong():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_whoever_stops_closes_the_source(error):
+def test_stopping_closes_the_source(error):
     closed = []
 
     def source():
@@ -89,7 +89,7 @@ def test_whoever_stops_closes_the_source(error):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_is_told_instead_of_hanging():
+def test_a_forked_child_raises_instead_of_hanging():
     items = read_ahead(iter(range(1000)))
     next(items)
     child = os.fork()

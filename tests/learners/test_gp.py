@@ -281,7 +281,7 @@ def test_little_noise_is_found_and_leaves_the_amplitude(noise):
     assert model.amplitude_ == pytest.approx(1.0, rel=5 / np.sqrt(2 * 50))
 
 
-# ---- the same model by any road ---------------------------------------------------------------
+# ---- the same model on every engine ---------------------------------------------------------------
 
 
 def test_every_column_of_targets_has_its_own_noise_and_amplitude():

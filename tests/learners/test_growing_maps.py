@@ -1,4 +1,4 @@
-"""Blocks added to a learner whose map learns from all of them: what was learned is told in the features of now."""
+"""Blocks added to a learner whose map depends on all rows: statistics are transformed to the updated features."""
 
 import pickle
 import re
@@ -121,7 +121,7 @@ def test_a_whole_first_block_is_a_fit():
     np.testing.assert_allclose(clone(fresh).partial_fit(X, y).predict(X), clone(fresh).fit(X, y).predict(X), atol=1e-10)
 
 
-def test_features_far_from_zero_and_of_single_precision_are_told_anew():
+def test_features_far_from_zero_and_of_single_precision_are_transformed():
     rows = X.astype(np.float32)
     below = RandomMaclaurin(Polynomial(2, coef0=30.0), 10, random_state=0)  # of a large constant
     fresh = KernelRidge(Deformed(below, FeatureGraph(40), strength=1e-3), alpha=1.0)

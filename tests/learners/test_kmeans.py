@@ -127,7 +127,7 @@ def test_starts_are_better_than_chance(init):
     assert max(ours) < min(chance)
 
 
-# ---- the same by any road ---------------------------------------------------------------------
+# ---- the same in memory, out of core and on Dask ---------------------------------------------------------------------
 
 
 @pytest.mark.covering(0)

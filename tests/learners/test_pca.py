@@ -1,4 +1,4 @@
-"""Kernel principal components: those of the exact machine, by any road, with signs that do not depend on chance."""
+"""Kernel principal components: those of the exact method, on every engine, with deterministic signs."""
 
 from itertools import pairwise
 
@@ -75,7 +75,7 @@ def test_it_is_scikit_learns_pca_of_the_features(whiten):
     np.testing.assert_allclose(scores.T @ scores / 400, np.diag(variance), atol=1e-10)
 
 
-def test_the_way_back_is_ridge_regression_from_scores_to_rows():
+def test_inverse_transform_is_ridge_regression_from_scores_to_rows():
     X, X_new = rows(), rows()[:20] + 0.01
     feature_map = RandomFourier(Gaussian(4.0), 60, random_state=0)
     for whiten in (False, True):
@@ -87,7 +87,7 @@ def test_the_way_back_is_ridge_regression_from_scores_to_rows():
     assert np.square(expected - X_new).mean() < 0.1 * X_new.var()  # it does find the rows
 
 
-def test_the_way_back_of_a_linear_kernel_is_scikit_learns():
+def test_inverse_transform_of_a_linear_kernel_is_that_of_scikit_learn():
     X = rows() - rows().mean(axis=0)
     linear = RandomMaclaurin(Polynomial(1, coef0=0.0), 3, random_state=0)
     ours = KernelPCA(linear, 2, fit_inverse_transform=True, alpha=0.5).fit(X)
@@ -106,7 +106,7 @@ def test_small_eigenvalues_of_float32_rows_keep_their_digits():
     np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-4)
 
 
-# ---- the same by any road ---------------------------------------------------------------------
+# ---- the same in memory, out of core and on Dask ---------------------------------------------------------------------
 
 
 def test_memory_blocks_and_partial_fits_agree():
@@ -185,7 +185,7 @@ def test_basis_of_unit_vectors_are_these():
     np.testing.assert_array_equal(np.abs(basis_of(np.eye(4)[:, [2, 0]])), np.eye(4)[:, [0, 2]])
 
 
-def test_symmetric_rows_agree_by_any_road():
+def test_symmetric_rows_agree_on_every_engine():
     # A square and its turns by 90 degrees: pairs of equal eigenvalues.
     quarter = rows(50, 2)
     X = np.concatenate([quarter, quarter @ [[0, 1], [-1, 0]], -quarter, quarter @ [[0, -1], [1, 0]]])

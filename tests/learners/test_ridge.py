@@ -1,4 +1,4 @@
-"""The ridge estimators: equal to exact kernel ridge, to themselves by any road, and clear about bad input."""
+"""The ridge estimators: equal to exact kernel ridge, the same on every engine, and clear errors."""
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ def test_classifier_is_scikit_learns_ridge_classifier_on_the_same_features():
     assert np.array_equal(model.predict(X), peer.predict(model.feature_map_.transform(X)))
 
 
-# ---- the same model by any road ---------------------------------------------------------------
+# ---- the same model in memory, out of core and on Dask ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lengthscale", [1.0, "median"])

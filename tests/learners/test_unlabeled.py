@@ -112,7 +112,7 @@ def test_the_map_learns_from_all_rows():
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_minus_one_is_a_label_unless_it_is_said_not_to_be(kind):
+def test_minus_one_is_a_label_unless_it_is_the_unlabeled_value(kind):
     X, y, _ = problem()
     signs = np.where(y > 0, 1, -1)
     assert np.array_equal(kind(drawn()).fit(X, signs).classes_, [-1, 1])
@@ -130,7 +130,7 @@ def test_streams_and_memory_agree_also_where_a_block_has_no_label(kind):
         assert np.allclose(model.predict_proba(X), streamed.predict_proba(X), atol=1e-10)
 
 
-def test_texts_and_objects_can_be_marks():
+def test_strings_and_objects_can_be_the_unlabeled_value():
     X, y, known = problem()
     names = np.array(["a", "b", "c"])[y]
     model = KernelRidgeClassifier(drawn(), unlabeled="?").fit(X, np.where(known, names, "?"))

@@ -74,7 +74,7 @@ def test_packed_statistics_come_back_and_tell_their_size():
     assert back["c"].shape == (0, 3)
     assert 8000 < sys.getsizeof(packed) < 9000
     copy = packed.unpack_copy()
-    copy["a"][0] = -1.0  # writable, and nobody else's
+    copy["a"][0] = -1.0  # writable, and not shared
     assert packed.unpack()["a"][0] == 0.0
 
 

@@ -15,7 +15,7 @@ WEIGHT = np.array([1.0, 3.0, 0.5, 1.0, 2.0])
 DRAWS = 4000
 
 
-def law(kernel, weight, count):
+def distribution(kernel, weight, count):
     """Return the probability of every set of pivots, from the definition: one pivot after the other."""
     found = {}
 
@@ -33,7 +33,7 @@ def law(kernel, weight, count):
 
 
 def p_value(count, seed=0):
-    expected = law(Gaussian(), WEIGHT, count)
+    expected = distribution(Gaussian(), WEIGHT, count)
     rng = np.random.default_rng(seed)
     drawn = [tuple(pivoted_rows(Gaussian(), X, WEIGHT, count, rng).tolist()) for _ in range(DRAWS)]
     sets = [s for s in itertools.combinations(range(len(X)), count) if expected.get(s, 0.0) * DRAWS > 5]

@@ -151,7 +151,7 @@ def test_of_starts_that_end_alike_the_first_counts():
 
 def test_a_lost_cluster_starts_anew_at_the_farthest_row():
     X, draw, Z = problem(n=300)
-    start = np.array([Z[0], Z[1], Z[0] + 100.0, Z[1] + 200.0])  # nobody goes to the last two
+    start = np.array([Z[0], Z[1], Z[0] + 100.0, Z[1] + 200.0])  # no row is assigned to the last two
     once = lloyd(engine_of(X), draw, start[None], max_iter=1, tol=0.0)
     far = np.square(Z[:, None] - start).sum(axis=2).min(axis=1).argsort()[::-1]
     np.testing.assert_allclose(once.centers[2:], Z[far[:2]], atol=1e-12)
@@ -260,7 +260,7 @@ def test_starts_and_batches_do_not_see_how_far_from_zero_rows_lie(init, batch_si
     options = dict(n_clusters=4, init=init, batch_size=batch_size, n_init=3, random_state=0)
     near = KernelKMeans(LINEAR, **options).fit(X)
     far = KernelKMeans(LINEAR, **options).fit((X + 4096).astype(np.float32))
-    # Other contents of rows, other chances; but both are good, and what is said of the result is true.
+    # Other contents of rows, other random numbers; but both are good, and the reported inertia is right.
     assert far.inertia_ < 1.5 * near.inertia_
     Z = far.feature_map_.transform((X + 4096).astype(np.float32)).astype(float)
     true = np.square(Z[:, None] - far.cluster_centers_).sum(axis=2).min(axis=1).sum()

@@ -60,7 +60,7 @@ def test_centers_are_means_of_all_rows_that_came():
     assert state.rows == 230
 
 
-def test_a_center_to_which_nobody_comes_stays():
+def test_a_center_without_rows_stays():
     X, draw = problem()
     far = np.full((1, 16), 50.0)
     state = RunningMeans.starting_at(np.concatenate([draw.of(X[:1]), far]))

@@ -1,4 +1,4 @@
-"""Starts of k-means: rows of the data, far apart, the same by any road."""
+"""Starts of k-means: rows of the data, far apart, the same on every engine."""
 
 import numpy as np
 import pytest

@@ -61,7 +61,7 @@ def test_without_an_intercept_nothing_moves_it():
         assert with_it[-1].all()
 
 
-def test_every_pass_is_told_with_the_value_if_it_has_one():
+def test_every_pass_is_reported_with_the_value_if_there_is_one():
     told = []
     found = objective(Logistic(), told)
     [value] = found.values_and_gradient(W)[0]

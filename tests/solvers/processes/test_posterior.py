@@ -1,4 +1,4 @@
-"""The posterior of a Gaussian process, against the algebra of normal laws written out."""
+"""The posterior of a Gaussian process, against the formulas of conditional normal distributions."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def variances(posterior):
 
 
 @pytest.mark.parametrize("kind", ["fourier", "landmarks", "pathwise"])
-def test_mean_variance_and_covariance_are_those_of_the_conditional_law(kind):
+def test_mean_variance_and_covariance_are_those_of_the_conditional_distribution(kind):
     both = np.vstack([X, NEW])
     if kind == "landmarks":
         feature_map, sample = Nystroem(KERNEL, 8, random_state=0), None
@@ -55,7 +55,7 @@ def test_mean_variance_and_covariance_are_those_of_the_conditional_law(kind):
     for t in range(2):
         mean, expected = by_hand(Z @ Z.T, t)
         np.testing.assert_allclose(feature_map.transform(NEW) @ posterior.coef[:, t], mean, rtol=1e-8, atol=1e-10)
-        if kind == "pathwise":  # the law of the kernel itself
+        if kind == "pathwise":  # the distribution under the kernel itself
             expected = by_hand(KERNEL(both), t)[1]
         elif kind == "landmarks":  # what the landmarks leave of the kernel is added
             left = KERNEL(NEW) - Z[30:] @ Z[30:].T
@@ -119,7 +119,7 @@ def test_representers_keep_weights_of_a_whole_sample_and_drop_rows_without():
         expected = KERNEL(X[5:]) + SCALES.alpha[t] * np.diag(1 / weight[5:])
         np.testing.assert_allclose(whole.factors[t] @ whole.factors[t].T, expected, rtol=1e-10, atol=1e-12)
     some = Representers.of(feature_map, RowSample.of(Block(0, X, Y, weight), size=10, seed=0, by_weight=True), SCALES)
-    assert (some.weight == 1).all()  # drawn in proportion to their weights they stand for themselves
+    assert (some.weight == 1).all()  # drawn in proportion to their weights, the rows count once
     assert len(some.rows) == 10
 
 
