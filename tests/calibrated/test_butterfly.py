@@ -9,7 +9,7 @@ from mercer.maps.fourier.projections import butterfly_rotations
 
 from .calibrated import estimates, kernel_of_pairs, misfit, pairs_of_rows
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 DRAWS = 1600
 

@@ -38,7 +38,7 @@ from .calibrated import (
     products,
 )
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 COMPONENTS = 40_000
 DRAWS = 800

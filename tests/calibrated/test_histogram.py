@@ -10,7 +10,7 @@ from mercer.theory import jittered_variance, threshold_variance
 
 from .calibrated import estimates, kernel_of_pairs, misfit
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 DRAWS = 1000
 VARIANCE_DRAWS = 6000

@@ -13,7 +13,7 @@ from mercer.statistics import DistinctRows, exponentials, row_hashes
 
 from .calibrated import misfit
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 POINTS = np.array([[0.0, 0.0], [0.3, 0.1], [2.0, 1.0], [2.0, 1.2], [-1.0, 3.0]])
 WEIGHT = np.array([1.0, 3.0, 0.5, 2.0, 1.0])

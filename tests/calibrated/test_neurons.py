@@ -12,7 +12,7 @@ from mercer.maps.neurons.random_neurons import exact_width
 
 from .calibrated import estimates, kernel_of_pairs, misfit
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 DRAWS = 1600
 SOBOL_DRAWS = 500  # a Sobol engine takes a millisecond to build

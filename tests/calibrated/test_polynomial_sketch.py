@@ -9,7 +9,7 @@ from mercer import Polynomial, PolynomialSketch
 
 from .calibrated import GROUPS, estimates, excess, kernel_of_pairs, median_misfit, pairs_of_rows
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 DRAWS = 30 * GROUPS
 

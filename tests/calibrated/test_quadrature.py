@@ -19,7 +19,7 @@ from mercer.maps.fourier.spherical_radial import LEAST_AMBIENT, isotropic_part
 
 from .calibrated import kernel_of_pairs, misfit, pairs_of_rows
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 DRAWS = 400
 BLOCKS = 4000

@@ -19,7 +19,7 @@ from .calibrated import (
     products,
 )
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 DRAWS = 3600
 

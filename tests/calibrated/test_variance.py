@@ -7,7 +7,7 @@ from mercer import Cauchy, Gaussian, Laplacian, Matern, RandomFourier, RationalQ
 
 from .calibrated import estimates, kernel_of_pairs, mass_of, misfit, pairs_of_rows, width_of
 
-pytestmark = pytest.mark.covering(0)
+pytestmark = pytest.mark.slow
 
 TERMS = 60_000
 DRAWS = 10_000

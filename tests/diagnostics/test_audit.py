@@ -29,6 +29,7 @@ def test_errors_equal_those_of_the_kernel_matrices():
     assert result.predicted_rmse == pytest.approx(predicted)
 
 
+@pytest.mark.slow
 def test_interval_covers_the_error_on_all_rows():
     X = rows(2000)
     feature_map = RandomFourier(Gaussian(2.0), 64, random_state=0).fit(X)

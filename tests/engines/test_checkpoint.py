@@ -115,6 +115,7 @@ def fit(engine, stop_at=None):
     return scale, engine.sum(term)
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_fit_that_is_stopped_anywhere_continues_to_the_bit(kind, jobs, tmp_path):

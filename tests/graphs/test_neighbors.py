@@ -149,6 +149,7 @@ def test_approximate_search_without_pynndescent_raises(monkeypatch):
         nearest_neighbors(np.zeros((5, 1)), 2, search="approximate", seed=0)
 
 
+@pytest.mark.slow
 def test_auto_search_of_many_rows_is_approximate(monkeypatch):
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(3).normal(size=(600, 5))
@@ -163,6 +164,7 @@ def test_auto_search_of_many_rows_is_approximate(monkeypatch):
     np.testing.assert_array_equal(found, nearest_neighbors(X, 6, search="auto", seed=0)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_approximate_search_is_invariant_to_scale(scale, wrap):

@@ -160,6 +160,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parts", "iterable"])
 @pytest.mark.parametrize("case", CASES)
 def test_killed_fits_continue_to_the_bit(case, kind, tmp_path):

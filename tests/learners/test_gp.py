@@ -246,6 +246,7 @@ def test_paths_of_many_features_have_the_covariance_of_the_exact_process():
     assert np.abs(starved.predict(X_new, return_cov=True)[1] - cov).max() > 1.5**2 * 6 / np.sqrt(750)
 
 
+@pytest.mark.slow
 def test_error_bars_hold_what_they_promise():
     X, y = data(1500, noise=0.3)
     X_new, y_new = data(4000, seed=1, noise=0.3)

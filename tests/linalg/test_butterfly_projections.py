@@ -149,6 +149,7 @@ def test_columns_of_the_matrix_are_uniform_on_the_sphere():
     np.testing.assert_allclose((z**2).mean(axis=0), 3 / (width * (width + 2)), rtol=0.06)
 
 
+@pytest.mark.covering(0)
 def test_matrix_of_the_kernels_is_orthogonal_and_matches_the_numpy_kernels(kernels, dtype):
     rng = np.random.default_rng(1)
     for width in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048):

@@ -68,6 +68,7 @@ def errors(found, exact):
         return np.array([float(abs(mpmath.mpf(float(f)) - e)) for f, e in zip(found, exact, strict=True)])
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("scale", [1.0, 0.37])
 def test_hard_angles_are_accurate(kernels, dtype, scale):
     angles = hard_angles(dtype)

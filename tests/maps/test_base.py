@@ -59,6 +59,7 @@ def fitted(feature_map, seed=0, n=40):
     return clone(feature_map).set_params(random_state=seed).fit(rows_for(feature_map, seed, n))
 
 
+@pytest.mark.covering(1, feature_map=type)
 @every_map
 def test_contract(feature_map):
     check_map(feature_map)

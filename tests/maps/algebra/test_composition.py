@@ -52,6 +52,7 @@ def rows(seed=0, n=40, d=3):
     return np.random.default_rng(seed).normal(0.2, 0.7, size=(n, d))
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("feature_map", MAPS, ids=name_of)
 def test_contract(feature_map):
     check_map(feature_map)

@@ -47,11 +47,13 @@ def p_value(count, seed=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_distribution_is_that_of_one_pivot_at_a_time(count):
     assert p_value(count) > 1e-6
 
 
+@pytest.mark.slow
 def test_the_distribution_without_rejection_differs(monkeypatch):
     class Never:
         def __init__(self, rng):
