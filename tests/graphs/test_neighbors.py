@@ -177,6 +177,7 @@ def test_approximate_search_is_invariant_to_scale(scale, wrap):
     assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]) / 6 > 0.9
 
 
+@pytest.mark.slow
 def test_approximate_search_finds_most_neighbors_of_rows_with_20_features():
     pytest.importorskip("pynndescent")
     X = np.random.default_rng(3).normal(size=(3000, 20))

@@ -111,6 +111,7 @@ def test_every_line_belongs_to_exactly_one_range(tmp_path):
     assert np.array_equal(X[:, 0], values)
 
 
+@pytest.mark.slow
 def test_line_that_starts_at_the_start_of_a_range(tmp_path, monkeypatch):
     path = write(tmp_path / "t.csv", "a\n" + "12345\n" * 100)
     for size in range(1, 40):
