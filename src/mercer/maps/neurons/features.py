@@ -1,7 +1,8 @@
-"""Drawn features of random neurons: exact components first, then functions of random projections.
+"""Sampled features of random neurons: exact components first, then functions of random projections.
 
-The layout decides which components there are; see `random_neurons`. The coefficients of the exact components are in
-`expansion`.
+Throughout, u = w . x is the projection of a row x on a random direction w, and phi(u) = max(u, 0)^b is the activation
+of order b. The layout decides which components there are; see `random_neurons`. The coefficients of the exact
+components are in `expansion`.
 """
 
 from __future__ import annotations
@@ -24,36 +25,37 @@ from mercer.maps.series.monomials import Monomials
 __all__ = ["NeuronFeatures"]
 
 Array = np.ndarray
-# The odd or even part of the activation, by order: sgn u, |u| and u|u|.
+# Twice the part of the activation that is not a polynomial, by order: sgn u, |u| and u|u|.
 PARITY: tuple[linalg.FunctionName, ...] = ("sign", "abs", "signed_square")
-# The activation itself, by order; a step is computed from the sign.
+# The activation, by order: the step, which is computed as (1 + sgn u) / 2, max(u, 0) and max(u, 0)^2.
 NEURON: tuple[linalg.FunctionName, ...] = ("sign", "relu", "relu_squared")
 
 
 @dataclass(frozen=True, eq=False)
 class NeuronFeatures(Features):
-    """Drawn neurons with exact components: an immutable, picklable function of rows without scikit-learn."""
+    """Exact components and random neurons: an immutable, picklable function of rows without scikit-learn."""
 
     projection: Projection
     order: int
     layout: str
     n_components: int
     exact: Expansion
-    # Value of a constant first component; for single neurons, a constant added to each component. None means none.
+    # Value of the constant first component or, in layout "single", the number added to every component; None if the
+    # map has no constant.
     constant: float | None
-    scale: float  # factor of the neurons
-    signs_of_neurons: Array | None  # random signs, for single neurons with a constant
+    scale: float  # every neuron is multiplied by this number
+    signs_of_neurons: Array | None  # random signs +-1, for layout "single" with a constant; else None
     width: int  # number of features of the rows
-    squares: Monomials | None  # quadratic components
+    squares: Monomials | None  # the monomials x_i x_j; None if there are no quadratic components
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same features with all parameters converted to `dtype`, the dtype of the rows."""
         signs = None if self.signs_of_neurons is None else self.signs_of_neurons.astype(dtype, copy=False)
         squares = None if self.squares is None else self.squares.astype(dtype)
         return replace(self, projection=self.projection.astype(dtype), signs_of_neurons=signs, squares=squares)
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
+        """Write the features of the rows of `X` into `out`; both must have the dtype of these features (`astype`)."""
         check_range(self.projection, X, max(1, self.order))
         if self.layout == "single":
             self._write_single(X, out)
@@ -66,9 +68,8 @@ class NeuronFeatures(Features):
             return
         lengths = None
         if self.layout == "residual":
-            X, lengths = unit_rows(
-                X.toarray() if sp.issparse(X) else X
-            )  # rows are narrow in this layout, and dense rows small
+            # In this layout rows have fewer features than `out` has columns, so that a dense copy is small.
+            X, lengths = unit_rows(X.toarray() if sp.issparse(X) else X)
         count = out.shape[1] - self.projection.n_frequencies
         self._write_exact(X, out[:, :count])
         if self.layout == "residual":
@@ -79,7 +80,10 @@ class NeuronFeatures(Features):
             out *= np.power(lengths, self.order, dtype=out.dtype)[:, None]
 
     def _write_exact(self, X: Any, out: Array) -> None:
-        """Write the linear and the quadratic components."""
+        """Write the exact components of the rows: the linear ones, then the quadratic ones.
+
+        Their inner product is a1 x . y + a0 |x|^2 |y|^2 + a2 (x . y)^2, with the coefficients of `self.exact`.
+        """
         if not out.shape[1]:
             return
         dense = X.toarray() if sp.issparse(X) else X
@@ -88,7 +92,8 @@ class NeuronFeatures(Features):
             np.multiply(dense, out.dtype.type(np.sqrt(self.exact.linear)), out=linear)
         if self.exact.quadratic is None or self.squares is None:
             return
-        # Adding h |x|^2 to each component g x_i^2 adds a0 |x|^2 |y|^2 to the inner product, for a suitable h.
+        # With h = (sqrt(a2 + d a0) - sqrt(a2)) / d, adding h |x|^2 to each of the d components sqrt(a2) x_i^2 adds
+        # a0 |x|^2 |y|^2 to the inner product.
         a0, a2 = self.exact.lengths, self.exact.quadratic
         self.squares(PreparedRows(np.ascontiguousarray(dense), None, 0.0), out)
         shift = (np.sqrt(a2 + self.width * a0) - np.sqrt(a2)) / self.width
@@ -96,7 +101,10 @@ class NeuronFeatures(Features):
         out[:, first] += out.dtype.type(shift) * squared_norms(dense)[:, None]
 
     def _write_residual(self, X: Any, out: Array) -> None:
-        """Write the parity functions minus their polynomial part, in place."""
+        """Write the neurons of the residual layout, times `scale`.
+
+        They are sgn u - p1 u, |u| - p0 - p1 u^2 or u|u| - p1 u for order 0, 1 or 2.
+        """
         p0, p1 = self.exact.polynomial
         if self.order == 1:
             self.projection.write(X, "abs", 1.0, out)
@@ -122,7 +130,10 @@ class NeuronFeatures(Features):
         out *= self.scale
 
     def _write_pairs(self, X: Any, out: Array) -> None:
-        """Write phi(u) of all directions, followed by phi(-u)."""
+        """Write the neurons of the layout "relu", times `scale`: phi(u) for all directions, followed by phi(-u).
+
+        If `out` has an odd number of columns, phi(-u) of the last direction is omitted.
+        """
         m = self.projection.n_frequencies
         left, right = out[:, :m], out[:, m:]
         if self.order == 0:
@@ -139,7 +150,10 @@ class NeuronFeatures(Features):
             np.square(out, out=out)
 
     def _write_single(self, X: Any, out: Array) -> None:
-        """Write phi(u) of all directions, with random signs and a constant if the kernel has one."""
+        """Write the neurons of the layout "single", times `scale`: phi(u) for all directions.
+
+        If the kernel has a constant, each neuron is multiplied by its random sign and the constant is added to it.
+        """
         self.projection.write(X, NEURON[self.order], self.scale if self.order else 0.5 * self.scale, out)
         if self.order == 0:
             out += 0.5 * self.scale

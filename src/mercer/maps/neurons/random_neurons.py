@@ -1,7 +1,7 @@
 """Random neurons for arc-cosine kernels: the map `RandomNeurons`.
 
-The map chooses a layout and directions, `expansion` has the coefficients of the exact components, `features` evaluates
-the drawn map and `variance` has its variance.
+The map chooses a layout and directions. `expansion` has the coefficients of the exact components, `features` evaluates
+the components for rows, and `variance` has the variance of the approximate kernel.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["RandomNeurons"]
 
 Array = np.ndarray
 LAYOUTS = ("residual", "parity", "relu", "single")
-# layout="auto" has at most this fraction of exact components.
+# layout="auto" takes "residual" or "parity" only if at most this fraction of the components is exact.
 MOST_EXACT = 2 / 3
 
 
 @doc
 class RandomNeurons(DrawnMap):
-    r"""Random neurons for arc-cosine kernels, with the polynomial part of the kernel exact.
+    r"""Random neurons for arc-cosine kernels, with exact components for the polynomial part of the kernel.
 
     The arc-cosine kernel of order b is
     :math:`k_b(x, y) = 2\,\mathbb{E}[\phi_b(w^\top x)\,\phi_b(w^\top y)]` with standard normal weights w and the
@@ -56,8 +56,8 @@ class RandomNeurons(DrawnMap):
         k_1 = \tfrac12 x^\top y + \tfrac12 \mathbb{E}\,|u||v|, \quad
         k_2 = \tfrac12|x|^2|y|^2 + (x^\top y)^2 + \tfrac12 \mathbb{E}\,u|u|\,v|v|
 
-    with :math:`u = w^\top x` and :math:`v = w^\top y`. The first part of each is a polynomial, which has exact
-    features, and only the second part is estimated by random directions.
+    with :math:`u = w^\top x` and :math:`v = w^\top y`. The terms before the expectation are polynomials and have exact
+    features. Only the expectation is estimated by random directions w.
 
     Parameters
     ----------
@@ -66,12 +66,14 @@ class RandomNeurons(DrawnMap):
         ``ArcCosine(1)``.
     %(n_components)s
     layout : {"auto", "residual", "parity", "relu", "single"}, default="auto"
-        Which part of the kernel is exact; see Notes. "auto" takes the first of these layouts whose exact components are
-        at most two thirds of all components.
+        Which part of the kernel is exact; see Notes. "auto" takes "residual" if at most two thirds of the components
+        are exact then, or else "parity" under the same condition, or else "relu" ("single" if there is one component
+        only and the kernel has a constant).
     directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
-        How directions are drawn, as for `RandomFourier`. "auto" takes "butterfly" for dense rows with 32 features or
-        more. Otherwise it takes complete blocks of "simplex" [2]_ or "orthogonal" directions if their number allows it,
-        and else "orthogonal" for the residual layout and for order 2 and "big_block" for the rest.
+        Distribution of the directions w, as for `RandomFourier`. "auto" takes "butterfly" for dense rows with 32
+        features or more. For other rows with d features it takes "simplex" [2]_ if the number of directions is a
+        multiple of d + 1. Otherwise it takes "orthogonal" if the number is a multiple of d, for the residual layout and
+        for order 2, and "big_block" in all remaining cases.
     %(random_state)s
     %(n_jobs)s
 
@@ -81,7 +83,7 @@ class RandomNeurons(DrawnMap):
         The layout and the kind of directions that were chosen.
     %(kernel_)s
     features_ : NeuronFeatures
-        The drawn map: a pure function of rows.
+        The sampled features: a pure function of rows.
     %(signs_none)s
     %(n_features_in_)s
 
@@ -97,20 +99,22 @@ class RandomNeurons(DrawnMap):
     Layouts, for rows with d features:
 
     - "parity": the polynomial above is exact, which takes 1, d or d(d + 1)/2 components for order 0, 1 or 2. The other
-      components are sgn u, \|u\| or u\|u\|.
-    - "residual": all spherical harmonics of degree at most two are exact, which takes 1 + d, d(d + 3)/2 and d(d + 3)/2
-      components. The other components are the remainders of sgn u, \|u\| or u\|u\|. This layout has by far the least
-      variance, but needs many components. Only "parity" with complete blocks of directions has an exact diagonal for
-      orders 0 and 1.
+      components are sgn u, \|u\| or u\|u\|. The diagonal :math:`k(x, x)` is exact for order 0, and for
+      order 1 if the directions form complete blocks, of d orthogonal or d + 1 simplex directions.
+    - "residual": all spherical harmonics of degree at most two are exact, which takes 1 + d, d(d + 3)/2 or d(d + 3)/2
+      components for order 0, 1 or 2. The other components are sgn u, \|u\| or u\|u\| minus their least-squares fits by
+      polynomials of degree at most two. This layout has by far the least variance, but needs many components, and
+      its diagonal is not exact.
     - "relu": pairs :math:`\phi_b(u)` and :math:`\phi_b(-u)` for each direction; nothing is exact.
     - "single": one neuron for each direction; nothing is exact.
 
-    A constant takes one exact component, which order 0 has in any case.
+    A constant added to the kernel takes one more exact component, except for order 0 in the layouts "parity" and
+    "residual", which have a constant component anyway, and in the layout "single", where it is added to all components.
 
-    All directions have the norm r with :math:`r^{2b} = \mathbb{E}\chi_P^{2b}`, where P is the dimension of the sphere
-    that they are drawn from. Because neurons are homogeneous, any distribution of norms with this moment is unbiased,
-    and a fixed norm has the least variance. `variance` has a closed form for independent directions in all layouts
-    except "residual".
+    All directions have the norm r with :math:`r^{2b} = \mathbb{E}\chi_P^{2b}`, where P is the dimension of the space
+    whose sphere they are drawn from. Because neurons are homogeneous, any distribution of norms with this moment is
+    unbiased, and a fixed norm has the least variance. `variance` has a closed form for independent directions in all
+    layouts except "residual".
 
     References
     ----------
@@ -131,7 +135,7 @@ class RandomNeurons(DrawnMap):
 
     needs: ClassVar[str] = "an arc-cosine kernel, times a number or plus a constant"
     default_kernel: ClassVar[Kernel] = ArcCosine(1)
-    features_check_entries: ClassVar[bool] = True  # for the range of the features
+    features_check_entries: ClassVar[bool] = True  # they must check the range of the entries anyway
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "layout": Choice("auto", *LAYOUTS),
         "directions": Choice("auto", *DIRECTIONS),
@@ -178,7 +182,7 @@ class RandomNeurons(DrawnMap):
         return {"layout": "single", "directions": "iid"}
 
     def _exact_at(self, kernel: Kernel, n_features: int) -> int | None:
-        # In one dimension there are only two directions, and one pair of neurons is exact.
+        # In one dimension there are only two directions, w > 0 and w < 0, so that one pair of neurons is exact.
         found = neuron_part(kernel)
         if n_features != 1 or found is None or self.layout not in ("auto", "parity", "relu"):
             return None
@@ -196,7 +200,8 @@ class RandomNeurons(DrawnMap):
         self.directions_ = self._choose_directions(order, m, X)
         projection, ambient = self._draw_projection(order, m, d, rng)
         expansion = Expansion.of(self.layout_, order, ambient)
-        # With m neurons, the kernel is twice their mean for activations and half of it for their odd or even parts.
+        # The kernel is 2 E[phi(u) phi(v)], with the activation phi. In the layouts "parity" and "residual" it is a
+        # polynomial plus E[p(u) p(v)] / 2, with p(u) = sgn u, |u| or u|u|, or their remainders.
         divisor = 0.5 * count if self.layout_ in ("relu", "single") else 2 * count
         signs, head = None, None
         if self.layout_ == "single" and constant > 0:
@@ -237,15 +242,24 @@ class RandomNeurons(DrawnMap):
         d = X.shape[1]
         if d >= STRUCTURED_FROM and not sp.issparse(X):
             return "butterfly"
-        # Complete blocks have exact second variances. One big block has them for any number of directions, but its
-        # directions have different norms after truncation to d coordinates. This matters most where the second moments
-        # are exact anyway (the residual layout) or where fourth moments are needed (order 2).
+        # In complete blocks the mean of w w' over the directions w is exact, a multiple of the identity. One big block
+        # achieves this for any number of directions, but its directions have different norms after truncation to d
+        # coordinates. These norms do the most harm where second moments of w do not contribute to the error (the
+        # residual layout) or where fourth moments matter (order 2).
         if m % (d + 1) == 0:
             return "simplex"
         return "orthogonal" if m % d == 0 or self.layout_ == "residual" or order == 2 else "big_block"
 
     def _draw_projection(self, order: int, m: int, d: int, rng: np.random.Generator) -> tuple[Projection, int]:
-        """Draw m directions of equal norm, and return the projection on them and the dimension of their sphere."""
+        """Draw m directions of norm `radius(order, P)`, uniform on a sphere of R^P.
+
+        Returns
+        -------
+        projection : Projection
+            Projection of rows with d features on the directions.
+        ambient : int
+            P. It is larger than d if rows are padded with zeros or directions truncated to d coordinates.
+        """
         if self.directions_ == "butterfly":
             mixing, rotations = butterfly_rotations(m, d, rng)
             ambient = mixing.shape[1]
@@ -292,9 +306,10 @@ class RandomNeurons(DrawnMap):
 
 
 def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
-    """Return weight and order of the arc-cosine kernel in a sum with constants, and the constant.
+    """Return (weight, order, constant) of a kernel of the form weight * ArcCosine(order) + constant.
 
-    None is returned if the kernel is not such a sum, or has arc-cosine kernels of different orders.
+    Several arc-cosine kernels of equal order count as one, with the sum of their weights. None is returned if the
+    kernel does not have this form.
     """
     found = weighted_sum(kernel, ArcCosine)
     if found is None:
@@ -305,7 +320,7 @@ def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
 
 
 def exact_width(layout: str, order: int, constant: float, d: int) -> int:
-    """Return the number of exact components of a layout for rows with `d` features."""
+    """Return the number of exact components of a layout for ArcCosine(order) + constant and rows with `d` features."""
     if layout == "single":
         return 0
     head = int(constant > 0)

@@ -1,4 +1,4 @@
-r"""Expansion of a power series about a direction that all rows share.
+r"""Anchored expansion of a power series: a Taylor expansion that is exact along a direction common to the rows.
 
 Rows that are not centered, such as counts, one-hot encodings or features scaled to [0, 1], have a large common part.
 Every power of their inner product is then large, and a random estimate of it has a large variance. Splitting each row
@@ -7,10 +7,13 @@ along a unit vector c, the anchor, as :math:`x = \alpha c + r` with :math:`r \pe
 
 .. math:: f(x^\top y) = \sum_n f_n(\alpha\beta)\, (r^\top s)^n, \qquad f_n(u) = f^{(n)}(u) / n!
 
-Each :math:`f_n` is a power series in one variable with non-negative coefficients. It has exact features, few of which
-are significant on the data, so that only the powers of the small inner products :math:`r^\top s` are estimated at
-random. The map stays unbiased. `AnchoredTerms` computes the moments of the terms, from which `allocation` chooses a
-plan, and `AnchoredComponents` evaluates the drawn map.
+with :math:`y = \beta c + s`. Each :math:`f_n` is a power series in one variable with non-negative coefficients, and
+:math:`f_n(\alpha\beta) = \sum_j f_{nj}(\alpha) f_{nj}(\beta)` with polynomials :math:`f_{nj}`, few of which are
+significant on the data. These functions are evaluated exactly, so that only the powers of the small inner products
+:math:`r^\top s` are estimated at random. The map stays unbiased.
+
+A term is one product :math:`f_{nj}(\alpha) f_{nj}(\beta) (r^\top s)^n`. `AnchoredTerms` computes the moments of the
+terms, from which `allocation` chooses a plan, and `AnchoredComponents` evaluates the sampled components.
 """
 
 from __future__ import annotations
@@ -44,16 +47,17 @@ MAX_WIDTH = 2048
 
 @dataclass(frozen=True)
 class AnchoredTerms(Terms):
-    r"""Moments of the terms :math:`f_{nj}(\alpha) f_{nj}(\beta) (r^\top s)^n` of the expansion about a direction.
+    r"""Moments of the terms :math:`f_{nj}(\alpha) f_{nj}(\beta) (r^\top s)^n` of an anchored expansion.
 
-    Here :math:`f_n(\alpha\beta) = \sum_j f_{nj}(\alpha) f_{nj}(\beta)`. A term is identified by its index, not by its
-    degree n, which several terms have in common.
+    Rows are :math:`x = \alpha c + r` and :math:`y = \beta c + s`, with r and s orthogonal to a unit vector c, the
+    anchor. Several terms have the same degree n. A term is therefore identified by its index: where methods of `Terms`
+    take a degree, those of this class take the index of a term.
     """
 
     degrees: Array  # (n_terms,): n of each term
     polynomials: Array  # (powers, n_terms): coefficients of each f_nj in powers of alpha
-    rotation: Array  # (d, d), orthogonal; the first column is the direction c
-    pairs: Pairs  # pairs of the parts r of the rows
+    rotation: Array  # (d, d), orthogonal; the first column is the anchor c
+    pairs: Pairs  # inner products and norms of the parts r and s of the pairs of sampled rows
     factors: Array  # (n_terms, pairs): f_nj(alpha) f_nj(beta)
     weights: Array  # (pairs,): weights of the pairs, which sum to one
     projection: ProjectionName
@@ -62,9 +66,25 @@ class AnchoredTerms(Terms):
     def of(
         cls, rows: Array, weight: Array, series: PowerSeries, last: int, projection: ProjectionName
     ) -> AnchoredTerms:
-        """Expand a series up to degree `last` about the leading principal direction of some rows, without centering.
+        """Return the anchored expansion of a series up to degree `last`.
 
-        The terms are sorted by decreasing benefit of exact components for them.
+        The anchor is the leading principal direction of the rows, without centering.
+
+        The terms are sorted by decreasing root mean square of their random estimates, divided by the number of exact
+        components that would represent the term. So the terms for which exact components help most come first.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Sampled rows.
+        weight : ndarray of shape (n,)
+            Weights of the rows.
+        series : PowerSeries
+            Series with non-negative coefficients.
+        last : int
+            Last degree of the expansion.
+        projection : str
+            Distribution of the weights of random projections.
         """
         _, vectors = np.linalg.eigh((rows * weight[:, None]).T @ rows)
         rotation = np.ascontiguousarray(vectors[:, ::-1])
@@ -83,14 +103,26 @@ class AnchoredTerms(Terms):
 
     @staticmethod
     def _main_functions(alpha: Array, weight: Array, a: Array) -> tuple[Array, Array]:
-        """Return features of the univariate kernels f_n, in the basis of their principal components on the data.
+        r"""Return polynomials :math:`f_{nj}` with :math:`f_n(\alpha\beta) = \sum_j f_{nj}(\alpha) f_{nj}(\beta)`.
+
+        Here :math:`f_n(u) = \sum_k a_{n+k} \binom{n+k}{n} u^k`. For each n, the :math:`f_{nj}` are the principal
+        components of the functions :math:`\sqrt{a_{n+k} \binom{n+k}{n}}\, \alpha^k` on the data.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n_rows,)
+            Coordinates of the sampled rows along the anchor.
+        weight : ndarray of shape (n_rows,)
+            Weights of the rows.
+        a : ndarray of shape (powers,)
+            Coefficients of the power series.
 
         Returns
         -------
         degrees : ndarray of shape (n_terms,)
-            n of each feature.
+            n of each polynomial.
         polynomials : ndarray of shape (powers, n_terms)
-            Coefficients of each feature in powers of alpha.
+            Coefficients of each polynomial in powers of alpha.
         """
         count = len(a)
         powers = np.vander(alpha, count, increasing=True)
@@ -110,7 +142,10 @@ class AnchoredTerms(Terms):
         return np.concatenate(degrees), np.concatenate(polynomials, axis=1)
 
     def _with_moments(self) -> AnchoredTerms:
-        """Return the terms with their moments on the pairs, sorted by size relative to the cost of exactness."""
+        """Return the terms with their moments on the sampled pairs computed, in the order described in `of`.
+
+        That is by decreasing root mean square of the random estimate, divided by the number of monomials.
+        """
         powers, second = np.zeros(self.factors.shape), np.zeros(len(self.degrees))
         for n in np.unique(self.degrees):
             mine = self.degrees == n
@@ -138,32 +173,42 @@ class AnchoredTerms(Terms):
         return float((np.square(self.factors[n]) * variance) @ self.weights)
 
     def by_degree(self, stratum: Stratum) -> Stratum:
-        """Return a stratum whose `degrees` are indices of terms with the degrees of these terms instead."""
+        """Return a stratum with the true degrees of its terms.
+
+        `allocation` identifies terms by index and puts the indices in `stratum.degrees`. The result has these indices
+        in `terms` and the degrees n of the terms in `degrees`.
+        """
         degrees = tuple(sorted({int(self.degrees[i]) for i in stratum.degrees}))
         return replace(stratum, degrees=degrees, terms=stratum.degrees)
 
 
 @dataclass(frozen=True, eq=False)
 class AnchoredComponents:
-    """Drawn components of a series expanded about a direction."""
+    """Sampled components of an anchored expansion into terms f_nj(alpha) f_nj(beta) (r . s)^n: a function of rows.
+
+    For a row x = alpha c + r, with r orthogonal to the anchor c, a component of the term (n, j) is f_nj(alpha) times
+    either a monomial of degree n in r or a product of n random projections of r.
+    """
 
     prepare: Preparation
-    rotation: Array  # (d, d)
-    polynomials: Array  # (powers, n_terms)
-    degrees: Array  # (n_terms,)
-    exact: tuple[int, ...]  # terms represented by all monomials, in the order of the components
-    products: tuple[tuple[ProjectionProducts, Array], ...]  # random components, and the term of each
+    rotation: Array  # (d, d), orthogonal; the first column is the anchor c
+    polynomials: Array  # (powers, n_terms): coefficients of each f_nj in powers of alpha
+    degrees: Array  # (n_terms,): n of each term
+    exact: tuple[int, ...]  # indices of the terms represented by all monomials, in the order of the components
+    # Random components, with the index of the term that each of them estimates.
+    products: tuple[tuple[ProjectionProducts, Array], ...]
 
     @property
     def n_components(self) -> int:
         return sum(self._sizes()) + sum(drawn.n_components for drawn, _ in self.products)
 
     def _sizes(self) -> list[int]:
+        """Return the number of monomials of each exact term."""
         width = self.rotation.shape[0] - 1
         return [count_monomials(width, int(n)) for n in self.degrees[list(self.exact)]]
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with all parameters converted to `dtype`, the dtype of the rows."""
         return replace(
             self,
             prepare=self.prepare.astype(dtype),
@@ -173,7 +218,15 @@ class AnchoredComponents:
         )
 
     def split(self, X: Any) -> tuple[PreparedRows, Array]:
-        """Return the parts r of the rows orthogonal to the direction, and the values f_nj(alpha), (n, n_terms)."""
+        """Split the rows into x = alpha c + r, with r orthogonal to the anchor c.
+
+        Returns
+        -------
+        rows : PreparedRows of shape (n, d - 1)
+            Coordinates of r.
+        functions : ndarray of shape (n, n_terms)
+            The values f_nj(alpha).
+        """
         rotated = self.prepare(X).dense @ self.rotation
         powers = np.vander(rotated[:, 0], len(self.polynomials), increasing=True)
         return PreparedRows(np.ascontiguousarray(rotated[:, 1:]), None, 0.0), powers @ self.polynomials

@@ -1,7 +1,16 @@
-"""Drawn components of a degree plan: `MaclaurinFeatures` and the functions that draw its parts.
+r"""Sampled components of a degree plan: `MaclaurinFeatures` and the functions that sample its parts.
 
-For each stratum of a plan, this module draws monomials (`monomials`) or products of projections
-(`projection_products`) with the scales that make the estimate of the series unbiased.
+A stratum of a plan (`plans.Stratum`) is a group of components and the terms :math:`a_n (x^\top y)^n` that they
+represent. Exact strata consist of monomials (`monomials`), all others of products of random projections
+(`projection_products`). A sampled product of degree n is :math:`z(x) = \prod_{j \le n} w_j^\top x`, with
+:math:`\mathbb{E}[z(x)\, \overline{z(y)}] = (x^\top y)^n`. With complex weights it gives two components, its real and
+its imaginary part, otherwise one. If product i has a random degree :math:`N_i` and the weight :math:`c_i` in the
+average, with :math:`\sum_i c_i = 1`, an unbiased estimate of the series is
+
+.. math:: \sum_i q_i\, z_i(x)\, \overline{z_i(y)}, \qquad q_i = c_i\, a_n / P[N = n] \text{ for } n = N_i,
+
+where P[N = n] = 1 for a fixed degree. So each product is multiplied by the scale :math:`\sqrt{|q_i|}`, and the sign of
+:math:`q_i` is stored separately. In the code, `squares` are the numbers :math:`q_i`, and `share` are the :math:`c_i`.
 """
 
 from __future__ import annotations
@@ -36,7 +45,20 @@ Array = np.ndarray
 def draw_series(
     part: SeriesPart, strata: list[Stratum], projection: ProjectionName, d: int, rng: np.random.Generator
 ) -> tuple[list[Monomials | ProjectionProducts], Array]:
-    """Draw the components of one power series of rows with `d` features.
+    """Sample the components of one power series for rows with `d` features.
+
+    Parameters
+    ----------
+    part : SeriesPart
+        The power series.
+    strata : list of Stratum
+        Groups of components to sample, from a plan.
+    projection : str
+        Distribution of the weights of random projections.
+    d : int
+        Number of features of the prepared rows.
+    rng : Generator
+        Source of random numbers.
 
     Returns
     -------
@@ -81,7 +103,7 @@ def draw_anchored(
     prepare: Preparation,
     rng: np.random.Generator,
 ) -> AnchoredComponents:
-    """Draw the components of a power series that is expanded about a direction."""
+    """Sample the components of an anchored expansion into terms f_nj(alpha) f_nj(beta) (r . s)^n; see `anchored`."""
     exact = tuple(s.terms[0] for s in strata if s.kind == "exact")
     groups: list[tuple[ProjectionProducts, Array]] = []
     d = terms.pairs.width
@@ -104,9 +126,18 @@ def draw_anchored(
 def _draw_degrees(
     part: SeriesPart, stratum: Stratum, projection: ProjectionName, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Return the degree, the signed squared scale and the pairing of each draw of a stratum; see `pairing`.
+    """Sample the degrees of the products of one stratum, and return what `draw_products` needs to sample the products.
 
-    A draw of degree n has the squared scale a_n / P[N = n] times its share in the average.
+    Returns
+    -------
+    degrees : ndarray of int of shape (n_products,)
+        Degree n of each product: the degree of the stratum, or random if the stratum has a distribution of degrees.
+        Products with a_n = 0 get degree 0.
+    squares : ndarray of shape (n_products,)
+        a_n / P[N = n] times the weight of the product in the average over the stratum. A product is multiplied by the
+        square root of the absolute value.
+    paired : ndarray of bool of shape (n_products,)
+        Whether the product gives two components, its real and its imaginary part, instead of one; see `pairing`.
     """
     paired, share = pairing(projection, stratum.n_components)
     if stratum.distribution is None:
@@ -120,7 +151,20 @@ def _draw_degrees(
 
 
 def _draw_terms(stratum: Stratum, projection: ProjectionName, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Return the term, the squared scale and the pairing of each draw of a stratum of an anchored series."""
+    """Sample, for each product of one stratum of an anchored expansion, the term that the product estimates.
+
+    The terms are f_nj(alpha) f_nj(beta) (r . s)^n; see `anchored`.
+
+    Returns
+    -------
+    index : ndarray of int of shape (n_products,)
+        Index of the term that each product estimates: the term of the stratum, or random if it has a distribution.
+    squares : ndarray of shape (n_products,)
+        1 / P[term] times the weight of the product in the average over the stratum. A product is multiplied by the
+        square root.
+    paired : ndarray of bool of shape (n_products,)
+        Whether the product gives two components, its real and its imaginary part, instead of one; see `pairing`.
+    """
     paired, share = pairing(projection, stratum.n_components)
     if stratum.distribution is None:
         return np.full(len(share), stratum.terms[0]), share, paired
@@ -131,6 +175,15 @@ def _draw_terms(stratum: Stratum, projection: ProjectionName, rng: np.random.Gen
 def _draw_summed(
     part: SeriesPart, stratum: Stratum, projection: ProjectionName, d: int, rng: np.random.Generator
 ) -> SummedProducts:
+    """Sample components that are each a sum of one product of random projections for each degree n of the stratum.
+
+    The products of degree n are scaled so that they estimate a_n (x . y)^n without bias.
+
+    Raises
+    ------
+    ParameterError
+        If a coefficient a_n is negative.
+    """
     terms: list[ProjectionProducts] = []
     for n in stratum.degrees:
         a, m = part.series.coefficient(n), stratum.n_components
@@ -150,9 +203,9 @@ def _draw_summed(
 
 @dataclass(frozen=True, eq=False)
 class SeriesComponents:
-    """Drawn components of one power series."""
+    """Sampled components of one power series: a function of rows."""
 
-    radius: float  # of convergence
+    radius: float  # radius of convergence of the series
     prepare: Preparation
     groups: tuple[Monomials | ProjectionProducts, ...]
 
@@ -161,7 +214,7 @@ class SeriesComponents:
         return sum(group.n_components for group in self.groups)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with all parameters converted to `dtype`, the dtype of the rows."""
         groups = tuple(group.astype(dtype) for group in self.groups)
         return replace(self, prepare=self.prepare.astype(dtype), groups=groups)
 
@@ -178,14 +231,14 @@ class SeriesComponents:
 
 @dataclass(frozen=True, eq=False)
 class MaclaurinFeatures(Features):
-    """Drawn Maclaurin features: an immutable function of rows that does not depend on scikit-learn."""
+    """Sampled Maclaurin features: an immutable function of rows that does not depend on scikit-learn."""
 
     parts: tuple[SeriesComponents | AnchoredComponents, ...]
-    n_components: int
-    signs: Array | None
+    n_components: int  # the components after those of all parts are zero
+    signs: Array | None  # sign +-1 of each component in the kernel; None if all are positive
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with all parameters converted to `dtype`, the dtype of the rows."""
         return replace(self, parts=tuple(part.astype(dtype) for part in self.parts))
 
     def __call__(self, X: Any, out: Array) -> None:

@@ -1,8 +1,8 @@
 """Affine preprocessing of the rows before a power series of their inner products is approximated.
 
-A kernel part of the form s(x) s(y) f(z(x) . z(y)) has an affine input map z and a prefactor s for each row.
-`Preparation` computes both for a block of rows. `monomials` and `projection_products` turn the resulting `PreparedRows`
-into components.
+The kernels are sums of parts s(x) s(y) f(z(x) . z(y)) with a power series f, an affine input map z and a prefactor
+s(x) = exp(-decay |z(x)|^2 / 2) for each row. `Preparation` computes z and s for a block of rows. `monomials` and
+`projection_products` turn the resulting `PreparedRows` into components.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ class Preparation:
 
     @classmethod
     def of(cls, part: SeriesPart, X: Any, weight: Array | None) -> Preparation:
-        """Return the preparation for a power series.
+        """Return the affine map and the decay of a part of the kernel.
 
-        A shift-invariant series is centered at the weighted mean of the rows of `X`.
+        If the part depends on x - y only and has a decay, z is centered at the mean of the rows of `X`, weighted by
+        `weight` (None means equal weights).
         """
         d = X.shape[1]
         columns, scale, shift = compose_affine(part.inputs, d)
         if part.shift_invariant and part.decay > 0:
-            # The series is an expansion about the origin and needs fewer terms for rows close to it.
+            # The power series is centered at the origin and needs fewer terms for rows close to it.
             share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
             shift = np.asarray(share @ X, dtype=float).ravel()[columns] * scale
         return cls(
@@ -82,14 +83,14 @@ class Preparation:
         return d if self.columns is None else len(self.columns)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same preparation for rows of another dtype."""
+        """Return the same preparation with scale and shift converted to `dtype`, the dtype of the rows."""
         scale, shift = (None if values is None else values.astype(dtype) for values in (self.scale, self.shift))
         return replace(self, scale=scale, shift=shift)
 
     def __call__(self, X: Any) -> PreparedRows:
-        """Prepare a block of rows.
+        """Return the prepared rows z of a block of rows.
 
-        Sparse rows stay sparse: their shift is stored instead of subtracted.
+        Sparse rows stay sparse: their shift is stored in the result instead of subtracted.
         """
         if self.columns is not None:
             X = X[:, self.columns]
@@ -106,10 +107,10 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """A block of prepared rows z = rows - shift, where a shift of None means zero."""
+    """A block of rows after the affine input map, z = rows - shift, with prefactors exp(-decay |z|^2 / 2)."""
 
     rows: Any  # (n, width), dense, or CSR with the shift not yet subtracted
-    shift: Array | None
+    shift: Array | None  # None means zero
     decay: float
 
     @property
@@ -122,7 +123,7 @@ class PreparedRows:
 
     @cached_property
     def squared_norms(self) -> Array:
-        """Squared Euclidean norms of the rows, in the dtype of the rows."""
+        """Squared Euclidean norms |z|^2 of the prepared rows, in their dtype."""
         squares = squared_norms(self.rows)
         if self.shift is None:
             return squares
@@ -130,12 +131,12 @@ class PreparedRows:
 
     @cached_property
     def prefactor(self) -> Array | None:
-        """The prefactor exp(-decay |z|^2 / 2) of each row, or None if all are one."""
+        """Prefactor exp(-decay |z|^2 / 2) of each row, or None if all prefactors are one."""
         return None if self.decay == 0 else np.exp(-0.5 * self.decay * self.squared_norms)
 
     @cached_property
     def dense(self) -> Array:
-        """The rows as a dense array, with the shift subtracted."""
+        """The prepared rows z as a dense array, with the shift subtracted and without prefactors."""
         if not sp.issparse(self.rows):
             return self.rows
         rows = self.rows.toarray()
@@ -143,23 +144,23 @@ class PreparedRows:
 
     @cached_property
     def with_prefactor(self) -> Array:
-        """The dense rows, each multiplied by its prefactor."""
+        """The prepared rows z as a dense array, each multiplied by its prefactor."""
         return self.dense if self.prefactor is None else self.dense * self.prefactor[:, None]
 
     def pairs(self, other: PreparedRows) -> Pairs:
-        """Return the inner products and norms of all pairs of rows, in float64.
+        """Return the inner products and norms of all pairs of a row z of this block and a row of another, in float64.
 
-        Sparse rows without a shift are not converted to dense arrays.
+        Prefactors are not included. Sparse rows without a shift are not converted to dense arrays.
         """
         if self.shift is None:
             return Pairs.all_of(self.rows, other.rows)
         return Pairs.all_of(self.dense, other.dense)
 
     def project(self, weights: Array, out: Array, *, first: bool) -> None:
-        """Write or multiply by the projections ``z @ weights``.
+        """Write the projections ``z @ weights`` into `out`, or multiply `out` by them.
 
         With `first`, `out` is set to the projections times the prefactors of the rows. Otherwise `out` is multiplied by
-        the projections without prefactors, so that a product of projections carries each prefactor once.
+        the projections without prefactors. So a product of several projections includes the prefactor of a row once.
         """
         if sp.issparse(self.rows):
             product = self.rows @ weights

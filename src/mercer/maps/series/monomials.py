@@ -21,18 +21,22 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Monomials:
-    """All monomials of some degrees, scaled so that their inner product is the sum of a_n (x . y)^n without error.
+    """All monomials of some degrees n, scaled so that their inner product is the sum of |a_n| (x . y)^n without error.
 
-    The monomials of degree n are in lexicographic order. Those with first variable i are x_i times the monomials of
-    degree n - 1 in the variables i, i + 1, ..., which are contiguous at the end of that order.
+    The monomials of degree n are in lexicographic order. Those that begin with x_i are x_i times the monomials of
+    degree n - 1 in the variables x_i, x_{i+1}, ..., and these are the last ones among the monomials of degree n - 1.
     """
 
     width: int  # number of variables
-    factors: tuple[Array | None, ...]  # by degree: square roots of a_n times multinomial coefficient; None for a_n = 0
+    # For each degree n, the square roots of |a_n| times the multinomial coefficients; None for degrees left out.
+    factors: tuple[Array | None, ...]
 
     @classmethod
     def of(cls, width: int, coefficients: dict[int, float]) -> Monomials:
-        """Return the monomials for degrees with the given coefficients, of which the absolute values are used."""
+        """Return the scaled monomials in `width` variables for a dictionary from degrees n to coefficients a_n.
+
+        Only the absolute values of the coefficients are used.
+        """
         factors: list[Array | None] = []
         # Multinomial coefficient n! / prod k_i! of each monomial, its first variable, and the power of that variable.
         count, first, power = np.ones(1), np.full(1, width), np.zeros(1, dtype=int)
@@ -52,14 +56,14 @@ class Monomials:
         return sum(len(factor) for factor in self.factors if factor is not None)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same monomials for rows of another dtype."""
+        """Return the same monomials with the factors converted to `dtype`, the dtype of the rows."""
         return replace(self, factors=tuple(None if f is None else f.astype(dtype) for f in self.factors))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the monomials of prepared rows, times the prefactors of the rows."""
+        """Write the scaled monomials of prepared rows, times the prefactors of the rows, into `out`."""
         n = rows.shape[0]
         level = np.ones((n, 1), out.dtype) if rows.prefactor is None else rows.prefactor[:, None]
-        starts = np.zeros(self.width, dtype=int)  # index of the first monomial in the variables i, i + 1, ...
+        starts = np.zeros(self.width, dtype=int)  # index of the first monomial in the variables x_i, x_{i+1}, ... only
         done = 0
         for degree, factor in enumerate(self.factors):
             if degree:
@@ -69,7 +73,22 @@ class Monomials:
                 done += len(factor)
 
     def _raise(self, X: Array, level: Array, starts: Array) -> tuple[Array, Array]:
-        """Return the monomials of the next degree, and the first index of those in the variables i, i + 1, ..."""
+        """Return the values of all monomials of degree n + 1 from those of degree n.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, width)
+            Rows.
+        level : ndarray of shape (n_rows, n_monomials)
+            Values of the monomials of degree n, in lexicographic order.
+        starts : ndarray of int of shape (width,)
+            For each i, the index of the first monomial of degree n in the variables x_i, x_{i+1}, ... only.
+
+        Returns
+        -------
+        level, starts : ndarrays
+            The same for degree n + 1.
+        """
         sizes = level.shape[1] - starts
         ends = np.cumsum(sizes)
         raised = np.empty((X.shape[0], int(ends[-1])), level.dtype)

@@ -1,8 +1,10 @@
 """Degree plans: the number and kind of components for each term of a power series, with the predicted error.
 
-A term of degree n can have exact components (all monomials of the degree), sketched components (random components of
-that degree), or share components with other terms, which have a random degree or sum over all degrees. `allocation`
-chooses the plan, `components` draws it.
+A term a_n (x . y)^n can have components of its own, which are "exact" (all monomials of degree n) or "sketched"
+(products of n random projections). Or it shares components with other terms: "random" components, each of which has a
+random degree, or "summed" components, each of which is a sum over several degrees. A stratum is a group of components
+of one of these four kinds, together with the terms that they represent. `allocation` chooses the plan, and `components`
+samples the components.
 """
 
 from __future__ import annotations
@@ -20,15 +22,15 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class DegreeDistribution:
-    """Distribution of a random degree N: a table of probabilities with a geometric tail beyond the last entry.
+    """Distribution of a random degree N: a table of probabilities, with a geometric tail above its last degree L.
 
-    For n > L, the last degree of the table, P[N = n] = tail * (base - 1) / base^(n - L).
+    For n > L, P[N = n] = tail * (base - 1) / base^(n - L).
     """
 
-    degrees: Array  # ascending
-    probabilities: Array  # of the degrees in the table
-    base: float = 2.0  # ratio of the probabilities of successive degrees in the tail
-    tail: float = 0.0  # total probability of the degrees beyond the table
+    degrees: Array  # degrees in the table, ascending
+    probabilities: Array  # P[N = n] for the degrees n in the table
+    base: float = 2.0  # P[N = n] / P[N = n + 1] for n > L
+    tail: float = 0.0  # P[N > L]
 
     @classmethod
     def geometric(cls, p: float, start: int) -> DegreeDistribution:
@@ -39,7 +41,7 @@ class DegreeDistribution:
         return cls(np.array([start - 1]), np.array([0.0]), p, 1.0)
 
     def probability(self, n: Array) -> Array:
-        """Return P[N = n]."""
+        """Return P[N = n] for each degree n of an array."""
         n = np.asarray(n)
         last = int(self.degrees[-1])
         table = np.zeros(last + 1 if last >= 0 else 1)
@@ -49,7 +51,7 @@ class DegreeDistribution:
         return np.where(n > last, beyond, table[np.clip(n, 0, len(table) - 1)])
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
-        """Draw independent degrees."""
+        """Return `size` independent samples of the degree N."""
         further = self.degrees[-1] + rng.geometric(1 - 1 / self.base, size)
         if self.tail >= 1:
             return further
@@ -59,36 +61,44 @@ class DegreeDistribution:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A group of components of a map and the terms of the series that they represent."""
+    """A group of components of a map, and the terms of the power series that they represent.
+
+    The kinds are "exact" (all monomials of one degree), "sketched" (random products of one degree), "random" (random
+    products of random degrees) and "summed" (sums of random products over all degrees of the stratum).
+    """
 
     part: int  # index of the power series, for a kernel that is a sum of several
     kind: Literal["exact", "sketched", "random", "summed"]
-    degrees: tuple[int, ...]  # degrees of the terms; for a random degree, those that are significant
+    degrees: tuple[int, ...]  # degrees of the terms; for kind "random", those of the significant terms
     n_components: int
-    distribution: DegreeDistribution | None = None  # of the random degree, or of the random term if `terms` is given
-    #: Mean over sampled pairs of the squared error due to these components.
+    # For kind "random": distribution of the degree or, if `terms` is not empty, of the index of the term.
+    distribution: DegreeDistribution | None = None
+    #: Predicted squared error due to these components: their variance, as a mean over sampled pairs of rows.
     squared_error: float = 0.0
-    #: Indices of the represented terms, for a series expanded about a direction.
+    #: Indices of the represented terms, for an anchored expansion (see `anchored`); otherwise empty.
     terms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Assignment of components to the terms of a series, with the predicted error.
+    """Assignment of components to the terms of a power series, with the predicted error.
+
+    "Sampled pairs" are the pairs of rows that the plan was chosen on.
 
     Attributes
     ----------
     name : str
         Name of the plan.
     strata : tuple of Stratum
-        Groups of components, exact ones first. The components of a series are in this order, except that random ones
-        are sorted by decreasing degree.
+        Groups of components, exact ones first. The components of a series are in this order, except that those of the
+        kinds "sketched" and "random" are sorted together by decreasing degree (with projection="srht", only "random").
     n_components : int
         Number of components of the map. Components that no stratum uses are zero.
     truncation : float
-        Root mean square over sampled pairs of the omitted terms, which is a bias. Zero for an unbiased plan.
+        Bias: root mean square, over the sampled pairs, of the sum of the omitted terms. Zero for an unbiased plan.
     truncation_bound : float
-        Largest absolute value of the sum of the omitted terms, for rows with norms up to the largest of the sample.
+        Bound of the absolute value of the sum of the omitted terms, for rows with norms up to the largest of the
+        sample.
     scale : float
         Root mean square of the kernel over the sampled pairs.
     """
@@ -102,17 +112,17 @@ class Plan:
 
     @property
     def n_components_used(self) -> int:
-        """Number of components that represent a term."""
+        """Number of components that represent a term; the others are zero."""
         return sum(stratum.n_components for stratum in self.strata)
 
     @property
     def predicted_deviation(self) -> float:
-        """Square root of the mean variance over sampled pairs."""
+        """Predicted standard deviation: square root of the mean variance over the sampled pairs."""
         return math.sqrt(sum(s.squared_error for s in self.strata))
 
     @property
     def predicted_rmse(self) -> float:
-        """Root mean square error over draws and sampled pairs, from variance and bias."""
+        """Predicted root mean square error over random draws and sampled pairs, from variance and bias."""
         return math.hypot(self.predicted_deviation, self.truncation)
 
     @property

@@ -1,7 +1,7 @@
 """Sketches of polynomial kernels by products of random projections: the map `PolynomialSketch`.
 
-All components have the degree of the kernel, in contrast to `random_maclaurin`, which expands the kernel into terms.
-The products are drawn by `projection_products`.
+Every component is a product of p projections, where p is the degree of the kernel, in contrast to `random_maclaurin`,
+which expands the kernel into terms of degrees 0 to p. `projection_products` samples the products.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PolynomialSketch(DrawnMap):
     Attributes
     ----------
     features_ : PolynomialFeatures
-        The drawn map: a pure function of rows.
+        The sampled features: a pure function of rows.
     %(kernel_)s
     %(n_features_in_)s
 
@@ -128,22 +128,22 @@ class PolynomialSketch(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class PolynomialFeatures(Features):
-    """Drawn products of projections: an immutable function of rows that does not depend on scikit-learn."""
+    """Products of random projections of the extended rows (slope * x, constant): an immutable function of rows."""
 
     products: ProjectionProducts
-    slope: float  # factor of the rows
-    constant: float  # feature appended to every row; zero means none
+    slope: float  # number that the rows are multiplied by, sqrt(s) for the kernel (c + s x . y)^p
+    constant: float  # feature appended to every row, sqrt(c); if it is zero, nothing is appended
 
     @property
     def n_components(self) -> int:
         return self.products.n_components
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same features with the random weights converted to `dtype`, the dtype of the rows."""
         return replace(self, products=self.products.astype(dtype))
 
     def extended(self, X: Any) -> Any:
-        """Return the rows times the slope, with the constant appended as one more feature."""
+        """Return the extended rows (slope * x, constant), without the constant if it is zero."""
         X = X if self.slope == 1 else X * X.dtype.type(self.slope)
         if not self.constant:
             return X
@@ -161,7 +161,7 @@ class PolynomialFeatures(Features):
 
 
 def polynomial_of(kernel: Kernel) -> tuple[float, Polynomial]:
-    """Return the factor and the polynomial kernel of a kernel that is a multiple of a polynomial kernel."""
+    """Return (factor, polynomial) for a kernel of the form factor * polynomial, where polynomial is a `Polynomial`."""
     [(factor, polynomial)] = kernel.summands()
     if not isinstance(polynomial, Polynomial):
         msg = f"PolynomialSketch needs a polynomial kernel, got {kernel!r}."

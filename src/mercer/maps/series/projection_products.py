@@ -2,9 +2,10 @@ r"""Random components for powers of the inner product: products of random projec
 
 If :math:`w_1, \dots, w_n` are independent with mean zero and identity covariance, then
 :math:`z(x) = \prod_{j \le n} w_j^\top x` satisfies :math:`\mathbb{E}[z(x) z(y)] = (x^\top y)^n` (Kar and Karnick 2012,
-Random Feature Maps for Dot Product Kernels, AISTATS). The classes differ in the distribution of the weights;
-`mercer.theory.products` has the variances. `components` and `polynomial_sketch` draw these products, `monomials` has
-the exact components.
+Random Feature Maps for Dot Product Kernels, AISTATS). For complex weights, :math:`z(y)` is conjugated, and the real and
+the imaginary part of z are two real components. The classes differ in the distribution of the weights;
+`mercer.theory.products` has the variances. `components` and `polynomial_sketch` use these products, `monomials` has the
+exact components. "Prepared rows" are rows after an affine map, with a prefactor for each row; see `inputs`.
 """
 
 from __future__ import annotations
@@ -33,28 +34,31 @@ Array = np.ndarray
 
 
 class ProjectionProducts(Protocol):
-    """Interface of components that are products of projections of prepared rows."""
+    """Interface of components that are products of random projections of prepared rows."""
 
     @property
     def n_components(self) -> int:
         """Return the number of real components."""
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with the random weights converted to `dtype`, the dtype of the rows."""
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the components of prepared rows, times the prefactors of the rows."""
+        """Write the components of prepared rows, times the prefactors of the rows, into `out`."""
 
 
 def _rademacher(d: int, m: int, rng: np.random.Generator) -> Array:
+    """Return a (d, m) matrix of independent random signs."""
     return rng.integers(0, 2, (d, m), dtype=np.int8) * 2.0 - 1.0
 
 
 def _gaussian(d: int, m: int, rng: np.random.Generator) -> Array:
+    """Return a (d, m) matrix of independent standard normal numbers."""
     return rng.standard_normal((d, m))
 
 
 def _sphere(d: int, m: int, rng: np.random.Generator) -> Array:
+    """Return a (d, m) matrix whose columns are independent and uniform on the sphere of radius sqrt(d)."""
     normals = rng.standard_normal((d, m))
     return normals * (np.sqrt(d) / np.linalg.norm(normals, axis=0))
 
@@ -71,15 +75,20 @@ WEIGHTS: dict[str, Callable[[int, int, np.random.Generator], Array]] = {
 class DenseProducts:
     """Products of projections on dense real weights, in order of decreasing degree.
 
-    In this order the components with a factor j are always the first ones, so that each factor is one matrix product.
+    A component of degree n is a scale times the product of the factors w_j . x for j = 0, ..., n - 1. Because of the
+    order, the components that have a factor j are the first ones, and factor j of all of them is one matrix product.
     """
 
-    weights: tuple[Array, ...]  # factor j: (d, number of components of degree > j); the first includes the scales
-    constants: Array  # components of degree zero, which are the last ones
+    # For each factor j, a matrix of shape (d, number of components of degree > j); that of j = 0 includes the scales.
+    weights: tuple[Array, ...]
+    constants: Array  # values of the components of degree zero, which are the last ones
 
     @classmethod
     def draw(cls, projection: str, d: int, degrees: Array, scales: Array, rng: np.random.Generator) -> DenseProducts:
-        """Draw one component for each of the degrees, which decrease, and multiply it by its scale."""
+        """Sample one component for each entry of `degrees`, which must be in decreasing order.
+
+        Each component is multiplied by its entry of `scales`.
+        """
         sizes = [int((degrees > j).sum()) for j in range(int(degrees.max(initial=0)))]
         weights = [WEIGHTS[projection](d, size, rng) for size in sizes]
         if weights:
@@ -91,13 +100,13 @@ class DenseProducts:
         return len(self.constants) + (self.weights[0].shape[1] if self.weights else 0)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with the random weights converted to `dtype`, the dtype of the rows."""
         return replace(
             self, weights=tuple(w.astype(dtype) for w in self.weights), constants=self.constants.astype(dtype)
         )
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the components of prepared rows, times the prefactors of the rows."""
+        """Write the components of prepared rows, times the prefactors of the rows, into `out`."""
         write_constants(self.constants, rows, out)
         for j, weights in enumerate(self.weights):
             rows.project(weights, out[:, : weights.shape[1]], first=j == 0)
@@ -105,25 +114,28 @@ class DenseProducts:
 
 @dataclass(frozen=True, eq=False)
 class ComplexProducts:
-    """Products of projections on complex weights from {1, -1, i, -i}, as real and imaginary parts [1]_.
+    """Products of projections on complex weights from {1, -1, i, -i}, written as real and imaginary parts [1]_.
 
-    A complex component has two real ones, its real and its imaginary part, or only one, its real part times the square
-    root of two.
+    A complex product z gives either two real components, Re z and Im z, or one, sqrt(2) Re z. The products are in order
+    of decreasing degree.
 
     References
     ----------
     .. [1] Wacker, Kanagawa, Filippone (2022), Improved Random Features for Dot Product Kernels, arXiv:2201.08712.
     """
 
-    weights: tuple[tuple[Array, Array], ...]  # real and imaginary weights of each factor, as in `DenseProducts`
-    constants: Array  # complex components of degree zero
-    imaginary: Array  # indices of the complex components whose imaginary part is written
+    # For each factor j, real and imaginary parts of the weights, of shape (d, number of products of degree > j); those
+    # of j = 0 include the scales.
+    weights: tuple[tuple[Array, Array], ...]
+    constants: Array  # values of the products of degree zero, which are the last ones
+    imaginary: Array  # indices of the products whose imaginary part is a component
 
     @classmethod
     def draw(cls, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator) -> ComplexProducts:
-        """Draw one complex component for each of the degrees, which decrease, and multiply it by its scale.
+        """Sample one complex product for each entry of `degrees`, which must be in decreasing order.
 
-        `paired` is True for the components that have an imaginary part besides their real part.
+        Each product is multiplied by its entry of `scales`. `paired` is True for the products that give two components,
+        the real and the imaginary part, and False for those that give only the real part.
         """
         sizes = [int((degrees > j).sum()) for j in range(int(degrees.max(initial=0)))]
         weights = []
@@ -141,15 +153,16 @@ class ComplexProducts:
 
     @property
     def _n_complex(self) -> int:
+        """Number of complex products."""
         return len(self.constants) + (self.weights[0][0].shape[1] if self.weights else 0)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with the random weights converted to `dtype`, the dtype of the rows."""
         weights = tuple((re.astype(dtype), im.astype(dtype)) for re, im in self.weights)
         return replace(self, weights=weights, constants=self.constants.astype(dtype))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the real parts of all complex components, followed by the imaginary parts."""
+        """Write the real parts of all products into `out`, then the imaginary parts of those with two components."""
         product = np.zeros((rows.shape[0], self._n_complex), np.result_type(out.dtype, np.complex64))
         write_constants(self.constants, rows, product)
         for j, (re, im) in enumerate(self.weights):
@@ -167,7 +180,7 @@ class ComplexProducts:
 
 
 def write_constants(constants: Array, rows: PreparedRows, out: Array) -> None:
-    """Write components of degree zero, times the prefactors of the rows, at the end of `out`."""
+    """Write the constants, which are components of degree zero, times the prefactors into the last columns of `out`."""
     start = out.shape[1] - len(constants)
     out[:, start:] = constants
     if rows.prefactor is not None:
@@ -175,7 +188,7 @@ def write_constants(constants: Array, rows: PreparedRows, out: Array) -> None:
 
 
 def _project_plain(rows: PreparedRows, weights: Array, out: Array) -> None:
-    """Write projections without the prefactors of the rows, which only the first projection of a product has."""
+    """Set `out` to the projections of the rows on the weights, without the prefactors of the rows."""
     out[:] = 1
     rows.project(weights, out, first=False)
 
@@ -184,22 +197,24 @@ def _project_plain(rows: PreparedRows, weights: Array, out: Array) -> None:
 class HadamardProducts:
     """Products of projections on rows of sign-Hadamard matrices, all of one degree [1]_.
 
-    A projection takes O(log d) operations instead of O(d), and no weights are stored. Every factor has its own signs
-    and its own permutation of the rows, so that each component by itself is a product of independent Rademacher
-    projections. Components of the same block depend on each other.
+    A sign-Hadamard matrix is a P x P Hadamard matrix times a diagonal matrix of random signs, where P is the power of
+    two at or above d. A projection takes O(log d) operations instead of O(d), and only signs and indices are stored.
+    The components are split into blocks of P, and each block has one sign-Hadamard matrix for each factor of the
+    products, with randomly permuted rows. So each component by itself is a product of independent Rademacher
+    projections, but the components of the same block depend on each other.
 
     References
     ----------
     .. [1] Hamid, Xiao, Gittens, DeCoste (2014), Compact Random Feature Maps, ICML.
     """
 
-    signs: Array  # (degree, blocks, 1, P), with P the power of two at or above d
-    order: Array  # (degree, n_components): which projection each component takes
-    scale: float
+    signs: Array  # (degree, blocks, 1, P): diagonals of signs
+    order: Array  # (degree, n_components): for each factor and component, the index of its projection
+    scale: float  # every component is multiplied by this number
 
     @classmethod
     def draw(cls, d: int, degree: int, m: int, scale: float, rng: np.random.Generator) -> HadamardProducts:
-        """Draw m components of one degree, each multiplied by `scale`."""
+        """Sample m components of one degree for rows with `d` features, each multiplied by `scale`."""
         width = 1 << (d - 1).bit_length()
         blocks = -(-m // width)
         signs = rng.choice(np.array([-1.0, 1.0]), size=(degree, blocks, 1, width))
@@ -213,16 +228,16 @@ class HadamardProducts:
         return self.order.shape[1]
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with the random weights converted to `dtype`, the dtype of the rows."""
         return replace(self, signs=self.signs.astype(dtype))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the components of prepared rows, times the prefactors of the rows."""
+        """Write the components of prepared rows, times the prefactors of the rows, into `out`."""
         _, blocks, _, width = self.signs.shape
         projections = np.empty((rows.shape[0], blocks * width), out.dtype)
         for j, (signs, order) in enumerate(zip(self.signs, self.order, strict=True)):
             X = np.ascontiguousarray(rows.with_prefactor if j == 0 else rows.dense)
-            # `sign_hadamard` projects on unit vectors, but weights with identity covariance have squared norm P.
+            # `sign_hadamard` projects on unit vectors, but weight vectors of signs have the norm sqrt(P).
             factor = np.sqrt(width) * (self.scale if j == 0 else 1.0)
             linalg.sign_hadamard(X, signs, projections, scale=factor)
             chosen = projections[:, order]
@@ -231,20 +246,20 @@ class HadamardProducts:
 
 @dataclass(frozen=True, eq=False)
 class SummedProducts:
-    """Components that are sums of products of several degrees."""
+    """Components that are sums over several degrees: component i is the sum of the i-th products of all degrees."""
 
-    terms: tuple[ProjectionProducts, ...]  # of equal numbers of components
+    terms: tuple[ProjectionProducts, ...]  # products of one degree each, equally many for all degrees
 
     @property
     def n_components(self) -> int:
         return self.terms[0].n_components
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same components with the random weights converted to `dtype`, the dtype of the rows."""
         return replace(self, terms=tuple(term.astype(dtype) for term in self.terms))
 
     def __call__(self, rows: PreparedRows, out: Array) -> None:
-        """Write the components of prepared rows, times the prefactors of the rows."""
+        """Write the components of prepared rows, times the prefactors of the rows, into `out`."""
         self.terms[0](rows, out)
         values = np.empty_like(out)
         for term in self.terms[1:]:
@@ -253,17 +268,18 @@ class SummedProducts:
 
 
 def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
-    """Return how m real components are grouped into draws.
+    """Return how many products of random projections give m real components, and the weight of each product.
 
-    A complex projection gives a real and an imaginary part for each draw. For odd m, the last draw has only a real
-    part. Every other projection gives one component for each draw.
+    With complex weights, a product gives two real components, its real and its imaginary part. If m is odd, only the
+    real part of the last product is used. With any other projection, a product gives one component.
 
     Returns
     -------
-    paired : ndarray of bool
-        For each draw, whether it has both a real and an imaginary part.
-    share : ndarray of float
-        Weight of each draw in the average over the m components; the weights sum to one.
+    paired : ndarray of bool of shape (n_products,)
+        Whether a product gives two components, its real and its imaginary part.
+    share : ndarray of float of shape (n_products,)
+        Weight of each product in the average over the m components: 2 / m if it gives two components, else 1 / m. The
+        weights sum to one.
     """
     halves = projection == "complex"
     paired = np.full(-(-m // 2) if halves else m, halves)
@@ -275,10 +291,23 @@ def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
 def draw_products(
     projection: ProjectionName, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator
 ) -> ProjectionProducts:
-    """Draw one product for each of the degrees, which decrease, and multiply it by its scale.
+    """Sample products of random projections of rows with `d` features.
 
-    `paired` is described in `pairing`. Hadamard matrices need components of equal degree, so that "srht" falls back to
-    Rademacher weights here.
+    Parameters
+    ----------
+    projection : str
+        Distribution of the weights. Hadamard matrices need components of equal degree, so that "srht" is replaced by
+        "rademacher" here.
+    d : int
+        Number of features of the prepared rows.
+    degrees : ndarray of int of shape (n_products,)
+        Degree of each product, in decreasing order.
+    scales : ndarray of shape (n_products,)
+        Number that each product is multiplied by.
+    paired : ndarray of bool of shape (n_products,)
+        For "complex": whether a product gives two components, its real and its imaginary part, or only the real part.
+    rng : Generator
+        Source of random numbers.
     """
     if projection == "complex":
         return ComplexProducts.draw(d, degrees, scales, paired, rng)

@@ -1,7 +1,8 @@
 """Random Maclaurin features: the map `RandomMaclaurin`.
 
-The map chooses a degree plan on a sample of the rows (`terms`, `anchored`, `allocation`), draws it (`components`) and
-states its variance (`variance`).
+The map chooses a degree plan, that is, the number and kind of components for each term of the power series, on a
+sample of the rows (`terms`, `anchored`, `allocation`). Then it samples the components (`components`). `variance` has
+the variance of the approximate kernel.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from mercer.theory.products import PROJECTIONS
 __all__ = ["RandomMaclaurin"]
 
 Array = np.ndarray
-# Number of sampled rows. The moments of the terms of the series are means over all pairs of them.
+# Number of rows in the sample. The moments of the terms of the series are means over all pairs of sampled rows.
 PLAN_ROWS = 200
-# Degree up to which a series is expanded about a direction. The number of terms grows with its square.
+# Last degree of an anchored expansion (see `anchored`). The number of terms is proportional to its square.
 ANCHORED_DEGREES = 24
-# Relative error below which an expansion about a direction is not tried.
+# If the predicted error, relative to the kernel, is at most this, an anchored expansion is not tried.
 ROUNDING = 1e-14
 
 
@@ -65,13 +66,14 @@ class RandomMaclaurin(DrawnMap):
         written as real and imaginary parts, which has less variance at high degrees [2]_. "srht": rows of sign-Hadamard
         matrices, which take :math:`O(\log d)` instead of :math:`O(d)` operations each [3]_.
     anchor : {"auto", None}, default="auto"
-        Whether the plan "optimal" may expand the series about the leading principal direction of the rows, which helps
-        for rows that are not centered; see Notes. "auto" does so if the predicted error is lower.
+        Whether the plan "optimal" may use an anchor: components that are exact along the leading principal direction
+        of the rows, which helps for rows that are not centered; see Notes. "auto" does so if the predicted error is
+        lower.
     p : float, default=2.0
         Base of the geometric distribution of degrees of the plans "geometric" and "h01", greater than 1.
     eps : float, default=1e-3
-        Bound of the sum of the terms that the plans "truncated" and, for infinite series, "degrees" omit, relative to
-        the largest value of the kernel on the sample.
+        Bound of the sum of the omitted terms, relative to the largest value of the kernel on the sample. Only the plan
+        "truncated" and, for infinite series, the plan "degrees" omit terms.
     %(random_state)s
     %(n_jobs)s
 
@@ -79,10 +81,10 @@ class RandomMaclaurin(DrawnMap):
     ----------
     plan_ : Plan
         The terms with the kind and number of their components and the predicted error; ``print(feature_map.plan_)``
-        shows a table. `preview` returns the plan without drawing it.
+        shows a table. `preview` returns the plan without fitting the map.
     %(kernel_)s
     features_ : MaclaurinFeatures
-        The drawn map: a pure function of rows.
+        The sampled features: a pure function of rows.
     signs_ : None or ndarray of +-1
         Sign of each component, if the kernel has negative coefficients.
     %(n_features_in_)s
@@ -98,27 +100,29 @@ class RandomMaclaurin(DrawnMap):
     -----
     Plans:
 
-    - "optimal": exact components up to the degree that pays off, further degrees with numbers of components in
-      proportion to :math:`a_n \sqrt{V_n}`, where :math:`V_n` is the variance of one component on pairs of sampled rows,
-      and some components of random degree for the rest of the series. Unbiased.
-    - "truncated": the same without the terms above degree k, where k is the least degree such that the omitted terms
-      sum to at most `eps`. The bias is in `plan_`.
-    - "random": components of random degree, with probabilities in proportion to :math:`a_n` times the root mean square
-      of a component, which minimizes the variance. Unbiased.
+    - "optimal": all terms up to some degree, which is chosen for the least predicted error, have exact components. The
+      next terms have numbers of random components in proportion to :math:`a_n \sqrt{V_n}`, where :math:`V_n` is the
+      variance of one component on pairs of sampled rows. All smaller terms share components of random degree. Unbiased.
+    - "truncated": as "optimal", but terms above degree k are omitted instead of sharing components, where k is the
+      least degree such that the omitted terms sum to at most `eps`. The bias is in `plan_`.
+    - "random": all components have a random degree n, with probabilities in proportion to :math:`|a_n|` times the root
+      mean square of a component of degree n, which minimizes the variance. Unbiased.
     - "h01": exact constant and linear terms, and components of random degree :math:`n \ge 2` with probability
       :math:`(p-1)/p^{n-1}`, the H0/1 heuristic of [1]_. Unbiased.
     - "geometric": components of random degree n with probability :math:`(p-1)/p^{n+1}`, Algorithm 1 of [1]_. (The
       probabilities :math:`1/p^{n+1}` printed there sum to one only for p = 2.) Unbiased.
-    - "degrees": every component is a sum of one product of each degree. Unbiased for polynomials.
+    - "degrees": every component is a sum of one product of random projections for each degree. Unbiased for
+      polynomials.
 
-    With an anchor c, rows are split into their parts along c and orthogonal to c. Functions of the parts along c are
-    exact, and only powers of the inner products of the orthogonal parts are estimated at random. On counts, one-hot
-    encodings or features scaled to [0, 1] this reduces the error by factors of 3 to 200. The map stays unbiased. It
-    applies to dense rows with up to 2048 features.
+    An anchor is a unit vector c, the leading principal direction of the rows. With an anchor, rows are split into their
+    parts along c and orthogonal to c. Functions of the parts along c are exact, and only powers of the inner products
+    of the orthogonal parts are estimated at random. On counts, one-hot encodings or features scaled to [0, 1] this
+    reduces the error by factors of 3 to 200. The map stays unbiased. Anchors are used for dense rows with up to 2048
+    features only.
 
-    `transform` takes O(n d D) operations for each degree, and the draw stores O(d D) numbers at most. The Gaussian
-    kernel is expanded about the mean of the rows. Rows several lengthscales away from it need many degrees;
-    `RandomFourier` is more accurate then.
+    For n rows with d features and D components, `transform` takes O(n d D) operations for each degree, and the map
+    stores O(d D) numbers for each degree. The series of the Gaussian kernel is centered at the mean of the rows. Rows
+    several lengthscales away from the mean need many degrees; `RandomFourier` is more accurate then.
 
     References
     ----------
@@ -208,7 +212,7 @@ class RandomMaclaurin(DrawnMap):
         return PLAN_ROWS
 
     def preview(self, X: Any) -> Plan:
-        """Return the plan that `fit` would choose for these rows, without drawing it.
+        """Return the plan that `fit` would choose for these rows, without fitting the map.
 
         Parameters
         ----------
@@ -243,7 +247,7 @@ class RandomMaclaurin(DrawnMap):
                 components.append(draw_anchored(planned.anchored, strata, self.projection, prepare, rng))
                 signs.append(np.ones(components[-1].n_components))
                 continue
-            # After an anchored series, the second part represents its terms of higher degree.
+            # Part 0 of an anchored plan is the expansion up to some degree; part 1 has the terms of higher degree.
             part = planned.parts[0 if planned.anchored is not None else index]
             drawn, sign = draw_series(part, strata, self.projection, prepare.width(X.shape[1]), rng)
             components.append(SeriesComponents(part.series.radius, prepare, tuple(drawn)))
@@ -252,7 +256,11 @@ class RandomMaclaurin(DrawnMap):
         return MaclaurinFeatures(tuple(components), self.n_components, all_signs if (all_signs < 0).any() else None)
 
     def _plan(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> _PlannedKernel:
-        """Choose the plan on a sample of the rows, with the input map of each power series of the kernel."""
+        """Choose the plan for a kernel on at most `PLAN_ROWS` of the rows `X`.
+
+        The plan is for the anchored expansion if it is allowed and its predicted error is lower, and otherwise for the
+        plain power series.
+        """
         parts = kernel.series_parts()
         assert parts is not None
         if X.shape[0] > PLAN_ROWS:
@@ -282,6 +290,7 @@ class RandomMaclaurin(DrawnMap):
         return plain if anchored is None or plan.predicted_rmse <= anchored.plan.predicted_rmse else anchored
 
     def _can_anchor(self, parts: tuple[SeriesPart, ...], rows: PreparedRows) -> bool:
+        """Return whether an anchored expansion is allowed and implemented for this kernel and these rows."""
         return (
             self.anchor == "auto"
             and self.plan == "optimal"
@@ -294,7 +303,11 @@ class RandomMaclaurin(DrawnMap):
     def _plan_anchored(
         self, sampled: SampledTerms, prepare: Preparation, rows: PreparedRows, weight: Array, scale: float
     ) -> _PlannedKernel | None:
-        """Return the plan for the expansion about the leading principal direction, or None if there is none."""
+        """Return the plan for the anchored expansion along the leading principal direction of the rows.
+
+        None is returned if the expansion is impossible: if a coefficient is negative, all rows are zero, or
+        n_components is too small.
+        """
         if (sampled.coefficients < 0).any() or not rows.squared_norms.any():
             return None
         last = min(len(sampled.coefficients) - 1, ANCHORED_DEGREES)
@@ -321,7 +334,7 @@ class RandomMaclaurin(DrawnMap):
             raise ParameterError(msg)
 
     def _sample_terms(self, part: SeriesPart, prepare: Preparation, X: Any, weight: Array) -> SampledTerms:
-        """Return the moments of the terms of a power series on all pairs of the sampled rows."""
+        """Return the terms of one power series of the kernel, with their moments over all pairs of the rows of `X`."""
         rows = prepare(X.astype(np.float64))
         upper, weights = pair_weights(weight)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -352,9 +365,10 @@ class RandomMaclaurin(DrawnMap):
 
 @dataclass(frozen=True)
 class _PlannedKernel:
-    """A plan with the power series of the kernel and the input map of each."""
+    """A plan for a kernel, with the power series that sum to the kernel and their input maps."""
 
     plan: Plan
     parts: tuple[SeriesPart, ...]
-    preparations: list[Preparation]
-    anchored: AnchoredTerms | None = None  # the first part is expanded about a direction
+    preparations: list[Preparation]  # one for each value of `Stratum.part`
+    # The terms of the anchored expansion, which is part 0 of the plan; None for a plain power series.
+    anchored: AnchoredTerms | None = None

@@ -1,7 +1,7 @@
 """Tensor sketches of polynomial kernels: the map `TensorSketch`.
 
-A count sketch is a sparse linear map, and the tensor sketch is the convolution of several of them. Its cost is
-proportional to the number of nonzero entries of the rows, in contrast to `polynomial_sketch`.
+A count sketch is a sparse linear map, and a tensor sketch is the convolution of several count sketches. In contrast to
+`polynomial_sketch`, the cost grows with the number of nonzero entries of the rows instead of the number of features.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TensorSketch(DrawnMap):
     ----------
     %(kernel_)s
     features_ : SketchFeatures
-        The drawn map: a pure function of rows.
+        The sampled sketch: a pure function of rows.
     %(n_features_in_)s
 
     See Also
@@ -64,7 +64,7 @@ class TensorSketch(DrawnMap):
 
     Notes
     -----
-    `transform` takes O(p (nnz + n D log D)) operations for n rows with nnz nonzero entries. The draw stores
+    `transform` takes O(p (nnz + n D log D)) operations for n rows with nnz nonzero entries. The map stores
     O(p (d + D)) numbers, never d D. Hashes and signs are fully independent, so that ``variance(X, Y)`` is exact for
     every degree and number of components (`theory.tensor_sketch_variance`). For similar rows it grows like :math:`3^p`
     with the degree: high degrees need many components.
@@ -117,26 +117,29 @@ class TensorSketch(DrawnMap):
         assert form is not None
         d, n_components = X.shape[1], int(self.n_components)
         sketches = [CountSketch.draw(factor, d, n_components, rng) for factor in form.factors]
-        # One sketch includes the square root of the weight, which saves a pass over the features.
+        # The first sketch is multiplied by the square root of the weight, which saves a pass over the output.
         sketches[0] = sketches[0].times(np.sqrt(form.weight))
         return SketchFeatures(tuple(sketches), n_components)
 
     def _variance(self, X: Any, Y: Any) -> Array:
         form = product_form(self.kernel_)
         assert form is not None
-        # In float64, because a variance is a difference of nearly equal numbers.
+        # float64, because the variance is computed as a difference of nearly equal numbers.
         X = X.astype(np.float64)
         Y = X if Y is None else Y.astype(np.float64)
         moments = {factor: factor.moments(X, Y) for factor in set(form.factors)}
         return form.weight**2 * tensor_sketch_variance([moments[f] for f in form.factors], self.n_components)
 
 
-# ---- drawn features -------------------------------------------------------------------------------------------------
+# ---- sampled features -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class CountSketch:
-    """A count sketch: feature i of the rows, times `entries[i]`, is added to bucket `buckets[i]`."""
+    """A count sketch: x_i times `entries[i]` is added to component `buckets[i]` for each feature i of a row x.
+
+    The components start from `offset` instead of zero.
+    """
 
     buckets: Array  # (d,), int32
     entries: Array  # (d,), a random sign times the scale of the feature
@@ -144,7 +147,7 @@ class CountSketch:
 
     @classmethod
     def draw(cls, factor: LinearFactor, d: int, n_components: int, rng: np.random.Generator) -> CountSketch:
-        """Draw buckets and signs for the features that a factor depends on, and for its constant."""
+        """Sample a random bucket and sign for each feature that a linear factor depends on, and for its constant."""
         columns, slopes, shift = compose_affine(factor.inputs, d)
         hashes = rng.integers(n_components, size=len(columns) + 1)
         signs = rng.choice((-1.0, 1.0), size=len(columns) + 1)
@@ -155,42 +158,42 @@ class CountSketch:
         return cls(buckets, entries, np.bincount(hashes, weights=constants, minlength=n_components))
 
     def times(self, number: float) -> CountSketch:
-        """Return the sketch times a number."""
+        """Return this sketch multiplied by a number."""
         return replace(self, entries=number * self.entries, offset=number * self.offset)
 
     def astype(self, dtype: Any) -> CountSketch:
-        """Return the same draw for rows of another dtype."""
+        """Return the same sketch with entries and offset converted to `dtype`, the dtype of the rows."""
         cast = {"entries": self.entries.astype(dtype, copy=False), "offset": self.offset.astype(dtype, copy=False)}
         return replace(self, **cast)
 
     def __call__(self, X: Any) -> Array:
-        """Return the sketched rows."""
+        """Return the sketches of the rows, a dense array of shape (n, n_components)."""
         shape = (X.shape[0], len(self.offset))
         if sp.issparse(X):
-            # The entries get their buckets as column indices; `toarray` sums those of the same bucket.
+            # The column index of each entry is replaced by its bucket; `toarray` sums entries with equal indices.
             relabeled = (X.data * self.entries[X.indices], self.buckets[X.indices], X.indptr)
             sketch = sp.csr_array(relabeled, shape=shape).toarray()
         else:
             matrix = (self.entries, self.buckets, np.arange(X.shape[1] + 1, dtype=np.int32))
             sketch = np.ascontiguousarray(X @ sp.csr_array(matrix, shape=(X.shape[1], shape[1])))
-        nonzero = np.flatnonzero(self.offset)  # one bucket, unless the inputs are centered
+        nonzero = np.flatnonzero(self.offset)  # a single bucket, that of the constant, unless the inputs are centered
         sketch[:, nonzero] += self.offset[nonzero]
         return sketch
 
 
 @dataclass(frozen=True, eq=False)
 class SketchFeatures(Features):
-    """Drawn tensor sketch: an immutable, picklable function of rows that does not depend on scikit-learn."""
+    """Sampled tensor sketch: an immutable, picklable function of rows that does not depend on scikit-learn."""
 
     sketches: tuple[CountSketch, ...]
     n_components: int
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same features with the sketches converted to `dtype`, the dtype of the rows."""
         return replace(self, sketches=tuple(sketch.astype(dtype) for sketch in self.sketches))
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
+        """Write the features of the rows of `X` into `out`; both must have the dtype of these features (`astype`)."""
         with np.errstate(over="ignore", invalid="ignore"):
             out[:] = self._convolved(X)
         if not np.isfinite(out).all():
@@ -201,6 +204,7 @@ class SketchFeatures(Features):
             raise DataError(msg)
 
     def _convolved(self, X: Any) -> Array:
+        """Return the circular convolution of all count sketches of each row."""
         first, *others = self.sketches
         if not others:
             return first(X)
@@ -222,9 +226,10 @@ class LinearFactor:
     inputs: tuple[Affine, ...] = ()
 
     def moments(self, X: Any, Y: Any) -> tuple[Array, Array, Array]:
-        """Return the moments of all pairs of rows that `tensor_sketch_variance` needs.
+        """Return u . v, |u|^2 |v|^2 and the sum of u_i^2 v_i^2 for all pairs of a row of `X` and a row of `Y`.
 
-        For extended rows u and v they are u . v, |u|^2 |v|^2 and the sum of u_i^2 v_i^2.
+        Here u and v are the extended rows: the rows after the affine input maps, times sqrt(scale), with sqrt(coef0)
+        appended. `tensor_sketch_variance` needs these numbers.
         """
         for affine in self.inputs:
             X, Y = affine(X), affine(Y)
@@ -235,13 +240,13 @@ class LinearFactor:
 
 
 def squares(rows: Any) -> Any:
-    """Return the elementwise squares of dense or sparse rows, for which ``**`` could be the matrix power."""
+    """Return the elementwise squares of dense or sparse rows; for sparse matrices ``**`` could be the matrix power."""
     return rows.multiply(rows).tocsr() if sp.issparse(rows) else np.square(rows)
 
 
 @dataclass(frozen=True)
 class ProductForm:
-    """A kernel as a number times a product of linear factors."""
+    """A kernel of the form weight * product of linear factors coef0 + scale * (u . v)."""
 
     weight: float
     factors: tuple[LinearFactor, ...] = ()

@@ -1,9 +1,12 @@
 """Moments of the terms of a power series on pairs of sampled rows.
 
-Choosing a degree plan needs, for every term a_n (x . y)^n, the mean square of the term and the mean square of its
-estimate by one random component. `Terms` is what `allocation` reads. `SampledTerms` computes the moments from sampled
-rows, `anchored.AnchoredTerms` does so for the expansion about a direction, and `GivenTerms` holds moments that were
-estimated elsewhere.
+The choice of a degree plan in `allocation` depends, for every term a_n (x . y)^n, on the mean square of the term and
+the mean square of its estimate by one random component z, which is a_n z(x) z(y). `Terms` is the interface to
+these moments. `SampledTerms` computes them from sampled rows, `anchored.AnchoredTerms` does so for an anchored
+expansion, and `GivenTerms` holds moments that were estimated elsewhere.
+
+A component is a product of n random projections. With complex weights, a sampled product gives two real components, its
+real and its imaginary part.
 """
 
 from __future__ import annotations
@@ -32,57 +35,63 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Number of terms of an infinite series that are examined. Only rows close to the radius of convergence need more.
+# Largest number of terms of an infinite series that are considered. Only rows close to the radius of convergence need
+# more.
 MAX_TERMS = 400
-# The last terms of an infinite series are ignored if all of them together are below this fraction of the series.
+# The last terms of an infinite series are ignored if their sizes (root mean squares of the estimates) sum to at most
+# this fraction of the sum over all terms.
 NEGLIGIBLE = 1e-8
-# Squares of products of two squared norms must not overflow.
+# Largest squared norm |x|^2 of a row for which (|x|^2 |y|^2)^2 does not overflow float64.
 LARGEST_SQUARED_RADIUS = 1e75
 
 
 @dataclass(frozen=True)
 class Terms(ABC):
-    """Moments of the terms of a series, as means over pairs of rows."""
+    """Moments of the terms t_n(x, y) = a_n (x . y)^n of a power series, as means over pairs of rows x and y."""
 
     coefficients: Array  # (n_terms,): a_0, a_1, ... up to the last significant term
     infinite: bool  # whether the series has further terms
-    cross_moments: Array  # (n_terms, n_terms): means of the products of two terms
-    second_moments: Array  # (n_terms,): mean squares of the estimates of the terms by one real component
-    # Number of real components that share one draw, and therefore one random degree.
+    cross_moments: Array  # (n_terms, n_terms): means of t_m t_n
+    second_moments: Array  # (n_terms,): mean squares of the estimates of t_n by one real component
+    # Real components per sampled product: 2 for complex weights, whose real and imaginary parts have the same random
+    # degree, otherwise 1.
     components_per_draw: int = field(default=1, kw_only=True)
 
     @property
     def variances(self) -> Array:
-        """Mean variances (n_terms,) of the estimates of the terms by one real component each."""
+        """For each term, the mean variance of its estimate by one real component, of shape (n_terms,)."""
         return np.maximum(self.second_moments - np.diagonal(self.cross_moments), 0.0)
 
     @property
     def shared_moments(self) -> Array:
-        """The second moments (n_terms,) that apply to components of random degree.
+        """Second moments for components of random degree, of shape (n_terms,).
 
-        Components of the same draw have the same degree, so that averaging them does not reduce the variance due to the
-        degree.
+        They replace `second_moments`. The real and the imaginary part of one complex product have the same degree, so
+        that their average has as much variance due to the random degree as each of them.
         """
         return self.second_moments + (self.components_per_draw - 1) * np.diagonal(self.cross_moments)
 
     def mean_square(self, degrees: list[int]) -> float:
-        """Return the mean square of the sum of some of the terms."""
+        """Return the mean square of the sum of the terms with the given degrees."""
         return float(self.cross_moments[np.ix_(degrees, degrees)].sum())
 
     @abstractmethod
     def exact_cost(self, n: int) -> float:
-        """Return the number of components that represent term n without error: 0 if its coefficient is zero."""
+        """Return the number of components that represent term n without error; it is 0 if the coefficient is zero."""
 
     @abstractmethod
     def sketch_error(self, n: int, m: int) -> float:
-        """Return the mean variance of the estimate of term n by m components of its degree."""
+        """Return the mean variance of the estimate of term n by m random components of degree n."""
 
 
 @dataclass(frozen=True)
 class GivenTerms(Terms):
-    """Terms of which only the moments are known, with independent components and at most two exact terms."""
+    """Terms of which only the moments are known.
 
-    linear_cost: float = field(default=math.inf, kw_only=True)  # number of components that make term 1 exact
+    Random components are independent. Exact components are available for the terms of degree 0 and 1 only.
+    """
+
+    linear_cost: float = field(default=math.inf, kw_only=True)  # number of exact components of term 1
 
     def exact_cost(self, n: int) -> float:
         if self.coefficients[n] == 0:
@@ -95,10 +104,13 @@ class GivenTerms(Terms):
 
 @dataclass(frozen=True)
 class SampledTerms(Terms):
-    """Terms of a series of inner products, with the sampled pairs of rows that their moments are computed from."""
+    """Terms s(x) s(y) a_n (x . y)^n of one power series of a kernel, with moments over pairs of sampled rows.
+
+    The rows x and y are prepared rows, after an affine input map, and s is the prefactor of a row; see `inputs`.
+    """
 
     part: SeriesPart
-    pairs: Pairs  # pairs of prepared rows, without their prefactors
+    pairs: Pairs  # inner products and norms of the pairs of prepared rows, without prefactors
     prefactors: Array  # (pairs,): s(x) s(y)
     weights: Array  # (pairs,): weights of the pairs, which sum to one
     squared_radius: float  # largest squared norm of a prepared row
@@ -108,7 +120,29 @@ class SampledTerms(Terms):
     def of(
         cls, part: SeriesPart, pairs: Pairs, prefactors: Array, weights: Array, projection: ProjectionName
     ) -> SampledTerms:
-        """Return the moments of all significant terms of a series on the given pairs."""
+        """Return the terms of a power series up to the last significant one, with their moments over pairs of rows.
+
+        A finite series has all its terms. An infinite series has at least two and at most `MAX_TERMS` terms; the last
+        significant one is defined in `count_significant`.
+
+        Parameters
+        ----------
+        part : SeriesPart
+            The power series.
+        pairs : Pairs
+            Inner products and norms of the pairs of prepared rows.
+        prefactors : ndarray of shape (n_pairs,)
+            Products s(x) s(y) of the prefactors of the rows.
+        weights : ndarray of shape (n_pairs,)
+            Weights of the pairs in the means, which sum to one.
+        projection : str
+            Distribution of the weights of random projections.
+
+        Raises
+        ------
+        DataError
+            If the series does not converge for a row, or a moment overflows.
+        """
         squared_radius = float(max(pairs.left.max(initial=0.0), pairs.right.max(initial=0.0)))
         if not squared_radius < LARGEST_SQUARED_RADIUS:
             raise DataError(_overflow(squared_radius))
@@ -123,7 +157,7 @@ class SampledTerms(Terms):
             if count == (MAX_TERMS if last is None else last + 1) or count_significant(second) < 3 * count // 4:
                 break
             count *= 2
-        # Constant and linear term are always included: plan "h01" makes them exact for rows unlike the sample, too.
+        # Constant and linear term are always included, because the plan "h01" makes them exact for all rows.
         count = count if last is not None else max(count_significant(second), 2)
         with np.errstate(over="ignore"):
             products = (powers[:count] * weights) @ powers[:count].T
@@ -144,7 +178,7 @@ class SampledTerms(Terms):
         )
 
     def mean(self, values: Array) -> float:
-        """Return the weighted mean over the sampled pairs."""
+        """Return the weighted mean of `values`, an array with one value for each sampled pair."""
         return float(values @ self.weights)
 
     def exact_cost(self, n: int) -> int:
@@ -166,7 +200,7 @@ class SampledTerms(Terms):
 
 
 def components_per_draw(projection: ProjectionName) -> int:
-    """Return the number of real components per draw: two for complex weights, the real and the imaginary part."""
+    """Return the number of real components per product: 2 for complex weights (real and imaginary part), else 1."""
     return 2 if projection == "complex" else 1
 
 
@@ -176,9 +210,10 @@ def count_monomials(width: int, n: int) -> int:
 
 
 def count_significant(second_moments: Array) -> int:
-    """Return the number of terms up to the last significant one, at least one.
+    r"""Return the number of terms up to the last significant one, at least one.
 
-    The terms after it have second moments whose square roots sum to at most `NEGLIGIBLE` times the sum over all terms.
+    With the second moments :math:`s_i`, the last significant term is the largest n with
+    :math:`\sum_{i \ge n} \sqrt{s_i} > \varepsilon \sum_i \sqrt{s_i}`, where :math:`\varepsilon` is `NEGLIGIBLE`.
     """
     sizes = np.sqrt(second_moments)
     tails = np.cumsum(sizes[::-1])[::-1]
@@ -187,9 +222,17 @@ def count_significant(second_moments: Array) -> int:
 
 
 def pair_weights(weight: Array) -> tuple[tuple[Array, Array], Array]:
-    """Return the indices (i, j) of all pairs of rows with i <= j, and the weights of the pairs, which sum to one.
+    """Return all pairs (i, j) of rows with i <= j, and the weights of the pairs.
 
-    Pairs with i < j represent (j, i), too, and have twice the weight.
+    The weight of a pair is proportional to weight[i] * weight[j], and to twice this product for i < j, because such a
+    pair also represents (j, i).
+
+    Returns
+    -------
+    (i, j) : tuple of ndarrays of int of shape (n_pairs,)
+        Indices of the rows.
+    weights : ndarray of shape (n_pairs,)
+        Weights of the pairs, which sum to one.
     """
     upper = np.triu_indices(len(weight))
     weights = (np.outer(weight, weight) * (2 - np.eye(len(weight))))[upper]
@@ -197,15 +240,19 @@ def pair_weights(weight: Array) -> tuple[tuple[Array, Array], Array]:
 
 
 def second_moment_of_component(projection: ProjectionName, pairs: Pairs, n: int, power: Array) -> Array:
-    """Return the mean square of the estimate of ``power``, which is (x . y)^n, by one real component.
+    """Return the mean square of the estimate of ``power``, which is (x . y)^n, by one real component, for each pair.
 
-    The variance of a complex component is that of an average of two real ones, each of which has twice the variance.
+    With complex weights, real and imaginary part together have the variance V that follows from `second_moment`. This
+    is treated as the average of two independent real components, each of which has the variance 2 V.
     """
     return components_per_draw(projection) * (second_moment(projection, pairs, n) - power**2) + power**2
 
 
 def check_convergence(radius: float, squared_radius: float) -> None:
-    """Raise a DataError if rows of this squared norm are outside the disk of convergence of a series."""
+    """Raise a DataError unless `squared_radius`, the largest squared norm of a row, is below `radius`.
+
+    `radius` is the radius of convergence of the power series.
+    """
     if squared_radius >= radius:
         msg = (
             f"a row has squared norm {squared_radius:.6g}, but the series of the kernel converges only below "
@@ -215,6 +262,7 @@ def check_convergence(radius: float, squared_radius: float) -> None:
 
 
 def _overflow(squared_radius: float) -> str:
+    """Return the error message for rows, up to this squared norm, on which a moment overflows."""
     return (
         "RandomMaclaurin: the squares of the terms of the kernel overflow on these rows, the longest of which has "
         f"squared norm {squared_radius:.3g}. Scale the rows down, for example to unit norm."
@@ -222,10 +270,18 @@ def _overflow(squared_radius: float) -> str:
 
 
 def _term_moments(a: Array, pairs: Pairs, prefactors: Array, projection: ProjectionName) -> tuple[Array, Array]:
-    """Return the terms and the mean squares of their estimates by one real component, both (n_terms, pairs)."""
+    """Return the values of all terms on all pairs of rows, and the mean squares of their random estimates.
+
+    Returns
+    -------
+    powers : ndarray of shape (n_terms, n_pairs)
+        The terms a_n s(x) s(y) (x . y)^n, where s(x) s(y) are the prefactors.
+    squares : ndarray of shape (n_terms, n_pairs)
+        Mean squares, over random weights, of the estimate of each term by one real component.
+    """
     powers, squares = np.zeros((2, len(a), len(pairs.inner)))
-    # Powers are taken of numbers of absolute value at most one, so that a large moment times a small prefactor does not
-    # become inf * 0.
+    # Rows are scaled to |x| |y| = 1, so that powers do not overflow, and the scale is included through its logarithm.
+    # Otherwise a large power times a small prefactor could become inf * 0.
     unit = np.sqrt(np.maximum(pairs.norms, 1e-300))
     relative = pairs.scaled(unit**-0.5, unit**-0.5)
     with np.errstate(over="ignore", under="ignore", divide="ignore"):

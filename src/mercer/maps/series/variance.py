@@ -1,6 +1,7 @@
-"""Closed-form variances of Maclaurin features over draws, stratum by stratum.
+"""Closed-form variances of the kernel approximation by Maclaurin features, over random draws.
 
-The variances of single degrees are in `mercer.theory.products`; this module combines them for the strata of a plan.
+The variances for single degrees are in `mercer.theory.products`. This module combines them for the strata of a plan,
+which are groups of components and the terms that they represent (`plans.Stratum`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Array = np.ndarray
 def anchored_variance(
     components: AnchoredComponents, strata: list[Stratum], projection: ProjectionName, X: Array, Y: Array | None
 ) -> Array:
-    """Return the variance of the random components of a series expanded about a direction."""
+    """Return the variance, for all pairs of rows, of the estimate by an anchored expansion (see `anchored`).
+
+    `strata` are the groups of random components of the plan. If `Y` is None, it is replaced by `X`.
+    """
     left, f = components.split(X)
     right, g = (left, f) if Y is None else components.split(Y)
     pairs = left.pairs(right)
@@ -46,7 +50,10 @@ def anchored_variance(
 
 
 def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: Pairs) -> Array:
-    """Return the variance of the random components of one stratum of a series, without prefactors."""
+    """Return the variance, for each pair of prepared rows, of the estimate by the random components of one stratum.
+
+    The prefactors of the rows are not included.
+    """
     m = stratum.n_components
     if stratum.kind == "sketched":
         n = stratum.degrees[0]
@@ -65,7 +72,7 @@ def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionN
 
 
 def _random_degree_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: Pairs) -> Array:
-    """Return the variance of components of random degree, as a sum over the degrees."""
+    """Return the variance, for each pair of prepared rows, of the estimate by the components of random degree."""
     distribution, m = stratum.distribution, stratum.n_components
     assert distribution is not None
     last = part.series.degree
@@ -86,18 +93,18 @@ def _random_degree_variance(part: SeriesPart, stratum: Stratum, projection: Proj
 
 
 def _variance_of_average(projection: ProjectionName, variance: Array, lone: Array, m: int) -> Array:
-    """Return the variance of an average over m real components.
+    """Return the variance of an average over m real components, for each pair of rows.
 
     Parameters
     ----------
     projection : str
         Distribution of the weights.
     variance : ndarray
-        Variance of the estimate by one draw: a real component, or a complex one with both parts.
+        Variance of the estimate by one product of random projections; for "complex", by its real and imaginary part.
     lone : ndarray
-        Variance of the estimate by the real part of a complex component alone.
+        For "complex": variance of the estimate by the real part of a product alone.
     m : int
-        Number of real components; if it is odd, the last complex component has only a real part.
+        Number of real components. If it is odd and weights are complex, only the real part of the last product is used.
     """
     if projection != "complex":
         return np.maximum(variance, 0.0) / m
