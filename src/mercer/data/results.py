@@ -1,4 +1,4 @@
-"""Predictions, transformed rows and scores, for all sources of rows: arrays, files and Dask collections."""
+"""Application of fitted models to rows from all sources: arrays, files and Dask collections."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a method with given arguments on rows in memory; it can be pickled."""
+    """Picklable function of a model and rows in memory, which calls a method of the model with fixed arguments."""
 
     method: str
     args: tuple[Any, ...]
@@ -59,7 +59,7 @@ class Call:
 def predictions_and_targets(
     model: Any, coding: Coding, X: Any, y: Any, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return targets, predictions and weights of the rows whose target is known.
+    """Return targets, predictions and weights of the rows whose target is known, for a score.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def predictions_and_targets(
     coding : Coding
         The coding of its targets.
     X, y, sample_weight
-        Rows, targets and weights as in `fit`, except for iterables of blocks.
+        Rows, targets and weights as in `fit`, except that iterables of blocks are not supported.
 
     Returns
     -------
@@ -114,8 +114,8 @@ def _of_files(model: Any, source: FileRows) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return predictions, targets and weights of all rows of a Dask collection."""
-    reading = copy(model)  # the reader records names and number of features on it, which must not change the model
+    """Return predictions, targets and weights of all rows of a Dask collection, computed in one pass."""
+    reading = copy(model)  # the reader sets names and number of features on this copy, so the model is not changed
     reader = Reader(reading, coding, width=model.feature_map_.features_.n_components)
     engine = source.engine(reader)
     check_feature_names(model, getattr(reading, "feature_names_in_", None))
@@ -128,8 +128,9 @@ def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predictions, targets and weights of some blocks, each with the index of its first row."""
+    """Predictions, targets and weights of some blocks of rows, as a statistic: ``+`` joins the lists of blocks."""
 
+    #: For each block: index of its first row, predictions, targets, weights.
     parts: tuple[tuple[int, np.ndarray, np.ndarray, np.ndarray | None], ...]
 
     def __add__(self, other: Predicted) -> Predicted:
@@ -138,10 +139,10 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows:
-    """The term of `Predicted`."""
+    """Function of a block of rows that returns `Predicted`, with the predictions of `model`."""
 
     model: Any
 
     def __call__(self, block: Block) -> Predicted:
-        """Return predictions, targets and weights of a block."""
+        """Return predictions, targets and weights of a block of rows."""
         return Predicted(((block.start, np.asarray(self.model.predict(block.X)), block.y, block.weight),))

@@ -1,8 +1,8 @@
 """Sources of rows: arrays, iterables of blocks, files, Dask collections.
 
-This is the only module that inspects the type of `X`. `source_of` returns a `Source`, which creates an engine over the
-rows for a fit, applies a function to all rows for a prediction, or reads all rows into memory. `Reader` validates the
-blocks of a fit.
+This is the only module that inspects the type of `X`. `source_of` returns the rows as a `Source`, whose methods create
+an engine over the rows for a fit, apply a function to all rows for a prediction, or read all rows into memory. `Reader`
+validates the blocks of a fit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -
 
 
 def is_dask(value: Any) -> bool:
-    """Return whether a value is a Dask collection, a list of them, or `Partitions`, without importing Dask."""
+    """Return whether a value is a Dask collection, a list of them, or `Partitions`; Dask is not imported."""
     if isinstance(value, list | tuple):
         return len(value) > 0 and not isinstance(value[0], list | tuple) and is_dask(value[0])
     module = type(value).__module__
@@ -90,7 +90,7 @@ def is_blocks(X: Any) -> bool:
 
 
 def is_table(rows: Any) -> bool:
-    """Return whether rows are a list of lists."""
+    """Return whether `rows` is a non-empty list whose first entry is a list; tuples count as lists."""
     return isinstance(rows, list | tuple) and len(rows) > 0 and isinstance(rows[0], list | tuple)
 
 
@@ -100,30 +100,31 @@ def is_table(rows: Any) -> bool:
 class Reader:
     """Validates the blocks of one fit, and determines the number of rows of a block.
 
-    The first block settles the number and the names of the features, which scikit-learn records on the estimator, and
-    the coding of the targets.
+    The first block determines the number and names of the features, which scikit-learn records on the estimator, and
+    the form of the targets. Later blocks must agree with it.
 
     Parameters
     ----------
     estimator : BaseEstimator
         The learner.
     coding : Coding
-        How its targets are validated.
+        Validates the targets of the learner.
     width : int
-        Number of components of its map.
+        Number of components of the feature map of the learner.
     block_size : int or None
-        Rows per block; None chooses by width.
+        Rows per block; None means a number that depends on `width` and on the width and dtype of the rows.
     most_rows : int or None, default=None
-        Upper bound on the rows per block, where they are chosen by width.
+        Upper bound on the rows per block if `block_size` is None.
     n_jobs : int or None, default=None
         Number of threads.
     fresh : bool, default=True
-        Whether the first block is the first one of a fit; otherwise the estimator has seen rows.
+        Whether the next block is the first one of a fit. If not, it must agree with the rows that the estimator was
+        fitted on.
 
     Attributes
     ----------
     coding : Coding
-        The coding as settled by the blocks so far.
+        The coding returned by the validation of the latest block.
     """
 
     def __init__(
@@ -148,13 +149,16 @@ class Reader:
         self._names: Sequence[str] | None = None
 
     def set_names(self, names: Sequence[str] | None) -> None:
-        """Set the names of the features of a source whose blocks have no names; raise if they differ from the fit."""
+        """Set the feature names, for blocks that are arrays without names.
+
+        If the estimator is already fitted, raise if the names differ from those of the fit.
+        """
         if not self._fresh:
             check_feature_names(self.estimator, names)
         self._names = names
 
     def __call__(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        """Return validated rows, targets and weights."""
+        """Return validated rows, targets and weights of a block."""
         estimator = self.estimator if self._fresh or self._names is None else without_names(self.estimator)
         X, y, weight, self.coding = validated(estimator, self.coding, X, y, weight, reset=self._fresh)
         if self._fresh and self._names is not None:
@@ -163,32 +167,32 @@ class Reader:
         return X, y, weight
 
     def block(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-        """Validate a block of a stream, which may be empty; an empty one is returned as it is."""
+        """Return validated rows, targets and weights of a block; a block without rows is returned unchanged."""
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         return (X, y, weight) if len(X.shape) and X.shape[0] == 0 else self(X, y, weight)
 
     def block_rows(self, X: Any) -> int:
-        """Return the number of rows of a block, given validated rows."""
+        """Return the number of rows of a block, given the validated rows `X`, of which width and dtype are used."""
         if self._block_size is not None:
             return int(self._block_size)
         rows = block_rows_for(max(self._width, X.shape[1]), X.dtype.itemsize)
         return rows if self._most_rows is None else min(rows, self._most_rows)
 
     def feature_bytes(self, X: Any) -> int:
-        """Return the bytes of the features of one row."""
+        """Return the bytes of the features of one row, or of the row itself if that is larger, given rows `X`."""
         return max(self._width, X.shape[1]) * X.dtype.itemsize
 
     def later(self) -> BlockCheck:
-        """Return the validation of further blocks, as a value that can be sent to workers."""
+        """Return a picklable function that validates further blocks, after this reader has validated the first."""
         return BlockCheck(bare(self.estimator, with_names=self._names is None), self.coding)
 
 
 @dataclass(frozen=True)
 class BlockCheck:
-    """Validates further blocks of a fit; it can be pickled and holds no fitted attributes."""
+    """Picklable function that validates the blocks of a fit after the first one, and returns ``(X, y, weight)``."""
 
-    estimator: Any
+    estimator: Any  # a copy without fitted attributes, see `bare`
     coding: Coding
 
     def __call__(self, X: Any, y: Any = None, weight: Any = None) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
@@ -198,7 +202,10 @@ class BlockCheck:
 def validated(
     estimator: Any, coding: Coding, X: Any, y: Any, weight: Any, *, reset: bool
 ) -> tuple[Any, np.ndarray | None, np.ndarray | None, Coding]:
-    """Return validated rows, targets and weights of a block, and the coding that they settle."""
+    """Return validated rows, targets and weights of a block, and the coding for the next block.
+
+    `reset` is True for the first block of a fit, and False for blocks that must agree with earlier ones.
+    """
     owner = type(estimator).__name__
     for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
         if is_dask(values):
@@ -216,7 +223,7 @@ def validated(
     X, y, coding = coding.validate(estimator, X, y, reset=reset)
     if weight is not None:
         zeros = np.zeros(X.shape[0])
-        # All weights of a block may be zero; solvers raise if the weights of all blocks are.
+        # All weights of one block may be zero. Solvers raise if the weights of all blocks are zero.
         if not np.array_equal(np.asarray(weight), zeros):
             zeros = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
         weight = zeros
@@ -224,7 +231,10 @@ def validated(
 
 
 def bare(estimator: Any, *, with_names: bool) -> Any:
-    """Return a copy of an estimator that has only what validation needs: parameters, number and names of features."""
+    """Return a copy of an estimator with only the attributes that validation needs.
+
+    These are its parameters, the number of features and, with `with_names`, the names of the features.
+    """
     twin = copy(estimator)
     needed = {*estimator.get_params(deep=False), "n_features_in_", *(("feature_names_in_",) if with_names else ())}
     for name in [name for name in vars(twin) if name not in needed]:
@@ -235,7 +245,10 @@ def bare(estimator: Any, *, with_names: bool) -> Any:
 
 
 def without_names(estimator: Any) -> Any:
-    """Return a shallow copy that does not compare names of features, because the caller has done so."""
+    """Return a shallow copy of an estimator without feature names, so that it accepts rows without names.
+
+    The caller must have compared the feature names.
+    """
     twin = copy(estimator)
     vars(twin).pop("feature_names_in_", None)
     if "feature_map_" in vars(twin):
@@ -244,7 +257,10 @@ def without_names(estimator: Any) -> Any:
 
 
 def check_feature_names(estimator: Any, names: Sequence[str] | None) -> None:
-    """Raise if a source has other features than those of the fit, or the same in another order."""
+    """Raise if `names` differ from the feature names that an estimator was fitted with, or from their order.
+
+    Nothing is compared if `names` is None or if the estimator was fitted without names.
+    """
     fitted = getattr(estimator, "feature_names_in_", None)
     if fitted is None or names is None or list(fitted) == list(names):
         return
@@ -263,24 +279,24 @@ def check_feature_names(estimator: Any, names: Sequence[str] | None) -> None:
 
 
 class Source(ABC):
-    """Rows as a caller passed them."""
+    """Base class of rows as a caller passed them, with one subclass per kind: arrays, blocks, files, Dask."""
 
     @abstractmethod
     def engine(self, reader: Reader) -> Engine:
-        """Return an engine over the rows, validated by a reader."""
+        """Return an engine over the rows, which `reader` validates."""
 
     @abstractmethod
     def row_results(self, model: Any, method: str, function: Callable[[Any, Any], Any]) -> Any:
-        """Return ``function(model, rows)``, which has one row per row, as arrays or as lazy Dask arrays.
+        """Return ``function(model, X)`` for all rows, as arrays, or as Dask arrays that are not computed yet.
 
         Parameters
         ----------
         model : BaseEstimator
-            A fitted model; the function may get a copy of it that does not compare names of features.
+            A fitted model. The function may be called with a copy of it that does not compare feature names.
         method : str
             Name of the method that is evaluated, for messages.
         function : callable
-            Given a model and rows in memory, returns an array or a tuple of arrays.
+            Takes a model and rows in memory, and returns an array with one row per row, or a tuple of such arrays.
         """
 
     @abstractmethod
@@ -289,7 +305,7 @@ class Source(ABC):
 
     @abstractmethod
     def array(self, owner: str, hint: str) -> Any:
-        """Return rows that are in memory, unchanged; raise for all other sources, with a hint on what to try."""
+        """Return the rows unchanged if they are in memory; otherwise raise an error that ends with `hint`."""
 
 
 @dataclass(frozen=True)
@@ -379,7 +395,10 @@ class FileRows(Source):
         raise not_an_array(owner, self.files, hint)
 
     def on_blocks(self, model: Any, function: Callable[..., T]) -> list[T]:
-        """Return ``function(model, X, y, weight)`` for every block with rows; `y` and `weight` may be None."""
+        """Return the list of ``function(model, X, y, weight)`` over all blocks of the files that have rows.
+
+        `y` and `weight` are None if the files were opened without targets and weights.
+        """
         check_feature_names(model, self.files.feature_names)
         if self.files.feature_names is not None:
             model = without_names(model)
@@ -401,7 +420,7 @@ class FileRows(Source):
 
 @dataclass(frozen=True)
 class DaskRows(Source):
-    """Dask arrays, data frames, delayed blocks, or files on a cluster."""
+    """Dask arrays, Dask data frames, lists of delayed blocks, or files as returned by `mercer.on_dask`."""
 
     X: Any
     y: Any = None
@@ -443,13 +462,13 @@ class DaskRows(Source):
 
 
 def not_an_array(owner: str, X: Any, hint: str) -> DataError:
-    """Return the error for rows that must be in memory and are not."""
+    """Return the error that `owner` requires rows in memory but got `X`."""
     return DataError(f"{owner} takes rows in memory, got {type(X).__name__}. {hint}")
 
 
 @dataclass(frozen=True)
 class OnRows:
-    """A function of a model and rows, bound to the model; it can be pickled."""
+    """Picklable function of rows: ``function(model, X)`` with a fixed model."""
 
     function: Callable[[Any, Any], Any]
     model: Any
@@ -459,7 +478,7 @@ class OnRows:
 
 
 def bytes_of(part: Any) -> int:
-    """Return the bytes of a dense array or CSR matrix, and zero for None."""
+    """Return the number of bytes of a dense array or CSR matrix; zero for None."""
     if part is None:
         return 0
     return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)

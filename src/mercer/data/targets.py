@@ -1,9 +1,10 @@
-"""Targets: their validation, rows without a target, and the coding of labels for solvers.
+"""Targets: their validation, rows without a target, and the coding of labels as numbers for solvers.
 
-A `Coding` validates the targets of a fit block by block. It is a frozen value: validating the first block returns the
-coding that later blocks must agree with (the shape of numeric targets, the kind of labels).
+A `Coding` validates the targets of a fit block by block. It is immutable: validating a block returns a new coding that
+records the form of the targets (the shape of numeric targets, or the kind of labels), and later blocks must have the
+same form.
 
-Rows without a target hold the value of the parameter `unlabeled` in `y`.
+In rows without a target, `y` is the value of the parameter `unlabeled`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ MISSING_STRINGS = ("nan", "None", "<NA>")
 
 @dataclass(frozen=True)
 class Coding(ABC):
-    """Validates the targets of a learner; later blocks of a fit must agree with the first."""
+    """Base class of validators of targets; all blocks of a fit must have targets of the same form."""
 
     #: Value in `y` of rows whose target is not known; None if every row has a target.
     unlabeled: Any = None
@@ -56,7 +57,7 @@ class Coding(ABC):
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether the form of the targets is known, so that later blocks can be validated independently."""
+        """Whether the form of the targets is known, so that further blocks can be validated in any order."""
 
     @abstractmethod
     def validate(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray | None, Coding]:
@@ -71,14 +72,15 @@ class Coding(ABC):
         y : array-like or None
             Targets.
         reset : bool
-            Whether these are the first rows of a fit.
+            Whether these are the first rows of a fit. If not, they must have the features and the form of targets of
+            the earlier rows.
 
         Returns
         -------
         X : ndarray or CSR
         y : ndarray or None
         coding : Coding
-            The coding that later blocks must agree with.
+            The coding for the next block, which records the form of these targets.
         """
 
 
@@ -86,7 +88,12 @@ class Coding(ABC):
 class Numbers(Coding):
     """Numeric targets, in one column or several; validated targets have the shape (n, t)."""
 
+<<<<<<< HEAD
     #: Shape of the target of one row: () for a single column, (t,) for several, None as long as it is not known.
+=======
+    unlabeled: Any = None
+    #: Shape of the target of one row: () for y of shape (n,), (t,) for y of shape (n, t), None if not yet known.
+>>>>>>> words-w5
     shape: tuple[int, ...] | None = None
 
     @property
@@ -116,7 +123,7 @@ class Numbers(Coding):
         return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), replace(self, shape=y.shape[1:])
 
     def _validate_some(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """Return validated rows and targets, where some rows may be unlabeled."""
+        """Return validated rows and targets of a learner whose `unlabeled` is set, so that targets may be missing."""
         name = type(estimator).__name__
         X = validate_rows(estimator, X, reset=reset)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
@@ -135,7 +142,12 @@ class Numbers(Coding):
 class Labels(Coding):
     """Labels of classes: numbers, strings, bytes or booleans, all of one kind."""
 
+<<<<<<< HEAD
     #: Kind of the labels, such as "numbers"; None as long as no label is known.
+=======
+    unlabeled: Any = None
+    #: Kind of the labels: "numbers", "strings", "bytes" or "booleans"; None if no label is known yet.
+>>>>>>> words-w5
     kind: str | None = None
 
     @property
@@ -171,14 +183,14 @@ class Labels(Coding):
         return X, y, replace(self, kind=kind or found)
 
     def known(self, y: Any) -> np.ndarray:
-        """Return the labels of rows whose label is known."""
+        """Return the labels in `y` that are not the `unlabeled` value."""
         y = np.asarray(as_targets(y))
         return plain_labels(y if self.unlabeled is None else y[has_target(y, self.unlabeled)])
 
 
 @dataclass(frozen=True)
 class Ignored(Coding):
-    """No targets: `y` may be passed, as pipelines do, and is ignored."""
+    """Coding of learners without targets: `y` may be passed, as pipelines do, and is ignored."""
 
     @property
     def settled(self) -> bool:
@@ -189,7 +201,11 @@ class Ignored(Coding):
 
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return rows as a float array or CSR matrix, compared with those of the fit unless they are its first rows."""
+    """Return rows as a float array or CSR matrix.
+
+    With `reset`, the number and names of the features are recorded on the estimator; otherwise they must agree with
+    those recorded.
+    """
     return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
 
 
@@ -197,12 +213,21 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def label_codes(y: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the index of each label among all labels, which are sorted."""
+    """Return the indices i with ``labels[i] == y``, for sorted `labels` that contain all entries of `y`."""
     return np.minimum(np.searchsorted(labels, y), len(labels) - 1)
 
 
 def label_signs(codes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return +1 where the column is that of the label and -1 elsewhere; two labels have one column, for the second.
+    """Return targets +1 and -1 for classification: +1 in column j if the label of a row has index j, -1 elsewhere.
+
+    With two labels there is a single column, which is +1 for the second label.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Indices of the labels.
+    n_labels : int
+        Number of labels.
 
     Examples
     --------
@@ -230,7 +255,10 @@ class HasTarget:
 
 
 def has_target(y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return a mask of the rows whose target is not the `unlabeled` value; NaN matches every missing value.
+    """Return a boolean mask of the rows whose target is known, that is, not the `unlabeled` value.
+
+    If `unlabeled` is NaN, it matches NaN of any type, None and the NA of pandas. If `y` has several columns, a target
+    is unknown if all its columns are the `unlabeled` value.
 
     Examples
     --------
@@ -246,8 +274,8 @@ def has_target(y: np.ndarray, unlabeled: Any) -> np.ndarray:
 
 
 def is_unlabeled(y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return a mask of the entries of `y` that are the `unlabeled` value."""
-    if y.dtype.kind == "O":  # entry by entry, since missing values compare equal to nothing
+    """Return a boolean mask of the entries of `y` that are the `unlabeled` value."""
+    if y.dtype.kind == "O":  # entry by entry, since NaN and NA are not equal to themselves
         matches = is_missing if is_missing(unlabeled) else lambda value: not is_missing(value) and value == unlabeled
         found = np.frompyfunc(matches, 1, 1)(y)
     elif not is_missing(unlabeled):
@@ -258,16 +286,26 @@ def is_unlabeled(y: np.ndarray, unlabeled: Any) -> np.ndarray:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is NaN of any type, None, or the NA of pandas."""
+    """Return whether a value is NaN of any numeric type, None, or the NA of pandas."""
     if isinstance(value, Real):
         return bool(value != value)
     return value is None or type(value).__name__ == "NAType"
 
 
 def check_unlabeled_value(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None = None) -> None:
-    """Raise if the `unlabeled` value cannot occur in such targets, or occurs in some columns of a row only.
+    """Raise if the `unlabeled` value cannot occur in `y`, or occurs in some but not all columns of a row.
 
-    `learned` is the kind of the labels of earlier blocks: a block of labels of that kind may contain no unlabeled row.
+    Parameters
+    ----------
+    owner : str
+        Name of the learner, for messages.
+    y : ndarray
+        Targets.
+    unlabeled : object
+        Value in `y` of rows without a target.
+    learned : str or None, default=None
+        Kind of the labels of earlier blocks, or None if no label is known. If the labels of `y` are of this kind, `y`
+        need not be able to hold the `unlabeled` value, since all its rows may have labels.
     """
     if isinstance(unlabeled, bool | np.bool_) or np.ndim(unlabeled) or isinstance(unlabeled, dict | set):
         msg = (
@@ -293,9 +331,13 @@ def check_unlabeled_value(owner: str, y: np.ndarray, unlabeled: Any, learned: st
 
 
 def check_kinds_agree(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None) -> None:
-    """Raise if the `unlabeled` value is a number but `y` holds strings, or the other way round."""
+    """Raise for an `unlabeled` value that is a number if `y` holds strings, or a string if `y` holds numbers.
+
+    There is no error if all rows of `y` have known labels. `learned` is the kind of the labels of earlier blocks, or
+    None if no label is known.
+    """
     strings, missing = y.dtype.kind in "US", is_missing(unlabeled)
-    # A block of a file whose labels are all known holds strings alone; an unlabeled value would be one of them.
+    # An array of strings is valid if all its labels are known. `wrong` are strings that NumPy made of `unlabeled`.
     wrong = np.intersect1d(y.astype(str), MISSING_STRINGS if missing else [str(unlabeled)]) if strings else np.zeros(0)
     all_known = (strings and missing) or (learned is not None and label_kind(y, None) == learned)
     if all_known and not len(wrong):
@@ -312,7 +354,7 @@ def check_kinds_agree(owner: str, y: np.ndarray, unlabeled: Any, learned: str | 
 
 
 def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
-    """Raise if there is no `y` although every row must have a target."""
+    """Raise the error that `y` is missing, for a learner whose `unlabeled` is None, so that it requires targets."""
     if unlabeled is None:
         msg = (
             f"{owner} requires y to be passed, but the target y is None. Pass y, or blocks (X, y). If these rows have "
@@ -322,12 +364,12 @@ def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
 
 
 def unlabeled_entry(unlabeled: Any) -> Any:
-    """Return the entry of an array of targets for a row without a target."""
+    """Return the value for rows without a target in an array `y`: NaN if `unlabeled` is NaN, None or NA."""
     return np.nan if is_missing(unlabeled) else unlabeled
 
 
 def check_no_missing_targets(estimator: Any, y: Any) -> None:
-    """Raise if some targets are missing, for a learner whose `unlabeled` is None."""
+    """Raise if `y` contains NaN, None or NA, for a learner that requires a target in every row."""
     if y is None or sp.issparse(y):
         return
     values = np.asarray(as_targets(y))
@@ -350,9 +392,9 @@ def check_no_missing_targets(estimator: Any, y: Any) -> None:
 
 
 def as_targets(y: Any) -> Any:
-    """Return targets unchanged, except that lists of strings and other values become arrays of objects.
+    """Return targets unchanged, except for lists that mix strings with other values, which become object arrays.
 
-    NumPy would convert all entries of such a list to strings.
+    NumPy would convert all entries of a mixed list to strings.
     """
     if isinstance(y, list | tuple) and 0 < sum(isinstance(one, str) for one in y) < len(y):
         out = np.empty(len(y), dtype=object)
@@ -385,7 +427,11 @@ def reads_as_number(string: str | bytes) -> bool:
 
 
 def known_labels(owner: str, y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return the labels that are known, with a numeric or boolean dtype where possible; raise if kinds are mixed."""
+    """Return the labels in `y` that are not the `unlabeled` value, as in `plain_labels`.
+
+    Raises DataError if they contain missing values, or if they are neither all strings, all bytes, all numbers nor all
+    booleans.
+    """
     known = y if unlabeled is None else y[has_target(y, unlabeled)]
     missing = is_unlabeled(known, np.nan) if known.dtype.kind in ("f", "O") else np.zeros(len(known), bool)
     if missing.any():
@@ -408,7 +454,7 @@ def known_labels(owner: str, y: np.ndarray, unlabeled: Any) -> np.ndarray:
 
 
 def plain_labels(labels: np.ndarray) -> np.ndarray:
-    """Return labels with a numeric or boolean dtype where they are numbers or booleans in an array of objects.
+    """Convert an object array of numbers or booleans to a numeric or boolean dtype; return other labels unchanged.
 
     Examples
     --------
@@ -422,7 +468,10 @@ def plain_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def object_kind(values: np.ndarray) -> str | None:
-    """Return the common kind of all entries of an array of objects: "objects" if they differ, None if it is empty."""
+    """Return the common kind of the entries of an object array: "strings", "bytes", "booleans" or "numbers".
+
+    Return "objects" if the entries have no common kind, and None if the array is empty.
+    """
     if not len(values):
         return None
     for types, kind in ((str, "strings"), (bytes, "bytes"), ((bool, np.bool_), "booleans")):
@@ -433,7 +482,7 @@ def object_kind(values: np.ndarray) -> str | None:
 
 
 def label_kind(y: np.ndarray, unlabeled: Any) -> str | None:
-    """Return the kind of the known labels, such as "numbers", or None if no label is known.
+    """Return the kind of the known labels in `y`, such as "numbers", or None if all rows are unlabeled.
 
     Examples
     --------

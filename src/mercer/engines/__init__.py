@@ -1,4 +1,4 @@
-"""Engines: sum a statistic over blocks of rows, in memory, from a stream, or on a Dask cluster."""
+"""Engines, which compute sums over blocks of rows in memory, from a stream, or on a Dask cluster."""
 
 from mercer.engines.base import (
     START,

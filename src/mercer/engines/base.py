@@ -1,13 +1,16 @@
-"""The contract of an engine: sum one statistic over blocks of rows, always in the same order.
+"""Base classes of engines. An engine computes sums over blocks of rows, always in the same order.
 
-A statistic is any value with ``+``. Its terms may be computed by several threads at once, but they are added one after
-another in the order of the rows, so equal rows give equal bits for any number of threads. Inside a term, BLAS runs on
-one thread, because the engine owns all parallelism.
+A statistic is any value that supports ``+``, such as a Gram matrix or a count of labels. There are two ways to sum one:
 
-Small statistics come from `Engine.sum`, one term per block. Large ones, whose terms would be as large as the sum, come
-from `Engine.accumulate`: blocks are added in place one after another, with all threads at work on each.
+- ``Engine.sum(term)``, for small statistics. `term` is a function of a block of rows that returns the statistic of this
+  block. Several threads evaluate it for different blocks at once, but the results are added one after another in the
+  order of the rows, so the sum is bitwise the same for any number of threads.
+- ``Engine.accumulate(into)``, for statistics so large that one copy per block would be too much. The blocks are added
+  in place to an `Accumulator`, one after another, and all threads work on the same block.
 
-Rows may lie on other machines, so what is summed must survive pickle: see `Engine`.
+While an engine sums, BLAS runs on one thread, because the engine itself distributes the work among threads.
+
+The rows may be on other machines, so `term` and `into` must be picklable: see `Engine`.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows with their targets and weights.
+    """Rows in the order of the data, with their targets and weights.
 
     Attributes
     ----------
@@ -70,11 +73,11 @@ class Block:
     X : ndarray or CSR of shape (n, d)
         Rows.
     y : ndarray or None
-        Targets, None where there are none.
+        Targets, or None if the rows have no targets.
     weight : ndarray of shape (n,) or None
         Sample weights; None means that all are one.
     positions : ndarray of shape (n,) or None
-        Indices of the rows in the data, where some rows have been left out; see `index`.
+        Indices of the rows in the data. None means that the rows are consecutive, from `start` on; see `index`.
     """
 
     start: int
@@ -93,7 +96,10 @@ class Block:
 
 
 def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
-    """Cut a block into consecutive ones of at most `rows` rows, without the first `done` rows."""
+    """Skip the first `done` rows of a block, and yield its other rows as blocks of at most `rows` rows, in order.
+
+    Raises DataError if `done` is not a multiple of `rows`, unless no row or all rows are skipped.
+    """
     if 0 < done < len(block) and done % rows:
         msg = f"Row {block.start + done} is not where a block ends: blocks have {rows} rows."
         raise DataError(msg)
@@ -122,26 +128,27 @@ START = Position()
 class Progress:
     """Progress of a pass over the rows; the last report has ``rows == total``."""
 
-    rows: int
+    rows: int  # number of rows processed so far
     total: int | None  # None if the number of rows is not known before the last one is read
-    seconds: float
+    seconds: float  # time since the start of the pass
     note: str = ""  # further information, such as the number of the pass
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the remaining time, at the rate so far."""
+        """Estimate of the remaining seconds at the rate so far, or None if the total number of rows is unknown."""
         return None if self.total is None else self.seconds * (self.total - self.rows) / max(self.rows, 1)
 
 
-#: Receives the progress of a pass.
+#: Function that an engine calls with the progress of a pass.
 Report = Callable[[Progress], None]
 
 
 class Accumulator(ABC, Generic[S]):
-    """A sum to which blocks are added in place.
+    """Base class of sums to which blocks of rows are added in place.
 
-    An empty accumulator is small and survives pickle: matrices as large as the sum are allocated with the first block.
-    An engine may send copies of an empty accumulator to several workers and add their results.
+    An empty accumulator, to which no block has been added, must be small and picklable: large matrices are allocated
+    when the first block is added. An engine may send copies of an empty accumulator to several workers and add their
+    results.
     """
 
     @abstractmethod
@@ -150,18 +157,20 @@ class Accumulator(ABC, Generic[S]):
 
     @abstractmethod
     def result(self) -> S:
-        """Return the sum as a value with ``+``, complete enough for `restore` to continue from it to the bit.
+        """Return the sum over the blocks added so far, as a value that supports ``+``.
 
-        It may share memory with the accumulator, so it is valid until the next block is added.
+        It holds the complete state: an empty accumulator that is given it by `restore`, and then the remaining blocks,
+        returns bitwise the same sum. It may share memory with the accumulator, so it is valid only until the next block
+        is added.
         """
 
     @abstractmethod
     def restore(self, state: S) -> None:
-        """Continue from a result of an earlier accumulator; this one must be empty."""
+        """Set the sum of this empty accumulator to `state`, the `result` of an earlier accumulator."""
 
 
 class TermSum(Accumulator[S]):
-    """An accumulator of ``term(block)``, for statistics that are small."""
+    """Accumulator that sums ``term(block)``, for a function `term` that returns a small statistic of a block."""
 
     def __init__(self, term: Callable[[Block], S]) -> None:
         self._term = term
@@ -180,16 +189,17 @@ class TermSum(Accumulator[S]):
 
 
 class Engine(ABC):
-    """A source of row blocks and a way to sum over them.
+    """Base class of engines, which provide rows in blocks and compute sums over the blocks.
 
-    What is summed may have to be sent to where the rows are, and its result sent back:
+    The rows may be in other processes, so the argument `term` of `sum` and the argument `into` of `accumulate` are sent
+    to them, and the sums are sent back. This requires:
 
-    - The `term` of `sum` and an empty `Accumulator` survive pickle: frozen dataclasses with ``__call__``, or
-      `functools.partial` of module-level functions; no lambdas, no nested functions. They hold all that they need (the
-      drawn features, the current coefficients) and refer to no learner.
-    - A term is pure, and an accumulator depends on nothing but the blocks that it was given: a block may be processed
-      again by another worker, and must then give the same bits.
-    - Statistics survive pickle too. One with a symmetric matrix pickles a triangle of it
+    - `term` and an empty `Accumulator` are picklable. Use frozen dataclasses with ``__call__``, or `functools.partial`
+      of module-level functions, but no lambdas or nested functions. They hold everything they need, such as the sampled
+      features and the current coefficients, and do not refer to a learner.
+    - `term` is a pure function, and an accumulator depends only on the blocks added to it. A block may be processed
+      again by another worker, and must then give bitwise the same result.
+    - Statistics are picklable. Those with a symmetric matrix pickle only one triangle of it
       (`mercer.statistics.moments.Triangular`).
     """
 
@@ -197,40 +207,51 @@ class Engine(ABC):
     replayable: bool
     #: The number of rows, or None if it is not known beforehand.
     n_rows: int | None
+    #: The number of threads, as in joblib; None means all cores.
     n_jobs: int | None
-    #: All rows as one block, where they are in memory; otherwise None.
+    #: All rows as one block if they are in memory; otherwise None.
     in_memory: Block | None = None
 
     @abstractmethod
     def first(self) -> Block:
-        """Return the first block that has rows."""
+        """Return the first block that has rows; it may be shorter than the first block of a pass."""
 
     @abstractmethod
     def blocks(self, since: Position = START) -> Iterator[Block]:
-        """Yield the blocks in order, starting at a position: the same blocks that follow it in a complete pass."""
+        """Yield the blocks of rows in order, from the position `since` on.
+
+        Blocks have the same boundaries as in a complete pass.
+        """
 
     @abstractmethod
     def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
-        """Return the sum of ``term(block)`` over all blocks; report after each block."""
+        """Return the sum of ``term(block)`` over all blocks, and call `progress` as blocks are processed."""
 
     @abstractmethod
     def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
-        """Add all blocks to an accumulator and return its result; report after each block."""
+        """Add all blocks to the empty accumulator `into` and return the sum; call `progress` as blocks are processed.
+
+        `into` itself may remain empty, if the blocks are added to copies of it in other processes.
+        """
 
     @abstractmethod
     def fingerprint(self) -> dict[str, str]:
-        """Return what identifies the rows without reading them: a checkpoint is valid for the same rows only.
+        """Return named strings that identify the rows, such as their number and a digest.
 
-        The value `UNKNOWN` matches every other value.
+        A fit resumes from a checkpoint only if the fingerprint of its rows equals the one in the checkpoint. The value
+        `UNKNOWN` matches every other value.
         """
 
 
 class LocalEngine(Engine):
-    """An engine that sums in this process, block after block, and can continue an interrupted pass."""
+    """Base class of engines that sum in this process, block after block, and can continue an interrupted pass."""
 
     @abstractmethod
     def position(self, row: int) -> Position:
-        """Return the position of a row at which a block of the current pass has ended."""
+        """Return the `Position` before `row`, from which `blocks` can continue the current pass.
+
+        A block of the current pass must end at `row`.
+        """
 
     def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
         return deque(self.partial_sums(term, progress=progress), maxlen=1).pop()[1]
@@ -247,9 +268,10 @@ class LocalEngine(Engine):
         progress: Report | None = None,
         seconds: float = 0.0,
     ) -> Iterator[tuple[int, S]]:
-        """Yield the number of rows done and the sum so far, after each block.
+        """Sum ``term(block)``, and yield ``(rows, total)`` after each block: rows processed so far and their sum.
 
-        A pass is continued from a position, the sum up to it, and the seconds that it has taken.
+        To continue an interrupted pass, specify the position `since` where it stopped, its sum `total` up to there, and
+        its time `seconds` up to there.
         """
         start = time.perf_counter() - seconds
         with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
@@ -269,7 +291,11 @@ class LocalEngine(Engine):
         since: Position = START,
         seconds: float = 0.0,
     ) -> Iterator[int]:
-        """Add block after block, and yield the number of rows done after each; continue from a position."""
+        """Add the blocks to `into`, and yield the number of rows processed so far after each block.
+
+        To continue an interrupted pass, restore `into` first, and specify the position `since` where the pass stopped
+        and its time `seconds` up to there.
+        """
         start, rows = time.perf_counter() - seconds, since.row
         with workers(self.n_jobs) as team, closing_all(self.blocks(since)) as blocks:
             for block in blocks:
@@ -287,12 +313,16 @@ class LocalEngine(Engine):
 
 
 def _with_end(term: Callable[[Block], S], block: Block) -> tuple[int, S]:
+    """Return the index after the last row of a block, and ``term(block)``."""
     return block.start + len(block), term(block)
 
 
 @contextmanager
 def closing_all(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
-    """Close a generator at the end of the with statement, also after an error, whose traceback would keep it open."""
+    """Provide an iterator inside a with statement, and close it at the end if it is a generator.
+
+    After an error, the traceback refers to the generator, which would otherwise stay open as long as the traceback.
+    """
     try:
         yield iterator
     finally:
@@ -302,16 +332,16 @@ def closing_all(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
 
 
 class Workers:
-    """A team of threads; BLAS inside a task runs on one thread."""
+    """Pool of `threads` threads that evaluate functions. While the pool exists, BLAS runs on one thread."""
 
     def __init__(self, threads: int, pool: ThreadPoolExecutor | None) -> None:
         self.threads = threads
         self._pool = pool
 
     def in_order(self, function: Callable[[T], S], items: Iterable[T]) -> Iterator[S]:
-        """Yield ``function(item)`` in the order of the items.
+        """Yield ``function(item)`` for all items, in their order, evaluated by several threads.
 
-        At most one item more than there are threads is in progress or waiting, which bounds the memory.
+        To bound the memory, at most ``threads + 1`` items are taken from `items` before their results are yielded.
         """
         if self._pool is None:
             yield from map(function, items)
@@ -329,10 +359,11 @@ class Workers:
                 future.cancel()
 
     def run(self, function: Callable[[T], Any], items: Iterable[T]) -> None:
-        """Call ``function(item)`` for all items and wait for the last; if any fail, raise the error of the first.
+        """Call ``function(item)`` for all items on all threads, and return when all calls have finished.
 
-        The calling thread takes part, and all threads take items from one queue, since handing every item to another
-        thread would cost more than a short item itself.
+        If calls fail, no further items are started, and the error of the earliest item that failed is raised. The
+        calling thread also takes items from the common queue: submitting each item to the pool as a separate task would
+        take longer than a short item itself.
         """
         rest = deque(enumerate(items))
         failed: list[tuple[int, BaseException]] = []
@@ -359,7 +390,7 @@ class Workers:
 
 @contextmanager
 def workers(n_jobs: int | None) -> Iterator[Workers]:
-    """Provide a team of `n_jobs` threads inside a with statement."""
+    """Provide a pool of `n_jobs` threads inside a with statement; see `count_threads` for `n_jobs`."""
     threads = count_threads(n_jobs)
     with _ONE_BLAS_THREAD:
         if threads == 1:
@@ -389,16 +420,17 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 class _BlasLimit:
-    """Limits BLAS to one thread while any team of threads exists, and restores the previous limit afterwards.
+    """Context manager that limits BLAS to one thread, and restores the previous limit at the end.
 
-    The setting belongs to the process, so teams that overlap share it: the first sets it and the last restores it.
+    The limit applies to the whole process. If several with statements overlap, the first one sets the limit and the
+    last one restores it.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Reset the state, as in a child process, where the threads that held the limit do not exist."""
+        """Reset to the state without users, in a forked child, where the threads that used the limit do not exist."""
         self._lock = threading.Lock()
         self._users = 0
         self._limit: Any = None
@@ -423,5 +455,5 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _blas_libraries() -> ThreadpoolController:
-    # Finding the loaded libraries costs milliseconds: once is enough.
+    # Finding the loaded libraries takes milliseconds, so it is done once.
     return ThreadpoolController()

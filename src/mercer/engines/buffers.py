@@ -1,8 +1,9 @@
 """Buffer pool for large outputs.
 
-The operating system clears every page that it hands out, which takes a good part of the time of a transform. So the
-memory of a large result is reused for the next result that fits, once the last view of the former is gone, as in the
-caching allocators of GPU libraries. At most `POOL_BYTES` are idle.
+The operating system zeroes every page of newly allocated memory, which can take a large fraction of the time of a
+transform. The memory of a large result is therefore returned to a pool when the last view of the result is deleted, and
+reused for a later result that fits, as in the caching allocators of GPU libraries. The pool holds at most `POOL_BYTES`
+of unused memory.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ __all__ = ["POOL_BYTES", "recycled_bytes"]
 POOL_BYTES = 128 * 2**20
 # Smaller arrays come from the heap, which retains its pages.
 LARGE = 2**21
-# A buffer is reused for a result if it is at most this many times larger.
+# A buffer is reused for a result if it is at least as large, and at most this many times larger.
 MOST_EXCESS = 1.25
 
+# Unused buffers by their id, the oldest first.
 _idle: dict[int, np.ndarray] = {}
 
 
 def recycled_bytes(size: int) -> np.ndarray:
-    """Return `size` uninitialized bytes, in the memory of an earlier result if one fits."""
+    """Return an uninitialized uint8 array of `size` bytes, in a buffer of the pool if one fits."""
     if size < LARGE:
         return np.empty(size, np.uint8)
     owner = _take(size)
@@ -33,9 +35,12 @@ def recycled_bytes(size: int) -> np.ndarray:
 
 
 class Lease(np.ndarray):
-    """A view of a buffer that returns the buffer to the pool when the last view made from it is gone."""
+    """View of a buffer that returns the buffer to the pool when it is deleted.
 
-    owner: Any = None  # the buffer; views of this view have none, and return nothing
+    Views and slices of it refer to it, so it is deleted after the last of them.
+    """
+
+    owner: Any = None  # the buffer; None for views and slices of this view, which return nothing to the pool
 
     def __del__(self) -> None:
         if self.owner is not None:
@@ -43,6 +48,7 @@ class Lease(np.ndarray):
 
 
 def _take(size: int) -> np.ndarray | None:
+    """Remove and return the smallest buffer of the pool that fits `size` bytes, or None if no buffer fits."""
     fitting = [(owner.size, key) for key, owner in list(_idle.items()) if size <= owner.size <= MOST_EXCESS * size]
     for _, key in sorted(fitting):
         owner = _idle.pop(key, None)  # another thread may have taken it
@@ -52,7 +58,8 @@ def _take(size: int) -> np.ndarray | None:
 
 
 def _keep(owner: np.ndarray) -> None:
-    # The latest buffer is the most likely to be reused, so the oldest are dropped.
+    """Add a buffer to the pool, and drop the oldest buffers if the pool would exceed `POOL_BYTES`."""
+    # The most recent buffer is the most likely to be reused.
     while owner.size <= POOL_BYTES < owner.size + sum(idle.size for idle in list(_idle.values())):
         oldest = next(iter(list(_idle)), None)
         if oldest is None:

@@ -1,9 +1,9 @@
-"""Checkpoints: a fit that was interrupted continues where it was, to the bit.
+"""Checkpoints: an interrupted fit continues where it stopped, with bitwise the same result.
 
-All that a fit learns from its rows are sums, and it is a deterministic function of them. So the checkpoint of a fit
-holds the results of its finished passes, one after another, and the sum so far and the position of the current pass. A
-fit that is resumed takes finished sums from the file without reading a row, and continues in the middle of the
-interrupted pass.
+A fit reads its rows only to compute sums over them, one sum per pass, and its result is a deterministic function of
+these sums. The checkpoint of a fit therefore holds the sums of all finished passes, and the position and partial sum of
+the current pass. A resumed fit takes the sums of finished passes from the file, without reading rows, and continues the
+interrupted pass at its position.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ __all__ = ["Checkpoint", "CheckpointedEngine", "Journal"]
 
 S = TypeVar("S")
 FORMAT = 2
-# Saving takes at most this fraction of the time: one part in so many.
+# Saving takes at most 1 / SHARE of the time.
 SHARE = 20
-# Bytes of results that may wait in memory to be saved.
+# Results of finished passes wait in memory for the next saving; if they exceed this many bytes, they are saved at once.
 WAITING_BYTES = 256 * 2**20
-# Number of rows on which a drawn map is compared with that of the checkpoint.
+# Number of rows whose features are compared with those in the checkpoint.
 PROBE_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """File in which a fit saves its progress, and how often.
+    """The file in which a fit saves its progress, and how often it does so.
 
     Parameters
     ----------
     path : path-like
         The file, created by the fit and removed when the fit has succeeded. If it exists, the fit continues from it.
     seconds : float, default=30.0
-        Time between two savings; longer where saving would take more than a twentieth of the time.
+        Time between two savings. It is extended if saving would take more than a twentieth of the total time.
 
     Examples
     --------
@@ -76,21 +76,24 @@ class Checkpoint:
 
 
 class CheckpointedEngine(Engine):
-    """An engine that saves the sums over another engine to a file, and takes finished sums from it.
+    """An engine that computes sums by another engine, and saves them to a file from which a fit can be resumed.
+
+    If the file exists, sums that it contains are returned without reading rows.
 
     Parameters
     ----------
     engine : Engine
-        The rows.
+        Engine over the rows.
     checkpoint : Checkpoint
         The file.
     fingerprint : mapping of str to str
-        What identifies the fit besides its rows: the learner and its parameters.
+        Named strings that identify the learner and its parameters. Those that identify the rows are added.
 
     Attributes
     ----------
     seed : int
-        A number that is drawn once per fit, and takes the place of ``random_state=None`` when the fit is resumed.
+        Random seed of the fit, stored in the file. It replaces ``random_state=None``, so that a resumed fit samples the
+        same random numbers.
     """
 
     def __init__(self, engine: Engine, checkpoint: Checkpoint, fingerprint: Mapping[str, str]) -> None:
@@ -105,7 +108,8 @@ class CheckpointedEngine(Engine):
                 **fingerprint,
                 "first block of rows": describe(head),
                 **engine.fingerprint(),
-                # Looked up, since the package is above this module. Another version may compute other bits.
+                # Another version may round differently. The package cannot be imported here, since it imports this
+                # module.
                 "version of mercer": sys.modules["mercer"].__version__,
             },
         )
@@ -147,50 +151,61 @@ class CheckpointedEngine(Engine):
         return journal.finish(into.result())
 
     def check_same(self, what: str, function: Callable[[Any], np.ndarray]) -> None:
-        """Raise if a function of a few rows differs from what it was when the fit started.
+        """Raise CheckpointError if `function` of the first rows differs from its values stored in the checkpoint.
+
+        If the checkpoint has no values under the name `what`, the values are stored instead. A resumed fit thus detects
+        that, for example, its feature map was sampled with another seed.
 
         Parameters
         ----------
         what : str
-            Name of the function, for the message.
+            Name of the function in the checkpoint and in the message.
         function : callable
-            Given rows, an array; a drawn map, say.
+            Function of rows that returns an array, such as a feature map.
         """
         self._journal.check_same(what, np.asarray(function(self._probe)))
 
     def remove(self) -> None:
-        """Remove the file: the fit has succeeded."""
+        """Remove the checkpoint file, after the fit has succeeded."""
         self._journal.remove()
 
 
 def _itself(value: S) -> S:
+    """Return the argument."""
     return value
 
 
 class Journal:
-    """The results of the passes of one fit, in a file: finished ones, and the sum so far of the current one."""
+    """Checkpoint file of one fit, with the sums of its finished passes and the partial sum of the current pass.
+
+    A fit that is resumed repeats its passes in the same order; `next_is_finished` tells for each whether its sum is in
+    the file. If the file exists, it is opened, and CheckpointError is raised if its fingerprint differs.
+    """
 
     def __init__(self, checkpoint: Checkpoint, fingerprint: Mapping[str, str]) -> None:
         self._path = Path(checkpoint.path).expanduser().resolve()
         self._seconds = float(checkpoint.seconds)
         self._fingerprint = dict(fingerprint)
-        self._passes = 0  # of this process: replayed, finished or current
-        self._saved = 0  # finished passes in the file
-        self._waiting: dict[str, Stored] = {}  # results of later passes, not yet in the file
-        self._witnesses: dict[str, Any] = {}
-        self._running: dict[str, Any] | None = None  # the interrupted pass of the file
+        self._passes = 0  # number of passes started in this process, including those whose sum is in the file
+        self._saved = 0  # number of finished passes in the file
+        self._waiting: dict[str, Stored] = {}  # sums of finished passes that are not yet in the file
+        self._witnesses: dict[str, Any] = {}  # values that `check_same` compares, by name
+        self._running: dict[str, Any] | None = None  # state of the interrupted pass in the file
         self.seed = secrets.randbits(31)
         if self._path.exists():
             self._open()
         else:
-            self._save()  # so that a path that cannot be written to is found now and not in an hour
-        self._cost = 0.0
+            self._save()  # raises at once if the path cannot be written to
+        self._cost = 0.0  # seconds that the last saving took
         self._last = time.monotonic()
 
     def check_same(self, what: str, values: np.ndarray) -> None:
-        """Raise if values differ from those of the same name in the file; store them if there are none."""
+        """Raise CheckpointError if `values` differ from the values stored under the name `what` in the file.
+
+        If the file has no values of this name, `values` are stored.
+        """
         before = self._witnesses.setdefault(what, values)
-        # On another machine the last digits may differ.
+        # With a tolerance, since another machine may round differently.
         same = before.shape == values.shape and np.allclose(before, values, rtol=0, atol=1e-4 * np.abs(before).max())
         if not same:
             msg = (
@@ -200,31 +215,34 @@ class Journal:
             raise CheckpointError(msg)
 
     def remove(self) -> None:
-        """Remove the file."""
+        """Remove the checkpoint file."""
         remove_file(self._path)
 
     # ---- replaying --------------------------------------------------------------------------------
 
     def next_is_finished(self) -> bool:
-        """Start the next pass, and return whether its result is in the file."""
+        """Count the next pass as started, and return whether its sum is in the file."""
         self._passes += 1
         return self._passes <= self._saved
 
     def finished_result(self) -> Any:
-        """Return the result of the current pass, which is in the file."""
+        """Return the sum of the current pass from the file; call it only if `next_is_finished` returned True."""
         return self._read(f"pass{self._passes - 1}")[0]
 
     def interrupted(self) -> tuple[Position, Any, float]:
-        """Return position, sum and seconds of the pass that was interrupted, or those of a new pass."""
+        """Return position, partial sum and seconds of the interrupted pass in the file.
+
+        If the file has no interrupted pass, return those of a new pass: ``(START, None, 0.0)``.
+        """
         running, self._running = self._running, None
         if running is None:
             return START, None, 0.0
         return Position(**running["position"]), running["total"], running["seconds"]
 
     def finish(self, result: S) -> S:
-        """Store the result of the current pass, and return it."""
+        """Store the sum of the current pass, now or with the next saving, and return it."""
         name = f"pass{self._passes - 1}"
-        # A copy, unless it is written at once: the caller may change the result.
+        # Copied unless it is written at once, since the caller may modify the result.
         self._waiting[name] = store((result,), copy=not self._is_due())
         if self._is_due() or sum(one.nbytes for one in self._waiting.values()) > WAITING_BYTES:
             self._save()
@@ -233,17 +251,31 @@ class Journal:
     # ---- saving -----------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
+        """Return whether the last saving is long enough ago for the next one."""
         return time.monotonic() - self._last >= max(self._seconds, SHARE * self._cost)
 
     def save_if_due(
         self, position: Callable[[int], Position], row: int, start: float, total: Callable[[], Any]
     ) -> None:
-        """Save the sum so far of the current pass, if the last saving is long enough ago."""
+        """Save the state of the current pass if the last saving is long enough ago.
+
+        Parameters
+        ----------
+        position : callable
+            Returns the `Position` of a row.
+        row : int
+            Number of rows processed so far.
+        start : float
+            Start time of the pass, on the clock of `time.perf_counter`.
+        total : callable
+            Returns the partial sum.
+        """
         if self._is_due():
             seconds = time.perf_counter() - start
             self._save({"position": asdict(position(row)), "seconds": seconds, "total": total()})
 
     def _save(self, running: dict[str, Any] | None = None) -> None:
+        """Write the file; `running` is the state of the current pass, or None between two passes."""
         begin = time.monotonic()
         keep = [f"pass{i}" for i in range(self._saved)]
         saved = self._saved + len(self._waiting)
@@ -260,6 +292,7 @@ class Journal:
     # ---- opening ----------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        """Read the state of the fit from the existing file; raise CheckpointError if it belongs to another fit."""
         header = None
         if self._path.is_file():
             try:
@@ -294,6 +327,7 @@ class Journal:
         self._running = self._read("running")
 
     def _read(self, name: str) -> Any:
+        """Return the value stored under `name` in the file, or None if the file has no such entry."""
         return read_archive(self._path, name)
 
 

@@ -1,4 +1,7 @@
-"""An engine over some rows of another engine: those that a rule selects."""
+"""An engine over some of the rows of another engine.
+
+The rows are selected by a rule: a function of a block of rows that returns the block of the selected rows.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,23 @@ S = TypeVar("S")
 
 
 class Rule(Protocol):
-    """Selects rows of a block; it survives pickle, since it may be sent to where the rows are."""
+    """A picklable function of a block of rows that returns the block of the selected rows."""
 
     def __call__(self, block: Block) -> Block:
-        """Return the selected rows, as `some_rows` does; there may be none."""
+        """Return the selected rows of a block, as `some_rows` does; the result may have no rows."""
 
 
 class FilteredEngine(Engine):
-    """An engine over the rows that a rule selects; blocks know the indices of their rows among all rows.
+    """An engine over selected rows of another engine.
+
+    ``block.index`` are the indices of the rows of a block in the other engine.
 
     Parameters
     ----------
     engine : Engine
-        All rows.
+        Engine over all rows.
     rule : Rule
-        Selects rows of a block.
+        Function of a block that returns its selected rows.
     nothing : str
         Message of the error that is raised if no row is selected.
     """
@@ -67,6 +72,7 @@ class FilteredEngine(Engine):
         return self.engine.fingerprint()
 
     def _found(self, total: Selected) -> Any:
+        """Return the sum over the selected rows; raise DataError if no row was selected."""
         if total.value is None:
             raise DataError(self.nothing)
         return total.value
@@ -75,7 +81,7 @@ class FilteredEngine(Engine):
 @storable
 @dataclass(frozen=True)
 class Selected:
-    """A sum over the selected rows, None if there were none."""
+    """A sum over selected rows; `value` is None if no row was selected."""
 
     value: Any
 
@@ -87,7 +93,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class SelectedTerm:
-    """A term evaluated on the selected rows."""
+    """Function of a block of rows that returns ``term(selected rows)`` as a `Selected`."""
 
     term: Callable[[Block], Any]
     rule: Rule
@@ -98,7 +104,7 @@ class SelectedTerm:
 
 
 class SelectedSum(Accumulator[Selected]):
-    """An accumulator to which the selected rows are added."""
+    """Accumulator that adds the selected rows of each block to the accumulator `into`."""
 
     def __init__(self, into: Accumulator[Any], rule: Rule) -> None:
         self._into = into
@@ -121,7 +127,7 @@ class SelectedSum(Accumulator[Selected]):
 
 
 def some_rows(block: Block, mask: np.ndarray) -> Block:
-    """Return the rows of a block for which the mask is true."""
+    """Return the rows of a block for which the boolean `mask` of shape (n,) is true, with their indices."""
     if mask.all():
         return block
     y, weight = (None if values is None else values[mask] for values in (block.y, block.weight))

@@ -15,26 +15,30 @@ from mercer.io.digests import digest_of
 
 __all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
 
-# A block of features of this size keeps matrix products at full speed and D x D additions rare.
+# Size of the features of a block: large enough for matrix products at full speed and for few D x D additions.
 BLOCK_BYTES = 128 * 2**20
-# For narrow features this many rows are enough for that; more would only make a fit touch more fresh memory.
+# Maximum number of rows of a block. With few components, more rows are not faster, and would take more new memory.
 BLOCK_ROWS = 8192
-# A block of a transform is small enough to stay in cache and to be divided evenly among threads, and large enough for a
-# matrix product at full speed and for the fixed cost per block (packing the draw, checking arguments) not to matter.
+# Size of a block of a transform: small enough to stay in cache and to divide the work evenly among threads, large
+# enough for matrix products at full speed and for a small fixed cost per block (packing of the random parameters,
+# checks of arguments).
 TRANSFORM_BYTES = 8 * 2**20
 CACHE_LINE = 64
 
 
 def block_rows_for(n_components: int, itemsize: int = 8) -> int:
-    """Return the number of rows of a block whose features have `n_components` components.
+    """Return the number of rows of a block, for features with `n_components` components of `itemsize` bytes.
 
-    It depends on the width alone, so that equal rows give equal bits on every machine.
+    It depends on no property of the machine, so that equal rows are summed in the same order on every machine.
     """
     return int(np.clip(BLOCK_BYTES // max(1, n_components * itemsize), 256, BLOCK_ROWS))
 
 
 class MemoryEngine(LocalEngine):
-    """An engine over arrays: `X`, and optionally `y` and `weight`, with equal numbers of rows."""
+    """An engine over arrays in memory or memory-mapped: `X`, and optionally `y` and `weight`, with as many rows.
+
+    `block_rows` is the number of rows of a block, and `start` the index of the first row.
+    """
 
     replayable = True
 
@@ -73,10 +77,10 @@ class MemoryEngine(LocalEngine):
 
 
 def empty_rows(n: int, columns: int, dtype: Any, *, recycled: bool = False) -> np.ndarray:
-    """Return an uninitialized matrix whose memory is aligned to a cache line.
+    """Return an uninitialized matrix of shape (n, columns) whose memory is aligned to a cache line.
 
-    NumPy aligns to 16 bytes only, so that every store of a wide register would touch two lines. With `recycled`, the
-    memory may be that of an earlier result that is no longer referenced; see `mercer.engines.buffers`.
+    NumPy aligns arrays to 16 bytes only, so that a store of a wide register may touch two cache lines. With `recycled`,
+    the memory may be that of an earlier result that is no longer referenced; see `mercer.engines.buffers`.
     """
     dtype = np.dtype(dtype)
     size = n * columns * dtype.itemsize
@@ -93,13 +97,14 @@ def fill_rows(
     n_jobs: int | None,
     width: int | None = None,
 ) -> None:
-    """Call ``function(rows of X, the same rows of out)`` for blocks of rows, on several threads.
+    """Fill `out` by calls of ``function(X[rows], out[rows])`` for slices `rows`, on several threads.
 
-    `width` is the number of columns of the intermediate matrices, by default that of `out`. The blocks depend on it
-    and on the width of `X` alone, so the bits do not depend on the number of threads.
+    `width` is the number of columns of the intermediate matrices of `function`, by default that of `out`. The number of
+    rows of a slice depends only on `width` and on the width and dtype of `X`, so the result is bitwise the same for any
+    number of threads.
     """
     columns = out.shape[1] if width is None else width
-    if not sp.issparse(X):  # sparse rows store a small part of their width
+    if not sp.issparse(X):  # sparse rows store few of their entries
         columns = max(columns, X.shape[1])
     step = max(16, TRANSFORM_BYTES // max(1, X.dtype.itemsize * columns))
     slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]

@@ -12,10 +12,22 @@ __all__ = ["Passes"]
 
 
 class Passes:
-    """Counts passes over the rows, and reports them.
+    """Counts the passes of a solver over the rows, and reports their progress.
 
-    `tell` and `end` are for many short passes, whose rows add up. `within` and `done` are for passes that may be long:
-    each is reported by its number, and its seconds are its own, so that the remaining time is that of the pass.
+    There are two ways to report. `tell` and `end` are for many short passes: the number of rows reported is the total
+    over all passes. `within` and `done` are for long passes: progress is reported within each pass, with the number of
+    the pass as a note, and with seconds that count from the start of the pass, so that the remaining time is that of
+    the pass.
+
+    Parameters
+    ----------
+    report : callable or None
+        Called with each `Progress`; None means that nothing is reported.
+
+    Attributes
+    ----------
+    count : int
+        Number of finished passes.
     """
 
     def __init__(self, report: Callable[[Progress], None] | None) -> None:
@@ -23,43 +35,45 @@ class Passes:
         self._report = report
         self._start = time.perf_counter()
         self._rows = 0
-        self._before = 0  # rows of earlier runs
-        self._read = 0  # rows of the current pass, labeled or not, as far as reported
+        self._before = 0  # rows of all passes of earlier runs of the solver
+        self._read = 0  # rows of the current pass that the engine has reported, with or without a label
         self._note = ""
 
     # ---- rows of all passes together ----------------------------------------------------------
 
     def tell(self, rows: int, number: int) -> None:
-        """Report pass `number` over so many rows; the total number of passes is unknown."""
+        """Report that pass `number` of a solver, counted from 1, over `rows` rows is finished."""
         self.count += 1
         self._before = self._rows if number == 1 else self._before
         self._rows = self._before + rows * number
         self._send(Progress(self._rows, None, self._seconds()))
 
     def end(self) -> None:
-        """Report that the last pass is done."""
+        """Report that the last pass is finished, with the number of rows of all passes as the total."""
         self._send(Progress(self._rows, self._rows, self._seconds()))
 
     # ---- each pass by itself ------------------------------------------------------------------
 
     @property
     def within(self) -> Callable[[Progress], None] | None:
-        """The receiver of the progress of an engine in the next pass, or None if progress is not reported."""
+        """The `progress` argument for the engine in the next pass, or None if progress is not reported."""
         return None if self._report is None else self._part
 
     def _part(self, progress: Progress) -> None:
+        """Pass on the progress of an engine within a pass, with the number of the pass as a note."""
         self._read = progress.rows
         if progress.rows != progress.total:  # the end of a pass is reported by `done`, with a note
             self._send(replace(progress, note=self._describe(self.count + 1)))
 
     def done(self, rows: int, note: str = "") -> None:
-        """Report a finished pass over so many rows, with a note that also describes the next passes."""
+        """Report that a pass over `rows` rows is finished; `note` is displayed until another note replaces it."""
         self.count += 1
         self._note = note or self._note
-        rows, self._read = self._read or rows, 0  # with rows that have no label
+        rows, self._read = self._read or rows, 0  # the engine also counts rows that have no label
         self._send(Progress(rows, rows, self._seconds(), self._describe(self.count)))
 
     def _describe(self, number: int) -> str:
+        """Return "pass `number`", followed by the latest note of the solver if there is one."""
         return f"pass {number}" + (f", {self._note}" if self._note else "")
 
     def _seconds(self) -> float:

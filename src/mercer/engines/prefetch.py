@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def read_ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items of an iterator, which a separate thread reads at most `depth` items ahead.
+    """Yield the items of an iterator, which a separate thread reads ahead by at most `depth` items.
 
-    The thread ends with the last item, with an error, which is raised here, or when the generator is closed. The
-    iterator is closed with it.
+    The thread ends after the last item, after an error of the iterator, or when this generator is closed. It then
+    closes the iterator. An error of the iterator is raised by this generator.
     """
     ready: SimpleQueue[tuple[T | None, BaseException | None, bool]] = SimpleQueue()
     slots = threading.Semaphore(depth)

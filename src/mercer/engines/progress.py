@@ -1,4 +1,4 @@
-"""Display of progress: one line on a terminal, nothing elsewhere."""
+"""Display of progress as one line on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["show_progress"]
 
 
 def show_progress(progress: Progress) -> None:
-    """Write the progress of a pass over the previous line on standard error, if that is a terminal."""
+    """Write the progress of a pass as a line that replaces the previous one; do nothing unless stderr is a terminal."""
     if not sys.stderr.isatty():
         return
     done = progress.rows == progress.total
@@ -19,7 +19,7 @@ def show_progress(progress: Progress) -> None:
 
 
 def describe(progress: Progress) -> str:
-    """Return the progress as a line.
+    """Return the progress of a pass as one line of text.
 
     Examples
     --------

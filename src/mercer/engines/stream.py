@@ -1,9 +1,12 @@
-"""The engine for an iterable of blocks: (X, y) or (X, y, weight), read once or many times.
+"""The engine for an iterable of blocks ``(X, y)`` or ``(X, y, weight)``, which can be read once or many times.
 
-An iterable may provide more. `n_rows` is the number of its rows, or None. `parts()` returns a tuple of iterables that
-give the same blocks one after another: then a thread reads ahead, and a pass that starts in the middle does not read
-the earlier parts. `fingerprint()` returns what identifies its rows, by which a checkpoint recognizes them. The result
-of `mercer.open_rows` has all three.
+The iterable may have three optional attributes, all of which the result of `mercer.open_rows` has:
+
+- `n_rows`, the number of its rows, or None if it is not known.
+- `parts()`, which returns a tuple of iterables that yield the same blocks if they are read one after another. In this
+  case a thread reads ahead, and a pass that starts in the middle does not read the earlier parts.
+- `fingerprint()`, which returns named strings that identify its rows. A fit resumes from a checkpoint only if they are
+  equal to those in the checkpoint.
 """
 
 from __future__ import annotations
@@ -29,14 +32,16 @@ class StreamEngine(LocalEngine):
     Parameters
     ----------
     blocks : iterable
-        Each is ``X``, ``(X,)``, ``(X, y)`` or ``(X, y, weight)``. A list, or any object whose ``iter`` starts again,
-        can be read more than once; a generator cannot. See the module for `n_rows`, `parts` and `fingerprint`.
+        Each block is ``X``, ``(X,)``, ``(X, y)`` or ``(X, y, weight)``. A list, or any object whose ``__iter__`` starts
+        over, can be read more than once; a generator cannot. Optional attributes are `n_rows`, `parts` and
+        `fingerprint`, see `mercer.engines.stream`.
     check : callable
-        Validates the parts of one block and returns ``(X, y, weight)``.
+        Validates ``X``, ``X, y`` or ``X, y, weight`` of one block and returns ``(X, y, weight)``.
     block_rows : callable, default=None
-        Given validated rows, the number of rows per block: larger blocks are cut. None leaves them as they are.
+        Function of validated rows that returns the maximum number of rows of a block; larger blocks are cut. None means
+        that blocks are not cut.
     n_jobs : int or None, default=None
-        Threads.
+        Number of threads; None means all cores.
     """
 
     def __init__(
@@ -54,9 +59,10 @@ class StreamEngine(LocalEngine):
         self.replayable = iter(blocks) is not blocks
         self.n_rows = getattr(blocks, "n_rows", None)
         self._parts: tuple[Any, ...] | None = blocks.parts() if hasattr(blocks, "parts") else None
-        self._pending: Iterator[Any] | None = None  # an iterator that was started, with what was read put back
-        self._rows: int | None = None  # of the first complete reading
-        self._item_rows: list[int] = []  # the first row of each item of the source, in the pass under way
+        self._pending: Iterator[Any] | None = None  # a started iterator, before which the blocks read are put back
+        self._rows: int | None = None  # number of rows of the first complete pass
+        # An item is a part of the source, or a block if the source has no parts: first row of each, in this pass.
+        self._item_rows: list[int] = []
 
     def first(self) -> Block:
         if self._parts is not None:
@@ -65,8 +71,8 @@ class StreamEngine(LocalEngine):
                     if len(block):
                         return block
             raise DataError(NO_ROWS)
-        # Whatever is read here is put back for the next reading. Starting over instead would lose it for sources
-        # that only look as if they could.
+        # Blocks that are read here are put back for the next pass. Calling iter() again would lose them if the source,
+        # although it is not an iterator, does not start over.
         source = iter(self.source) if self._pending is None else self._pending
         read: list[Any] = []
         try:
@@ -104,12 +110,13 @@ class StreamEngine(LocalEngine):
             known["digest of all rows"] = digest_of(self._all_values())
         if self._parts is None:
             return known
-        # Neither the folder, since files may be moved, nor the address of an object without a description.
+        # Without the folder, since files may be moved, and without the memory address in the default repr of objects.
         last = re.sub(r" at 0x[0-9a-fA-F]+", "", str(self._parts[-1]).split(os.sep)[-1])
         known["parts of the files"] = f"{len(self._parts)}, the last {last}"
         return {**known, **(self.source.fingerprint() if hasattr(self.source, "fingerprint") else {})}
 
     def _all_values(self) -> Iterator[Any]:
+        """Yield `X`, `y` and `weight` of every block, validated."""
         row = 0
         for number, parts in enumerate(self.source):
             block = self._checked(number, row, parts)
@@ -117,7 +124,11 @@ class StreamEngine(LocalEngine):
             row += len(block)
 
     def _items(self, skip: int) -> Iterator[tuple[int, Any]]:
-        """Yield the blocks of the source, each with the index of its item: that of its part, or its own."""
+        """Yield ``(number, block)`` for the blocks of the source, which are not validated.
+
+        `number` is the index of the part of the source that the block belongs to, or the index of the block if the
+        source has no parts. The first `skip` parts or blocks are left out.
+        """
         if self._parts is None:
             source = iter(self.source) if self._pending is None else self._pending
             self._pending = None
@@ -128,6 +139,7 @@ class StreamEngine(LocalEngine):
                 yield number, parts
 
     def _check_rows(self, rows: int) -> None:
+        """Raise if the number of rows of a complete pass differs from the first pass or from `n_rows`."""
         if self._rows is not None and rows != self._rows:
             msg = (
                 f"The blocks had {self._rows} rows in the first pass and {rows} in the next. Pass a list, or an object "
@@ -140,6 +152,10 @@ class StreamEngine(LocalEngine):
         self._rows = rows
 
     def _checked(self, number: int, start: int, parts: Any) -> Block:
+        """Return the validated block of ``parts = (X, y, weight)``; `start` is the index of its first row.
+
+        `number` is the index of the part or block of the source, for messages.
+        """
         if len(getattr(parts, "shape", ())) == 2:
             parts = (parts,)
         where = f"Block {number}" if self._parts is None else str(self._parts[number])
@@ -157,7 +173,7 @@ class StreamEngine(LocalEngine):
         return Block(start, X, y, weight)
 
     def _cut(self, block: Block, done: int) -> Iterator[Block]:
-        """Cut a block, without its first `done` rows."""
+        """Skip the first `done` rows of a block, and yield its other rows as blocks of the size set by `block_rows`."""
         if 0 < len(block) <= done:
             return
         if self.block_rows is None or not len(block):

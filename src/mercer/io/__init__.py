@@ -1,4 +1,4 @@
-"""Reading and writing of files; no other subpackage opens one."""
+"""Reading and writing of files. No other subpackage opens files."""
 
 from mercer.io.archive import storable
 from mercer.io.files import write_text

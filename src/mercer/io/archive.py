@@ -1,8 +1,8 @@
 """Archives of values: zip files of JSON and npy arrays, replaced atomically and read without executing code.
 
-Each value of an archive is a JSON tree, in which an array is represented by its number among the npy members of the
-value. Numbers, strings, tuples, lists, dictionaries, arrays and CSR matrices can be stored, and instances of classes
-that were declared `storable`, by their state. Reading an archive can therefore only create objects of these classes.
+Each named value of an archive is a JSON tree and a list of npy arrays; the tree refers to an array by its index in the
+list. Numbers, strings, tuples, lists, dictionaries, arrays and CSR matrices can be stored, and the state of instances
+of classes that were declared with `storable`. Reading an archive can create objects of these types only.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from mercer.io.files import replacing
 __all__ = ["ArchiveError", "Stored", "read_archive", "storable", "store", "write_archive"]
 
 C = TypeVar("C", bound=type)
-#: The key of a JSON object that gives the type of the value which the object represents.
+#: The key of a JSON object under which the type of the represented value is stored.
 TYPE_KEY = "~"
+# The classes declared with `storable`, by name.
 _STORABLE: dict[str, type] = {}
 
 
@@ -34,10 +35,9 @@ class ArchiveError(ValueError):
 
 
 def storable(cls: C) -> C:
-    """Declare that instances of a dataclass can be written to archives, under the name of the class.
+    """Class decorator: declare that instances of a dataclass can be written to archives, under the name of the class.
 
-    The state that is written is the one that pickle would write, so ``__getstate__`` and ``__setstate__`` are used
-    where they are defined.
+    Their state is written and restored as by pickle: with ``__getstate__`` and ``__setstate__`` if these are defined.
 
     Examples
     --------
@@ -59,39 +59,39 @@ def storable(cls: C) -> C:
 
 @dataclass
 class Stored:
-    """A value in the form in which it is written: a JSON tree and the arrays that it refers to."""
+    """A value encoded for an archive: a JSON tree, and the arrays to which the tree refers by index."""
 
     tree: Any
     arrays: list[np.ndarray] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
-        """Size of the arrays in bytes."""
+        """Total size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
     def value(self) -> Any:
-        """Return the value, rebuilt."""
+        """Return the decoded value."""
         return _decode(self.tree, self.arrays)
 
 
 def store(value: Any, *, copy: bool = True) -> Stored:
-    """Return a value in the form in which it is written; with ``copy=False`` the arrays may share memory with it."""
+    """Encode a value for an archive; with ``copy=False`` the arrays may share memory with the value."""
     stored = Stored(None)
     stored.tree = _encode(value, stored.arrays, copy)
     return stored
 
 
 def write_archive(path: str | os.PathLike[str], values: Mapping[str, Stored], keep: Iterable[str] = ()) -> None:
-    """Write named values, and replace the archive at `path` atomically.
+    """Write an archive of named values, which atomically replaces the file at `path`.
 
     Parameters
     ----------
     path : path-like
         The file to write.
     values : mapping of str to Stored
-        The values by their names.
+        The encoded values by name.
     keep : iterable of str, default=()
-        Names of values to copy from the archive that is replaced.
+        Names of values that are copied from the existing archive at `path`.
     """
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         retained = set(keep)
@@ -109,7 +109,7 @@ def write_archive(path: str | os.PathLike[str], values: Mapping[str, Stored], ke
 
 
 def read_archive(path: str | os.PathLike[str], name: str) -> Any:
-    """Return the value of an archive with a given name, or None if there is none."""
+    """Return the value stored under `name`, or None if the archive has no such entry."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
@@ -120,7 +120,7 @@ def read_archive(path: str | os.PathLike[str], name: str) -> Any:
             while f"{name}/{len(arrays)}.npy" in names:
                 with archive.open(f"{name}/{len(arrays)}.npy") as member:
                     arrays.append(np.lib.format.read_array(member, allow_pickle=False))
-                    member.read()  # to the end, where zipfile compares the checksum
+                    member.read()  # zipfile verifies the checksum at the end of the member
             return _decode(tree, arrays)
     except ArchiveError:
         raise
@@ -129,7 +129,7 @@ def read_archive(path: str | os.PathLike[str], name: str) -> Any:
 
 
 def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raise ArchiveError unless a file is an archive and the checksums of all its members are right."""
+    """Raise ArchiveError unless the file is a zip archive whose members all have correct checksums."""
     try:
         with zipfile.ZipFile(Path(path)) as archive:
             bad = archive.testzip()
@@ -176,7 +176,7 @@ def _encode(value: Any, arrays: list[np.ndarray], copy: bool) -> Any:
 
 
 def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
-    """Return the value of a JSON tree."""
+    """Return the value that a JSON tree represents, given the arrays that the tree refers to by index."""
     if not isinstance(tree, dict):
         return tree
     kind = tree[TYPE_KEY]
@@ -203,7 +203,7 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _rebuilt(cls: Any, state: Any) -> Any:
-    """Return an instance with a given state, as pickle makes it."""
+    """Return an instance of `cls` with a given state, created as by pickle, without calling ``__init__``."""
     value = cls.__new__(cls)
     restore = getattr(value, "__setstate__", None)
     if restore is not None:

@@ -1,4 +1,4 @@
-"""Fingerprints of rows: digests of all bytes of arrays, and metadata of files, which need not be read completely."""
+"""Fingerprints of rows: digests of all bytes of arrays; metadata and a digest of the last bytes of files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import scipy.sparse as sp
 
 __all__ = ["digest_of", "file_fingerprint"]
 
-# Length of the end of a file that is hashed. In Parquet it has the footer, with the extremes of every column.
+# Number of bytes at the end of a file that are hashed. In Parquet files they contain the footer, with the minimum and
+# maximum of every column.
 TAIL_BYTES = 2**16
 # Arrays that are not contiguous are copied this many bytes at a time.
 SLAB_BYTES = 2**24
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return a digest of all bytes of some arrays, dense or sparse, or None.
+    """Return a hexadecimal digest of the shapes, dtypes and bytes of arrays. Each may be dense, sparse or None.
 
     Examples
     --------
@@ -65,9 +66,9 @@ def _add(digest: Any, array: np.ndarray) -> None:
 
 
 def file_fingerprint(path: str | os.PathLike[str]) -> str:
-    """Return the name, the size, the modification time and a digest of the end of a file, as one string.
+    """Return name, size, modification time and a digest of the last bytes of a file, as one string.
 
-    The folder is not part of it, so that files may be moved.
+    The folder is not included, so the fingerprint stays the same if the file is moved.
     """
     with open(path, "rb") as file:
         about = os.fstat(file.fileno())

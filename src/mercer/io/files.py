@@ -1,4 +1,4 @@
-"""Atomic replacement of files: a reader sees the previous content or the new one, never a part."""
+"""Atomic replacement of files: a reader sees either the complete previous content or the complete new content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["remove_file", "replacing", "write_text"]
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a text file atomically: a reader sees the previous content or the new one, never a part.
+    """Write a text file atomically: a reader sees either the complete previous content or the complete new content.
 
     Parameters
     ----------
@@ -34,7 +34,9 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary file that atomically replaces `path` at the end of the block, unless there was an error.
+    """Open a temporary file that atomically replaces `path` at the end of the with statement.
+
+    After an error, the temporary file is removed and `path` is unchanged.
 
     A process that is killed leaves at most one temporary file, which the next write to `path` overwrites.
     """
@@ -45,7 +47,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # otherwise the name may reach the disk before the content
+            os.fsync(file.fileno())  # otherwise the renaming may reach the disk before the content
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -53,7 +55,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def remove_file(path: str | os.PathLike[str]) -> None:
-    """Remove a file that `replacing` wrote, and the temporary file that a killed process may have left."""
+    """Remove a file written by `replacing`, if it exists, and the temporary file that a killed process may leave."""
     target = Path(path).resolve()
     for file in (target, _temporary_path(target)):
         with suppress(FileNotFoundError):
@@ -61,5 +63,5 @@ def remove_file(path: str | os.PathLike[str]) -> None:
 
 
 def _temporary_path(target: Path) -> Path:
-    """Return the path of the temporary file of a target, in the same folder."""
+    """Return the path of the temporary file for writing `target`, in the same folder."""
     return target.with_name(f".{target.name}.part")

@@ -1,4 +1,4 @@
-"""Paths, patterns and folders resolved to lists of files."""
+"""Resolution of paths, glob patterns and folders to lists of files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
     """Return the files that a path, a glob pattern, a folder or a list of these denotes, in order.
 
     A folder denotes the files below it, at any depth, whose names end in one of `ends`, in the order of their paths.
-    Names that start with a dot or an underscore are skipped, as Arrow and Spark do. Whether a single file exists is not
-    checked here.
+    Files and folders below it whose names start with a dot or an underscore are skipped, as in Arrow and Spark. The
+    path of a single file is returned even if the file does not exist; see `check_file`.
     """
     if isinstance(source, list | tuple):
         found = [path for one in source for path in find_files(one, ends)]
@@ -44,13 +44,16 @@ def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
         if not matches:
             msg = f"No file matches {path}."
             raise DataError(msg)
-        # A pattern may match a folder and also files in it; each file is taken once.
+        # A pattern may match a folder and also files in it; each file is returned once.
         return list(dict.fromkeys(file for one in matches for file in find_files(str(one), ends)))
     return [path]
 
 
 def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Iterator[Path]:
-    """Yield the files below a folder, whose resolved parents are `above`."""
+    """Yield the files below a folder whose names end in one of `ends`, sorted by path.
+
+    `above` are the resolved folders through which the search reached this one; it detects cycles of symbolic links.
+    """
     real = folder.resolve()
     if real in above:
         msg = f"The folder {folder} is a link to one of its parent folders, which is a cycle. Pass the files instead."

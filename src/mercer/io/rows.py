@@ -1,4 +1,4 @@
-"""Opening of rows in files of any supported format."""
+"""`open_rows`, which opens files of any supported format."""
 
 from __future__ import annotations
 
@@ -44,33 +44,35 @@ def open_rows(
     Parameters
     ----------
     source : path, glob pattern, folder, list of these, or Arrow data
-        Files of one format, read in the order given; those of a pattern or a folder in the order of their names. A
-        folder denotes all files below it, such as ``year=2024/part-0.parquet``. Names of folders are not made columns,
-        and names that start with a dot or an underscore are skipped. Arrow data are a pyarrow Table, RecordBatch, list
-        of batches or RecordBatchReader, or a pandas or polars data frame.
+        Files of one format. They are read in the given order, and files of a pattern or folder in the order of their
+        names. A folder denotes all files below it, such as ``year=2024/part-0.parquet``, except those whose names start
+        with a dot or an underscore. Names of folders do not become columns. Arrow data are a pyarrow Table,
+        RecordBatch, list of batches or RecordBatchReader, or a pandas or polars data frame.
     target : str, int, list or None, default=None
-        The column of the targets by name or index, -1 being the last, or a list of columns. Targets are numbers, or
-        strings for labels. A missing value is returned as NaN or None, for learners with ``unlabeled=np.nan``. For npy
-        files the target may also be the path of another npy file, or a list with one path per file. svmlight files
-        contain their targets.
+        The column of the targets by name or index (-1 is the last column), or a list of columns. Targets are numbers,
+        or strings for labels. A missing value is returned as NaN or None, which learners with ``unlabeled=np.nan``
+        accept. For npy files, the target may also be the path of another npy file, or a list with one path per file.
+        svmlight files contain their targets, so `target` must be None.
     weight : str, int or None, default=None
         The column of the sample weights; for npy files also a path.
     columns : list of str or int, default=None
-        The columns that are features; None means all others. The index of a pandas data frame, also in a file that
-        pandas wrote, is used only if it is named here, and is not counted by column indices.
+        The columns that are features; None means all columns except target and weight. The index of a pandas data
+        frame, also in a file written by pandas, is used only if it is named here. Column indices do not count it.
     dtype : dtype, default=None
-        Dtype of the features, float32 or float64; None means float32 if no feature in the files is wider.
+        Dtype of the features, float32 or float64; None means float32 if all features in the files are float32 or
+        float16, and float64 otherwise.
     format : {"arrow", "csv", "npy", "parquet", "svmlight"} or None, default=None
         Format of the files; None infers it from their names.
     header : bool or None, default=None
-        Whether the first line of CSV files has the names of the columns; None infers it, and raises if it is ambiguous.
+        Whether the first line of CSV files contains the names of the columns. None infers this from the first lines,
+        and raises an error if they are ambiguous.
 
     Returns
     -------
     RowSource
-        Iterable of blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``, which can be read any number of times. Has
-        `n_rows` where it is known, and `parts()` for readers in other processes. For a RecordBatchReader, an iterator
-        that can be read once.
+        Iterable of blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``, which can be read any number of times. Its
+        attribute `n_rows` is the number of rows, or None if it is unknown, and its method `parts` returns parts that
+        can be read in other processes. For a RecordBatchReader, the result is an iterator that can be read once.
 
     See Also
     --------
@@ -121,13 +123,14 @@ def open_rows(
 
 
 def _check_header(header: bool | None, kind: str) -> None:
+    """Raise if `header` is specified for a format other than CSV."""
     if header is not None and kind != "csv":
         msg = f"header applies only to CSV files, got header={header!r} for {kind}."
         raise ParameterError(msg)
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file, by its name."""
+    """Return the format of a file, such as "csv", by its file name extension; raise if the extension is unknown."""
     for kind, (ends, _) in FORMATS.items():
         if path.name.lower().endswith(ends):
             return kind

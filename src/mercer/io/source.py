@@ -1,4 +1,4 @@
-"""Sources of rows: parts in a fixed order, each of which yields blocks of rows."""
+"""Base classes for rows in files: a source consists of parts in a fixed order, and a part yields blocks of rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from mercer.io.digests import digest_of, file_fingerprint
 
 __all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part"]
 
-# Size of a block that is read from a file. Two of them may be in a queue while a third is processed.
+# Size of a block that is read from a file. Two blocks may be read ahead while a third one is processed.
 BLOCK_BYTES = 16 * 2**20
-# Minimum number of rows of a block, however wide they are.
+# Minimum number of rows of a block, also if it exceeds BLOCK_BYTES.
 LEAST_ROWS = 256
-# Blocks whose number of rows is a multiple of this are divided by learners without a remainder.
+# Large blocks have a multiple of this number of rows, so that engines can cut them into blocks of equal size.
 BLOCK_STEP = 8192
-# Blocks per part: enough work for one task. Small row groups or record batches are joined up to this size.
+# Number of blocks of a part: enough work for one task. Small row groups or record batches are joined up to this size.
 PART_BLOCKS = 4
 
 
 class Part(ABC):
-    """Consecutive rows that any process can read; small, picklable, and with the same blocks on every pass."""
+    """Base class of references to consecutive rows of a source, which any process can read.
+
+    A part for rows in files is small. Every part is picklable, and yields the same blocks each time it is read.
+    """
 
     #: The number of rows, or None if it is not known before they are read.
     n_rows: int | None
@@ -37,15 +40,15 @@ class Part(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Read the rows: yield blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``."""
+        """Read the rows and yield them as blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """Return where these rows are, for messages."""
+        """Return the location of these rows for messages, such as the path of the file and a range of rows."""
 
 
 class RowSource:
-    """Rows in files, read block by block, any number of times and always in the same order.
+    """Rows in files or Arrow tables, read block by block, any number of times and always in the same order.
 
     `open_rows` returns one, and learners accept it: ``model.fit(source)``.
 
@@ -79,7 +82,7 @@ class RowSource:
         return self._parts
 
     def fingerprint(self) -> dict[str, str]:
-        """Return strings that identify the rows, which a checkpoint compares before it resumes a fit.
+        """Return named strings that identify the rows; a fit resumes from a checkpoint only if they are the same.
 
         Files are identified by their metadata, and rows in memory by a digest.
         """
@@ -107,18 +110,21 @@ def counted(number: int, noun: str) -> str:
 
 
 def rows_per_block(n_features: int, itemsize: int) -> int:
-    """Return the number of rows of a block, which depends only on the width of the rows."""
+    """Return the number of rows of a block, for rows of `n_features` features of `itemsize` bytes."""
     rows = int(np.clip(BLOCK_BYTES // max(1, n_features * itemsize), LEAST_ROWS, 8 * BLOCK_STEP))
     return rows if rows < BLOCK_STEP else rows - rows % BLOCK_STEP
 
 
 def rows_per_part(block_rows: int) -> int:
-    """Return the number of rows of a part, for files that can be divided at any row."""
+    """Return the number of rows of a part, given the number of rows of a block."""
     return PART_BLOCKS * block_rows
 
 
 def load_pyarrow(module: str, what: str) -> Any:
-    """Import a module of pyarrow, or raise an error that tells how to install it."""
+    """Return an imported module of pyarrow, or raise an error with instructions to install it.
+
+    `what` is what needs pyarrow, for the message, such as "A CSV file".
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,7 +49,7 @@ tol : float, default=1e-11
     steps double the number of correct digits near the minimum, so a larger `tol` saves few passes.
 warm_start : bool, default=False
     Whether `fit` starts from the coefficients of the previous fit and uses its map, as long as the parameters of the
-    map, the number of features and the labels are the same. A map that depends on the rows is drawn again: with a
+    map, the number of features and the labels are the same. A map that depends on the rows is fitted again: with a
     seed, the coefficients are reused if the map is the same."""
 
 PARAGRAPHS |= {
@@ -216,6 +216,11 @@ def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
     return a.shape == b.shape and bool(np.array_equal(a, b))
 
 
+def per_label(values: Array, of_two: Callable[[Array], Array], of_many: Callable[..., Array]) -> Array:
+    """Return one column per label, given decision values, which have one column for two labels."""
+    return np.column_stack([of_two(-values), of_two(values)]) if values.ndim == 1 else of_many(values, axis=1)
+
+
 @doc
 class KernelLogisticRegression(LossClassifier):
     r"""Kernel logistic regression at linear cost.
@@ -275,10 +280,7 @@ class KernelLogisticRegression(LossClassifier):
         %(rows_to_results)s
         ndarray of shape (n, K)
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return np.column_stack([special.expit(-values), special.expit(values)])
-        return special.softmax(values, axis=1)
+        return per_label(self.decision_function(X), special.expit, special.softmax)
 
     @rowwise
     def predict_log_proba(self, X: Any) -> Array:
@@ -287,10 +289,7 @@ class KernelLogisticRegression(LossClassifier):
         %(rows_to_results)s
         ndarray of shape (n, K)
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return np.column_stack([special.log_expit(-values), special.log_expit(values)])
-        return special.log_softmax(values, axis=1)
+        return per_label(self.decision_function(X), special.log_expit, special.log_softmax)
 
 
 @doc

@@ -1,4 +1,4 @@
-"""Statistics that are summed over rows: values with ``+``, and accumulators that sum them in place."""
+"""Statistics of rows, which engines sum over blocks: values that support ``+``, and accumulators that sum in place."""
 
 from mercer.statistics.distinct import DistinctRows, row_hashes
 from mercer.statistics.label_counts import CountLabels, LabelCounts

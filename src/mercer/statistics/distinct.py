@@ -1,4 +1,7 @@
-"""A random sample of the distinct rows, which depends neither on the order nor on the repetition of rows."""
+"""A sample of the distinct rows, which depends neither on the order of the rows nor on how often a row is repeated.
+
+Copies are rows of equal content. They are recognized by a hash of the content.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from mercer.statistics.sample import stack
 
 __all__ = ["DistinctRows", "row_hashes"]
 
-# Rows that are hashed at a time.
+# Number of rows that are hashed at a time.
 TILE = 256
 
 
@@ -23,26 +26,31 @@ TILE = 256
 class DistinctRows:
     """The `size` distinct rows with the smallest keys, each with the total weight of its copies.
 
-    Keys depend on the content of a row alone, so the sample is the same for every order of the rows and every size of
-    the blocks, and for a row that is repeated as for a row with a weight. A row of the final sample has one of the
-    smallest keys in every part that contains a copy of it, so no copy is missed. Rows are ordered by their hashes.
+    The caller computes the key of a row from its content alone. The sample is therefore the same for every order of the
+    rows and every division into blocks, and a row repeated k times is equivalent to one row of weight k. A row of the
+    final sample is among the `size` smallest keys in every block that contains a copy of it, so the weights of all its
+    copies are counted. Rows are ordered by their hashes.
     """
 
     size: int
     seen: int  # number of rows with a positive weight, copies included, sampled or not
-    hash: np.ndarray  # (m,), ascending: identifies the content of a row
+    hash: np.ndarray  # (m,), hashes of the content of the rows, ascending
     key: np.ndarray  # (m,)
     X: Any  # (m, d)
-    weight: np.ndarray  # (m,)
+    weight: np.ndarray  # (m,), total weights of the copies
 
     @classmethod
     def of(cls, block: Block, hashes: np.ndarray, keys: np.ndarray, *, size: int) -> Self:
-        """Return the rows of one block with the smallest finite keys; rows of weight zero are left out."""
+        """Return the `size` distinct rows of one block with the smallest finite keys, given hash and key of each row.
+
+        Rows of weight zero are left out.
+        """
         weight = np.ones(len(block)) if block.weight is None else block.weight
         candidates = np.flatnonzero(np.isfinite(keys) & (weight > 0))
         seen = int(np.count_nonzero(weight > 0))
         if len(candidates) > size:
-            # Copies have equal keys, or nearly so. What may be among the smallest after merging copies is retained.
+            # Discard rows that cannot be among the smallest keys after copies are merged. Keys of copies are equal up
+            # to rounding, so one copy per hash suffices for the bound.
             distinct, first = np.unique(hashes[candidates], return_index=True)
             if len(distinct) > size:
                 bound = np.partition(keys[candidates[first]], size - 1)[size - 1]
@@ -64,7 +72,20 @@ class DistinctRows:
 def merged(
     size: int, hashes: np.ndarray, keys: np.ndarray, X: Any, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
-    """Merge copies of rows, and return those with the smallest keys; ties go to the smaller hash."""
+    """Merge copies of rows, and return the `size` distinct rows with the smallest keys.
+
+    Rows with equal hashes are copies. If keys are equal, the smaller hash comes first.
+
+    Returns
+    -------
+    hashes : ndarray of shape (m,)
+        Ascending.
+    keys : ndarray of shape (m,)
+        For each row, the smallest key of its copies.
+    X : ndarray or CSR of shape (m, d)
+    weight : ndarray of shape (m,)
+        Total weights of the copies.
+    """
     distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     total = np.bincount(inverse, weight, len(distinct))
     least = np.full(len(distinct), np.inf)
@@ -76,10 +97,10 @@ def merged(
 
 
 def row_hashes(X: Any) -> np.ndarray:
-    """Return a 64-bit hash of the content of each row, equal for dense and sparse, float32 and float64 rows.
+    """Return a 64-bit hash of the content of each row, the same for dense and sparse, float32 and float64 rows.
 
-    The hash is the sum over columns of the folded bits of the entry times an odd number, one per column. Entries that
-    are zero, of either sign, contribute nothing.
+    The hash of a row x is the sum over columns j of ``folded_bits(x[j]) * odd_numbers(d)[j]``, modulo 2^64. Entries
+    that are 0.0 or -0.0 contribute nothing.
     """
     odd = odd_numbers(X.shape[1])
     out = np.empty(X.shape[0], np.uint64)
@@ -98,7 +119,7 @@ def row_hashes(X: Any) -> np.ndarray:
 
 
 def folded_bits(values: np.ndarray) -> np.ndarray:
-    """Return the bits of float64 numbers with the upper bits folded onto the lower ones; zeros give zero."""
+    """Return the bits of numbers as float64, with the upper bits XORed into the lower ones; 0.0 and -0.0 give 0."""
     bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
     return bits ^ (bits >> np.uint64(32)) ^ (bits >> np.uint64(52))
 

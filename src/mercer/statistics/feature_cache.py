@@ -1,4 +1,4 @@
-"""Features of rows, computed tile by tile or taken from a cache of those of all rows in memory."""
+"""Features of rows, computed tile by tile, or read from a cache with the features of all rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.features import Features, features_of
 __all__ = ["RowFeatures"]
 
 Array = np.ndarray
-# Rows whose features one thread computes and sums while they are in its cache.
+# Number of rows of a tile: few enough for their features to be still in the processor cache when they are used.
 TILE_ROWS = 512
 # Features of all rows are cached if they take no more bytes than this.
 CACHE_BYTES = 512 * 2**20
@@ -22,28 +22,31 @@ CACHE_BYTES = 512 * 2**20
 
 @dataclass(frozen=True)
 class RowFeatures:
-    """Drawn features, cast once to each dtype of rows, and possibly a cache of the features of all rows.
+    """Computes the features of rows in any dtype, or reads them from a cache with the features of all rows.
 
-    Pickling drops the cache: other processes have other rows.
+    The cache is not pickled, since other processes have other rows.
     """
 
-    features: Features
+    features: Features  # sampled features, which map rows to components
     cache: Array | None = field(default=None, compare=False, repr=False)
     start: int = 0  # index of the first row of the cache
     _casts: dict[Any, Features] = field(default_factory=dict, compare=False, repr=False)
 
     def cast(self, dtype: Any) -> Features:
-        """Return the features for rows of a dtype."""
+        """Return the sampled features converted to the dtype of the rows; each conversion is made once."""
         if dtype not in self._casts:
             self._casts[dtype] = self.features.astype(dtype)
         return self._casts[dtype]
 
     def of(self, X: Any) -> Array:
-        """Return the features of some rows, in float64."""
+        """Return the features of the rows `X` as a float64 array; the cache is not used."""
         return features_of(self.cast(X.dtype), X).astype(np.float64, copy=False)
 
     def tiles(self, block: Block) -> Iterator[tuple[slice, Array]]:
-        """Yield slices of a block and the features of their rows, in a buffer that is reused."""
+        """Yield ``(rows, Z)`` for slices `rows` of a block, where `Z` are the features of ``block.X[rows]``.
+
+        `Z` is a view of the cache, or of a buffer that the next tile overwrites.
+        """
         if self.cache is None:
             features = self.cast(block.X.dtype)
             rows = min(TILE_ROWS, len(block))
@@ -59,7 +62,10 @@ class RowFeatures:
             yield part, Z
 
     def cached(self, engine: Engine, n_jobs: int | None) -> RowFeatures:
-        """Return these features with a cache for the rows of an engine, if they are in memory and small enough."""
+        """Return a copy with a cache of the features of all rows of an engine.
+
+        If the rows are not in memory, or the cache would exceed `CACHE_BYTES`, return the object itself, without cache.
+        """
         rows = engine.in_memory
         if rows is None:
             return self

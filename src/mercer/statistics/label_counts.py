@@ -1,4 +1,4 @@
-"""Which labels the rows have, the weight of each, and a sample of the rows."""
+"""The labels of the rows, the total weight of each label, and a random sample of the rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Array = np.ndarray
 @storable
 @dataclass(frozen=True)
 class LabelCounts:
-    """Labels of rows with a positive weight, the total weight of each, and a sample in proportion to the weights."""
+    """Labels of the rows with a positive weight, the total weight of each label, and a random sample of the rows."""
 
     labels: Array  # (L,), sorted
-    weight: Array  # (L,)
-    sample: RowSample
+    weight: Array  # (L,), total weight of the rows with each label
+    sample: RowSample  # rows are sampled in proportion to their weights
 
     def __add__(self, other: LabelCounts) -> LabelCounts:
         labels = np.union1d(self.labels, other.labels)
@@ -34,7 +34,7 @@ class LabelCounts:
     def sample_weight(self) -> Array:
         """Return weights of the sampled rows that add up to the total weight of all rows."""
         n = len(self.sample.key)
-        if not self.sample.is_complete:  # drawn in proportion to the weights, the rows count equally
+        if not self.sample.is_complete:  # sampled in proportion to the weights: equal weights
             return np.full(n, self.weight.sum() / n)
         return np.ones(n) if self.sample.weight is None else self.sample.weight
 
@@ -42,7 +42,7 @@ class LabelCounts:
 @storable
 @dataclass(frozen=True)
 class CountLabels:
-    """The term of `LabelCounts`, with a sample of at most `size` rows."""
+    """Function of a block of rows that returns `LabelCounts`, with a random sample of at most `size` rows."""
 
     size: int
     seed: int

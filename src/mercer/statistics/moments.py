@@ -1,9 +1,10 @@
 """Second moments of features and targets: the sufficient statistic of least squares.
 
-Gram matrices of features are sums of outer products over blocks of rows, about any point. Products of features of
-norm r that vary by s are r^2 / s^2 times larger than what varies, and so is their rounding error; about a point near
-the mean they are not. Sums about different points can still be added, since moving from one point to another is a
-correction of rank two, in float64.
+The second moments of features z with weights w are G(c) = sum of w (z - c)(z - c)' for a reference point c. If the
+features have norm r but deviate from their mean by only about s, then with c = 0 the products z z' are about
+r^2 / s^2 times larger than the variation of interest, and so is their rounding error. A reference point near the mean
+avoids this. Second moments with different reference points can still be added: changing c is a rank-two update of G,
+computed in float64 (`moved_gram`).
 """
 
 from __future__ import annotations
@@ -46,21 +47,22 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# A mean counts as far from zero if its square is this many times the mean square of the deviations from it.
+# A mean m of features z is far from zero if |m|^2 > FAR * mean of |z - m|^2.
 FAR = 8.0
-# Rows of a matrix that are processed at a time: few enough to be in cache when they are used again.
+# Number of matrix rows that are processed at a time: few enough to be still in cache when they are used again.
 PANEL_ROWS = 64
 
 
 def add_products(total: Array, left: Array, right: Array, workers: Workers, *, upper: bool) -> None:
-    """Add ``left.T @ right`` to a float64 matrix in place; with `upper`, only the tiles on its diagonal and above.
+    """Add ``left.T @ right`` to the float64 matrix `total` in place, tile by tile on several threads.
 
-    Products are computed in the dtype of the rows. Each tile is computed by one thread, and the tiles depend on the
-    widths alone, so the number of threads changes no bit.
+    With `upper`, only the tiles that intersect the upper triangle are computed. Products are computed in the dtype of
+    `left` and `right`. Each tile is computed by one thread, and the tiles depend only on the shape of `total`, so the
+    result is bitwise the same for any number of threads.
     """
     rows, columns = (panels(width) for width in total.shape)
     if upper:
-        # Tiles off the diagonal first: they are twice the work, and the small ones fill the gaps at the end.
+        # Tiles off the diagonal first: those on the diagonal take less work and balance the threads at the end.
         tiles = [(a, b) for i, a in enumerate(rows) for b in columns[i + 1 :]]
         tiles += list(zip(rows, columns, strict=True))
     else:
@@ -74,77 +76,97 @@ def add_products(total: Array, left: Array, right: Array, workers: Workers, *, u
 
 
 def panels(width: int) -> list[slice]:
-    """Return slices that divide columns into panels; the product of two panels is computed by one thread."""
+    """Divide `width` columns into panels, and return the panels as slices.
+
+    A tile is the product of two panels, which one thread computes.
+    """
     step = int(np.clip(-(-width // 8), 64, 512))
     return [slice(i, min(i + step, width)) for i in range(0, width, step)]
 
 
 class GramSum:
-    """Gram matrix of features, summed tile by tile in place.
+    """Gram matrix Z'Z of features, summed in place over blocks of rows; only its upper triangle is computed.
 
-    The products of a block are computed in the dtype of its features and added in float64, so the error does not grow
-    with the number of blocks. Each tile is computed by one thread, and the tiles depend on the width alone, so the
-    number of threads changes no bit.
+    The products of a block are computed in the dtype of its features and added in float64, so the relative error does
+    not grow with the number of blocks. The result is bitwise the same for any number of threads; see `add_products`.
     """
 
     def __init__(self, n_components: int) -> None:
         self._width = n_components
-        self._gram: Array | None = None  # allocated with the first rows, so that an empty sum is small to send
+        self._gram: Array | None = None  # allocated with the first block, so that an empty sum is small when pickled
         self._buffers: dict[Any, Array] = {}
 
     def buffer(self, rows: int, dtype: Any) -> Array:
-        """Return a buffer for the features of a block, which is reused for the next block."""
+        """Return an uninitialized matrix for the features of a block; its memory is reused for the next block."""
         D = self._width
         buffer = self._buffers.get(dtype)
         if buffer is None or len(buffer) < rows:
-            # A few spare columns keep rows from lying a power of two apart, which would crowd them into few cache sets.
+            # With spare columns, the stride between rows is not a power of two, which would map rows to few cache sets.
             buffer = self._buffers[dtype] = empty_rows(rows, D + 16, dtype)
         return buffer[:rows, :D]
 
     def add(self, Z: Array, workers: Workers) -> None:
-        """Add z z' for all rows of `Z`, which are already multiplied by the square roots of their weights."""
+        """Add Z'Z of a block; rows of `Z` must already be multiplied by the square roots of their weights."""
         add_products(self.result(), Z, Z, workers, upper=True)
 
     def result(self) -> Array:
-        """Return the matrix; only its upper triangle is defined."""
+        """Return the Gram matrix; only its upper triangle is defined. The next `add` modifies it in place."""
         if self._gram is None:
             self._gram = np.zeros((self._width, self._width))
         return self._gram
 
     def restore(self, gram: Array) -> None:
-        """Continue from a matrix that `result` returned."""
+        """Set the Gram matrix to a copy of `gram`, an earlier `result`, to continue from it."""
         self._gram = np.array(gram)  # a copy: blocks are added in place
 
 
 def far_mean(Z: Array) -> Array | None:
-    """Return the mean of some features if it is far from zero, and None if subtracting it would gain little.
+    """Return the mean of the rows of `Z`, or None if it is close to zero compared with their deviations from it.
 
-    The mean is rounded to float32, so that exactly the same point can be subtracted from features of every dtype.
+    The mean m is returned if |m|^2 > FAR * mean of |z - m|^2; otherwise subtracting it would improve the accuracy
+    little. It is rounded to float32, so that exactly the same point is subtracted from float32 and float64 features.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         mean = Z.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
         spread = float(np.square(Z - mean).sum(axis=1, dtype=np.float64).mean())
-        far = float(mean @ mean) > FAR * spread  # never if something overflowed
+        far = float(mean @ mean) > FAR * spread  # False if something overflowed
     return mean if far else None
 
 
 def point_near(Z: Array) -> Array:
-    """Return the mean of some features if it is far from zero, and zero otherwise."""
+    """Return the mean of the rows of `Z` if it is far from zero (see `far_mean`), and the zero vector otherwise."""
     mean = far_mean(Z)
     return np.zeros(Z.shape[1]) if mean is None else mean
 
 
 def moved_gram(gram: Array, feature_sum: Array, weight: float, shift: Array | None, to: Array) -> Array:
-    """Return the upper triangle of the sum of w (z - to) (z - to)', given that about `shift`; None means zero.
+    """Change the reference point of second moments: return G(to), where G(c) = sum of w (z - c)(z - c)'.
 
-    `feature_sum` is the sum of w z. Entries below the diagonal are not defined.
+    Parameters
+    ----------
+    gram : ndarray of shape (D, D)
+        G(shift), of which only the upper triangle is used.
+    feature_sum : ndarray of shape (D,)
+        Sum of w z.
+    weight : float
+        Sum of w.
+    shift : ndarray of shape (D,) or None
+        Reference point of `gram`; None means zero.
+    to : ndarray of shape (D,)
+        New reference point.
+
+    Returns
+    -------
+    ndarray of shape (D, D)
+        G(to); entries below the diagonal are not defined.
     """
     step = -to if shift is None else shift - to
     about = feature_sum if shift is None else feature_sum - weight * shift
-    # G + d m' + m d' + W d d', with m the sum about the old point: two products of columns.
+    # G(to) = G(shift) + d m' + m d' + W d d' with d = shift - to, m = sum of w (z - shift) and W = sum of w. The last
+    # three terms are d a' + a d' with a = m + W d / 2.
     left, right = np.stack([step, about + weight / 2 * step]), np.stack([about + weight / 2 * step, step])
     moved = np.empty_like(gram)
-    for i in range(0, len(gram), PANEL_ROWS):  # the complete product would need another matrix of that size
+    for i in range(0, len(gram), PANEL_ROWS):  # by panels, since the complete update would need another D x D matrix
         rows, columns = slice(i, i + PANEL_ROWS), slice(i, None)
         np.matmul(left[:, rows].T, right[:, columns], out=moved[rows, columns])
         moved[rows, columns] += gram[rows, columns]
@@ -152,7 +174,7 @@ def moved_gram(gram: Array, feature_sum: Array, weight: float, shift: Array | No
 
 
 class Triangular:
-    """A statistic with a symmetric matrix `gram`, of which only the upper triangle is defined and pickled."""
+    """Base class of statistics with a symmetric matrix `gram`, of which only the upper triangle is pickled."""
 
     gram: Array
 
@@ -169,7 +191,7 @@ def pack_upper(matrix: Array) -> Array:
 
 
 def unpack_upper(packed: Array) -> Array:
-    """Return the square matrix of a packed upper triangle, with zeros below the diagonal."""
+    """Return the square matrix that `pack_upper` packed, with zeros below the diagonal."""
     D = (isqrt(8 * len(packed) + 1) - 1) // 2
     matrix = np.zeros((D, D), packed.dtype)
     start = 0
@@ -182,7 +204,7 @@ def unpack_upper(packed: Array) -> Array:
 def upper_norm(upper: Array) -> float:
     """Return the Frobenius norm of a positive semi-definite matrix, given its upper triangle."""
     diagonal = np.diagonal(upper)
-    unit = float(diagonal.max(initial=0.0))  # no entry is larger, and in its units no square overflows
+    unit = float(diagonal.max(initial=0.0))  # no entry is larger, so entries divided by it can be squared
     if unit == 0 or not np.isfinite(unit):
         return unit
     squares = sum(float(np.square(row[i:] / unit).sum()) for i, row in enumerate(upper))
@@ -190,46 +212,50 @@ def upper_norm(upper: Array) -> float:
 
 
 def symmetric(upper: Array) -> Array:
-    """Return the symmetric matrix of an upper triangle."""
+    """Return the symmetric matrix with a given upper triangle; entries below the diagonal of `upper` are ignored."""
     return np.triu(upper) + np.triu(upper, 1).T
 
 
-# Rows whose features one thread computes and sums while they are in its cache.
+# Number of rows whose features one thread computes at a time: few enough to be still in cache when they are summed.
 SLICE_ROWS = 256
 EPS = float(np.finfo(np.float64).eps)
-# Power iterations that estimate the largest eigenvalue well enough for a bound.
+# Number of power iterations for an estimate of the largest eigenvalue.
 ITERATIONS = 20
 
 
 @storable
 @dataclass(frozen=True)
 class TargetMoments:
-    """First and second moments that involve targets, about the means, since targets may be far from zero.
+    """First moments of features and targets, and second moments that involve targets.
 
-    Where targets are indicators of labels, `labels` has the label of each column, and moments with different labels
-    can be added: the union of the labels is taken.
+    Second moments are centered at the means, which limits rounding errors if targets are far from zero. If targets are
+    the 0/1 indicators of labels, column j of the targets belongs to ``labels[j]``. Adding moments with different labels
+    gives the moments for the union of the labels.
     """
 
     rows: int
-    weight: float
+    weight: float  # sum of w
     feature_sum: Array  # (D,), sum of w z
-    target_mean: Array  # (t,)
+    target_mean: Array  # (t,), weighted
     cross: Array  # (D, t), sum of w (z - mean) (y - mean)'
     target_scatter: Array  # (t,), sum of w (y - mean)^2
-    labels: Array | None = None  # (t,), sorted
+    labels: Array | None = None  # (t,), sorted; None if targets are not indicators of labels
 
     @classmethod
     def of(cls, Z: Array, targets: Array, weight: Array | None = None, labels: Array | None = None) -> Self:
-        """Return the moments of some rows, in float64 whatever the dtype of the features."""
+        """Return the moments of rows with features `Z` (n, D) and targets (n, t), in float64.
+
+        The product of features and targets is computed in the dtype of the features.
+        """
         w = np.ones(len(Z)) if weight is None else weight
         total = float(w.sum())
         mean = (w @ targets / total) if total > 0 else np.zeros(targets.shape[1])
         centered = targets - mean
-        # The targets sum to zero about their mean, so the features need no centering here. One product gives the cross
-        # moments and, in its last column, the sum of the features.
+        # The centered targets have weighted sum zero, so centering the features would not change the cross moments. One
+        # matrix product gives the cross moments and, in its last column, the sum of the features.
         right = np.column_stack([w[:, None] * centered, w])
         size = np.abs(right).max(axis=0, initial=0.0)
-        size = np.where(size > 0, size, 1.0)  # in units of the largest, targets of any size fit into float32
+        size = np.where(size > 0, size, 1.0)  # scaled to at most 1, columns of any size fit into float32
         product = (Z.T @ (right / size).astype(Z.dtype, copy=False)) * size
         with np.errstate(over="ignore"):  # solvers that need the squares check that they are finite
             scatter = w @ np.square(centered)
@@ -240,7 +266,7 @@ class TargetMoments:
         if self.labels is not None and other.labels is not None:
             one, two = self.with_labels(other.labels), other.with_labels(self.labels)
         weight = one.weight + two.weight
-        # Chan, Golub, LeVeque (1979): means are joined, and the moments about them get a correction of rank one.
+        # Chan, Golub, LeVeque (1979): centered moments are added with a rank-one correction for the new means.
         share = two.weight / weight if weight > 0 else 0.0
         step = two.target_mean - one.target_mean
         shift = (1 - share) * two.feature_sum - share * one.feature_sum
@@ -255,11 +281,11 @@ class TargetMoments:
         )
 
     def transformed(self, matrix: Array) -> TargetMoments:
-        """Return the moments of features times a matrix."""
+        """Return the moments for features ``Z @ matrix`` instead of ``Z``."""
         return replace(self, feature_sum=matrix.T @ self.feature_sum, cross=matrix.T @ self.cross)
 
     def with_labels(self, labels: Array) -> TargetMoments:
-        """Return the moments with further labels; the indicators of labels without rows are zero."""
+        """Return the moments for the union of the present labels and `labels`; new labels have zero indicators."""
         assert self.labels is not None
         union = np.union1d(self.labels, labels)
         if len(union) == len(self.labels):
@@ -280,7 +306,11 @@ class TargetMoments:
         )
 
     def signed(self) -> TargetMoments:
-        """Return the moments of targets +1 for the label of a column and -1 otherwise; two labels have one column."""
+        """Return the moments for targets +1 and -1 instead of the 0/1 indicators of labels.
+
+        Column j is +1 for rows with label j and -1 for all other rows. With two labels, only the column of the second
+        label is returned.
+        """
         assert self.labels is not None
         columns = slice(1, None) if len(self.labels) == 2 else slice(None)
         return replace(
@@ -295,17 +325,34 @@ class TargetMoments:
 @storable
 @dataclass(frozen=True)
 class Moments(Triangular):
-    """Second moments of features, moments of targets, and possibly a sample of rows.
+    """Second moments of features, moments of targets, and optionally a sample of rows.
 
-    Second moments of features are about a point: zero, or the mean of the first features if that is far from zero.
-    Only the upper triangle of the symmetric matrix is defined.
+    The second moments of features z with weights w are sum of w (z - c)(z - c)' for a reference point c, which is zero,
+    or near the mean of the features if that is far from zero. Only the upper triangle of this matrix is defined.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (D, D)
+        Sum of w (z - shift)(z - shift)', upper triangle.
+    targets : TargetMoments
+        Moments that involve targets, and the sums of weights and features.
+    roundoff : float
+        Relative rounding error of `gram`: its rounding error E has a norm of about ``roundoff * norm(gram)``. If `gram`
+        was not transformed, this is the machine epsilon of the dtype in which products were computed.
+    shift : ndarray of shape (D,) or None
+        The reference point c; None means zero.
+    blur : ndarray of shape (D, D) or None
+        Positive semi-definite matrix B that bounds the rounding error E of `gram` by direction: |v'Ev| is at most about
+        v'Bv for all v. It is set by `transformed`. None means B = ``roundoff * norm(gram)`` times the identity.
+    sample : RowSample or None
+        Random sample of the rows, or None if no sample was requested.
     """
 
-    gram: Array  # (D, D), sum of w (z - shift) (z - shift)', upper triangle
+    gram: Array
     targets: TargetMoments
-    roundoff: float = EPS  # unit roundoff of the products
-    shift: Array | None = None  # (D,), None means zero
-    blur: Array | None = None  # (D, D), covariance-like bound on the rounding error of transformed features
+    roundoff: float = EPS
+    shift: Array | None = None
+    blur: Array | None = None
     sample: RowSample | None = None
 
     @property
@@ -314,7 +361,7 @@ class Moments(Triangular):
 
     @property
     def labels(self) -> Array | None:
-        """Labels, sorted, where targets are indicators of labels."""
+        """Sorted labels of the columns of the targets, or None if targets are not indicators of labels."""
         return self.targets.labels
 
     def __add__(self, other: Moments) -> Moments:
@@ -324,39 +371,45 @@ class Moments(Triangular):
         return Moments(gram, self.targets + other.targets, roundoff, self.shift, blur, sample)
 
     def with_labels(self, labels: Array) -> Moments:
-        """Return the moments with further labels, which no row has."""
+        """Return the moments for the union of the present labels and `labels`; no row has the new labels."""
         return replace(self, targets=self.targets.with_labels(labels))
 
     def signed(self) -> Moments:
-        """Return the moments of targets +1 for the label of a column and -1 otherwise; two labels have one column."""
+        """Return the moments for targets +1 and -1 instead of the 0/1 indicators of labels.
+
+        Column j is +1 for rows with label j and -1 for all other rows. With two labels, only the column of the second
+        label is returned.
+        """
         return replace(self, targets=self.targets.signed())
 
     def transformed(self, matrix: Array) -> Moments:
-        """Return the moments of features times a matrix, with a bound on their rounding error.
+        """Return the moments for features ``Z @ matrix`` instead of ``Z``.
 
-        The bound is a matrix and is transformed with the features: what one matrix magnifies the next may shrink, so
-        that a scalar bound would grow without need.
+        The bound `blur` on the rounding error is transformed like the second moments, ``matrix.T @ blur @ matrix``. A
+        scalar bound would grow with every transformation, although one matrix may shrink the directions that another
+        has magnified.
         """
         gram = matrix.T @ symmetric(self.gram) @ matrix
         size, after = upper_norm(self.gram), upper_norm(gram)
         square = matrix.T @ matrix
         blur = self.roundoff * size * square if self.blur is None else matrix.T @ self.blur @ matrix
-        blur[np.diag_indices_from(blur)] += EPS * size * largest_eigenvalue(square)  # of the products above
+        blur[np.diag_indices_from(blur)] += EPS * size * largest_eigenvalue(square)  # rounding of `gram` above
         roundoff = max(EPS, largest_eigenvalue(blur) / after) if after > 0 else self.roundoff
         shift = None if self.shift is None else matrix.T @ self.shift
         return Moments(gram, self.targets.transformed(matrix), roundoff, shift, blur, self.sample)
 
     @property
     def rounding(self) -> float:
-        """Estimate of the spectral norm of the rounding error of the matrix; smaller penalties would fit that error.
+        """Estimate of the spectral norm of the rounding error of `gram`; a smaller ridge penalty would fit that error.
 
-        Rounding errors of different blocks are independent, so the relative error falls with the number of blocks.
+        Rounding errors of different blocks are treated as independent, so the relative error decreases as
+        1 / sqrt(number of blocks).
         """
         blocks = max(1.0, self.rows / block_rows_for(len(self.gram), np.dtype(np.float32).itemsize))
         return self.roundoff * upper_norm(self.gram) / np.sqrt(blocks)
 
     def about(self, point: Array | None) -> Array:
-        """Return the upper triangle of the second moments about a point; None means zero."""
+        """Return sum of w (z - point)(z - point)', upper triangle; None means that `point` is zero."""
         if same_point(self.shift, point):
             return self.gram
         to = np.zeros(len(self.gram)) if point is None else point
@@ -364,7 +417,10 @@ class Moments(Triangular):
 
 
 def joint_rounding(gram: Array, one: Moments, other: Moments) -> tuple[float, Array | None]:
-    """Return the relative rounding error of the sum of two moments, and its bound by directions if one has such."""
+    """Return `roundoff` and `blur` of the sum of two `Moments`, whose second moments are `gram`.
+
+    See `Moments` for both fields. `blur` is None if both moments have None.
+    """
     if one.blur is None and other.blur is None:
         return max(one.roundoff, other.roundoff), None
     blur = np.zeros_like(gram)
@@ -392,53 +448,57 @@ def largest_eigenvalue(matrix: Array) -> float:
 
 
 def same_point(a: Array | None, b: Array | None) -> bool:
-    """Return whether two points, None meaning zero, are known to be equal."""
+    """Return whether two reference points are both None, which means zero, or are equal arrays."""
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
-#: Given a block, its targets (n, t) in float64, and the labels of their columns if they are indicators of labels.
+#: Function of a block of rows that returns targets of shape (n, t) in float64, and the labels of their t columns, or
+#: None if the targets are not indicators of labels.
 TargetRule = Callable[[Block], tuple[Array, Array | None]]
 
 
 def numeric_targets(block: Block) -> tuple[Array, None]:
-    """Return the numeric targets of a block."""
+    """Return ``(y, None)`` for a block with numeric targets y; None means that they are not indicators of labels."""
     return block.y, None
 
 
 def label_indicators(block: Block) -> tuple[Array, Array]:
-    """Return the indicators of the labels of a block, one per column, and the labels of rows with a positive weight."""
+    """Return the 0/1 indicators of the labels of a block, and the labels of their columns.
+
+    There is one column for each label of a row with positive weight.
+    """
     labels = np.unique(block.y if block.weight is None else block.y[block.weight > 0])
     return (block.y[:, None] == labels).astype(np.float64), labels
 
 
 def rows_as_targets(block: Block) -> tuple[Array, None]:
-    """Return the rows of a block themselves, for a regression from features back to rows."""
+    """Return ``(X, None)``: the rows of a block as its targets, for a regression from features to rows."""
     return (block.X.toarray() if sp.issparse(block.X) else block.X).astype(np.float64, copy=False), None
 
 
 def no_targets(block: Block) -> tuple[Array, None]:
-    """Return targets without columns."""
+    """Return ``(y, None)`` with empty targets y of shape (n, 0), for moments of features alone."""
     return np.empty((len(block), 0)), None
 
 
 class MomentSum(Accumulator[Moments]):
-    """Accumulates moments of blocks; the features of a block are computed once, into a buffer that is reused.
+    """Accumulator of `Moments`; the features of a block are computed once, into a buffer that is reused.
 
     Parameters
     ----------
     features : Features
-        The drawn map.
+        Sampled features, which map rows to components.
     targets : TargetRule, default=numeric_targets
-        Returns the targets of a block.
+        Function of a block that returns its targets.
     double : bool, default=False
-        Whether products are computed in float64 also for float32 features. It takes twice the time, and is needed where
-        small eigenvalues of the moments matter: beside a penalty far below the largest eigenvalue, products in float32
-        are mostly rounding error.
+        Whether products are computed in float64 also for float32 features. This takes twice the time. It is needed if
+        small eigenvalues of the moments matter, as with a penalty far below the largest eigenvalue: in float32, these
+        eigenvalues are mostly rounding error.
     centered : bool, default=False
-        Whether the moments will be taken about the means. Then features whose first rows are far from zero, compared
-        with their variation, are shifted by a point near their mean.
+        Whether the moments will be centered at the means later. If so, the reference point of the second moments is the
+        mean of the features of the first rows, provided that it is far from zero (see `far_mean`).
     sample : callable, default=None
-        Given a block, a `RowSample` of it; None keeps no rows.
+        Function of a block that returns a `RowSample` of its rows; None means that no rows are sampled.
     """
 
     def __init__(

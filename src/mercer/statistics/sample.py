@@ -1,4 +1,4 @@
-"""A random sample of rows that does not depend on the blocks, and the seeds of samples and draws."""
+"""Random samples of rows that do not depend on the division into blocks, and generators and seeds of random numbers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["RowSample", "as_generator", "seed_of"]
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator for a seed, a Generator, a legacy RandomState, or None.
+    """Return a NumPy Generator for a seed, a Generator, a legacy RandomState, or None.
 
-    A seed is combined with a key: data made with ``default_rng(0)`` must not be the very numbers that a map with
-    ``random_state=0`` draws.
+    A seed is combined with a fixed key. Otherwise a feature map with ``random_state=0`` would sample the same numbers
+    as data that a user generates with ``default_rng(0)``.
     """
     if isinstance(random_state, Integral) and int(random_state) >= 0:
         return np.random.default_rng([int(random_state), *b"mercer"])
@@ -34,10 +34,10 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def seed_of(random_state: Any, purpose: str) -> int:
-    """Return a seed for a sample of rows, independent of everything else that is drawn from the same state.
+    """Return a seed for a random sample of rows that is used for a given purpose.
 
-    Samples for different purposes must not coincide: an audit on the rows that a map was drawn from would be
-    optimistic.
+    Different purposes get different seeds from the same `random_state`, so that their samples are independent. For
+    example, errors measured on the rows that a feature map was built from would be too small.
     """
     if isinstance(random_state, Integral) and int(random_state) >= 0:
         return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
@@ -47,26 +47,39 @@ def seed_of(random_state: Any, purpose: str) -> int:
 @storable
 @dataclass(frozen=True)
 class RowSample:
-    """The `size` rows with the smallest keys, which are exponential variates hashed from the seed and the row index.
+    """Random sample of at most `size` rows without replacement, which can be computed block by block.
 
-    The key of a row depends on its index in the data, so the samples of two parts merge into the sample of their union,
-    and neither order nor size of the blocks matters. Keys divided by weights give a sample in proportion to the
-    weights, without replacement (Efraimidis, Spirakis 2006). Rows are in the order of the data.
+    Every row gets a key, an exponential variate that is a hash of the seed and the row index, and the sample consists
+    of the `size` rows with the smallest keys. The keys do not depend on the blocks, so adding the samples of two parts
+    of the data gives the sample of their union, whatever the order and size of the blocks. If keys are divided by the
+    weights, rows are sampled with probabilities proportional to the weights (Efraimidis, Spirakis 2006). Rows are in
+    the order of the data.
     """
 
     size: int
     seen: int  # number of rows with a positive weight, sampled or not
-    index: np.ndarray  # (k,), ascending
-    key: np.ndarray  # (k,)
+    index: np.ndarray  # (k,), indices of the rows in the data, ascending
+    key: np.ndarray  # (k,), keys of the rows
     X: Any  # (k, d)
     y: np.ndarray | None
     weight: np.ndarray | None
 
     @classmethod
     def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False, targets: bool = True) -> Self:
-        """Return the sample of one block, uniform or in proportion to the weights; rows of weight zero are left out.
+        """Return the sample of the rows of one block. Rows of weight zero are never sampled.
 
-        Without `targets`, the targets are dropped, so that samples of blocks with and without targets can be merged.
+        Parameters
+        ----------
+        block : Block
+            Rows.
+        size : int
+            Maximum number of sampled rows.
+        seed : int
+            Seed of the keys, the same for all blocks.
+        by_weight : bool, default=False
+            Whether rows are sampled in proportion to their weights; otherwise they are sampled uniformly.
+        targets : bool, default=True
+            Whether the sample includes the targets. Samples can be added only if all or none of them have targets.
         """
         index = block.index.astype(np.uint64)
         key = exponentials(index, seed)
@@ -74,7 +87,7 @@ class RowSample:
             with np.errstate(divide="ignore", invalid="ignore"):
                 key = np.where(block.weight > 0, key / (block.weight if by_weight else 1.0), np.inf)
         keep = smallest(key, size)
-        # Copies, since a view would keep the block in memory.
+        # Copied, since a view would prevent the memory of the block from being released.
         X = block.X[keep].copy()
         y = block.y[keep].copy() if targets and block.y is not None else None
         weight = None if block.weight is None else block.weight[keep].copy()
@@ -100,12 +113,12 @@ class RowSample:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the sample has all rows with a positive weight."""
+        """Whether the sample contains all rows with a positive weight."""
         return self.seen <= self.size
 
 
 def exponentials(index: np.ndarray, seed: int) -> np.ndarray:
-    """Return exponential numbers that are a pure function of row index and seed (the finalizer of SplitMix64)."""
+    """Return standard exponential variates that are a pure function of row index and seed (a SplitMix64 hash)."""
     with np.errstate(over="ignore"):
         z = index * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed % 2**64)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -115,7 +128,7 @@ def exponentials(index: np.ndarray, seed: int) -> np.ndarray:
 
 
 def smallest(key: np.ndarray, size: int) -> np.ndarray:
-    """Return the indices of the `size` smallest finite keys, in ascending order of the indices."""
+    """Return the indices of the `size` smallest finite keys, sorted by index."""
     finite = np.flatnonzero(np.isfinite(key))
     if len(finite) <= size:
         return finite
@@ -123,7 +136,7 @@ def smallest(key: np.ndarray, size: int) -> np.ndarray:
 
 
 def stack(top: Any, bottom: Any) -> Any:
-    """Stack rows vertically, sparse or dense."""
+    """Return two matrices stacked vertically; the result is CSR if one of them is sparse."""
     if sp.issparse(top) or sp.issparse(bottom):
         return sp.vstack([top, bottom], format="csr")
     return np.concatenate([top, bottom])

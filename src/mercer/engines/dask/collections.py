@@ -1,6 +1,6 @@
-"""Dask collections of rows: arrays, data frames and delayed blocks as partitions, and lazy results for their rows.
+"""Conversion of Dask arrays, data frames and delayed blocks to `Partitions`, and lazy results for their rows.
 
-With `mercer.engines.dask.engine`, this is the only module that imports Dask.
+Only this module and `mercer.engines.dask.engine` import Dask.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["file_partitions", "lazy_rows", "partitions_of"]
 
 
 def file_partitions(source: Any) -> Partitions:
-    """Return the parts of files as partitions; see `mercer.on_dask`.
+    """Return the result of `mercer.open_rows` as `Partitions`, one per part of the files; see `mercer.on_dask`.
 
-    Parts whose number of rows is not known without reading them are counted by the workers.
+    The workers read the parts whose number of rows is unknown once, to count their rows.
     """
     try:
         parts = source.parts()
@@ -88,7 +88,7 @@ def partitions_of(X: Any, y: Any = None, weight: Any = None) -> Partitions:
 
 
 def _delayed_blocks(blocks: list[Any], y: Any, weight: Any) -> Partitions:
-    """Return the partitions of a list of delayed blocks."""
+    """Return a list of delayed blocks as `Partitions`, one per block; raise if `y` or `weight` is not None."""
     for number, block in enumerate(blocks):
         if not isinstance(block, Delayed) and not is_future(block):
             msg = (
@@ -104,7 +104,7 @@ def _delayed_blocks(blocks: list[Any], y: Any, weight: Any) -> Partitions:
 
 
 def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
-    """Return the partitions of a Dask array."""
+    """Return a Dask array, with its targets and weights, as `Partitions`, one per chunk of rows."""
     if X.ndim != 2:
         msg = f"X must be two-dimensional, got a Dask array of shape {X.shape}."
         raise DataError(msg)
@@ -118,7 +118,7 @@ def _array_rows(X: Any, y: Any, weight: Any) -> Partitions:
 
 
 def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
-    """Return the partitions of a Dask data frame."""
+    """Return a Dask data frame as `Partitions`; `y` and `weight` may be names of its columns."""
     names = [name for name in (y, weight) if isinstance(name, str)]
     missing = [name for name in names if name not in X.columns]
     if missing:
@@ -140,14 +140,14 @@ def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
 
 
 def _frame_pieces(frame: Any) -> list[Delayed]:
-    """Return the delayed partitions of a data frame."""
-    # Projections are pushed down to the reading of files, but the partitions must not change: a full optimization
-    # merges small ones, so that data frames with different columns would no longer have the same partitions.
+    """Return the partitions of a Dask data frame as delayed pandas data frames."""
+    # `simplify` makes the readers of files read only the selected columns. A full optimization would also merge small
+    # partitions, so that data frames with different columns of the same files would no longer have equal partitions.
     return list(frame.simplify().to_delayed(optimize_graph=False))
 
 
 def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
-    """Return some columns of delayed data frames."""
+    """Return ``piece[columns]`` for each of the delayed data frames `pieces`, as delayed values."""
     name = f"mercer-columns-{uuid.uuid4().hex}"
     keys = [(name, i) for i in range(len(pieces))]
     tasks: dict[Any, Task] = {
@@ -158,7 +158,17 @@ def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
 
 
 def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
-    """Return delayed targets or weights, in partitions that match those of the rows."""
+    """Return targets or weights as one delayed array per partition of the rows, or one None each if `values` is None.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for messages.
+    values : dask.array.Array, dask.dataframe.Series, array-like or None
+        Targets or weights of all rows.
+    rows : list of int
+        Number of rows of each partition.
+    """
     if values is None:
         return [None] * len(rows)
     if isinstance(values, str):
@@ -187,7 +197,7 @@ def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
 
 
 def _undivided_rows(name: str, array: Any) -> Any:
-    """Return an array with one chunk along its columns, and warn if that requires rechunking."""
+    """Return a Dask array in which every row is in one chunk, and warn if that requires rechunking."""
     if array.ndim < 2 or array.numblocks[1] == 1:
         return array
     msg = (
@@ -216,13 +226,13 @@ def _is_frame(value: Any) -> bool:
 
 
 def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
-    """Return ``function(X)``, which has one row per row of `X`, as Dask arrays that are not computed yet.
+    """Return ``function(X)``, which has one row per row of `X`, as a Dask array that is not computed yet.
 
     Parameters
     ----------
     function : callable
-        Given rows in memory, returns an array with one row per row, or a tuple of such arrays. It is stored in the
-        graph once.
+        Takes rows in memory, and returns an array with one row per row of them, or a tuple of such arrays. It is stored
+        in the graph once.
     X : dask.array.Array, dask.dataframe.DataFrame, or Partitions of files
         Rows.
 
@@ -248,7 +258,7 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
     else:
         pieces = list(X.to_delayed(optimize_graph=False).ravel()) if isinstance(X, da.Array) else _frame_pieces(X)
     name = f"mercer-rows-{uuid.uuid4().hex}"
-    # One task holds the function, and with it the model; the tasks of the chunks refer to it.
+    # One task holds the function, and the model that it contains; the tasks of all chunks depend on this task.
     model = f"{name}-model"
     tasks: dict[Any, Task] = {model: Task(model, pickle.loads, cloudpickle.dumps(function))}
     if isinstance(empty, np.ndarray):
@@ -262,7 +272,10 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
 
 
 def _empty_result(function: Callable[[Any], Any], sample: Any) -> Any:
-    """Return the result for zero rows; raise if the result for a row depends on the other rows."""
+    """Return ``function`` of zero rows, for its shape and dtype; raise if a result depends on more than one row.
+
+    `sample` are two rows, on which the function is evaluated.
+    """
     two, one = function(sample), function(sample[:1])
     same_for_one_row("dask collections", two, one)
     return tuple(a[:0] for a in two) if isinstance(two, tuple) else two[:0]
@@ -271,7 +284,23 @@ def _empty_result(function: Callable[[Any], Any], sample: Any) -> Any:
 def _lazy_array(
     name: str, tasks: dict[Any, Task], call: tuple[Any, Any], pieces: list[Any], sizes: Any, empty: np.ndarray
 ) -> Any:
-    """Return a Dask array whose chunks are ``function(first, piece, empty)`` with ``call = (function, first)``."""
+    """Return a Dask array with one chunk ``function(first, piece, empty)`` per piece; ``call = (function, first)``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the array.
+    tasks : dict
+        Further tasks for the graph, on which `first` may depend.
+    call : tuple
+        A function and its first argument.
+    pieces : list of Delayed
+        Input of each chunk.
+    sizes : tuple
+        Number of rows of each chunk, NaN if unknown.
+    empty : ndarray
+        Result for zero rows, which gives shape and dtype.
+    """
     function, first = call
     keys = [(name, i, *(0,) * (empty.ndim - 1)) for i in range(len(pieces))]
     tasks |= {key: Task(key, function, first, ref(piece), empty) for key, piece in zip(keys, pieces, strict=True)}
@@ -280,12 +309,12 @@ def _lazy_array(
 
 
 def _apply(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
-    """Return ``function(X)``, or the empty result if there are no rows."""
+    """Return ``function(X)``, or `empty`, the result for zero rows, if `X` has no rows."""
     return function(X) if not hasattr(X, "shape") or X.shape[0] else empty
 
 
 def _of_blocks(function: Callable[[Any], Any], part: Any) -> Any:
-    """Return the concatenated results for all blocks of a part of files."""
+    """Return the concatenation of ``function(X)`` over all blocks ``(X, ...)`` of `part`, a part of files."""
     results = [function(block[0]) for block in part if block[0].shape[0]]
     if isinstance(results[0], tuple):
         return tuple(np.concatenate(some) for some in zip(*results, strict=True))
@@ -293,5 +322,5 @@ def _of_blocks(function: Callable[[Any], Any], part: Any) -> Any:
 
 
 def _item(number: int, results: tuple[Any, ...], empty: np.ndarray) -> Any:  # noqa: ARG001 - signature of `_apply`
-    """Return one array of a tuple of results."""
+    """Return ``results[number]``; `empty` is unused."""
     return results[number]

@@ -1,9 +1,10 @@
 """Engine over rows on a Dask cluster, or on the threads of Dask in this process.
 
-A sum over the rows is one task per partition, followed by a tree reduction of the partial results. The accumulator and
-the validation are serialized into a task of the graph, on which the tasks of all partitions depend. If a worker dies,
-everything it held can therefore be computed again. They are not scattered, since scattered data is lost with the worker
-that holds it. With `mercer.engines.dask.collections`, this is the only module that imports Dask.
+A sum over the rows is computed by one task per partition, followed by a tree reduction of the partial sums. A further
+task, on which the tasks of all partitions depend, holds the serialized accumulator and the function that validates
+rows. If a worker dies, Dask can therefore compute everything it held again from the graph. Data sent by
+``Client.scatter`` would be lost with the worker that holds it. Only this module and `mercer.engines.dask.collections`
+import Dask.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from mercer.io.digests import digest_of
 __all__ = ["DaskEngine", "Partitions", "active_client", "count_rows"]
 
 S = TypeVar("S")
-Pieces = Sequence[tuple[Any, ...]]  # for each partition, delayed values or None
+Pieces = Sequence[tuple[Any, ...]]  # for each partition, a tuple of delayed values or None; see `Partitions.pieces`
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,17 @@ class Partitions:
     Parameters
     ----------
     pieces : list of tuples
-        For each partition, either delayed ``X``, ``y`` and ``weight``, where `y` and `weight` may be None; or one
-        delayed tuple of them; or one delayed iterable of such tuples.
+        One tuple per partition, which is either ``(X, y, weight)`` of delayed values, where `y` and `weight` may be
+        None; or ``(block,)``, where `block` is a delayed ``X``, ``(X, y)`` or ``(X, y, weight)``; or ``(blocks,)``,
+        where `blocks` is a delayed iterable of such blocks.
     rows : list of int
         Number of rows of each partition.
     row_bytes : float or None, default=None
-        Bytes of one row, if they are known before a row is computed.
+        Bytes of one row, or None if they are not known before a row is computed.
     holds : object, default=None
-        Collections to keep a reference to, since Dask releases the futures of persisted collections otherwise.
+        Collections that the pieces come from. This reference keeps Dask from releasing the futures of persisted ones.
     source : RowSource or None, default=None
-        The files that are read, if any.
+        The files that the rows are read from, or None if the rows do not come from files.
     """
 
     pieces: Pieces
@@ -79,7 +81,7 @@ class Partitions:
     source: Any = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
-        """Yield number, index of the first row, number of rows and pieces of all partitions that have rows."""
+        """Yield ``(number, start, rows, pieces)`` for each partition that has rows; `start` is its first row index."""
         starts = [0, *accumulate(self.rows)]
         for number, (rows, pieces) in enumerate(zip(self.rows, self.pieces, strict=True)):
             if rows:
@@ -87,7 +89,7 @@ class Partitions:
 
     @cached_property
     def head(self) -> tuple[Any, ...]:
-        """The first few rows with their targets and weights, before validation."""
+        """The first few rows as ``(X, y, weight)``, before validation."""
         for _, _, rows, pieces in self:
             with memory_errors_explained(rows=rows, row_bytes=self.row_bytes):
                 return compute_one(_head, pieces)
@@ -105,7 +107,7 @@ class DaskEngine(Engine):
     partitions : Partitions
         Rows.
     check : callable
-        Validates ``X, y, weight`` of a partition; it is sent to the workers.
+        Validates ``(X, y, weight)`` of a block of rows and returns them; it is sent to the workers.
     block_rows : int
         Number of rows that are processed at a time.
     row_bytes, feature_bytes : float
@@ -149,7 +151,7 @@ class DaskEngine(Engine):
                 start += len(block)
 
     def first(self) -> Block:
-        """Return the first few rows, validated."""
+        """Return the first few rows of the first partition that has rows, validated."""
         return Block(0, *self.check(*self.partitions.head))
 
     def sum(self, term: Callable[[Block], S], progress: Report | None = None) -> S:
@@ -179,7 +181,17 @@ class DaskEngine(Engine):
         return packed.unpack_copy()
 
     def _graph(self, work: bytes, token: str, topic: str | None) -> Delayed:
-        """Return the delayed sum over all partitions; its graph has one layer for any number of partitions."""
+        """Return the delayed sum over all partitions; its tasks form one layer of the graph.
+
+        Parameters
+        ----------
+        work : bytes
+            Serialized `Work`, which computes the sum over one partition.
+        token : str
+            Unique string for the names of the tasks.
+        topic : str or None
+            Dask topic on which workers report finished partitions; None means that they report nothing.
+        """
         shared = f"mercer-work-{token}"
         tasks: dict[Any, Task] = {shared: Task(shared, _shared_work, work)}
 
@@ -199,23 +211,27 @@ class DaskEngine(Engine):
 
 
 def _part(token: str) -> str:
+    """Return the name of the tasks that sum over partitions; their keys are ``(name, number of the partition)``."""
     return f"mercer-part-{token}"
 
 
 def ref(piece: Delayed | None) -> TaskRef | None:
-    """Return the reference to a delayed value for use as an argument of a task.
+    """Return the reference to a delayed value for use as an argument of a task, or None for None.
 
-    The key alone does not suffice: Dask looks for keys in the graph, and that of a persisted collection is not in it.
+    Passing the key itself as the argument is not enough: Dask replaces keys by values only if they are in the graph,
+    which the keys of persisted collections are not.
     """
     return None if piece is None else TaskRef(piece.key)
 
 
 def _shared_work(work: bytes) -> bytes:
-    # Serialized, so that each partition unpickles its own empty accumulator, and Dask knows the size.
+    """Return the serialized `Work`; the task of each partition deserializes its own copy, with an empty accumulator."""
+    # As bytes, Dask also knows its size.
     return work
 
 
 def _run(work: bytes, number: int, start: int, rows: int, topic: str | None, *values: Any) -> Packed | None:
+    """Return the serialized sum over one partition with computed pieces `values`, and report it on the Dask topic."""
     packed = pickle.loads(work).on(_blocks(*values), number=number, start=start, rows=rows)
     if topic is not None:
         from distributed import get_worker
@@ -225,11 +241,16 @@ def _run(work: bytes, number: int, start: int, rows: int, topic: str | None, *va
 
 
 def _add(*parts: Packed | None) -> Packed | None:
+    """Return the serialized sum of the serialized sums over some partitions."""
     return add_up(parts)
 
 
 def _blocks(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield blocks (X, y, weight) of a partition, given as these values, as one tuple, or as an iterable of tuples."""
+    """Yield the blocks ``(X, y, weight)`` of a partition, given its computed pieces.
+
+    The arguments are `X`, `y` and `weight`; or one block ``X``, ``(X, y)`` or ``(X, y, weight)``; or one iterable of
+    blocks.
+    """
     if len(values) > 1 or isinstance(values[0], tuple | list) or hasattr(values[0], "shape"):
         yield _block(values if len(values) > 1 or hasattr(values[0], "shape") else values[0])
         return
@@ -240,6 +261,7 @@ def _blocks(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _block(values: Any) -> tuple[Any, Any, Any]:
+    """Return ``(X,)``, ``(X, y)`` or ``(X, y, weight)`` as ``(X, y, weight)`` with None for missing entries."""
     if not 1 <= len(values) <= 3 or len(getattr(values[0], "shape", ())) != 2:
         kinds = ", ".join(type(value).__name__ for value in values)
         msg = f"A delayed block must be X, (X, y) or (X, y, weight) with a two-dimensional array X, got ({kinds})."
@@ -249,14 +271,17 @@ def _block(values: Any) -> tuple[Any, Any, Any]:
 
 
 def _list(*values: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the blocks ``(X, y, weight)`` of a partition that have rows, given its computed pieces."""
     return [block for block in _blocks(*values) if block[0].shape[0]]
 
 
 def _head(*values: Any) -> tuple[Any, ...]:
+    """Return ``(X, y, weight)`` of the first few rows of a partition, given its computed pieces."""
     return first_rows(*next(block for block in _blocks(*values) if block[0].shape[0]))
 
 
 def _count(*values: Any) -> int:
+    """Return the number of rows of a partition, given its computed pieces."""
     return sum(int(block[0].shape[0]) for block in _blocks(*values))
 
 
@@ -264,7 +289,7 @@ def _count(*values: Any) -> int:
 
 
 def layer_of(name: str, tasks: dict[Any, Task], pieces: Pieces) -> HighLevelGraph:
-    """Return the graph of tasks that depend on delayed pieces: the graphs of the pieces and one further layer."""
+    """Return a graph with the tasks as one layer named `name`, on top of the graphs of the delayed values `pieces`."""
     # The pieces of one collection share its graph, which is merged once rather than once per partition.
     present = (piece for some in pieces for piece in some if piece is not None)
     sources: dict[Any, Any] = {(id(piece.dask), *piece.__dask_layers__()): piece for piece in present}
@@ -272,13 +297,16 @@ def layer_of(name: str, tasks: dict[Any, Task], pieces: Pieces) -> HighLevelGrap
 
 
 def as_delayed(key: Any, tasks: dict[Any, Task], pieces: Pieces) -> Delayed:
-    """Return the result of the task with a key, as a delayed value; tasks may depend on delayed pieces."""
+    """Return the result of the task with key `key` as a delayed value.
+
+    `tasks` are all tasks that it needs, besides the delayed values `pieces` of partitions.
+    """
     name = f"mercer-{uuid.uuid4().hex}"
     return Delayed(key, layer_of(name, tasks, pieces), layer=name)
 
 
 def compute_one(function: Callable[..., Any], pieces: tuple[Any, ...]) -> Any:
-    """Return ``function(*pieces)``, computed by the active scheduler."""
+    """Return ``function(*pieces)`` for the delayed values `pieces` of one partition, computed by the Dask scheduler."""
     key = f"mercer-one-{uuid.uuid4().hex}"
     return as_delayed(key, {key: Task(key, function, *map(ref, pieces))}, [pieces]).compute()
 
@@ -294,6 +322,7 @@ def count_rows(pieces: Pieces) -> list[int]:
 
 
 def _as_list(*values: int) -> list[int]:
+    """Return the arguments as a list."""
     return list(values)
 
 
@@ -308,11 +337,25 @@ def active_client() -> Any:
 
 
 def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str | None, watch: _Watch) -> Packed:
-    """Return the sum, computed by a cluster; workers report progress by events, and an interrupt cancels the tasks."""
+    """Compute a delayed sum on a cluster and return it; if this process is interrupted, the tasks are canceled.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    total : Delayed
+        The sum, see `DaskEngine._graph`.
+    work_bytes : int
+        Size of the serialized `Work` in the graph.
+    topic : str or None
+        Dask topic on which workers report finished partitions; None means that they report nothing.
+    watch : _Watch
+        Receives the reports of the workers.
+    """
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
     if topic is not None:
         client.subscribe_topic(topic, lambda event: events.put(event[1]))
-    # The map and the coefficients are in the graph on purpose, so Dask should not warn about its size.
+    # The feature map and the coefficients are in the graph on purpose, so Dask should not warn about their size.
     threshold = "distributed.admin.large-graph-warning-threshold"
     with dask.config.set({threshold: parse_bytes(dask.config.get(threshold)) + work_bytes}):
         future = client.compute(total)
@@ -332,9 +375,9 @@ def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str 
 
 @contextmanager
 def memory_errors_explained(**sizes: Any) -> Iterator[None]:
-    """Raise an error with advice on partition sizes if a task runs out of memory.
+    """Inside a with statement, replace an error that a task ran out of memory by one with advice on partition sizes.
 
-    The keyword arguments are sizes that are passed on to `memory_advice`.
+    The keyword arguments `rows`, `row_bytes`, `block_rows` and `feature_bytes` are passed on to `memory_advice`.
     """
     try:
         yield
@@ -351,7 +394,10 @@ def memory_errors_explained(**sizes: Any) -> Iterator[None]:
 
 
 def worker_resources(error: Exception) -> tuple[int | None, int]:
-    """Return memory limit and number of threads of the worker that died; None if the limit is unknown or absent."""
+    """Return memory limit in bytes and number of threads of the worker that caused an out-of-memory error.
+
+    The limit is None if it is unknown or if the worker has no limit.
+    """
     if isinstance(error, MemoryError):  # the worker is alive, and the error does not name it
         return None, 1
     worker = error.last_worker  # type: ignore[attr-defined]
@@ -370,7 +416,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 class _Watch:
-    """Reports the number of processed rows; a partition that is computed more than once counts once."""
+    """Reports the number of rows of finished partitions; a partition that is computed more than once counts once."""
 
     def __init__(self, total: int, report: Report | None) -> None:
         self._total = total
@@ -379,18 +425,18 @@ class _Watch:
         self._start = time.perf_counter()
 
     def done(self, number: int, rows: int) -> None:
-        """Report that a partition is done."""
+        """Report that the partition with index `number`, which has `rows` rows, is finished."""
         if self._report is not None and number not in self._rows:
             self._rows[number] = rows
             self._report(Progress(sum(self._rows.values()), self._total, time.perf_counter() - self._start))
 
     def finish(self) -> None:
-        """Report all rows as done, unless the last event did."""
+        """Report that all rows are done, unless this has been reported already."""
         if self._report is not None and sum(self._rows.values()) < self._total:
             self._report(Progress(self._total, self._total, time.perf_counter() - self._start))
 
     def tasks(self, name: str) -> AbstractContextManager[Any]:
-        """Return a context that reports the tasks of a name, where they run in this process."""
+        """Return a context manager that reports tasks with keys ``(name, number)`` that finish in this process."""
         if self._report is None:
             return nullcontext()
 

@@ -1,9 +1,9 @@
-"""The work on one partition of the rows, and the tree reduction of the results of all partitions.
+"""Processing of one partition of the rows, and the tree reduction that adds the results of all partitions.
 
-A partition is validated, split into blocks and added to an empty accumulator, whose result is serialized. The results
-are combined by a tree of fixed shape and fan-in, so that the total is the same to the bit whichever workers process the
-partitions, in whatever order they finish, and whether or not some are computed again after a failure. This module does
-not import Dask.
+The rows of a partition are validated, split into blocks and added to an empty accumulator, whose result is serialized.
+The results of all partitions are added by a tree reduction whose shape depends only on the number of partitions. The
+total is therefore bitwise the same whichever workers process the partitions, in whatever order they finish, and whether
+or not some partitions are computed again after a failure. This module does not import Dask.
 """
 
 from __future__ import annotations
@@ -86,21 +86,21 @@ def on_dask(source: Any) -> Any:
 
 @dataclass(frozen=True)
 class Packed:
-    """A serialized statistic: a pickle of protocol 5 with out-of-band buffers.
+    """A serialized statistic: a pickle of protocol 5 whose arrays are stored separately, as out-of-band buffers.
 
-    It takes as much memory as it takes bytes on the network, and reports this size to the scheduler of Dask.
+    Its size in memory is its size on the network, and ``__sizeof__`` reports this size to the scheduler of Dask.
     """
 
-    rows: int
+    rows: int  # number of rows that were summed
     pickle: bytes
-    arrays: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray, ...]  # the out-of-band buffers
 
     def unpack(self) -> Any:
-        """Return the statistic. Its arrays may share memory with this object and be read-only."""
+        """Return the deserialized statistic. Its arrays may share memory with this object and be read-only."""
         return pickle.loads(self.pickle, buffers=self.arrays)
 
     def unpack_copy(self) -> Any:
-        """Return the statistic with copies of the arrays."""
+        """Return the deserialized statistic with arrays of its own, which are writable."""
         return pickle.loads(self.pickle, buffers=[array.copy() for array in self.arrays])
 
     def __sizeof__(self) -> int:
@@ -108,7 +108,7 @@ class Packed:
 
 
 def pack(rows: int, statistic: Any) -> Packed:
-    """Return the serialized form of a statistic of some rows."""
+    """Serialize a statistic that was summed over `rows` rows."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(statistic, protocol=5, buffer_callback=buffers.append)
     return Packed(rows, body, tuple(np.asarray(buffer.raw()) for buffer in buffers))
@@ -116,27 +116,27 @@ def pack(rows: int, statistic: Any) -> Packed:
 
 @dataclass(frozen=True)
 class Work:
-    """The work on each partition: validate the rows, split them into blocks, and add the blocks to an accumulator."""
+    """Sum over one partition: validates its rows, splits them into blocks, and adds the blocks to an accumulator."""
 
-    into: Accumulator[Any]
-    check: Callable[..., tuple[Any, Any, Any]]
-    block_rows: int
+    into: Accumulator[Any]  # empty
+    check: Callable[..., tuple[Any, Any, Any]]  # validates (X, y, weight) and returns them
+    block_rows: int  # number of rows that are added at a time
 
     def on(self, blocks: Iterable[Any], *, number: int, start: int, rows: int) -> Packed | None:
-        """Return the serialized sum over one partition, or None if it has no rows.
+        """Return the serialized sum over one partition, or None if the partition has no rows.
 
-        The accumulator must be empty, so this method can be called once.
+        The blocks are added to the accumulator `into`, which must be empty, so this method can be called only once.
 
         Parameters
         ----------
         blocks : iterable
-            Tuples ``(X, y, weight)``, whose last entries may be missing.
+            Rows of the partition, as tuples ``(X,)``, ``(X, y)`` or ``(X, y, weight)``.
         number : int
             Index of the partition, for messages.
         start : int
-            Index of its first row among all rows.
+            Index of the first row of the partition among the rows of all partitions.
         rows : int
-            Number of rows that were counted before.
+            Expected number of rows of the partition, from an earlier count.
         """
         seen = 0
         with workers(1) as team:
@@ -153,6 +153,7 @@ class Work:
         return pack(seen, self.into.result()) if seen else None
 
     def _checked(self, parts: Any, number: int, start: int) -> Iterator[Block]:
+        """Validate a tuple ``(X, y, weight)``, whose first row has the index `start`, and yield it as blocks."""
         if not parts[0].shape[0]:
             return
         try:
@@ -164,7 +165,10 @@ class Work:
 
 
 def add_up(parts: Sequence[Packed | None]) -> Packed | None:
-    """Return the sum of serialized statistics, added from left to right; None means that a part has no rows."""
+    """Return the serialized sum of serialized statistics, added from left to right.
+
+    A statistic is None if its partition has no rows. The sum is None if all statistics are None.
+    """
     present = [part for part in parts if part is not None]
     if len(present) < 2:
         return present[0] if present else None
@@ -172,9 +176,9 @@ def add_up(parts: Sequence[Packed | None]) -> Packed | None:
 
 
 def join(parts: Sequence[T], add_some: Callable[[list[T]], T]) -> T:
-    """Combine results by a tree reduction of fan-in `FAN_IN`, in the order of the rows.
+    """Combine neighboring results, at most `FAN_IN` at a time, until one is left, and return it.
 
-    The shape of the tree depends on the number of results alone.
+    The order of the results is preserved, and the shape of this tree reduction depends only on their number.
 
     Parameters
     ----------
@@ -190,21 +194,23 @@ def join(parts: Sequence[T], add_some: Callable[[list[T]], T]) -> T:
 
 
 def first_rows(*parts: Any) -> tuple[Any, ...]:
-    """Return the first rows of each of ``X, y, weight`` of a partition, and None for each that is None."""
+    """Return the first `HEAD_ROWS` rows of each of ``X, y, weight``; an argument that is None is returned as None."""
     return tuple(
         part if part is None else part.iloc[:HEAD_ROWS] if hasattr(part, "iloc") else part[:HEAD_ROWS] for part in parts
     )
 
 
 def same_for_one_row(where: str, two: Any, one: Any) -> None:
-    """Raise unless the results for two rows and for one row are arrays with one row per row.
+    """Raise DataError unless a method returns arrays whose row i depends on row i of the input alone.
+
+    This is tested by shapes: ``two.shape[1:] == one.shape[1:]``, which fails for a kernel matrix of shape (n, n).
 
     Parameters
     ----------
     where : str
-        The source of the rows, for messages.
+        The kind of input, such as "files", for messages.
     two, one : ndarray or tuple of ndarrays
-        Results of a method for two rows and for the first of them.
+        Results of the method for two rows, and for the first of these rows alone.
     """
     parts = list(zip(two, one, strict=True)) if isinstance(two, tuple) else [(two, one)]
     if not all(isinstance(a, np.ndarray) and a.ndim for a, _ in parts):
@@ -238,7 +244,7 @@ def memory_advice(
     limit : int or None
         Memory limit of the worker in bytes, or None if it is unknown or there is none.
     threads : int
-        Number of threads of the worker, which process as many partitions at a time.
+        Number of threads of the worker. Each thread processes one partition at a time.
     block_rows : int or None, default=None
         Number of rows whose features are computed at a time; None if no features were computed yet.
     feature_bytes : float, default=8.0
@@ -258,8 +264,8 @@ def memory_advice(
         text += f"{known}. Try partitions of half as many rows, {max(1, rows // 2):,}"
         return text + ("." if block_rows is None else f", and block_size={max(1, block_rows // 2)}.")
     share = limit / threads
-    # A quarter of the memory each for the rows as they were read, for the validated rows and for buffers while reading.
-    # The last quarter is for the sum, its serialized copy and the interpreter, and half of it for features.
+    # One quarter of the memory is for the rows as they were read, one for the validated rows, and one for buffers while
+    # reading. Half of the last quarter is for features, and half for the sum, its serialized copy and the interpreter.
     partition = min(rows, int(max(1, share / 4 // row_bytes)))
     text += f"; a worker has {_size(limit)} for {_threads(threads)}. Try partitions of at most {partition:,} rows"
     block = block_rows
@@ -272,8 +278,10 @@ def memory_advice(
 
 
 def _threads(threads: int) -> str:
+    """Return a number of threads for a message: "1 thread", "2 threads"."""
     return f"{threads} thread{'s' if threads > 1 else ''}"
 
 
 def _size(size: float) -> str:
+    """Return a number of bytes for a message, in MB or GB."""
     return f"{size / 1e6:,.1f} MB" if size < 1e8 else f"{size / 1e9:,.2f} GB"

@@ -21,10 +21,10 @@ ENDS = (".arrow", ".feather", ".ipc")
 
 @dataclass(frozen=True)
 class TablePart(Part):
-    """A slice of a table in memory."""
+    """A slice of an Arrow table in memory."""
 
-    table: Any
-    start: int
+    table: Any  # the slice
+    start: int  # index of its first row in the complete table
     plan: TablePlan
 
     @property
@@ -43,7 +43,7 @@ class TablePart(Part):
 
 
 class BatchStream:
-    """Blocks of a stream of record batches, which can be read once."""
+    """Iterator over the blocks of a stream of Arrow record batches, which can be read once."""
 
     n_rows = None
 
@@ -70,7 +70,7 @@ class BatchStream:
 
 
 def is_arrow(source: Any) -> bool:
-    """Return whether an object is Arrow data, or a table that implements the Arrow PyCapsule interface."""
+    """Return whether an object implements the Arrow PyCapsule interface, as pyarrow, pandas and polars tables do."""
     return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
@@ -141,7 +141,7 @@ open_ipc = Batches.open
 
 @contextmanager
 def _ipc(path: str) -> Iterator[Any]:
-    """Open a file in the Arrow IPC format, mapped into memory."""
+    """Open a file in the Arrow IPC format, memory-mapped, and provide its reader inside a with statement."""
     pa = load_pyarrow("pyarrow", "An Arrow file")
     with pa.memory_map(path) as memory:
         yield pa.ipc.open_file(memory)

@@ -1,4 +1,4 @@
-"""Choice of the columns of a table that are features, targets and weights."""
+"""Selection of the columns of a table that are features, targets and weights."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Column = str | int
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns that are read, by their roles."""
+    """Names of the columns that are features, targets and weights."""
 
     features: tuple[str, ...]
-    targets: tuple[str, ...]  # none, one, or several
+    targets: tuple[str, ...]  # empty if the rows have no targets
     weight: str | None
-    matrix_target: bool  # whether the target was given as a list, even of one column
+    matrix_target: bool  # whether targets have shape (n, t), because they were specified as a list, even of one column
 
     @property
     def names(self) -> list[str]:
-        """Names of all columns that have to be read."""
+        """Names of all columns that must be read: features, targets and weight."""
         return [*self.features, *self.targets, *([] if self.weight is None else [self.weight])]
 
 
@@ -39,7 +39,9 @@ def choose_columns(
     columns: Sequence[Column] | None = None,
     index: Sequence[str] = (),
 ) -> Columns:
-    """Return the columns of each role; by default, all that are neither target nor weight are features.
+    """Return the names of the columns that are features, targets and weights.
+
+    By default, all columns except targets, weights and index columns are features.
 
     Parameters
     ----------
@@ -50,8 +52,8 @@ def choose_columns(
     target, weight, columns
         As in `mercer.open_rows`.
     index : sequence of str, default=()
-        Columns that number or name the rows, such as the index of a pandas data frame. They are chosen only by name,
-        and are not counted by column indices.
+        Names of index columns, which number or name the rows, such as the index of a pandas data frame. They can be
+        selected only by name; integer positions do not count them.
 
     Returns
     -------
@@ -61,7 +63,8 @@ def choose_columns(
     if repeated:
         msg = f"{where} has two columns named {repeated[0]!r}. Rename one."
         raise DataError(msg)
-    # Only columns that are no index are chosen by position or by default; all of them by name.
+    # `values` are the columns that are not index columns. Positions and the default select among `values` only, and
+    # names among all columns.
     index = tuple(name for name in index if name in names)
     names = [*(name for name in names if name not in index), *index]
     values = names[: len(names) - len(index)]
@@ -88,7 +91,19 @@ def choose_columns(
 
 
 def _find(names: Sequence[str], values: Sequence[str], wanted: object, where: str, role: str) -> str:
-    """Return the name of a column that is wanted by name or index; `values` are the columns that an index counts."""
+    """Return the name of the requested column; raise if there is no such column.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All columns.
+    values : sequence of str
+        The columns that are not index columns, which integer positions count.
+    wanted : object
+        Name or integer position of the requested column; negative positions count from the end.
+    where, role : str
+        Names of the table and of the parameter, for messages.
+    """
     if isinstance(wanted, Integral) and not isinstance(wanted, bool):
         position = int(wanted)
         if -len(values) <= position < len(values):
@@ -107,6 +122,6 @@ def _find(names: Sequence[str], values: Sequence[str], wanted: object, where: st
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    """Return a list of names for a message, shortened if it is long."""
+    """Return names for a message, separated by commas; after the first `most` names, only their number is given."""
     shown = ", ".join(map(repr, names[:most]))
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"

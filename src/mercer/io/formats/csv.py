@@ -1,4 +1,4 @@
-"""Rows of CSV files, read by ranges of bytes."""
+"""Rows of CSV files; a part is a range of bytes of a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["open_csv"]
 # File name extensions of the format.
 ENDS = (".csv", ".tsv")
 
-# Bytes of rows by which it is decided whether targets are integers, floats or strings.
+# Number of bytes of the first rows, from which the type of targets is inferred: integers, floats or strings.
 SAMPLE_BYTES = 2**20
 
 Kind = Literal["int64", "float64", "string"]
@@ -31,15 +31,18 @@ Kind = Literal["int64", "float64", "string"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the lines of a CSV file are split into columns, and the types of the columns."""
+    """Delimiter, names and types of the columns of a CSV file."""
 
     delimiter: str
-    names: tuple[str, ...]
-    kinds: tuple[tuple[str, Kind], ...]  # types of the columns that are read
-    targets: tuple[str, ...] = ()  # may have missing values; learners decide whether they accept them
+    names: tuple[str, ...]  # names of all columns, in order
+    kinds: tuple[tuple[str, Kind], ...]  # names and types of the columns that are read
+    targets: tuple[str, ...] = ()  # names of the columns that may have missing values; others must be complete
 
     def table(self, text: bytes, path: str, offset: int) -> Any:
-        """Return complete lines, which start at a byte offset of a file, as an Arrow table."""
+        """Parse complete lines of a file into an Arrow table; raise an error that names the first invalid line.
+
+        `path` and `offset`, the position of the lines in the file in bytes, are for messages.
+        """
         pa = load_pyarrow("pyarrow", "A CSV file")
         integers = {name: kind for name, kind in self.kinds if kind == "int64"}
         try:
@@ -47,7 +50,7 @@ class Dialect:
         except pa.ArrowInvalid:
             if not integers:
                 raise self._explained(text, path, offset) from None
-            # Targets whose first values were integers may be floats later.
+            # A target column that starts with integers may contain floats here.
             try:
                 table = self._parsed(
                     text, [(name, "float64" if name in integers else kind) for name, kind in self.kinds]
@@ -59,7 +62,7 @@ class Dialect:
         return table
 
     def _parsed(self, text: bytes, kinds: Any) -> Any:
-        """Parse lines into an Arrow table with columns of given types."""
+        """Parse lines into an Arrow table; `kinds` are the names and types of its columns."""
         pa_csv = load_pyarrow("pyarrow.csv", "A CSV file")
         return pa_csv.read_csv(
             io.BytesIO(text),
@@ -75,7 +78,7 @@ class Dialect:
         )
 
     def _explained(self, text: bytes, path: str, offset: int) -> DataError:
-        """Return an error that names the first line that cannot be parsed."""
+        """Return the error for lines that cannot be parsed, which names the first invalid line and the reason."""
         start = line_number(path, offset)
         kinds = dict(self.kinds)
         for number, line in enumerate(text.decode("utf-8", "replace").split("\n")):
@@ -103,7 +106,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class CsvLines(LinePart):
-    """Rows of a CSV file whose lines start in a range of bytes."""
+    """The rows of a CSV file whose lines start in a given range of bytes."""
 
     dialect: Dialect
     plan: TablePlan
@@ -140,10 +143,10 @@ def open_csv(
         Character between values; None means the most frequent of comma, semicolon, tab and vertical bar in the first
         line.
     header : bool or None, default=None
-        Whether the first line has the names of the columns. With None it is taken for names if no value in it is a
-        number, and for a row if all are. An error is raised if it is ambiguous: if the numbers may be names, such as 0,
-        1, 2, which pandas writes for columns without names, or if there are words among numbers. Columns without names
-        are named "0", "1", ...
+        Whether the first line contains the names of the columns. With None, the first line is treated as names if no
+        value in it is a number, and as a row if all values are numbers. An error is raised if the first line is
+        ambiguous: if it has both words and numbers, or numbers that may be names, such as 0, 1, 2, which pandas writes
+        for columns without names. Without names, columns are named "0", "1", ...
     text_target : bool or None, default=None
         Whether targets are strings even if they look like numbers; None infers it from the first rows.
 
@@ -202,7 +205,7 @@ def open_csv(
 
 
 def _kind_of(ranges: Sequence[Lines], dialect: Dialect, name: str) -> Kind:
-    """Return the type of a column, by its first rows."""
+    """Return the type of the column `name`, inferred from the first rows of the first file."""
     if not ranges:
         return "float64"
     with open(ranges[0].path, "rb") as file:

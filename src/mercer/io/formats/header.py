@@ -1,4 +1,4 @@
-"""Interpretation of the first line of a CSV file as names of columns or as a row."""
+"""The first line of a CSV file, which contains either the names of the columns or the first row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ DELIMITERS = (",", ";", "\t", "|")
 
 
 def first_line(path: Path, delimiter: str | None, header: bool | None) -> tuple[tuple[str, ...], int, str]:
-    """Return the names of the columns, the byte offset of the first row, and the delimiter."""
+    """Return the names of the columns of a CSV file, the byte offset of its first row, and its delimiter.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    delimiter : str or None
+        The delimiter; None means the most frequent of `DELIMITERS` in the first line.
+    header : bool or None
+        Whether the first line contains the names; None infers it, and raises if the first line is ambiguous.
+    """
     with path.open("rb") as file:
         line = _next_line(file)
         after = file.tell()
@@ -44,7 +54,7 @@ def first_line(path: Path, delimiter: str | None, header: bool | None) -> tuple[
 
 
 def _next_line(file: Any) -> bytes:
-    """Return the next line that is not blank, or nothing at the end of the file."""
+    """Return the next line that is not blank, or ``b""`` at the end of the file."""
     line = file.readline()
     while line and not line.strip():
         line = file.readline()
@@ -52,7 +62,10 @@ def _next_line(file: Any) -> bytes:
 
 
 def _ambiguity(cells: Sequence[str], below: Sequence[str]) -> str | None:
-    """Return why the first line may be a row or names, given the line below it, or None if it is clear."""
+    """Return why the first line may be either names or a row, or None if this is clear.
+
+    `cells` are the values of the first line, and `below` those of the next line.
+    """
     filled = [cell.strip() for cell in cells if cell.strip()]
     numbers = list(filter(is_number, filled))
     if 0 < len(numbers) < len(filled):
@@ -60,7 +73,8 @@ def _ambiguity(cells: Sequence[str], below: Sequence[str]) -> str | None:
         return f"It has the word {word!r} among numbers."
     if numbers == [str(i) for i in range(len(numbers))] and numbers:
         return "It counts from 0, like the names that pandas writes for columns without names."
-    # Names such as years. If the first line were a row of integers, the next one would have integers too.
+    # Distinct integers may be names, such as years, if the next line has other numbers. If they were a row, the next
+    # line would have integers too.
     distinct_integers = all(map(is_integer, numbers)) and len(set(numbers)) == len(numbers)
     if numbers and distinct_integers and any(is_number(cell) and not is_integer(cell) for cell in below):
         return "It has distinct integers, and the line below has numbers that are not integers."
@@ -68,12 +82,12 @@ def _ambiguity(cells: Sequence[str], below: Sequence[str]) -> str | None:
 
 
 def _shown(text: str, most: int = 60) -> str:
-    """Return a line for a message, shortened if it is long."""
+    """Return a line in quotes for a message, shortened to `most` characters."""
     return repr(text if len(text) <= most else f"{text[:most]}...")
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell contains a number."""
+    """Return whether the text of a cell is a number."""
     try:
         float(cell)
     except ValueError:
@@ -82,6 +96,6 @@ def is_number(cell: str) -> bool:
 
 
 def is_integer(cell: str) -> bool:
-    """Return whether a cell contains an integer that int64 can represent."""
+    """Return whether the text of a cell is an integer of at most 18 digits, which int64 can represent."""
     digits = cell.strip().removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 19

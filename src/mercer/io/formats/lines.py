@@ -1,4 +1,7 @@
-"""Text files in ranges of bytes; the reader of a range gets the lines that start in it."""
+"""Text files divided into ranges of bytes, which can be read independently.
+
+A line belongs to the range in which it starts, also if it ends in the next one.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +15,26 @@ from mercer.io.source import Part
 
 __all__ = ["LinePart", "Lines", "check_text", "line_number", "line_ranges"]
 
-# Bytes of text that are parsed at a time, and bytes of text of one part.
+# Number of bytes that are parsed at a time.
 CHUNK_BYTES = 8 * 2**20
+# Number of bytes of one part.
 RANGE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a text file that start in a range of bytes."""
+    """The lines of a text file that start in the range of bytes from `start` to `end` (exclusive)."""
 
     path: str
     start: int
     end: int
 
     def chunks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield chunks of complete lines, each with its byte offset in the file."""
+        """Yield ``(offset, text)``: chunks of complete lines, and their positions in the file in bytes."""
         with open(self.path, "rb") as file:
             if self.start:
                 file.seek(self.start - 1)
-                file.readline()  # the rest of a line that starts before the range
+                file.readline()  # skip the end of a line that starts before the range
             while (offset := file.tell()) < self.end:
                 text = file.read(min(CHUNK_BYTES, self.end - offset))
                 if not text.endswith(b"\n"):
@@ -45,7 +49,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class LinePart(Part):
-    """Rows of a text file, one per line, whose lines start in a range of bytes."""
+    """Base class of parts of text files with one row per line: the rows whose lines start in a range of bytes."""
 
     lines: Lines
 
@@ -58,13 +62,16 @@ class LinePart(Part):
 
 
 def line_ranges(path: Path, start: int = 0) -> list[Lines]:
-    """Divide a text file, from a byte offset on, into ranges of fixed size."""
+    """Divide a text file into ranges of `RANGE_BYTES` bytes, from the byte `start` on."""
     size = path.stat().st_size
     return [Lines(str(path), i, min(i + RANGE_BYTES, size)) for i in range(start, size, RANGE_BYTES)]
 
 
 def line_number(path: str, offset: int) -> int:
-    """Return the number of the line, counted from 1, that starts at a byte offset; it reads the file up to there."""
+    """Return the number, counted from 1, of the line that starts at the byte `offset`.
+
+    The file is read up to this offset.
+    """
     number = 1
     with open(path, "rb") as file:
         while offset > 0 and (text := file.read(min(CHUNK_BYTES, offset))):

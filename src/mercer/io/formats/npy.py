@@ -1,4 +1,4 @@
-"""Rows of npy files, mapped into memory and read by ranges of rows."""
+"""Rows of npy files, which are memory-mapped; a part is a range of rows of a file."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ ENDS = (".npy",)
 
 @dataclass(frozen=True)
 class RowRange(Part):
-    """A range of rows of a matrix in a file; targets and weights are columns of it, or in files of their own."""
+    """A range of rows of a matrix in an npy file. Targets and weights are columns of the matrix, or other npy files."""
 
     path: str
     start: int
     stop: int
     block_rows: int
-    dtype: str
-    features: tuple[int, ...] | None  # None means all columns
-    target: tuple[int, ...] | str | None
-    matrix_target: bool
-    weight: int | str | None
+    dtype: str  # of the features
+    features: tuple[int, ...] | None  # column indices; None means all columns
+    target: tuple[int, ...] | str | None  # column indices, or path of an npy file; None means no targets
+    matrix_target: bool  # whether targets that are columns have shape (n, t), even for one column
+    weight: int | str | None  # column index, or path of an npy file; None means no weights
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
@@ -51,7 +51,7 @@ class RowRange(Part):
                 y = np.array(other_files[self.target][rows])
             elif self.target is not None:
                 y = matrix[:, list(self.target)] if self.matrix_target else matrix[:, self.target[0]].copy()
-            # Always a copy, because a view of the file would be read from the disk each time it is used.
+            # Always a copy, because a view of the memory-mapped file may be read from disk each time it is used.
             block: tuple[Any, ...] = (np.array(features, dtype=self.dtype, order="C"),)
             if self.weight is not None:
                 weight = other_files[self.weight][rows] if isinstance(self.weight, str) else matrix[:, self.weight]
@@ -67,7 +67,7 @@ class RowRange(Part):
         return f"{self.path}, rows {self.start} to {self.stop - 1}"
 
 
-#: A column of the matrix, or another file; for several matrices, one file each.
+#: A column or columns of the matrix, or the path of another npy file; for several matrices, one path per matrix.
 ColumnOrFile = Column | str | PathLike[str] | Sequence[Any]
 
 
@@ -79,14 +79,15 @@ def open_npy(
     columns: Sequence[Column] | None = None,
     dtype: Any = None,
 ) -> RowSource:
-    """Open matrices in npy files, which are mapped into memory, not read.
+    """Open matrices in npy files, which are memory-mapped rather than read as a whole.
 
     Parameters
     ----------
     source : path, pattern, folder, or a list of these
         The files in order, each with one matrix of numbers. All have the same number of columns.
     target, weight : int, path, sequence or None, default=None
-        A column by its index, or another npy file with as many rows; for several matrices, a list of such files.
+        Index of a column, or a list of columns for `target`; or the path of another npy file with as many rows as the
+        matrix. For several matrices, a list with one path per matrix.
     columns, dtype
         As in `mercer.open_rows`.
 
@@ -139,14 +140,26 @@ def open_npy(
 
 
 def _is_files(given: Any) -> bool:
-    """Return whether a target or weight is given as npy files rather than columns."""
+    """Return whether a target or weight is specified by paths of npy files rather than by columns."""
     if isinstance(given, Sequence) and not isinstance(given, str):
         return len(given) > 0 and all(_is_files(one) for one in given)
     return isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".npy"))
 
 
 def _files(given: Any, paths: Sequence[Path], arrays: Sequence[np.ndarray], role: str) -> list[str]:
-    """Return the files of targets or weights; raise unless there is one per matrix, with as many rows."""
+    """Return the paths of the npy files with targets or weights, one per matrix.
+
+    Raises unless there are as many files as matrices, and each file has as many rows as its matrix.
+
+    Parameters
+    ----------
+    given : path or sequence of paths
+        Files with targets or weights.
+    paths, arrays : sequence
+        Files with the matrices, and the matrices.
+    role : {"target", "weight"}
+        Name of the parameter.
+    """
     files = [Path(one) for one in ([given] if isinstance(given, str | PathLike) else given)]
     if len(files) != len(paths):
         msg = f"{role} must be one npy file per matrix, that is {len(paths)} files, got {len(files)}."
@@ -165,7 +178,7 @@ def _files(given: Any, paths: Sequence[Path], arrays: Sequence[np.ndarray], role
 
 
 def load_array(path: Path) -> np.ndarray:
-    """Return the array of an npy file, mapped into memory; nothing is unpickled."""
+    """Return the memory-mapped array of an npy file; raise if the file contains pickled objects or several arrays."""
     check_file(path)
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Rows of Parquet files, read by row groups."""
+"""Rows of Parquet files; a part consists of consecutive row groups of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["open_parquet"]
 # File name extensions of the format.
 ENDS = (".parquet", ".pq")
 
-# Bytes of a column that are read at a time, so that memory use does not grow with the size of a row group.
+# Number of bytes of a column that are read at a time. Memory use thus does not grow with the size of a row group.
 BUFFER_BYTES = 2**18
 
 

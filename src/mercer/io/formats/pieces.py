@@ -1,4 +1,4 @@
-"""Files that store a table in pieces: Parquet in row groups, the Arrow IPC format in record batches."""
+"""Files that store a table in pieces: row groups in Parquet, record batches in the Arrow IPC format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["Pieces"]
 
 @dataclass(frozen=True)
 class Pieces(Part):
-    """Consecutive pieces of one file. A subclass per format implements how pieces are found and read."""
+    """Base class of parts that consist of consecutive pieces of one file, with one subclass per format.
+
+    A piece is a row group of a Parquet file, or a record batch of an Arrow file.
+    """
 
     #: File name extensions of the format.
     ends: ClassVar[tuple[str, ...]]
@@ -27,8 +30,8 @@ class Pieces(Part):
     names: ClassVar[tuple[str, str]]
 
     path: str
-    first: int
-    stop: int
+    first: int  # index of the first piece
+    stop: int  # index after the last piece
     start: int  # index of the first row in the file
     n_rows: int
     plan: TablePlan
@@ -59,8 +62,8 @@ class Pieces(Part):
     ) -> RowSource:
         """Open Parquet files (`open_parquet`), or files in the Arrow IPC format, also called Feather 2 (`open_ipc`).
 
-        A part of the source is a run of consecutive row groups of Parquet or record batches of Arrow. Only the columns
-        that are needed are read from Parquet files.
+        A part of the source consists of consecutive row groups of a Parquet file, or record batches of an Arrow file.
+        From Parquet files, only the required columns are read.
 
         Parameters
         ----------
@@ -89,10 +92,11 @@ class Pieces(Part):
 
 
 def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int]]:
-    """Join consecutive pieces, given by their numbers of rows, to runs that have at least `enough` rows.
+    """Join consecutive pieces of a file to runs of at least `enough` rows; pieces are never divided.
 
-    Yields the index of the first piece, that after the last piece, the index of the first row, and the number of rows.
-    Only the last run may have fewer rows. Pieces are never divided.
+    `sizes` are the numbers of rows of the pieces. For each run, yields the index of its first piece, the index after
+    its last piece, the index of its first row, and its number of rows. Only the last run may have less than `enough`
+    rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sparse rows of svmlight (libsvm) files, read by ranges of bytes."""
+"""Sparse rows of svmlight (libsvm) files; a part is a range of bytes of a file."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of some lines, with column indices as in the file."""
+    """Labels and non-zero entries of some lines, in the layout of a CSR matrix.
+
+    Column indices are those in the file, which start at 0 or 1.
+    """
 
     labels: Array  # (n,)
     starts: Array  # (n + 1,), the CSR index pointer
-    columns: Array  # (m,)
-    values: Array  # (m,)
+    columns: Array  # (m,), column indices of the entries
+    values: Array  # (m,), values of the entries
 
 
 @dataclass(frozen=True)
 class SparseLines(LinePart):
-    """Rows of an svmlight file whose lines start in a range of bytes."""
+    """The rows of an svmlight file whose lines start in a given range of bytes."""
 
     n_features: int
-    first_column: int  # 0 or 1
+    first_column: int  # index of the first column in the file, 0 or 1
     dtype: str
     n_rows: int | None = None
 
@@ -78,17 +81,17 @@ def open_svmlight(
     source : path, pattern, folder, or a list of these
         The files, in order.
     n_features : int or None, default=None
-        The number of features; None means the largest column index in the files, which takes one pass over them.
+        The number of features; None means the number of columns up to the largest column index in the files.
     zero_based : bool or "auto", default="auto"
-        Whether column indices start at 0 rather than 1; "auto" means at 1 if no row has a column 0, as in
-        scikit-learn, which takes one pass over the files too.
+        Whether column indices start at 0 rather than 1; "auto" means that they start at 1 if no row has a column 0, as
+        in scikit-learn. If `n_features` is None or `zero_based` is "auto", the files are read once to find out.
     dtype : dtype, default=None
         Dtype of the values; None means float64.
 
     Returns
     -------
     RowSource
-        Its blocks are CSR arrays with labels as targets.
+        Its blocks are ``(X, y)``, where `X` is a CSR array and `y` are the labels.
 
     See Also
     --------
@@ -124,7 +127,10 @@ def open_svmlight(
 
 
 def parse(text: bytes, path: str, offset: int) -> Entries:
-    """Return the entries of complete lines, which start at a byte offset of a file."""
+    """Parse complete lines of an svmlight file; raise an error that names the first invalid line.
+
+    `path` and `offset`, the position of the lines in the file in bytes, are for messages.
+    """
     lines = [line for _, line in _content_lines(text)]
     sizes = np.array([line.count(b":") for line in lines], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -139,7 +145,7 @@ def parse(text: bytes, path: str, offset: int) -> Entries:
     is_label[starts[:-1] * 2 + np.arange(len(lines))] = True
     entries = numbers[~is_label]
     columns = entries[::2].astype(np.int64)
-    # Column indices increase within a row, and may decrease where the next row starts.
+    # Column indices must increase within a row, but may decrease from the end of a row to the start of the next.
     increasing = np.diff(columns, prepend=-1) > 0
     increasing[starts[:-1][sizes > 0]] = True
     if (columns != entries[::2]).any() or (columns < 0).any() or not increasing.all():
@@ -148,7 +154,7 @@ def parse(text: bytes, path: str, offset: int) -> Entries:
 
 
 def _content_lines(text: bytes) -> list[tuple[int, bytes]]:
-    """Return the lines that are not blank, without comments, each with its number in the text."""
+    """Return ``(number, line)`` for the lines that are not blank, without comments and qid; numbers start at 0."""
     if b"#" in text:
         text = re.sub(rb"#[^\n]*", b"", text)
     if b"qid:" in text:
@@ -157,7 +163,7 @@ def _content_lines(text: bytes) -> list[tuple[int, bytes]]:
 
 
 def _explained(text: bytes, path: str, offset: int) -> DataError:
-    """Return an error that names the first line that is not svmlight."""
+    """Return the error for lines that cannot be parsed, which names the first invalid line and the reason."""
     for number, line in _content_lines(text):
         problem = _problem(line.decode("utf-8", "replace").split())
         if problem:
@@ -167,7 +173,7 @@ def _explained(text: bytes, path: str, offset: int) -> DataError:
 
 
 def _problem(words: list[str]) -> str | None:
-    """Return why a line is invalid, or None if it is valid."""
+    """Return why a line, split into words, is invalid, or None if it is valid."""
     try:
         float(words[0])
     except ValueError:

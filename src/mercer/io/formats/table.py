@@ -1,4 +1,4 @@
-"""Conversion of Arrow tables to blocks of rows, which all readers of tables share."""
+"""Conversion of Arrow tables to blocks of rows, for the readers of Arrow, Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
 
 __all__ = ["TablePlan", "read_errors"]
 
-# Bytes of a matrix that are filled column by column at a time, so that they stay in cache.
+# A matrix is filled column by column in tiles of rows of about this many bytes, which stay in cache.
 TILE_BYTES = 2**17
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Columns, dtype and size of the blocks to which the batches of a table are converted."""
+    """Describes how Arrow tables are converted to blocks of rows: columns, dtype of the features and size of blocks."""
 
     columns: Columns
     dtype: str  # of the features
-    block_rows: int
-    named: bool = True  # whether the columns have names other than their indices
+    block_rows: int  # maximum number of rows of a block
+    named: bool = True  # False if the names of the columns are their positions "0", "1", ...
 
     @classmethod
     def of(cls, schemas: Iterable[tuple[str, Any]], dtype: Any = None, **chosen: Any) -> TablePlan:
-        """Return the plan for tables, each given by its name and Arrow schema; the first table determines the columns.
+        """Return the plan for one or several tables; the schema of the first one determines the columns.
 
         Parameters
         ----------
         schemas : iterable of (str, pyarrow.Schema)
-            All tables; each must have the columns that are chosen in the first.
+            Names, for messages, and schemas of all tables. Each table must have the columns selected in the first one.
         dtype : dtype, default=None
             Dtype of the features; None means float32 if all of them are float32 or float16, else float64.
         **chosen
-            `target`, `weight` and `columns` of `choose_columns`.
+            The arguments `target`, `weight` and `columns` of `choose_columns`.
         """
         pa = load_pyarrow("pyarrow", "Arrow data")
         columns: Columns | None = None
@@ -79,15 +79,18 @@ class TablePlan:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, where they have some."""
+        """Names of the features, or None if the columns of the table have no names."""
         return self.columns.features if self.named else None
 
     def source(self, parts: Sequence[Part]) -> RowSource:
-        """Return the source that consists of some parts of this plan."""
+        """Return the `RowSource` of parts that are converted by this plan."""
         return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
 
     def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
-        """Return the block of a record batch; `where` and `start`, the index of its first row, are for messages."""
+        """Return a record batch as a block ``(X,)``, ``(X, y)`` or ``(X, y, weight)``.
+
+        `where`, the name of the table, and `start`, the index of the first row of the batch, are for messages.
+        """
         dtype = np.dtype(self.dtype)
         features = [self._numbers(batch, name, where, start) for name in self.columns.features]
         X = np.empty((batch.num_rows, len(features)), dtype)
@@ -105,12 +108,15 @@ class TablePlan:
         return (X,) if y is None else (X, y)
 
     def blocks(self, table: Any, where: str, start: int) -> Iterator[tuple[Any, ...]]:
-        """Yield the blocks of a table or batch in memory."""
+        """Yield a table or record batch as blocks of at most `block_rows` rows.
+
+        `where`, the name of the table, and `start`, the index of its first row, are for messages.
+        """
         for i in range(0, table.num_rows, self.block_rows):
             yield self.block(table.slice(i, self.block_rows), where, start + i)
 
     def _column(self, batch: Any, name: str, where: str, start: int) -> Any:
-        """Return a column; raise if a value is missing."""
+        """Return the column `name` as an Arrow array; raise an error that names the row if a value is missing."""
         values = batch.column(name)
         if values.null_count:
             mask = values.is_null().to_numpy(zero_copy_only=False)
@@ -122,11 +128,14 @@ class TablePlan:
         return values
 
     def _numbers(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
+        """Return the numeric column `name` as a NumPy array; raise if a value is missing."""
         return _array(self._column(batch, name, where, start))
 
     @staticmethod
     def _target(values: Any) -> np.ndarray:
-        """Return targets; a missing one is NaN among numbers, and None among strings and booleans.
+        """Return a column of targets as a NumPy array.
+
+        A missing target becomes NaN in a column of numbers, and None in a column of strings or booleans.
 
         Learners decide whether they accept missing targets.
         """
@@ -146,14 +155,14 @@ class TablePlan:
 
 
 def _array(values: Any) -> np.ndarray:
-    """Return the values of a column of numbers, with NaN for missing ones."""
+    """Return a column of numbers as a NumPy array, with NaN for missing values."""
     if "decimal" in str(values.type):
         values = values.cast("float64")
     return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
 
 
 def index_columns(schema: Any) -> list[str]:
-    """Return the columns of an Arrow schema that were the index of a pandas data frame."""
+    """Return the names of the columns of an Arrow schema that were the index of a pandas data frame."""
     try:
         index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
     except (ValueError, KeyError, TypeError):  # not from pandas
@@ -162,11 +171,13 @@ def index_columns(schema: Any) -> list[str]:
 
 
 def _is_number(pa: Any, kind: Any) -> bool:
+    """Return whether an Arrow type is numeric or boolean."""
     t = pa.types
     return t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind)
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
+    """Return whether an Arrow type is a string type, or a dictionary of strings."""
     t = pa.types
     if t.is_dictionary(kind):
         return _is_text(pa, kind.value_type)
@@ -175,7 +186,10 @@ def _is_text(pa: Any, kind: Any) -> bool:
 
 @contextmanager
 def read_errors(where: str, what: str) -> Iterator[None]:
-    """Convert errors of Arrow to errors that name the file."""
+    """Inside a with statement, convert errors of Arrow and of the operating system to a DataError that names the file.
+
+    `where` is the name of the file, and `what` the name of its format.
+    """
     pa = load_pyarrow("pyarrow", what[:1].upper() + what[1:])
     try:
         yield
