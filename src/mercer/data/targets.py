@@ -88,12 +88,7 @@ class Coding(ABC):
 class Numbers(Coding):
     """Numeric targets, in one column or several; validated targets have the shape (n, t)."""
 
-<<<<<<< HEAD
-    #: Shape of the target of one row: () for a single column, (t,) for several, None as long as it is not known.
-=======
-    unlabeled: Any = None
     #: Shape of the target of one row: () for y of shape (n,), (t,) for y of shape (n, t), None if not yet known.
->>>>>>> words-w5
     shape: tuple[int, ...] | None = None
 
     @property
@@ -142,12 +137,7 @@ class Numbers(Coding):
 class Labels(Coding):
     """Labels of classes: numbers, strings, bytes or booleans, all of one kind."""
 
-<<<<<<< HEAD
-    #: Kind of the labels, such as "numbers"; None as long as no label is known.
-=======
-    unlabeled: Any = None
     #: Kind of the labels: "numbers", "strings", "bytes" or "booleans"; None if no label is known yet.
->>>>>>> words-w5
     kind: str | None = None
 
     @property

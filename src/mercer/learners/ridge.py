@@ -50,9 +50,10 @@ statistic_ : Moments
     The sums over the rows; `partial_fit` adds to them.""",
     "ridge_criteria": """\
 "loo" scores a penalty by the squared error of every row under the model that is fitted to all other rows. A row of
-weight w counts as w copies, of which one is left out. It takes about three times the time of a fit with a number. "evidence" assumes Gaussian coefficients and
-homoscedastic Gaussian noise. "gcv" assumes equal leverages: where a few rows are far from all others, as with
-heavy-tailed features, it can choose far too small a penalty (`benchmarks/ridge_paths.py` measures by how much).""",
+weight w counts as w copies, of which one is left out. It takes about three times the time of a fit with a number.
+"evidence" assumes Gaussian coefficients and homoscedastic Gaussian noise. "gcv" assumes equal leverages: where a few
+rows are far from all others, as with heavy-tailed features, it can choose far too small a penalty
+(`benchmarks/ridge_paths.py` measures by how much).""",
 }
 
 
