@@ -1,13 +1,13 @@
-r"""The contract of a graph over rows, and what a deformation needs to know of one.
+r"""Base classes of graphs over rows, and the objects that graphs and deformed maps exchange.
 
-A graph is a rule that makes edges between rows. `Deformed` asks it for one thing only: the roughness
-:math:`\Phi^\top M \Phi` of features :math:`\Phi` on the graph, with the penalty :math:`M = \alpha L^c` of strength
-:math:`\alpha` on the graph Laplacian L. How that sum is computed, with a sparse Laplacian or without one, is up to the
-graph:
+A graph is an estimator that connects rows by edges. `Deformed` requires only one result of it: the roughness
+:math:`\Phi^\top M \Phi` of features :math:`\Phi` on the graph, with the penalty matrix :math:`M = \alpha L^c` of
+strength :math:`\alpha`, for the graph Laplacian L. Each graph decides how to compute it, with a sparse Laplacian or
+without one. To define a new graph:
 
-- Subclass `mercer.graphs.LaplacianGraph` and add `laplacian` to bring a graph that is made of all rows at once and has
+- Subclass `mercer.graphs.LaplacianGraph` and implement `laplacian` if the graph is built from all rows at once and has
   a sparse Laplacian. The docstring of that class has an example.
-- Subclass `Graph` and add `measure` to bring any other graph.
+- Subclass `Graph` and implement `measure` for any other graph.
 - Subclass `GrowingGraph` if rows can be added after the fit.
 """
 
@@ -48,7 +48,7 @@ BANDWIDTH = Choice("median") | Interval(0, closed="neither")
 
 @dataclass(frozen=True)
 class Penalty:
-    """The penalty M = strength * L^power on the roughness of functions."""
+    """The parameters of the penalty matrix M = strength * L^power, for a graph Laplacian L."""
 
     strength: float
     power: float
@@ -56,7 +56,7 @@ class Penalty:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """Sizes and settings of a graph that was built; None where a value is not known.
+    """Sizes and settings of a graph that was built; values that are not known are None.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Nodes:
 
 
 class GraphMoments(Protocol):
-    """Sums over the rows of a graph to which the sums over more rows can be added."""
+    """Sums over the rows of a graph from which the roughness is computed, and to which more rows can be added."""
 
     def roughness(self, penalty: Penalty) -> Roughness:
         """Return the roughness of the features on the graph of all rows that were added."""
@@ -115,11 +115,12 @@ class Roughness:
     graph : GraphSummary
         The graph that was built.
     exact : Nodes or None
-        The rows and the Laplacian if there are at most `EXACT_ROWS` nodes, for the exact deformed kernel.
+        The rows and the Laplacian, for the exact deformed kernel; None if there are more than `EXACT_ROWS` nodes, or
+        if the exact kernel is not defined.
     error : float
         Bound on the spectral norm of the error of M / strength, which is positive for fractional powers only.
     moments : GraphMoments or None
-        The sums to which a `GrowingGraph` adds more rows.
+        The sums to which a `GrowingGraph` adds more rows; None for other graphs.
     """
 
     matrix: Array
@@ -134,7 +135,7 @@ Measure = Callable[[Penalty], Roughness]
 
 
 class Graph(Estimator, ABC):
-    """A rule that builds a graph of rows and measures how rough features are on it.
+    """Base class of estimators that build a graph of rows and measure how rough features are on it.
 
     A graph is an unfitted estimator: its constructor only stores its parameters, whose domains it declares in
     `parameter_domains`.
@@ -151,18 +152,18 @@ class Graph(Estimator, ABC):
 
     @abstractmethod
     def measure(self, features: Features, engine: Engine, *, max_bytes: int, seed: int) -> Measure:
-        """Build the graph of the rows of an engine and return the roughness of features on it.
+        """Build the graph of the rows of an engine, and return a function that measures the roughness of features.
 
         Parameters
         ----------
         features : Features
-            A drawn map with real features.
+            The features of a fitted map, which must be real.
         engine : Engine
             The rows, which can be read more than once.
         max_bytes : int
             Number of bytes that the features of all rows may take at a time.
         seed : int
-            Seed of whatever the graph draws at random.
+            Seed of random choices in the construction of the graph, if there are any.
 
         Returns
         -------
@@ -172,22 +173,22 @@ class Graph(Estimator, ABC):
 
 
 class GrowingGraph(Graph):
-    """A graph to which rows can be added block by block, because all it needs are sums over rows."""
+    """Base class of graphs to which rows can be added block by block, because they only need sums over rows."""
 
     @abstractmethod
     def moments(
         self, features: Features, engine: Engine, *, seed: int, previous: GraphMoments | None = None
     ) -> GraphMoments:
-        """Return the sums over the rows of an engine, added to those over previous rows if there are any.
+        """Return the sums over the rows of an engine, plus the sums over previous rows if `previous` is given.
 
         Parameters
         ----------
         features : Features
-            A drawn map with real features.
+            The features of a fitted map, which must be real.
         engine : Engine
             The rows to add, which can be read more than once.
         seed : int
-            Seed of whatever the graph draws at random.
+            Seed of random choices in the construction of the graph, if there are any.
         previous : GraphMoments or None, default=None
             The sums over the previous rows, as this method returned them for the same features.
 

@@ -47,8 +47,8 @@ class Deformed(BaseMap):
         The inner map: an unfitted map with real features. None means ``RandomFourier()``. The deformed map has as many
         components as the inner map.
     graph : Graph or sparse matrix of shape (n, n), default=None
-        The rule by which the graph of the rows is built, such as `NeighborGraph` or `FeatureGraph`, or the matrix of
-        its weights, which are symmetric and >= 0. None means ``NeighborGraph()``.
+        An estimator that builds the graph from the rows, such as `NeighborGraph` or `FeatureGraph`; or the matrix of
+        the weights of all edges, which are symmetric and >= 0. None means ``NeighborGraph()``.
     strength : float, default=1.0
         The weight :math:`\alpha \ge 0` of the penalty; zero leaves the kernel unchanged. The penalty is a sum over rows
         in units of the kernel: try powers of ten from 0.01 to 10,000.
@@ -58,13 +58,14 @@ class Deformed(BaseMap):
         graph with a sparse Laplacian, and a warning is issued.
     rank : int or None, default=None
         Shrink only this number of directions, those of the greatest roughness, which reduces the cost of a transform
-        from O(D^2) to O(D rank) per row. The error is less than `rank_error_` of any value k(x, x). None means all.
+        from O(D^2) to O(D rank) per row. The error of a kernel value is at most :math:`|\phi(x)| |\phi(z)|` times
+        `rank_error_`. None means all directions.
     max_bytes : float, default=2**30
         Number of bytes that the features of all rows may take during `fit`. If they need more, they are computed in
         panels of components, several times.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the inner map, of the sample of rows and of an approximate search for neighbors. None means that the
-        inner map retains its own.
+        inner map retains its own `random_state`.
     n_jobs : int or None, default=None
         Number of threads; None means all cores. The result does not depend on it, unless neighbors are searched
         approximately.
@@ -78,7 +79,8 @@ class Deformed(BaseMap):
     power_error_ : float
         Bound on the spectral norm of the error of :math:`M / \alpha`; zero for integer powers.
     rank_error_ : float
-        Bound on the error of the kernel by `rank`, relative to k(x, x); zero if all directions are used.
+        Bound on the error of the kernel by `rank`, relative to :math:`|\phi(x)| |\phi(z)|`; zero if all directions are
+        used.
     kernel_ : DeformedKernel
         The exact deformed kernel, for graphs of at most 4000 rows.
     features_ : WhitenedFeatures or LowRankFeatures
@@ -101,9 +103,9 @@ class Deformed(BaseMap):
     can add rows to it.
 
     The inner map should have many components compared with the rows of the graph: the smooth functions have to lie in
-    the span of the features, and random Fourier features have an independent error at each row, which a large strength
-    takes for structure. Therefore rows of the graph gain more than new rows. Landmarks (`Nystroem`) do not have this
-    error: try them as inner map where new rows matter.
+    the span of the features, and random Fourier features have an independent error at each row, to which a deformation
+    of large strength adapts. Therefore predictions improve more for rows of the graph than for new rows. Landmarks
+    (`Nystroem`) do not have this error: try them as inner map if new rows matter.
 
     For graphs of at most 4000 rows, the rows are retained for `kernel_`, and pickles of the map, and of learners with
     it, contain the rows. `features_` does not contain them, unless the inner map does (the landmarks of `Nystroem` are
@@ -145,7 +147,7 @@ class Deformed(BaseMap):
     graph_: GraphSummary
     _exact: Nodes | None
     _penalty: Penalty
-    _moments: Any = None  # of a `GrowingGraph`
+    _moments: Any = None  # the `GraphMoments` of a `GrowingGraph`; None for other graphs
     _cached_kernel: DeformedKernel | None = None  # computed when `kernel_` is read
 
     def __init__(
@@ -194,7 +196,7 @@ class Deformed(BaseMap):
         return self._inner_map()._kernel()
 
     def _inner_map(self) -> BaseMap:
-        """Return the parameter `feature_map`, or the map that None means."""
+        """Return the parameter `feature_map`, or the default map if it is None."""
         inner = RandomFourier() if self.feature_map is None else self.feature_map
         if not isinstance(inner, BaseMap):
             msg = f"Deformed: feature_map must be a mercer map such as RandomFourier(), got {inner!r}."
@@ -202,12 +204,15 @@ class Deformed(BaseMap):
         return inner
 
     def _unfitted_inner_map(self) -> BaseMap:
-        """Return an unfitted copy of the inner map, with the `random_state` and `n_jobs` of this map unless None."""
+        """Return an unfitted copy of the inner map.
+
+        Its `random_state` and `n_jobs` are replaced by those of this map that are not None.
+        """
         changes = {name: getattr(self, name) for name in ("random_state", "n_jobs")}
         return fresh_copy(self._inner_map(), **{name: value for name, value in changes.items() if value is not None})
 
     def _graph(self) -> Graph:
-        """Return the parameter `graph`, or the graph that None or a matrix of weights means."""
+        """Return the parameter `graph`; None is replaced by the default graph, a matrix of weights by its graph."""
         if self.graph is None:
             return NeighborGraph()
         if sp.issparse(self.graph):
@@ -239,7 +244,7 @@ class Deformed(BaseMap):
         return self.fit_roughness(inner, measure(self._requested_penalty()), engine.first().X.dtype)
 
     def measure(self, engine: Engine) -> tuple[BaseMap, Measure]:
-        """Do the part of a fit that does not depend on `strength` and `power`.
+        """Fit the inner map and build the graph, the part of a fit that does not depend on `strength` and `power`.
 
         Parameters
         ----------
@@ -251,7 +256,7 @@ class Deformed(BaseMap):
         inner : BaseMap
             The fitted inner map.
         measure : callable
-            The roughness of its features on the graph of the rows, as a function of a `Penalty`.
+            Function from a `Penalty` to the `Roughness` of the features of the inner map on the graph of the rows.
         """
         self.check()
         graph, inner = self._graph(), self._unfitted_inner_map()
@@ -268,14 +273,14 @@ class Deformed(BaseMap):
         return inner, graph.measure(inner.features_, engine, max_bytes=int(self.max_bytes), seed=seed)
 
     def fit_roughness(self, inner: BaseMap, found: Roughness, dtype: Any) -> Self:
-        """Do the rest of a fit after `measure`.
+        """Set the fitted attributes from the results of `measure`, the second part of a fit.
 
         Parameters
         ----------
         inner : BaseMap
             The fitted inner map.
         found : Roughness
-            The roughness of its features for the `strength` and `power` of this map.
+            The roughness of the features of the inner map, for the `strength` and `power` of this map.
         dtype : dtype
             The dtype of the rows.
 
@@ -322,7 +327,7 @@ class Deformed(BaseMap):
         return self
 
     def _add(self, engine: Engine) -> None:
-        """Add the rows of an engine to the graph."""
+        """Add the rows of an engine to the growing graph, and update the features."""
         graph = self._graph()
         assert isinstance(graph, GrowingGraph)
         features, seed = self.feature_map_.features_, seed_of(self.random_state, "graph")
@@ -352,7 +357,7 @@ class Deformed(BaseMap):
 
     @staticmethod
     def _check_features(inner: BaseMap) -> None:
-        """Raise unless the features of the fitted inner map are real and have no signs."""
+        """Raise `ParameterError` unless the features of the fitted inner map are real and its `signs_` is None."""
         check_real(inner, inner.features_)
         if inner.signs_ is not None:
             msg = (
@@ -362,7 +367,7 @@ class Deformed(BaseMap):
             raise ParameterError(msg)
 
     def _deform(self, found: Roughness, dtype: Any) -> None:
-        """Set the fitted attributes for a roughness of the features and rows of a dtype."""
+        """Set the fitted attributes, given the roughness of the features and the dtype of the rows."""
         features = self.feature_map_.features_
         if not np.isfinite(np.diagonal(found.matrix)).all():
             msg = "Deformed: the roughness of the features overflows. Scale the rows or strength down, or pass float64."

@@ -110,7 +110,10 @@ class FeatureGraph(GrowingGraph):
         self.random_state = random_state
 
     def draw(self, X: Any, weight: Array | None = None) -> PositiveFeatures:
-        """Draw positive features for the Gaussian kernel, adapted to a sample of rows and their weights."""
+        """Return positive random features for the Gaussian kernel.
+
+        Their bandwidth, center and variance are adapted to a sample of rows `X` with weights.
+        """
         self.check()
         rows = as_rows(self, X)
         weight = np.ones(rows.shape[0]) if weight is None else weight
@@ -145,11 +148,11 @@ class FeatureGraph(GrowingGraph):
         return lambda penalty: replace(moments.roughness(penalty), exact=exact)
 
     def moments(self, features: Features, engine: Engine, *, seed: int, previous: Any = None) -> FeatureMoments:
-        """Return the joint second moments of the features and the scaled positive features.
+        """Return the joint second moments of the features and of the positive features scaled by the degrees.
 
         This reads the rows three times: for a sample that determines the bandwidth, for the mean positive features,
         which determine the degrees, and for the moments. If `previous` moments are given, the rows are read once and
-        added, with the positive features and their mean as they were.
+        added to them. The positive features and their mean are then those of `previous`.
         """
         self.check()
         if previous is not None:
@@ -190,7 +193,7 @@ class FeatureMoments:
         )
 
     def roughness(self, penalty: Penalty) -> Roughness:
-        """Return the roughness of the features on the graph of all rows."""
+        """Return the roughness of the features on the graph of all rows, for a penalty."""
         D = len(self.gram) - self.positive.n_components
         scale = max(self.weight, np.finfo(float).tiny)
         values, vectors = np.linalg.eigh(self.gram[D:, D:] / scale, UPLO="U")
@@ -203,8 +206,9 @@ class FeatureMoments:
 def gain(values: Array, power: float) -> Array:
     """Return f(g) = (1 - (1 - g)^c) / g for the eigenvalues g of Q'Q.
 
-    The eigenvalues lie in [0, 1], up to rounding, if the degrees are those of the same rows. With degrees from the mean
-    of previous rows they may exceed one, where L is taken to be zero.
+    The eigenvalues of the Laplacian are 1 - g. If the degrees are those of the same rows, g lies in [0, 1], up to
+    rounding. If the degrees are computed with the mean of previous rows, g may exceed one, and the eigenvalue 1 - g is
+    replaced by zero.
     """
     if power == 0:
         return np.zeros_like(values)
@@ -257,14 +261,14 @@ class FeatureMomentSum(Accumulator[FeatureMoments]):
 
 @dataclass(frozen=True, eq=False)
 class FeatureLaplacian:
-    """The Laplacian of a `FeatureGraph` of few rows: I - Q Q', where the rows of isolated nodes are zero."""
+    """The Laplacian I - Q Q' of a `FeatureGraph` of few rows; its rows and columns of isolated nodes are zero."""
 
     scaled: Array  # (n, m), Q
-    linked: Array  # (n,)
+    linked: Array  # (n,), whether a node has an edge
 
     @classmethod
     def of(cls, positive: PositiveFeatures, mean: Array, total: float, X: Any, weight: Array) -> Self:
-        """Return the Laplacian of rows, given the mean positive features and the total weight of all rows."""
+        """Return the Laplacian of the rows `X`, given the mean positive features and the total weight of all rows."""
         scaled, linked = positive.scaled(X, mean)
         return cls(np.sqrt(weight / total)[:, None] * scaled, linked)
 

@@ -3,7 +3,7 @@ r"""The normalized Laplacian of a graph, and its powers as sequences of sparse p
 .. math:: L = D^{-1/2} (D - W) D^{-1/2}
 
 with the matrix of weights W and the diagonal matrix D of its row sums. The row of L of a node without edges is zero
-(Chung 1997, Spectral graph theory), because such a node has no neighbor to differ from.
+(Chung 1997, Spectral graph theory), because a function cannot vary along edges that do not exist.
 """
 
 from __future__ import annotations
@@ -182,11 +182,12 @@ def fractional_power(s: float) -> tuple[Array, float]:
     r"""Return Chebyshev coefficients of a polynomial :math:`p(x) \approx x^s` on [0, 2], and a bound on its error.
 
     For s that is not an integer, the Chebyshev series of :math:`(1 + t)^s` has coefficients with the ratio
-    :math:`a_{k+1} / a_k = (s - k) / (s + 1 + k)`, whose signs alternate for k > s. The remainder after such a term is
-    therefore largest at t = -1, where the function is zero, and the error of the partial sum is its absolute value e
-    there, which is of order :math:`k^{-2s}`. To make p exactly zero at zero, so that the null space of L is preserved,
-    e times a polynomial is subtracted that is one at t = -1 and nearly zero elsewhere: Fejer's kernel. It lies in
-    [0, 1], so the error is at most 2e everywhere, and far below that where x is not near zero.
+    :math:`a_{k+1} / a_k = (s - k) / (s + 1 + k)`, where t = x - 1. Their signs alternate for k > s, so the remainder of
+    a partial sum of degree k > s is largest at t = -1. The function is zero there, so the error of the partial sum is
+    at most the absolute value e of its value at t = -1, which is of order :math:`k^{-2s}`. The null space of L is
+    preserved only if p is exactly zero at x = 0. Therefore that value times Fejer's kernel is subtracted, a polynomial
+    that is one at t = -1 and nearly zero elsewhere. It lies in [0, 1], so the error is at most 2e everywhere, and far
+    below that if x is not near zero.
 
     Examples
     --------
@@ -278,6 +279,6 @@ def checked_weights(W: Any) -> Any:
 
 
 def raise_weights(needed: str, got: str) -> None:
-    """Raise `DataError` about the weights of a graph."""
+    """Raise `DataError` with the message that the weights of a graph do not meet a requirement."""
     msg = f"Weights of a graph {needed}, got {got}."
     raise DataError(msg)

@@ -29,7 +29,7 @@ Array = np.ndarray
 class LaplacianGraph(Graph):
     """Base class of graphs that are built from all rows at once and have a sparse Laplacian.
 
-    A subclass adds `laplacian`.
+    A subclass implements the method `laplacian`.
 
     See Also
     --------
@@ -73,7 +73,7 @@ class LaplacianGraph(Graph):
         X : array-like or CSR of shape (n, d)
             The rows.
         seed : int, default=0
-            Seed of whatever the graph draws at random.
+            Seed of random choices in the construction of the graph, if there are any.
         n_jobs : int or None, default=None
             Number of threads; None means all cores.
 
@@ -93,7 +93,7 @@ class LaplacianGraph(Graph):
 
 
 class GivenGraph(LaplacianGraph):
-    """The graph of a given matrix of weights, with one node per row of the data, in their order."""
+    """The graph with a given matrix of weights, whose nodes are the rows of the data, in their order."""
 
     def __init__(self, weights: Any) -> None:
         self.weights = weights
@@ -113,7 +113,7 @@ class GivenGraph(LaplacianGraph):
 def laplacian_roughness(
     laplacian: GraphLaplacian, features: Features, X: Any, penalty: Penalty, *, max_bytes: int, n_jobs: int | None
 ) -> Roughness:
-    """Return the roughness of the features of rows on their graph, given its Laplacian."""
+    """Return the roughness of the features of the rows `X` on a graph of these rows, given its Laplacian."""
     root = laplacian.root(penalty.power)
     matrix = sum_roughness(features, X, root, strength=penalty.strength, max_bytes=max_bytes, n_jobs=n_jobs)
     summary = GraphSummary(

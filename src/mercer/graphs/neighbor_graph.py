@@ -20,9 +20,9 @@ from mercer.parameters import Choice, Domain, Integer
 __all__ = ["NeighborGraph"]
 
 Array = np.ndarray
-# An edge that is shorter than this share of the longest edge of both its ends joins near copies of a row.
+# An edge that is shorter than this fraction of the longest edge of each of its two nodes joins near copies of a row.
 NEGLIGIBLE = 1e-6
-# Share of isolated rows above which a warning is issued.
+# Fraction of isolated rows above which a warning is issued.
 MAX_ISOLATED = 0.1
 # With fewer neighbors than this, small connected components are usual and no warning is issued.
 FEW_NEIGHBORS = 3
@@ -37,13 +37,13 @@ class NeighborGraph(LaplacianGraph):
     Parameters
     ----------
     n_neighbors : int, default=10
-        Number of nearest rows of each row; all other rows, if there are fewer.
+        Number of nearest neighbors of each row. If there are fewer other rows, all of them are neighbors.
     weights : {"gaussian", "binary"}, default="gaussian"
         Weights of the edges.
     bandwidth : "median" or float, default="median"
         The bandwidth s of Gaussian weights. "median" is the median length of the edges, without those between near
-        copies of a row: edges shorter than a millionth of the longest edge of both their ends. Binary weights ignore
-        it.
+        copies of a row, which are edges shorter than a millionth of the longest edge of each of their two nodes. The
+        parameter is ignored for binary weights.
     search : {"auto", "exact", "approximate"}, default="auto"
         "exact" searches with scikit-learn, at a cost that is quadratic in the number of rows. "approximate" uses
         nearest-neighbor descent [1]_, which needs ``mercer[graph]`` and whose result also depends on the number of

@@ -20,23 +20,23 @@ __all__ = ["distances", "distinct_rows", "nearest_neighbors"]
 Array = np.ndarray
 # From this number of rows on, an exact search, whose cost is quadratic, takes minutes, and "auto" is approximate.
 MANY_ROWS = 20_000
-# Least number of neighbors that nearest-neighbor descent maintains. It goes from neighbor to neighbor, and misses many
-# if it maintains few: of the ten nearest of 20,000 normal rows with 20 features it finds 83 % with 11 and 99.7 % with
-# 30, in the same time.
+# Least number of neighbors per row that nearest-neighbor descent maintains. It searches among the neighbors of
+# neighbors, and misses many if it maintains few: of the ten nearest neighbors of 20,000 normal rows with 20 features,
+# it finds 83 % if it maintains 11 neighbors and 99.7 % if it maintains 30, in the same time.
 MIN_DESCENT_NEIGHBORS = 30
 # Number of entries of rows that are compared at a time.
 CHUNK_ENTRIES = 2**22
-# Rows are centered if their mean is farther from zero than this multiple of their spread: distances are computed from
-# inner products, which lose as many digits.
+# Rows are centered if their mean is farther from zero than this multiple of their spread, since distances are computed
+# from inner products, which lose digits if rows are far from zero.
 FAR_FROM_ZERO = 100.0
 # Rows with more features than this are compared by inner products, as in scikit-learn, instead of by a tree.
 MAX_TREE_FEATURES = 15
 # Relative rounding error of a squared distance above which the neighbors of a row are searched again by differences.
 MAX_ROUNDING = 1e-3
-# Relative rounding error of a distance in float32 above which neighbors are uncertain: at a twentieth, an approximate
+# Relative rounding error of a distance in float32 above which neighbors are uncertain: at this error, an approximate
 # search finds 97 to 99 % of them.
 MAX_FLOAT32_ROUNDING = 0.05
-# Share of rows with uncertain neighbors above which a warning is issued.
+# Fraction of rows with uncertain neighbors above which a warning is issued.
 MAX_UNCERTAIN = 0.01
 
 
@@ -53,8 +53,8 @@ def nearest_neighbors(
         Number of neighbors of each row, less than n.
     search : {"auto", "exact", "approximate"}
         "exact" uses scikit-learn; "approximate" uses nearest-neighbor descent, which needs pynndescent. "auto" is
-        approximate for many rows if that is installed. The search is always exact if there are so few rows that a
-        descent would compare all pairs.
+        approximate for 20,000 rows or more if pynndescent is installed. The search is always exact if there are so few
+        rows that a descent would compare all pairs.
     seed : int
         Seed of the approximate search.
     n_jobs : int or None, default=None
@@ -107,7 +107,7 @@ def nearest_neighbors(
 
 
 def _exact(X: Any, count: int, threads: int) -> Array:
-    """Return the nearest neighbors by an exact search with scikit-learn."""
+    """Return the nearest neighbors (n, count) of all rows by an exact search with scikit-learn."""
     from sklearn.neighbors import NearestNeighbors
 
     n, d = X.shape
@@ -124,7 +124,10 @@ def _exact(X: Any, count: int, threads: int) -> Array:
 
 
 def lengths_over_distances(X: Any, found: Array) -> Array:
-    """Return the norm of each row divided by the distance to the farthest of its neighbors, or zero if that is zero."""
+    """Return |x| / r for each row x, where r is the distance to the farthest of its neighbors, or zero if r is zero.
+
+    `found` (n, count) holds the indices of the neighbors; -1 is ignored.
+    """
     row, position = np.nonzero(found >= 0)
     farthest = np.zeros(len(found))
     np.maximum.at(farthest, row, distances(X, row, found[row, position]))
@@ -134,7 +137,10 @@ def lengths_over_distances(X: Any, found: Array) -> Array:
 
 
 def nearest_by_differences(X: Any, rows: Array, count: int) -> Array:
-    """Return the nearest neighbors of some rows by distances that are computed from differences."""
+    """Return the nearest neighbors (m, count) of the rows with indices `rows` (m,), by distances from differences.
+
+    In contrast to distances from inner products, distances from differences do not lose digits.
+    """
     out = np.empty((len(rows), count), dtype=int)
     everything = np.arange(X.shape[0])
     dense = None if sp.issparse(X) else X.astype(np.float64, copy=False)
@@ -151,13 +157,16 @@ def nearest_by_differences(X: Any, rows: Array, count: int) -> Array:
 
 
 def largest_entry(X: Any) -> float:
-    """Return the largest absolute value of an entry."""
+    """Return the largest absolute value of the entries of `X`."""
     values = X.data if sp.issparse(X) else X
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def near_zero(X: Any) -> Any:
-    """Return the rows minus their mean if that is far from zero compared with their spread; sparse rows unchanged."""
+    """Return the rows minus their mean if the mean is far from zero compared with their spread.
+
+    Otherwise, and if they are sparse, the rows are returned unchanged.
+    """
     if sp.issparse(X):
         return X
     mean = X.mean(axis=0, dtype=np.float64)
@@ -168,7 +177,7 @@ def near_zero(X: Any) -> Any:
 
 
 def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
-    """Return the nearest neighbors by nearest-neighbor descent, with -1 for those that it missed."""
+    """Return the nearest neighbors (n, count) of all rows by nearest-neighbor descent, with -1 for those it missed."""
     import numba
     from pynndescent import NNDescent
 
@@ -189,7 +198,7 @@ def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
 
 
 def distances(X: Any, i: Array, j: Array) -> Array:
-    """Return the distances of pairs of rows in float64, computed from differences, so that equal rows have 0."""
+    """Return the distances |X[i] - X[j]| of pairs of rows in float64, computed from differences: equal rows have 0."""
     out = np.empty(len(i))
     step = max(1, CHUNK_ENTRIES // X.shape[1]) if not sp.issparse(X) else 2**16
     for start in range(0, len(i), step):

@@ -21,7 +21,7 @@ SLICE_ROWS = 256
 
 
 def squared_norms_about(X: Any, center: Array, bandwidth: float) -> Array:
-    """Return the squared distances of rows to a center, in units of the squared bandwidth."""
+    """Return |x - center|^2 / bandwidth^2 for each row x of `X`."""
     if not sp.issparse(X):
         return np.square((dense64(X) - center) / bandwidth).sum(axis=1)
     X, center = X.astype(np.float64) / bandwidth, center / bandwidth
@@ -29,7 +29,15 @@ def squared_norms_about(X: Any, center: Array, bandwidth: float) -> Array:
 
 
 def best_exponent(spread: float, d: int) -> float:
-    """Return the A <= 0 of least variance for d features and a mean |x + y|^2 of `spread`."""
+    """Return the parameter A <= 0 of positive random features for which their variance is least.
+
+    Parameters
+    ----------
+    spread : float
+        Mean of |x + y|^2 over pairs of centered rows, in units of the squared bandwidth.
+    d : int
+        Number of features of the rows.
+    """
     if spread <= 1e-12:
         return 0.0
     rho = (math.sqrt((2 * spread + d) ** 2 + 8 * d * spread) - 2 * spread - d) / (4 * spread)
@@ -39,7 +47,11 @@ def best_exponent(spread: float, d: int) -> float:
 @storable
 @dataclass(frozen=True, eq=False)
 class PositiveFeatures:
-    """Positive random features of a Gaussian kernel, in float64 because exponentials exceed the range of float32."""
+    """Positive random features psi(x) of a Gaussian kernel: psi(x)'psi(y) > 0 has the mean k(x, y).
+
+    The formula is in the Notes of `FeatureGraph`. Features are in float64, because the exponentials exceed the range of
+    float32.
+    """
 
     frequencies: Array  # (d, m), including the bandwidth and the factor sqrt(1 - 4A)
     offsets: Array  # (m,), logarithms of the factors that do not depend on the rows
@@ -70,7 +82,10 @@ class PositiveFeatures:
             return np.exp(exponent, out=exponent)
 
     def scaled(self, X: Any, mean: Array) -> tuple[Array, Array]:
-        """Return psi(x) / sqrt(psi(x)'mean) of each row, and whether it has any edge; zero for rows without."""
+        """Return psi(x) / sqrt(psi(x)'mean) for each row x (n, m), and whether the row has an edge (n,).
+
+        A row has no edge if psi(x)'mean underflows to zero; its scaled features are zero.
+        """
         psi = self(X)
         degree = psi @ mean
         linked = degree > 0
@@ -89,7 +104,7 @@ class PositiveSum:
 
     @classmethod
     def of(cls, block: Block, *, positive: PositiveFeatures) -> Self:
-        """Return the sum of one block."""
+        """Return the sum over the rows of one block."""
         weight = np.ones(len(block)) if block.weight is None else block.weight
         total = np.zeros(positive.n_components)
         for i in range(0, len(block), SLICE_ROWS):

@@ -3,10 +3,10 @@ r"""The roughness :math:`\Phi^\top M \Phi` of features on a graph, :math:`M = \a
 Let :math:`L^c = R L^{odd} R`. The columns of :math:`\Phi` are processed in panels that are as wide as `max_bytes`
 allows. A panel P holds some columns of the features of all rows:
 
-1. P is overwritten by R P. The products of the result with itself (and L between, if the power is odd) are the diagonal
-   block of the sum.
-2. P is overwritten by :math:`L^c P`. Its products with the features of all later columns, which are computed again
-   block by block of rows, are the blocks to the right of the diagonal block.
+1. P is overwritten by R P. The products :math:`P^\top L^{odd} P` are the diagonal block of the result that belongs to
+   the columns of the panel.
+2. P is overwritten by :math:`L^c` times the original panel. Its products with all later columns of :math:`\Phi` are the
+   part of the result to the right of the diagonal block. The later columns are computed again, block by block of rows.
 
 If one panel holds all columns, the features are computed only once.
 """
@@ -30,10 +30,11 @@ __all__ = ["sum_roughness"]
 Array = np.ndarray
 # Number of rows whose features one thread computes at a time.
 SLICE_ROWS = 256
-# Number of columns that are multiplied by L together. With 60,000 rows, they and their images stay in cache. With more
-# rows, a few cache lines per row are read faster than fewer, and take little memory compared with the panel.
+# Number of columns that are multiplied by L together. With 60,000 rows, they and the products stay in cache. With more
+# rows they do not, but reading several adjacent cache lines per row is more efficient than reading one, and the
+# products take little memory compared with the panel.
 NARROW_COLUMNS = 64
-# Number of rows of such columns that one thread computes at a time.
+# Number of rows of a product with L that one thread computes at a time.
 TASK_ROWS = 2048
 # Number of unused columns of a buffer; see `with_spare_columns`.
 SPARE = 16
@@ -53,7 +54,7 @@ def sum_roughness(
     Parameters
     ----------
     features : Features
-        A drawn map with real features.
+        The features of a fitted map, which must be real.
     X : ndarray or CSR of shape (n, d)
         The nodes of the graph.
     root : LaplacianRoot
@@ -145,7 +146,7 @@ class _Sum:
         return out
 
     def _pilot_diagonal(self, panel: Array) -> Array:
-        """Return the diagonal entries of the sum for a few columns of a panel, without a change of the panel."""
+        """Return the diagonal entries of Phi' L^c Phi for a few columns of a panel, which is not modified."""
         some = panel[:, :: -(-panel.shape[1] // PILOT_COLUMNS)].copy()
         self._replace(some, self.root.half_power)
         image = some
@@ -155,7 +156,7 @@ class _Sum:
         return np.einsum("ij,ij->j", some, image, dtype=np.float64)
 
     def _replace(self, panel: Array, times: int) -> None:
-        """Overwrite columns by their images under L^times, or under the polynomial of a fractional power."""
+        """Overwrite a panel P by L^times P, or by p(L) P with the polynomial p of a fractional power."""
         if self.root.coefficients is not None:
 
             def apply(columns: slice) -> None:
@@ -172,7 +173,7 @@ class _Sum:
                 self._copy(here, there)
 
     def _multiply(self, columns: Array, out: Array, first: int = 0) -> None:
-        """Write the rows of L @ columns from index `first` on into `out`, which determines their number."""
+        """Write len(out) rows of L @ columns, from row `first` on, into `out`."""
         starts, indices, values = self.entries
 
         def apply(part: slice) -> None:
@@ -190,7 +191,7 @@ class _Sum:
         self.team.run(function, slices(rows, TASK_ROWS))
 
     def _add_diagonal(self, panel: Array, total: Array) -> None:
-        """Add the products of a panel with itself, or with its image under L if the power is odd."""
+        """Add P' L^odd P to `total`, for a panel P."""
         buffer = with_spare_columns(min(self.n, self.block_rows) * self.root.odd, panel.shape[1], self.dtype)
         for rows in slices(self.n, self.block_rows):
             block = image = panel[rows]
@@ -200,7 +201,7 @@ class _Sum:
             add_products(total, block, image, self.team, upper=True)
 
     def _add_right(self, panel: Array, total: Array, stop: int) -> None:
-        """Add the products of a panel with the features of all later columns."""
+        """Add P' F to `total`, for a panel P and the columns F of the features of all rows from `stop` on."""
         buffer = with_spare_columns(min(self.n, self.block_rows), self.width - stop, self.dtype)
         for rows in slices(self.n, self.block_rows):
             later = buffer[: rows.stop - rows.start]
@@ -213,7 +214,10 @@ class _Sum:
 
 
 def with_spare_columns(rows: int, columns: int, dtype: np.dtype) -> Array:
-    """Return an uninitialized matrix whose row stride is not a power of two, which would use few of the cache sets."""
+    """Return an uninitialized matrix whose row stride is not a power of two.
+
+    With a power of two as stride, the entries of a column would share few cache sets.
+    """
     return empty_rows(rows, columns + SPARE, dtype)[:, :columns]
 
 

@@ -1,7 +1,7 @@
 r"""Features of a deformed kernel: features times a matrix T with :math:`T T^\top = (I + U)^{-1}`, in full or low rank.
 
-U is the roughness :math:`\Phi^\top M \Phi` of the features. Every such T gives the same kernel, so a triangular T is
-used in the place of the symmetric inverse square root.
+U is the roughness :math:`\Phi^\top M \Phi` of the features. Every T with this property gives the same kernel, so a
+triangular T is used instead of the symmetric inverse square root.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def roughest_directions(roughness: Array, rank: int) -> tuple[Array, Array, floa
     Returns
     -------
     basis : ndarray of shape (D, rank)
-        Eigenvectors of the largest eigenvalues u.
+        Eigenvectors of the `rank` largest eigenvalues u.
     shrinkage : ndarray of shape (rank,)
         The numbers 1 - (1 + u)^-1/2.
     error : float
-        The number u / (1 + u) of the largest eigenvalue that is left out.
+        The number u / (1 + u) for the largest of the other eigenvalues u.
     """
     D = len(roughness)
     values, vectors = scipy.linalg.eigh(
@@ -76,7 +76,7 @@ def roughest_directions(roughness: Array, rank: int) -> tuple[Array, Array, floa
 
 @dataclass(frozen=True, eq=False)
 class WhitenedFeatures(Features):
-    """Features times an upper triangular matrix."""
+    """Features times an upper triangular matrix T, as returned by `whitening_of`."""
 
     features: Features
     whitening: Array  # (D, D), upper triangle
@@ -99,11 +99,11 @@ class WhitenedFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class LowRankFeatures(Features):
-    """Features that are shrunk along some orthogonal directions."""
+    """Features times I - B diag(s) B', which shrinks them by the factors 1 - s along the orthonormal columns of B."""
 
     features: Features
-    basis: Array  # (D, rank)
-    shrinkage: Array  # (rank,)
+    basis: Array  # (D, rank), B
+    shrinkage: Array  # (rank,), s
 
     @property
     def matrix(self) -> Array:

@@ -1,4 +1,4 @@
-"""What for: estimators on features, each one summable statistic and one solve."""
+"""Learners: estimators on the features of a map, which sum a statistic over the rows and solve for a model."""
 
 from mercer.learners.deformed_search import DeformedSearchCV
 from mercer.learners.glm import KernelLogisticRegression, KernelSVC

@@ -1,6 +1,7 @@
-"""The template of all learners: read, fit the map, sum a statistic over the rows, solve.
+"""Base classes of the learners, and the template of `fit`.
 
-A learner is three things: a coding of its targets (`mercer.data.targets`), a statistic that is summed over rows
+A fit has four steps: validate the rows, fit the feature map, sum a statistic over the rows, and solve for the model. A
+learner supplies three things: a coding of its targets (`mercer.data.targets`), a statistic that is summed over rows
 (`mercer.statistics`), and a solver that turns the sum into coefficients (`mercer.solvers`). `Learner.fit` is the same
 for all learners and for all sources of rows: arrays, blocks, files, Dask collections.
 """
@@ -180,7 +181,7 @@ class Fit:
 
 
 class Learner(BaseEstimator, ABC):
-    """Base class of estimators on the features of a map, which read the rows through sums over them only.
+    """Base class of estimators on the features of a map, which use the rows only through sums over them.
 
     A subclass declares `parameter_domains`, defines `_coding` (or inherits it from `Regressor`, `Classifier` or
     `Transformer`), and defines `_statistic`, `_solve` and `_several_passes`.
@@ -211,17 +212,17 @@ class Learner(BaseEstimator, ABC):
         replace_params(self, params)
         return self
 
-    # ---- what a learner supplies ----------------------------------------------------------------
+    # ---- methods that a learner defines ---------------------------------------------------------
 
     @abstractmethod
     def _coding(self) -> Coding:
-        """Return the coding of the targets, before any row was seen."""
+        """Return the coding of the targets before any row is seen."""
 
     @abstractmethod
     def _statistic(self, fit: Fit) -> Accumulator[Any] | None:
-        """Return an empty accumulator of the statistic that `_solve` needs, with `feature_map_` fitted.
+        """Return an empty accumulator of the statistic that `_solve` needs; `feature_map_` is already fitted.
 
-        None means that `_solve` computes the sums it needs from the engine.
+        None means that `_solve` computes all sums itself, from the engine of `fit`.
         """
 
     @abstractmethod
@@ -231,14 +232,14 @@ class Learner(BaseEstimator, ABC):
         Parameters
         ----------
         statistic : object
-            The result of the accumulator, or None if there was none.
+            The result of the accumulator, or None if `_statistic` returned None.
         fit : Fit or None
             The rows, for solvers that need further sums; None after `partial_fit`, which stores no rows.
         """
 
     @abstractmethod
     def _several_passes(self) -> str | None:
-        """Return why the rows are read more than once with the parameters as they are; None if one pass suffices."""
+        """Return why the rows are read more than once with the current parameters, or None if one pass suffices."""
 
     # ---- fitting --------------------------------------------------------------------------------
 
@@ -333,7 +334,7 @@ class Learner(BaseEstimator, ABC):
         return self
 
     def _fit_features(self, fit: Fit, feature_map: BaseMap, reader: Reader) -> None:
-        """Sum the statistic over the rows, on the features of a fitted map, and solve."""
+        """Set the fitted map, sum the statistic over the labeled rows, and solve for the model."""
         self._set_map(feature_map)
         self._coding_ = reader.coding
         if isinstance(fit.engine, CheckpointedEngine):
@@ -348,7 +349,7 @@ class Learner(BaseEstimator, ABC):
         return Fit(engine, labeled, prototype, random_state, self._report(), previous)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
-        """Return the fitted map."""
+        """Fit the map of `fit` to all rows, and return it."""
         return fit.feature_map.fit_engine(fit.engine)
 
     def _set_map(self, feature_map: BaseMap) -> None:
@@ -379,7 +380,7 @@ class Learner(BaseEstimator, ABC):
         return replace(self._coding_, unlabeled=self._coding().unlabeled)
 
     def _reset(self) -> dict[str, Any]:
-        """Remove all fitted attributes, and return them. Their names end with an underscore."""
+        """Remove all fitted attributes, whose names end with an underscore, and return their names and values."""
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
         for name in fitted:
             delattr(self, name)
@@ -403,7 +404,7 @@ class Learner(BaseEstimator, ABC):
         prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
         reader = self._reader(prototype.width, fresh=fresh)
         X, y, weight = reader(X, y, sample_weight)
-        # Rows without a label count too: a row has the same index, and so the same part in samples, as in `fit`.
+        # Unlabeled rows are counted too, so that each row has the same index as in `fit`, and seeded samples agree.
         start = 0 if fresh else vars(self).get("_n_seen_", self.statistic_.rows)
         engine = MemoryEngine(X, y, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs, start=start)
         fit = self._fit_of(engine, prototype, self.random_state, {})
@@ -453,8 +454,8 @@ class Learner(BaseEstimator, ABC):
     def _linear_of(self, X: Any, coef: Array, intercept: Array) -> Array:
         """Return features @ coef + intercept of validated rows."""
         features = self.feature_map_.features_.astype(X.dtype)
-        # In float64 whatever the rows are: coefficients may be large and cancel, and an intercept may be larger than
-        # what varies.
+        # In float64 for rows of any dtype: terms with large coefficients may cancel, and the intercept may be large
+        # compared with the variation of the predictions.
         out = np.empty((X.shape[0], coef.shape[1]))
 
         def predict_rows(rows: Any, target: Array) -> None:
@@ -494,7 +495,7 @@ def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
 
 
 def can_add_rows(model: Learner) -> bool:
-    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
+    """Return True if `partial_fit` is available with the current parameters; otherwise raise the reason why not."""
     reason = model._several_passes()
     if reason is not None:
         msg = f"{type(model).__name__} has no partial_fit: {reason} Or call fit on all rows at once."
@@ -639,12 +640,12 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner):
         return Ignored()
 
     def _check_rows(self, X: Any) -> Any:
-        """Return rows like those of `fit`, validated."""
+        """Return validated rows, which must have the same features as those of `fit`."""
         check_is_fitted(self)
         return validate_rows(self, X, reset=False)
 
     def _check_scores(self, X: Any) -> Array:
-        """Return rows like those that `transform` returns, validated."""
+        """Return the validated argument of `inverse_transform`, which has the columns that `transform` returns."""
         X = check_array(X, dtype=FLOATS)
         if X.shape[1] != self._n_features_out:
             msg = f"{type(self).__name__}: inverse_transform needs {self._n_features_out} columns, got {X.shape[1]}."

@@ -1,4 +1,8 @@
-"""Fits with a checkpoint: the fingerprint by which a resumed fit is recognized, and seeds that survive a restart."""
+"""Fits with a checkpoint.
+
+A fit is resumed only by a learner with the same fingerprint, its class and parameters. Seeds are stored in the file, so
+that a resumed fit gives the same model.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,10 @@ WITHOUT_EFFECT = ("n_jobs", "progress", "verbose")
 def checkpointed(
     learner: Any, engine: Engine, checkpoint: str | PathLike[str] | Checkpoint
 ) -> Iterator[tuple[CheckpointedEngine, Any]]:
-    """Provide an engine that saves its sums, and the seed of the fit; the file is removed if the fit succeeds.
+    """Context manager that yields an engine which saves its sums to a file, and the `random_state` of the fit.
 
-    A fit without a seed gets one, which is stored in the file.
+    If `random_state` of the learner is None, it is replaced by a seed that is stored in the file. The file is removed
+    if the fit succeeds.
     """
     if learner.get_params(deep=False).get("warm_start"):
         msg = f"{type(learner).__name__}: checkpoint and warm_start cannot be combined. Use one of them."
@@ -44,7 +49,7 @@ def checkpointed(
 
 
 def fingerprint_of(estimator: Any) -> dict[str, str]:
-    """Return the class and the parameters of an estimator and of its parts, as strings."""
+    """Return the class name and all parameters of an estimator, including nested ones, as strings."""
     out = {"learner": type(estimator).__name__}
     for name, value in sorted(estimator.get_params(deep=True).items()):
         if name.split("__")[-1] not in WITHOUT_EFFECT:
@@ -67,7 +72,7 @@ def _as_string(value: Any) -> str:
 
 
 def _in_full(value: Any) -> str:
-    """Return a value inside a container as a string, together with its parameters."""
+    """Return a value inside a container as a string; that of an estimator includes its parameters."""
     if not hasattr(value, "get_params"):
         return _as_string(value)
     inner = ", ".join(f"{key} = {string}" for key, string in fingerprint_of(value).items())
@@ -75,7 +80,10 @@ def _in_full(value: Any) -> str:
 
 
 def check_seeds(learner: Any) -> None:
-    """Raise if another process cannot reproduce a random_state: a generator, or None where `seeded` sets none."""
+    """Raise `ParameterError` if another process could not reproduce a `random_state` of the learner.
+
+    This is so for a generator, and for None in an estimator inside a container, which `seeded` does not replace.
+    """
     for name, value in learner.get_params(deep=True).items():
         for key, one in [(name, value), *_all_inside(name, value)]:
             is_moving = isinstance(one, np.random.Generator | np.random.RandomState | np.random.BitGenerator)
@@ -89,7 +97,7 @@ def check_seeds(learner: Any) -> None:
 
 
 def _all_inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of everything inside the value of a parameter, at any depth."""
+    """Yield the names and values of all items inside the value of a parameter, at any depth."""
     if hasattr(value, "get_params") and "." not in name and "[" not in name:
         return  # its parameters are parameters of the learner
     for key, one in _inside(name, value):
@@ -110,7 +118,7 @@ def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def seeded(feature_map: BaseMap, seed: int) -> BaseMap:
-    """Set the random_state of every part of an unfitted map that has none, to a number derived from a seed."""
+    """Replace every `random_state` of an unfitted map that is None by a number derived from a seed; return the map."""
     seeds = {
         name: seed_of(seed, name)
         for name, value in feature_map.get_params().items()

@@ -1,4 +1,4 @@
-"""Selection of the strength and power of a deformed map, and of the ridge penalty, by the labeled rows."""
+"""Selection of the strength and power of a deformed map, and of the ridge penalty, by scores on the labeled rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CRITERION_NAMES = {"cv": "cross-validation", "loo": "leave-one-out", "evidence":
 
 
 def _has(method: str) -> Any:
-    """Return the condition that the estimator of a search has a method."""
+    """Return the condition for `available_if` that the estimator of a search has the named method."""
 
     def check(search: DeformedSearchCV) -> bool:
         getattr(vars(search).get("best_estimator_", search.estimator), method)
@@ -47,7 +47,7 @@ def _has(method: str) -> Any:
 
 
 class DeformedSearchCV(MetaEstimatorMixin, Estimator):
-    r"""Search for the strength and power of a deformed map and the ridge penalty, by the labeled rows.
+    r"""Search for the strength and power of a deformed map and the ridge penalty, by scores on the labeled rows.
 
     The graph is built once, and its roughness :math:`\Phi^\top L^c \Phi` is computed once per power. Every strength
     costs a Cholesky factorization, and every penalty hardly anything, since the candidates are solved on the labeled
@@ -82,17 +82,17 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     best_params_ : dict
         The parameters of the best candidate: "alpha", "feature_map__power" and "feature_map__strength".
     best_score_ : float
-        Its score.
+        The score of the best candidate.
     best_index_ : int
-        Its index in `cv_results_`. Among equal scores it is the candidate of least squared error, and among those the
-        one of fewest degrees of freedom.
+        The index of the best candidate in `cv_results_`. Among equal scores it is the candidate of least squared error,
+        and among those the one of fewest degrees of freedom.
     cv_results_ : dict of arrays
         One entry per candidate: "params", "param_alpha", "param_feature_map__power", "param_feature_map__strength",
         "mean_test_score" (the score), "standard_error" of the score, "squared_error" of held-out targets,
         "degrees_of_freedom" on the labeled rows, and "rank_test_score". Errors are NaN for criterion "evidence". It can
         be passed to ``pandas.DataFrame``.
     plain_index_ : int or None
-        Index of the best candidate of strength zero, or None if there is none.
+        Index of the best candidate of strength zero, or None if zero is not among `strengths`.
     graph_ : GraphSummary
         The graph of all rows.
     n_labeled_ : int
@@ -234,7 +234,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         self.best_estimator_ = best_estimator.fit_engine(engine, fitted, reader)
 
     def _checked_estimator(self) -> Any:
-        """Return an unfitted copy of the estimator; raise if it is no ridge learner on a deformed map."""
+        """Return an unfitted copy of the estimator; raise if it is not a ridge learner on a `Deformed` map."""
         if not isinstance(self.estimator, KernelRidge | KernelRidgeClassifier):
             msg = (
                 "DeformedSearchCV: estimator must be a KernelRidge or a KernelRidgeClassifier, whose candidates are "
@@ -251,7 +251,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         return fresh_copy(self.estimator)
 
     def _check_evidence(self, rows: LabeledRows, *, fit_intercept: bool) -> None:
-        """Raise if the marginal likelihood of the labeled rows does not depend on the candidate."""
+        """Raise `DataError` if the criterion is "evidence" and the labeled rows are too few to compare candidates."""
         if self.criterion != "evidence":
             return
         weight = float(rows.weight.sum())
@@ -289,7 +289,15 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     # ---- results ------------------------------------------------------------------------------
 
     def summary(self) -> str:
-        """Return a table of the scores: one row per strength, one column per power, each with the best penalty."""
+        """Return a table of the scores as text, with one line per strength and one column per power.
+
+        Each cell shows the highest score over all penalties, and its standard error unless the criterion is "evidence".
+        A star marks the best candidate, whose parameters are on the last line.
+
+        Returns
+        -------
+        str
+        """
         self._fitted()
         results = self.cv_results_
         strengths, powers = results["param_feature_map__strength"], results["param_feature_map__power"]
@@ -312,7 +320,10 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         return "\n".join(lines)
 
     def _cell(self, some: Array) -> str:
-        """Return the best score among some candidates, with a star if it is the best of all."""
+        """Return the best score among the candidates with indices `some` as text, with a star if it is `best_score_`.
+
+        The text is empty if there are no candidates.
+        """
         if not len(some):
             return ""
         scores = self.cv_results_["mean_test_score"]
@@ -322,7 +333,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         return f"{scores[best]:.3f}{spread}{' *' if best == self.best_index_ else '  '}"
 
     def _fitted(self) -> Any:
-        """Return the best estimator; raise if there is none yet."""
+        """Return the best estimator; raise `NotFittedError` if the search is not fitted."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
@@ -378,7 +389,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
 
 
 class _PowerReport:
-    """Reports the progress of a search after each power."""
+    """Function that reports the progress of a search, called after each power."""
 
     def __init__(self, report: Report | None, powers: Sequence[float]) -> None:
         self.report = report

@@ -161,7 +161,10 @@ class LossClassifier(Classifier):
             )
 
     def _label_weight(self, labels: Array, weight: Array) -> Array:
-        """Return the factor of each label for the `class_weight` parameter."""
+        """Return the factor (K,) of each label that the parameter `class_weight` specifies.
+
+        `weight` (K,) is the total sample weight of each label.
+        """
         choice = self.class_weight
         if choice is None:
             return np.ones(len(labels))
@@ -194,7 +197,10 @@ class LossClassifier(Classifier):
         return prototype.fit_engine(fit.engine)
 
     def _start(self, fit: Fit, labels: Array) -> Array | None:
-        """Return the coefficients of the previous fit, if they are asked for and belong to the same features."""
+        """Return the coefficients (D + 1, K) of the previous fit as starting point.
+
+        The result is None if `warm_start` is False, or if the features or the labels have changed since.
+        """
         before = fit.previous
         if not self.warm_start or before.get("_drawn_for_") != self._drawn_for_:
             return None
@@ -209,7 +215,7 @@ class LossClassifier(Classifier):
 
 
 def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
-    """Return whether two fitted maps give equal features of some rows."""
+    """Return whether two fitted maps have equal features on the rows `X`."""
     if one is other:
         return True
     a, b = (features_of(each.features_.astype(X.dtype), X) for each in (one, other))
@@ -225,13 +231,14 @@ def per_label(values: Array, of_two: Callable[[Array], Array], of_many: Callable
 class KernelLogisticRegression(LossClassifier):
     r"""Kernel logistic regression at linear cost.
 
-    Multinomial logistic regression on the features of a map: the model of scikit-learn's `LogisticRegression` on
-    them, at its exact minimum,
+    Multinomial logistic regression on the features of a map. The model is scikit-learn's `LogisticRegression` on these
+    features, at its exact minimum,
 
     .. math:: \min_{W, b} \; C \sum_i w_i \, \bigl(\log \textstyle\sum_k e^{f_{ik}} - f_{i y_i}\bigr)
-        + \tfrac{1}{2} \|W\|^2, \qquad f_i = W z(x_i) + b,
+        + \tfrac{1}{2} \|W\|^2, \qquad f_i = W z(x_i) + b.
 
-    and for two labels with one column of coefficients and the logistic function. Labels need not be known in advance.
+    For two labels there is one column of coefficients, and the loss is that of the logistic function. Labels need not
+    be known in advance.
 
     Parameters
     ----------
@@ -302,7 +309,8 @@ class KernelSVC(LossClassifier):
     .. math:: \min_{w, b} \; C \sum_i w_i \max(0, 1 - s_i (w^\top z(x_i) + b))^2 + \tfrac{1}{2} \|w\|^2,
         \qquad s_i = \pm 1,
 
-    for each label; for two labels once, with s = +1 for the second. Labels need not be known in advance.
+    for each label, with s = +1 for its rows and s = -1 for all others. For two labels there is one such problem, with
+    s = +1 for the second label. Labels need not be known in advance.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class GaussianProcessRegressor(Regressor):
     noise : float or "tune", default="tune"
         Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence.
     amplitude : float or "tune", default="tune"
-        Standard deviation of the function, for a kernel with k(x, x) = 1.
+        Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
     lengthscale_tuning : {"shared", "ard"} or None, default="shared"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
         determination) tunes one lengthscale per feature; None keeps those of the kernel. Kernels that are not
@@ -106,8 +106,8 @@ class GaussianProcessRegressor(Regressor):
     :math:`k(x, x) - |z(x)|^2`, is added to the variance, so that error bars return to the amplitude. For random
     features, ``variance_method="pathwise"`` computes the variance of the exact process given a sample of `tune_rows`
     rows (or all rows, if there are no more): it is never too small because of the features, and too large where rows
-    outside the sample matter. Its samples are paths: a prior path from the features and an update through the kernel of
-    the sample [1]_.
+    outside the sample matter. Samples of the function are then paths: a prior path is computed from the features and
+    updated through the exact kernel of the sample [1]_.
 
     References
     ----------
@@ -173,7 +173,7 @@ class GaussianProcessRegressor(Regressor):
     # ---- fitting ------------------------------------------------------------------------------
 
     def _several_passes(self) -> None:
-        return None  # tuning reads a sample first, which is checked where it is drawn
+        return None  # tuning reads a sample first; `_tuned` checks that the rows can be read again
 
     def _given(self, name: str) -> float | None:
         value = getattr(self, name)
@@ -201,7 +201,7 @@ class GaussianProcessRegressor(Regressor):
         """Return the unfitted map with the lengthscales of highest evidence on a sample, and set `tuning_`."""
         prototype, name = fit.feature_map, type(self).__name__
         kernel = prototype._kernel()
-        # The features of a map that changes its kernel, such as a deformed one, are not those of the kernel.
+        # A map that changes its kernel, such as a deformed one, does not approximate that kernel.
         changed = not (isinstance(prototype, DrawnMap) and prototype.accepts(kernel))
         if changed or kernel.spectral_parts() is None:
             if self.lengthscale_tuning == "ard":
@@ -306,9 +306,9 @@ class GaussianProcessRegressor(Regressor):
     def lengthscale_gradient(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Return the derivatives of the log marginal likelihood with respect to the log lengthscale of each feature.
 
-        The derivatives are exact for the features of the model, with the draw or the landmarks fixed, and take one pass
-        over the rows, which must be those of `fit`. Their sum is the derivative with respect to the logarithm of a
-        common lengthscale.
+        The derivatives are exact for the features of the model, with their random parameters or landmarks fixed. They
+        take one pass over the rows, which must be those of `fit`. Their sum is the derivative with respect to the
+        logarithm of a common lengthscale.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ Array = np.ndarray
 
 
 def can_add_to_clusters(model: KernelKMeans) -> bool:
-    """Return True if `partial_fit` is available with the parameters as they are; otherwise raise."""
+    """Return True if `partial_fit` is available with the current parameters; otherwise raise the reason why not."""
     if model.exact:
         msg = f"{type(model).__name__}: exact=True needs all rows at once. Use exact=False for partial_fit."
         raise AttributeError(msg)
@@ -100,10 +100,10 @@ class KernelKMeans(Clusterer):
     -----
     The initialization depends on the seed and on the content of the rows alone, through hashes of their entries: not on
     blocks or on the order of rows, and a repeated row counts as a row with a weight. So equal rows give equal clusters,
-    to rounding, in memory, out of core and on Dask. Candidates for centers are drawn among distinct rows; weights and
-    repetitions matter where the candidates are reduced to k.
+    to rounding, in memory, out of core and on Dask. Candidates for centers are sampled from the distinct rows; weights
+    and repetitions matter when k of the candidates are chosen.
 
-    Distances that differ by rounding only are taken to be equal, and the row is assigned to the first of the clusters.
+    Distances that differ by rounding only are treated as equal, and the row is assigned to the first of the clusters.
     A cluster that has lost all its rows is moved to the row farthest from its center. Features of rows in memory are
     cached if they take at most 512 MiB, and computed again in each pass otherwise.
 
@@ -190,7 +190,7 @@ class KernelKMeans(Clusterer):
             return fit.feature_map.fit_engine(fit.engine)
 
     def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
-        return None  # the solver asks for its sums
+        return None  # `_solve` computes the sums it needs
 
     def _solve(self, statistic: None, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
         assert fit is not None
@@ -297,7 +297,7 @@ class KernelKMeans(Clusterer):
         self._clusters_ = FeatureClusters(features, self.cluster_centers_)
 
     def _check_init(self) -> None:
-        """Raise for values of parameters that cannot be combined."""
+        """Raise `ParameterError` if `init` is unknown, or cannot be combined with `exact` and `batch_size`."""
         name, init = type(self).__name__, self.init
         if isinstance(init, str) and init not in STARTS:
             msg = (
@@ -316,7 +316,7 @@ class KernelKMeans(Clusterer):
             raise ParameterError(msg)
 
     def _start(self, random_state: Any) -> Start:
-        """Return the initialization."""
+        """Return the initialization of the centers; raise `ParameterError` if `init` has a wrong number of rows."""
         init = self.init
         if not isinstance(init, str):
             init = self._check_rows(init)
@@ -390,7 +390,10 @@ class KernelKMeans(Clusterer):
         return -float(np.square(distances) @ (np.ones(len(distances)) if weight is None else weight))
 
     def _of_rows(self, X: Any, out: Array) -> Array:
-        """Fill in labels, or distances, of validated rows."""
+        """Write results for validated rows into `out`, and return it.
+
+        If `out` has one dimension, it receives cluster labels; otherwise the distances to all centers (n, k).
+        """
         clusters = self._clusters_
 
         def fill(rows: Any, target: Array) -> None:

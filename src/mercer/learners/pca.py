@@ -25,7 +25,7 @@ __all__ = ["KernelPCA"]
 Array = np.ndarray
 # A component whose cosine with the mean is below this gets its sign from its entries.
 RIGHT_ANGLE = 1e-8
-# Entries of a component above this fraction of its largest entry count as largest, of which the first decides.
+# Entries of a component above this fraction of its largest entry are treated as equal to it; the first one decides.
 SAME = 1 - 1e-6
 
 
@@ -33,7 +33,7 @@ SAME = 1 - 1e-6
 class KernelPCA(Transformer):
     r"""Kernel principal component analysis at linear cost.
 
-    The directions in which the features of a map vary most about their mean. Where the map is exact, the scores are
+    Finds the orthogonal directions of largest variance of the features of a map. If the map is exact, the scores are
     those of exact kernel principal component analysis. Time O(n D^2 + D^3), memory O(D^2 + block).
 
     Parameters
@@ -53,7 +53,7 @@ class KernelPCA(Transformer):
     Attributes
     ----------
     components_ : ndarray of shape (k, D)
-        Principal directions in the space of features, of norm one; zero where there is no variance left.
+        Principal directions in the space of features, of norm one; zero for components without variance.
     mean_ : ndarray of shape (D,)
         Mean of the features.
     eigenvalues_ : ndarray of shape (k,)
@@ -77,9 +77,9 @@ class KernelPCA(Transformer):
     to rounding, as for symmetric data, every basis of their eigenspace is valid; one that depends on the eigenspace
     alone is chosen.
 
-    `inverse_transform` is a linear ridge regression from scores to rows, about the mean of the rows. That of
-    scikit-learn is a regression in the kernel of the scores, not about a mean; for a linear kernel and centered rows
-    the two are the same.
+    `inverse_transform` is a linear ridge regression from scores to rows, with the mean of the rows as intercept. In
+    scikit-learn it is a kernel ridge regression on the scores, without an intercept. For a linear kernel and centered
+    rows the two are the same.
 
     References
     ----------
@@ -195,7 +195,7 @@ class KernelPCA(Transformer):
         return len(self.eigenvalues_)
 
     def _scales(self) -> Array:
-        """Return the factors of the scores."""
+        """Return the factors (k,) of the scores: one over their standard deviations if `whiten`, otherwise one."""
         if not self.whiten:
             return np.ones(len(self.eigenvalues_))
         deviation = np.sqrt(self.explained_variance_)
@@ -203,7 +203,7 @@ class KernelPCA(Transformer):
 
     @rowwise
     def transform(self, X: Any) -> Array:
-        """Return the scores of rows.
+        """Return the scores of rows: the coordinates of their centered features along the principal directions.
 
         %(rows_to_results)s
         ndarray of shape (n, k)
@@ -213,7 +213,7 @@ class KernelPCA(Transformer):
         return self._linear_of(X, coef, -self.mean_ @ coef).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return rows for scores, by ridge regression.
+        """Return rows that approximately have the given scores, by a ridge regression from scores to rows.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class KernelPCA(Transformer):
 
 @dataclass(frozen=True)
 class ScoresToRows:
-    """A linear regression from scores to rows."""
+    """A linear regression from scores to rows: X = scores @ coef + mean."""
 
     coef: Array  # (k, d)
     mean: Array  # (d,)

@@ -153,7 +153,7 @@ class KernelRidge(Regressor):
 
     @rowwise
     def predict(self, X: Any) -> Array:
-        """Return predictions.
+        """Return the predicted targets of rows.
 
         %(rows_to_results)s
         ndarray of shape (n,) or (n, t)
@@ -262,7 +262,7 @@ class KernelRidgeClassifier(Classifier):
 
     @rowwise
     def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all labels; see Notes for the rule.
+        """Return the probabilities of all labels; the formula is in the Notes of the class.
 
         %(rows_to_results)s
         ndarray of shape (n, K)
@@ -275,7 +275,7 @@ class KernelRidgeClassifier(Classifier):
 
 
 def why_two_passes(alpha: float | Criterion) -> str | None:
-    """Return why rows are read twice with this penalty, or None."""
+    """Return why the rows are read twice with this `alpha`, or None if one pass suffices."""
     if not (isinstance(alpha, str) and alpha == "loo"):
         return None
     return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
@@ -297,14 +297,21 @@ def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None
 
 
 def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) -> Moments:
-    """Return the moments, summed once more in float64 if those in float32 are too coarse for the penalty."""
+    """Return moments that are accurate enough for the penalty.
+
+    If the rounding error of moments in float32 exceeds the penalty, and the rows can be read again, the moments are
+    summed once more in float64. Otherwise the given moments are returned.
+    """
     if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
         return moments
     return fit.labeled.accumulate(moment_sum(model, fit, targets, double=True), fit.report)
 
 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:
-    """Return the solution for the penalty of a model; leave-one-out reads the rows again."""
+    """Return the ridge solution for the parameter `alpha` of a model, given the moments.
+
+    With ``alpha="loo"``, the rows of `fit` are read once more. `labels` are all labels, sorted, of a classifier.
+    """
     left_out = None
     if fit is not None and model.alpha == "loo":
         left_out = partial(

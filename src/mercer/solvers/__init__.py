@@ -1,1 +1,1 @@
-"""Solvers: functions from statistics to coefficients."""
+"""Solvers: functions that compute the coefficients of a model from sums over the rows."""

@@ -1,6 +1,7 @@
-r"""Kernel k-means on the Gram matrix: the exact method, in memory O(n^2) and time O(n^2 (d + k)) and more.
+r"""Exact kernel k-means on the Gram matrix, in memory O(n^2). The matrix takes time O(n^2 d), each pass O(n^2 k).
 
-A center is a mean of rows in the space of the kernel, known by its coefficients a: the squared distance of a row x is
+A center is a weighted mean of rows in the feature space of the kernel, represented by its coefficients a. The squared
+distance of a row x to the center is
 
 .. math:: k(x, x) - 2 \sum_i a_i k(x, x_i) + \sum_{ij} a_i a_j k(x_i, x_j).
 """
@@ -19,20 +20,20 @@ from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, nearest, rounded
 __all__ = ["ExactClustering", "ExactClusters", "exact_lloyd"]
 
 Array = np.ndarray
-# Smaller fractions of the terms of a distance are rounding: kernel values are in float64 whatever the rows are.
+# Squared distances below this fraction of k(x, x) + |c|^2 are rounding errors; kernel values are always in float64.
 EPS = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class ExactClustering:
-    """The result of the exact iteration from one start."""
+    """The result of exact kernel k-means from one start."""
 
-    coefficients: Array  # (n, k)
-    norms: Array  # (k,), a' K a
+    coefficients: Array  # (n, k), coefficients a of each center
+    norms: Array  # (k,), squared norms a' K a of the centers
     labels: Array  # (n,)
     inertia: float
     path: tuple[float, ...]  # the inertia at each pass
-    n_iter: int  # passes in which centers moved, or were found to stay
+    n_iter: int  # number of passes, without a last one that only computes the inertia
     converged: bool
 
 
@@ -45,16 +46,16 @@ def exact_lloyd(
     tol: float,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> ExactClustering:
-    """Iterate on a Gram matrix.
+    """Run Lloyd's algorithm on a Gram matrix.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
         Gram matrix, in float64: distances are small differences of its entries.
     start : ndarray of shape (n, k)
-        Squared distances of the rows to the first centers.
+        Squared distances of the rows to the initial centers.
     weight : ndarray of shape (n,), default=None
-        Weights >= 0.
+        Weights >= 0; None means that all are one.
     max_iter, tol, report
         As in `lloyd`.
 
@@ -101,7 +102,10 @@ def exact_lloyd(
 
 
 def farthest(K: Array, diagonal: Array, least: Array, weight: Array, size: int, eps: float) -> Array:
-    """Return at most `size` rows farthest from their centers, no two of them equal."""
+    """Return the indices of at most `size` distinct rows that are farthest from their nearest centers.
+
+    `diagonal` holds k(x, x), and `least` the squared distance of each row to its nearest center minus k(x, x).
+    """
     distances = np.where(weight > 0, diagonal + least, 0.0)
     chosen: list[int] = []
     for i in np.argsort(-rounded(distances), kind="stable"):
@@ -115,29 +119,29 @@ def farthest(K: Array, diagonal: Array, least: Array, weight: Array, size: int, 
 
 @dataclass(frozen=True)
 class ExactClusters:
-    """Centers by the coefficients of the rows of `fit`."""
+    """Cluster centers in the feature space of a kernel, as linear combinations of the rows of `fit`."""
 
     kernel: Kernel
-    rows: Any  # (n, d), those whose coefficients are not all zero
-    coefficients: Array  # (n, k)
-    norms: Array  # (k,)
+    rows: Any  # (m, d), the rows of `fit` whose coefficients are not all zero
+    coefficients: Array  # (m, k)
+    norms: Array  # (k,), squared norms of the centers
 
     @property
     def width(self) -> int:
-        """Return the number of columns of the intermediate matrices."""
+        """Number of columns of the intermediate matrices: the number of stored rows."""
         return self.rows.shape[0]
 
     def scores(self, X: Any) -> Array:
-        """Return squared distances minus k(x, x), (k, n)."""
+        """Return the squared distances of all rows x to all centers minus k(x, x), (k, n)."""
         values = self.kernel(X.astype(np.float64), self.rows.astype(np.float64))
         return (self.norms - 2 * (values @ self.coefficients)).T
 
     def labels(self, X: Any) -> Array:
-        """Return the nearest center of each row."""
+        """Return the index of the nearest center of each row (n,)."""
         return nearest(self.scores(X), self.norms, EPS)[0]
 
     def distances(self, X: Any) -> Array:
-        """Return squared distances, (n, k), with zero where they are zero to rounding."""
+        """Return the squared distances of all rows to all centers, (n, k), where values below rounding are zero."""
         diagonal = self.kernel.diag(X.astype(np.float64))
         distances = self.scores(X) + diagonal
         distances[distances <= EPS * (diagonal + self.norms[:, None])] = 0.0

@@ -1,7 +1,8 @@
 """Lloyd's algorithm on features: assign rows to the nearest center, move centers to the mean of their rows.
 
-One pass over the rows is one sum: the weight and the sum of the features of each cluster, and what the inertia is
-computed from. Several starts share each pass, so that features are computed once for all of them.
+Each pass over the rows computes the sums of `ClusterSums`: the weight and the sum of the features of each cluster, and
+the terms of the inertia, which is the sum of squared distances of rows to their nearest center. Several starts share
+each pass, so that features are computed once for all of them.
 """
 
 from __future__ import annotations
@@ -35,21 +36,22 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Distances that differ by fewer units of roundoff are taken to be equal, however products were rounded.
+# Distances that differ by fewer units of roundoff are treated as equal, so that rounding does not affect assignments.
 ROUNDING_UNITS = 16
 
 
 class Centers:
-    """Centers prepared for the features of one dtype.
+    """Cluster centers, prepared for the computation of distances to features of one dtype.
 
-    A point near the features is subtracted from both, since products of features far from zero lose digits.
+    A point near the features is subtracted from features and centers, since distances are computed from inner products,
+    which lose digits if features are far from zero.
 
     Parameters
     ----------
     centers : ndarray of shape (k, D)
         Centers.
     dtype : dtype
-        Of the features.
+        The dtype of the features.
     point : ndarray of shape (D,), default=None
         The point that `near` subtracts; None means the mean of the centers if it is far from zero, otherwise zero.
     """
@@ -60,22 +62,22 @@ class Centers:
         centers = centers - self.point
         self.norms = np.einsum("ij,ij->i", centers, centers)
         self.eps = ROUNDING_UNITS * float(np.finfo(dtype).eps)
-        # Features were rounded before the point was subtracted: smaller distances are rounding.
+        # Features were rounded before the point was subtracted: smaller squared distances are rounding errors.
         self._least = float(np.square(np.finfo(dtype).eps * np.linalg.norm(self.point)))
         self._right = np.ascontiguousarray(-2 * centers.T, dtype=dtype)
 
     def near(self, Z: Array) -> Array:
-        """Return features minus the point, the argument of the other methods."""
+        """Return features minus the point, as `scores` and `distances` require them."""
         return Z if self._shift is None else Z - self._shift
 
     def scores(self, Z: Array) -> Array:
-        """Return |c|^2 - 2 z'c for all centers and rows, (k, n), which orders centers as their distances do."""
+        """Return |c|^2 - 2 z'c for all centers c and rows z, (k, n): the squared distances minus |z|^2."""
         scores = np.ascontiguousarray((Z @ self._right).T, dtype=np.float64)
         scores += self.norms[:, None]
         return scores
 
     def distances(self, Z: Array) -> Array:
-        """Return |z - c|^2 for all centers and rows, (k, n), with zero where it is zero to rounding."""
+        """Return |z - c|^2 for all centers c and rows z, (k, n), where values below the rounding error are zero."""
         squares = squares_of(Z)
         distances = self.scores(Z)
         distances += squares
@@ -86,7 +88,10 @@ class Centers:
 def tiles_beside(
     centers: Array, features: RowFeatures, block: Block, point: Array | None = None
 ) -> Iterator[tuple[slice, Array, Centers]]:
-    """Yield slices of a block, the features of their rows minus a point, and the prepared centers."""
+    """Yield slices of a block, the features of their rows minus a point, and the centers prepared for these features.
+
+    The parameter `point` is that of `Centers`.
+    """
     ready: Centers | None = None
     for rows, Z in features.tiles(block):
         ready = Centers(centers, Z.dtype, point) if ready is None else ready
@@ -94,27 +99,31 @@ def tiles_beside(
 
 
 def nearest(scores: Array, norms: Array, eps: float) -> tuple[Array, Array]:
-    """Return the nearest center of each row and its score; of centers equally near, the first."""
+    """Return the index of the nearest center of each row (n,) and its score (n,).
+
+    Scores (k, n) are squared distances, up to a constant for each row. If several centers are equally near to rounding,
+    the first of them is returned.
+    """
     least = scores.min(axis=0)
     labels = (scores <= least + eps * (np.abs(least) + norms.max())).argmax(axis=0)
     return labels.astype(np.int32), least
 
 
 def squares_of(Z: Array) -> Array:
-    """Return |z|^2 of all rows."""
+    """Return |z|^2 of each row z."""
     return np.einsum("ij,ij->i", Z, Z).astype(np.float64, copy=False)
 
 
 @storable
 @dataclass(frozen=True)
 class ClusterSums:
-    """The sums over rows that one step of s starts with k clusters needs."""
+    """Sums over the rows of each cluster, for s starts with k clusters each: the result of one pass of k-means."""
 
     rows: int
-    weight: Array  # (s, k)
+    weight: Array  # (s, k), total weights
     sums: Array  # (s, k, D), sums of w z
-    scores: Array  # (s,), sums of w min(|c|^2 - 2 z'c), about a point: the inertia less the sum of w |z|^2
-    squares: float  # sum of w |z|^2 about the same point, or zero where it was not asked for
+    scores: Array  # (s,), sums of w min_c(|c|^2 - 2 z'c): the inertia minus `squares`, for z and c minus a point
+    squares: float  # sum of w |z|^2, for z minus the same point; zero if it was not requested
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
         return ClusterSums(
@@ -133,11 +142,14 @@ class ClusterSums:
 
 @dataclass(frozen=True)
 class Assign:
-    """The term of `ClusterSums`: each row is assigned to its nearest center."""
+    """Function of a block of rows that assigns each row to its nearest center and returns the block's `ClusterSums`.
+
+    Rows are assigned separately for each of s starts with k centers.
+    """
 
     features: RowFeatures
     centers: Array  # (s, k, D)
-    with_squares: bool = True
+    with_squares: bool = True  # whether `ClusterSums.squares` is computed
     point: Array | None = None  # as in `Centers`
 
     def __call__(self, block: Block) -> ClusterSums:
@@ -156,7 +168,7 @@ class Assign:
         sums, weights, totals = np.empty((s, k, D)), np.empty((s, k)), np.empty(s)
         for i in range(s):
             labels, least = nearest(scores[i], norms[i], centers.eps)
-            # A sparse matrix with one entry per row, its weight: the product sums rows at the speed of memory.
+            # The sparse matrix has one entry per row of Z, its weight; the product sums the rows of each cluster.
             indicators = sp.csc_array((w.astype(Z.dtype, copy=False), labels, np.arange(n + 1)), shape=(k, n))
             weights[i] = np.bincount(labels, w, k)
             sums[i] = indicators @ Z
@@ -167,7 +179,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Farthest:
-    """The term of the distinct rows that are farthest from their centers."""
+    """Function of a block of rows that returns the `size` distinct rows farthest from their nearest centers."""
 
     features: RowFeatures
     centers: Array  # (k, D)
@@ -182,20 +194,20 @@ class Farthest:
 
 
 def rounded(values: Array) -> Array:
-    """Return numbers rounded to 40 bits, so that distances that are equal to rounding become equal."""
+    """Return numbers rounded to 40 significant bits, so that distances that differ only by rounding become equal."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 2.0**40), exponent - 40)
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """The result of the iteration from one start."""
+    """The result of Lloyd's algorithm from one start."""
 
     centers: Array  # (k, D)
-    weight: Array  # (k,)
+    weight: Array  # (k,), total weight of the rows of each cluster
     inertia: float
     path: tuple[float, ...]  # the inertia at each pass
-    n_iter: int  # passes in which centers moved, or were found to stay
+    n_iter: int  # number of passes, without a last one that only computes the inertia
     converged: bool
 
 
@@ -208,7 +220,7 @@ def lloyd(
     tol: float,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> Clustering:
-    """Iterate from all starts (s, k, D) at once and return the best result.
+    """Run Lloyd's algorithm from all starts (s, k, D) at once, and return the result of least inertia.
 
     A start is finished when moving its centers lowers the inertia by no more than a fraction `tol`, or not at all.
     `report` is called after each pass with the number of rows and the number of passes.
@@ -232,7 +244,7 @@ def lloyd(
 
 
 class Run:
-    """The state of the iteration from one start."""
+    """The state of Lloyd's algorithm from one start."""
 
     def __init__(self, centers: Array) -> None:
         self.centers = self._before = centers
@@ -242,12 +254,15 @@ class Run:
         self.settled = False  # the last inertia is that of the current centers
 
     def arrive(self, weight: Array, inertia: float) -> bool:
-        """Record a pass with the current centers, and return whether to continue."""
+        """Record the cluster weights and the inertia of the current centers, and return whether to continue."""
         self.ended = self.settled = not self.take(weight, inertia)
         return not self.ended
 
     def take(self, weight: Array, inertia: float) -> bool:
-        """Accept the current centers, or return to the previous ones if the inertia did not decrease; return which."""
+        """Record the cluster weights and the inertia of the current centers, and return whether they are accepted.
+
+        If the inertia did not decrease, the previous centers are restored.
+        """
         inertia = max(inertia, 0.0)
         gained = not self.path or inertia < self.path[-1]
         if gained:
@@ -266,20 +281,24 @@ class Run:
 
 
 def first_of_least(inertias: Array) -> int:
-    """Return the first start that comes within a millionth of the best.
+    """Return the index of the first start whose inertia exceeds the least one by at most a millionth of it.
 
-    Starts that end in the same clusters differ by rounding, which must not decide on the order of the clusters.
+    Starts that end in the same clusters have inertias that differ by rounding, which must not determine the choice and
+    thereby the order of the clusters.
     """
     return int((inertias <= inertias.min() * (1 + 1e-6)).argmax())
 
 
 def best_of(engine: Engine, features: RowFeatures, starts: Array) -> Array:
-    """Return the start of least inertia."""
+    """Return the initial centers (k, D) of least inertia, given those of several starts (s, k, D)."""
     return starts[0] if len(starts) == 1 else starts[first_of_least(engine.sum(Assign(features, starts)).inertia)]
 
 
 def means(engine: Engine, features: RowFeatures, centers: Array, weight: Array, sums: Array) -> Array:
-    """Return the means of the clusters; an empty one is moved to one of the rows farthest from their centers."""
+    """Return the updated centers (k, D): the means of the clusters, given their weights (k,) and sums (k, D).
+
+    The center of an empty cluster is moved to one of the rows that are farthest from their nearest centers.
+    """
     empty = weight == 0
     moved = np.where(empty[:, None], centers, sums / np.where(empty, 1.0, weight)[:, None])
     if empty.any():
@@ -293,25 +312,25 @@ def means(engine: Engine, features: RowFeatures, centers: Array, weight: Array, 
 
 @dataclass(frozen=True)
 class FeatureClusters:
-    """Centers in the space of the features, ready for new rows."""
+    """Cluster centers in the space of the features, for the prediction of new rows."""
 
     features: RowFeatures
     centers: Array  # (k, D)
 
     @property
     def width(self) -> int:
-        """Return the number of columns of the intermediate matrices."""
+        """Number of columns of the intermediate matrices: the number of features D."""
         return self.centers.shape[1]
 
     def labels(self, X: Any) -> Array:
-        """Return the nearest center of each row."""
+        """Return the index of the nearest center of each row (n,)."""
         out = np.empty(X.shape[0], np.int32)
         for rows, Z, centers in tiles_beside(self.centers, self.features, Block(0, X)):
             out[rows], _ = nearest(centers.scores(Z), centers.norms, centers.eps)
         return out
 
     def distances(self, X: Any) -> Array:
-        """Return squared distances, (rows, k)."""
+        """Return the squared distances of all rows to all centers, (n, k)."""
         out = np.empty((X.shape[0], len(self.centers)))
         for rows, Z, centers in tiles_beside(self.centers, self.features, Block(0, X)):
             out[rows] = centers.distances(Z).T

@@ -30,24 +30,28 @@ class RunningMeans:
 
     @classmethod
     def starting_at(cls, centers: Array) -> Self:
-        """Return initial centers, to which no row was assigned."""
+        """Return the state with initial centers (k, D), before any row is assigned to them."""
         return cls(np.array(centers, dtype=np.float64), np.zeros(len(centers)))
 
     def after(self, found: ClusterSums) -> RunningMeans:
-        """Return the centers after the rows of one batch were assigned to them."""
+        """Return the updated centers, given the `ClusterSums` of one batch of rows."""
         weight = self.weight + found.weight[0]
         came = weight > 0
-        # As increments of the centers: sums over ever more rows would lose the small steps of late batches.
+        # Means are updated by increments: in growing sums over all rows, the small steps of late batches would be lost
+        # to rounding.
         step = (found.sums[0] - found.weight[0][:, None] * self.centers) / np.where(came, weight, 1.0)[:, None]
         return RunningMeans(self.centers + step, weight, self.rows + found.rows)
 
     def transformed(self, matrix: Array) -> RunningMeans:
-        """Return the centers for features times a matrix."""
+        """Return the state for features that are multiplied by a matrix, Z_new = Z_old @ matrix."""
         return RunningMeans(self.centers @ matrix, self.weight, self.rows)
 
 
 def batches_of(engine: Engine, size: int) -> Iterator[Block]:
-    """Yield batches of exactly `size` consecutive rows, except for the last, whatever the blocks of the engine are."""
+    """Yield batches of `size` consecutive rows, which may join or split the blocks of the engine.
+
+    Only the last batch may be smaller.
+    """
     waiting: list[Block] = []
     rows = 0
     for block in engine.blocks():
@@ -69,7 +73,7 @@ def batches_of(engine: Engine, size: int) -> Iterator[Block]:
 
 
 def joined(blocks: list[Block]) -> Block:
-    """Return consecutive blocks as one."""
+    """Return consecutive blocks as one block, without targets."""
     blocks = [block for block in blocks if len(block)]
     if len(blocks) == 1:
         return blocks[0]
@@ -90,9 +94,11 @@ def by_batches(
     tol: float,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[RunningMeans, int]:
-    """Move the centers batch by batch, in at most `max_iter` passes, and return them and the number of passes.
+    """Run mini-batch k-means from initial centers `start` (k, D), and return the centers and the number of passes.
 
-    The iteration ends with a pass that changes the inertia by no more than a fraction `tol`.
+    At most `max_iter` passes over the rows are made. The iteration ends after a pass in which the squared distances
+    that the centers have moved, times the weights of the rows assigned to them, add up to at most `tol` times the
+    inertia. `report` is called after each pass with the number of rows and the number of passes.
     """
     state = RunningMeans.starting_at(start)
     for passes in range(1, max_iter + 1):

@@ -1,7 +1,8 @@
 """Initialization of k-means: k-means++ and k-means||, independent of the blocks and of the order of the rows.
 
-The random number of a row is an exponential variate hashed from its entries and the seed. So the same rows are chosen
-in memory, from a stream and on Dask, and a repeated row is treated as a row with a weight.
+Rows are sampled by random keys: the key of a row is an exponential variate that is hashed from its entries and the
+seed, and the rows of smallest keys are the sample. So the same rows are chosen in memory, from a stream and on Dask,
+and a repeated row is equivalent to a row with a weight.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# k-means++ uses a sample of so many rows, fewer if they are wide, but at least so many per cluster.
+# Size of the sample for k-means++: the number of rows, the largest number of bytes, which reduces the number of rows
+# with many features, and the least number of rows per cluster, which overrides both.
 SAMPLE_ROWS = 4096
 SAMPLE_BYTES = 512 * 2**20
 SAMPLE_ROWS_PER_CLUSTER = 20
-# k-means|| draws this many candidates per cluster in each pass, in so many passes after the first.
+# k-means|| samples this many candidates per cluster in each pass. The first pass is followed by this many others.
 CANDIDATES_PER_CLUSTER = 2
 ROUNDS = 3
 STARTS = ("k-means++", "k-means||")
@@ -46,17 +48,17 @@ STARTS = ("k-means++", "k-means||")
 
 @dataclass(frozen=True)
 class Start:
-    """The initialization, for features or for a Gram matrix."""
+    """The initialization of k-means, on features or on a Gram matrix."""
 
-    owner: str
+    owner: str  # name of the learner, for error messages
     init: Any  # one of STARTS, or rows (k, d)
     n_clusters: int
     n_init: int
-    width: int  # of the rows
+    width: int  # number of features of the rows
     seed: int
 
     def on_features(self, engine: Engine, features: RowFeatures) -> Array:
-        """Return initial centers, (s, k, D)."""
+        """Return the initial centers of s starts, (s, k, D)."""
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
             return features.of(self.init)[None]
@@ -69,7 +71,7 @@ class Start:
         return Z[self._chosen(feature_distances(Z), pool.weight)]
 
     def on_gram(self, engine: Engine, X: Any, K: Array, kernel: Kernel) -> Iterator[Array]:
-        """Yield squared distances of all rows to initial centers, (n, k), for each start."""
+        """Yield, for each start, the squared distances of all rows to the initial centers, (n, k)."""
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
             diagonal = np.diagonal(K)[:, None].astype(np.float64)
@@ -85,7 +87,7 @@ class Start:
             yield kernel_distances(K)(rows[chosen]).T
 
     def _chosen(self, distances_to: Callable[[Array], Array], weight: Array) -> Array:
-        """Return rows chosen by k-means++ for each start, (s, k)."""
+        """Return the indices of the rows that k-means++ chooses for each start, (s, k)."""
         starts = []
         for number in range(self.n_init):
             chosen = plus_plus(distances_to, weight, self.n_clusters, as_generator(self.seed + number))
@@ -109,7 +111,7 @@ class Start:
 
 @dataclass(frozen=True)
 class UniformRows:
-    """The term of a uniform sample of the distinct rows."""
+    """Function of a block of rows that returns a uniform sample of its distinct rows, of at most `size` rows."""
 
     size: int
     seed: int
@@ -121,7 +123,10 @@ class UniformRows:
 
 @dataclass(frozen=True)
 class FarRows:
-    """The term of a sample of distinct rows in proportion to their squared distances from the nearest center."""
+    """Function of a block of rows that returns a sample of its distinct rows, of at most `size` rows.
+
+    Rows are sampled without replacement, in proportion to their squared distances from the nearest center.
+    """
 
     features: RowFeatures
     centers: Array  # (k, D)
@@ -140,7 +145,7 @@ class FarRows:
 
 @dataclass(frozen=True)
 class CellWeights:
-    """The term of the weights of the rows nearest to each center."""
+    """Function of a block of rows that returns, for each center, the total weight of the rows nearest to it (k,)."""
 
     features: RowFeatures
     centers: Array  # (k, D)
@@ -154,16 +159,16 @@ class CellWeights:
 
 
 def uniform_rows(engine: Engine, n_clusters: int, width: int, seed: int) -> DistinctRows:
-    """Return a uniform sample of the distinct rows with their weights, or all of them if they are few."""
+    """Return a uniform sample of the distinct rows with their weights, or all distinct rows if they are few."""
     fitting = min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width))
     return engine.sum(UniformRows(max(fitting, SAMPLE_ROWS_PER_CLUSTER * n_clusters), seed))
 
 
 def candidates_by_passes(engine: Engine, features: RowFeatures, n_clusters: int, seed: int) -> DistinctRows:
-    """Return candidates for centers by k-means||, with the total weight of the rows nearest to each.
+    """Return candidates for centers by k-means||, with the total weight of the rows nearest to each candidate.
 
-    Bahmani et al. (2012), with a fixed number of candidates per pass, drawn without replacement, and a uniform sample
-    as the first candidates.
+    This is the algorithm of Bahmani et al. (2012), with a fixed number of candidates per pass, which are sampled
+    without replacement, and with a uniform sample as the first candidates.
     """
     size = CANDIDATES_PER_CLUSTER * n_clusters
     pool = replace(engine.sum(UniformRows(size, seed)), size=size * (ROUNDS + 1))
@@ -181,12 +186,14 @@ def candidates_by_passes(engine: Engine, features: RowFeatures, n_clusters: int,
 def plus_plus(
     distances_to: Callable[[Array], Array], weight: Array, n_clusters: int, rng: np.random.Generator
 ) -> Array:
-    """Choose rows as centers by greedy k-means++, and return their indices, fewer if there are fewer distinct rows.
+    """Choose rows as centers by greedy k-means++, and return their indices.
+
+    There are fewer than `n_clusters` if there are fewer distinct rows.
 
     Parameters
     ----------
     distances_to : callable
-        Given indices (t,), the squared distances (t, n) of all rows to these.
+        Given indices of rows (t,), returns the squared distances (t, n) of all rows to these rows.
     weight : ndarray of shape (n,)
         Weights > 0.
     n_clusters : int
@@ -196,8 +203,8 @@ def plus_plus(
 
     Notes
     -----
-    Among 2 + log(k) rows drawn in proportion to weight times squared distance, the one that lowers the inertia most is
-    chosen (Arthur, Vassilvitskii 2007).
+    For each center, 2 + log(k) rows are sampled with probabilities in proportion to their weight times their squared
+    distance to the nearest center so far. The one that lowers the inertia most is chosen (Arthur, Vassilvitskii 2007).
     """
     trials = 2 + int(np.log(n_clusters))
     chosen = [drawn(weight, rng.random(1))]
@@ -215,21 +222,21 @@ def plus_plus(
 
 
 def drawn(mass: Array, uniform: Array) -> Array:
-    """Return indices drawn in proportion to a mass, by uniform numbers."""
+    """Return random indices with probabilities proportional to `mass`, one for each uniform random number in [0, 1)."""
     ends = np.cumsum(mass)
     indices = np.searchsorted(ends, uniform * ends[-1], side="right")
     return np.minimum(indices, np.flatnonzero(mass)[-1])
 
 
 def feature_distances(Z: Array) -> Callable[[Array], Array]:
-    """Return a function from indices of rows to the squared distances of all rows to them, given features."""
+    """Return a function from indices (t,) to the squared distances (t, n) of all rows to those rows, given features."""
     point = point_near(Z)
     near = Z - point
     return lambda chosen: Centers(Z[chosen], Z.dtype, point).distances(near)
 
 
 def kernel_distances(K: Array) -> Callable[[Array], Array]:
-    """Return a function from indices of rows to the squared distances of all rows to them, given the Gram matrix."""
+    """Return a function from indices (t,) to the squared distances (t, n) of all rows to those rows, given K."""
     diagonal = np.diagonal(K).astype(np.float64)
     eps = ROUNDING_UNITS * float(np.finfo(K.dtype).eps)
 

@@ -1,1 +1,1 @@
-"""Newton's method for penalized losses of labels."""
+"""Minimization of penalized classification losses by Newton's method."""

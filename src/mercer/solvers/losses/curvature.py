@@ -45,11 +45,12 @@ class Factors:
 
 @dataclass(frozen=True)
 class SampleCurvature:
-    """Approximate Hessian of the penalized loss, from a sample of the rows, with one block per column of coefficients.
+    """Block-diagonal approximation of the Hessian of the penalized loss, computed on a sample of the rows.
 
-    For the softmax, off-diagonal blocks of the Hessian are left out. Only their null space is retained: a step that
-    changes all decision values of a row by the same amount does not change the loss, so the columns of a step are
-    centered to add up to zero.
+    There is one diagonal block per column of coefficients. The off-diagonal blocks, which only the softmax has, are
+    replaced by zero. One property of the complete Hessian of the softmax is retained: a step that changes all decision
+    values of a row by the same amount does not change the loss, so the columns of a step are centered to add up to
+    zero.
     """
 
     features: Array  # (m, D)
@@ -60,7 +61,7 @@ class SampleCurvature:
     n_jobs: int | None
 
     def __call__(self, W: Array) -> Factors:
-        """Return the Cholesky factors at coefficients whose last row is the intercept."""
+        """Return the Cholesky factors of the diagonal blocks at coefficients `W`, whose last row is the intercept."""
         curvatures = self.loss.curvatures(self.features @ W[:-1] + W[-1], self.codes) * self.weight[:, None]
         order, columns = W.shape
         if columns * order**2 > MOST_ENTRIES:
@@ -96,7 +97,7 @@ class SampleCurvature:
 def significant_rows(curvature: Array, most: int) -> tuple[Array, Array]:
     """Return the indices of at most `most` rows that contribute nearly all of the curvature, and their curvatures.
 
-    If there are more such rows, every k-th of them is taken, and its curvature is multiplied by k.
+    If more than `most` rows contribute, every k-th of them is returned, with its curvature multiplied by k.
     """
     ascending = np.argsort(curvature, kind="stable")
     total = np.cumsum(curvature[ascending])

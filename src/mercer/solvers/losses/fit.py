@@ -1,4 +1,8 @@
-"""Minimization of a loss over all rows: start and preconditioner from a sample, then Newton steps on sums over rows."""
+"""Minimization of a penalized classification loss over all rows by Newton-CG.
+
+A sample of the rows gives the starting point and the preconditioner. Each gradient and each Hessian product is then a
+sum over all rows.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +24,23 @@ from mercer.statistics.label_counts import LabelCounts
 __all__ = ["AsGiven", "minimize_on_rows", "sample_size"]
 
 Array = np.ndarray
-# Rows of the sample that gives start and preconditioner: so many per coefficient, within these bounds.
+# Size of the sample that gives the starting point and the preconditioner: the number of rows per coefficient, the least
+# number of rows, and the largest number of bytes of their features.
 SAMPLE_ROWS_PER_COEFFICIENT, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 32, 4096, 2**28
-# How exactly the problem of the sample is solved: its minimum is a statistical error away from that of all rows.
+# Tolerance and limits of the minimization on the sample. It need not be accurate, because the minimum on the sample
+# differs from the minimum on all rows by a sampling error.
 SAMPLE_TOL, SAMPLE_STEPS, SAMPLE_PRODUCTS = 1e-2, 50, 20
 
 
 def sample_size(n_components: int) -> int:
-    """Return the number of rows of the sample for a map of so many components."""
+    """Return the number of rows to sample for a map of `n_components` components."""
     rows = max(FEWEST_SAMPLE_ROWS, SAMPLE_ROWS_PER_COEFFICIENT * (n_components + 1))
     return max(1, min(rows, SAMPLE_BYTES // (8 * n_components)))
 
 
 @dataclass(frozen=True)
 class AsGiven(Features):
-    """Features that are the rows themselves."""
+    """The identity map: the features of a row are its entries."""
 
     n_components: int
 
@@ -58,7 +64,7 @@ def minimize_on_rows(
     tol: float,
     max_iter: int,
 ) -> Minimum:
-    """Return the minimum of C times the sum of the losses plus half the squared norm of the coefficients.
+    """Minimize C sum_i w_i loss_i + |W|^2 / 2 over the coefficients W and an intercept, which is not penalized.
 
     Parameters
     ----------
@@ -67,13 +73,13 @@ def minimize_on_rows(
     problem : Problem
         Features, loss, labels and weights of labels.
     counts : LabelCounts
-        Weights of the labels, and the sample.
+        The total weight of the rows of each label, and a sample of the rows.
     C : float
         Weight of the losses.
     fit_intercept : bool
         Whether there is an intercept.
     start : ndarray of shape (D + 1, K) or None
-        Starting point; None takes the minimum on the sample.
+        Starting point, whose last row is the intercept; None means the minimum on the sample.
     passes : Passes
         Counts and reports the passes over the rows.
     n_jobs : int or None

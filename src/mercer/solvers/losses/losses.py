@@ -1,8 +1,8 @@
-"""Losses of labels: value, gradient and Hessian products, and their sums over rows.
+"""Classification losses: value, gradient and Hessian products, and their sums over rows.
 
-`LossTerm` sums values and gradients, `CurvatureTerm` products of the Hessian with a direction. Features are computed in
-tiles that stay in cache and are discarded with their block. Products are computed in float64 whatever the rows are:
-near the minimum, a gradient is the small difference of large sums.
+`LossTerm` computes the values and gradients of a block of rows, `CurvatureTerm` products of the Hessian with a
+direction. Features are computed in tiles of a few rows that stay in cache, and are not stored. Products are computed in
+float64 for rows of any dtype: near the minimum, a gradient is the small difference of large sums.
 """
 
 from __future__ import annotations
@@ -28,25 +28,32 @@ TILE_BYTES = 2**21
 
 
 class Loss(ABC):
-    """A convex loss of a label, given decision values, one per label; two labels have one, for the second."""
+    """A convex loss of the label of a row, as a function of its decision values.
+
+    Decision values `F` have shape (n, K), with one column per label; two labels have one column, K = 1, which is
+    positive for the second label. Labels are given by `codes` (n,), their indices.
+    """
 
     #: Whether the loss is a sum over the columns of the decision values, so that the columns are separate problems.
     separable: ClassVar[bool]
 
     @abstractmethod
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
-        """Return the loss of each row (n, c) and its derivatives in the decision values (n, K).
+        """Return the loss of each row (n, c) and its derivatives with respect to the decision values (n, K).
 
         If the loss is separable, c is K, with one value per column; otherwise c is one.
         """
 
     @abstractmethod
     def curved(self, F: Array, codes: Array, V: Array) -> Array:
-        """Return the Hessian of the loss of each row times a direction (n, K)."""
+        """Return H_i v_i for each row i, (n, K), where v_i are the rows of V.
+
+        H_i is the Hessian (K, K) of the loss of row i with respect to its decision values.
+        """
 
     @abstractmethod
     def curvatures(self, F: Array, codes: Array) -> Array:
-        """Return the diagonal of the Hessian of the loss of each row (n, K)."""
+        """Return the second derivatives of the loss of each row with respect to each of its decision values (n, K)."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class Logistic(Loss):
 
 
 def n_labels(F: Array) -> int:
-    """Return the number of labels, given decision values: two labels have one column."""
+    """Return the number of labels of decision values `F`: two if `F` has one column, otherwise its columns."""
     return max(2, F.shape[1])
 
 
@@ -98,7 +105,7 @@ def softmax(F: Array) -> Array:
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """The squared hinge loss, one label against the rest in each column."""
+    """The squared hinge loss max(0, 1 - s f)^2 of each column, with s = 1 for its label and s = -1 for all others."""
 
     separable = True
 
@@ -116,7 +123,7 @@ class SquaredHinge(Loss):
 
 @dataclass(frozen=True)
 class Problem:
-    """A loss on the features of rows with labels, where each label has a weight."""
+    """The problem that a classifier solves: features of rows, loss, labels, and a weight for each label."""
 
     features: Features
     loss: Loss
@@ -129,7 +136,7 @@ class Problem:
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     def tiles(self, block: Block) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield features in float64, label codes and weights, a few rows at a time."""
+        """Yield the features in float64, the label codes and the weights of a few rows of a block at a time."""
         features = self.features.astype(block.X.dtype)
         step = max(16, TILE_BYTES // (8 * features.n_components))
         for start in range(0, len(block), step):
@@ -144,9 +151,9 @@ class Problem:
 @storable
 @dataclass(frozen=True)
 class LossSum:
-    """Values and gradient of a loss; the last row of the gradient belongs to the intercept."""
+    """Sums over rows of the values and the gradient of a loss; the last row of the gradient is for the intercept."""
 
-    values: Array  # (c,): one per column if these are separate problems, otherwise one
+    values: Array  # (c,): one per column if the loss is separable, otherwise one
     gradient: Array  # (D + 1, K)
 
     def __add__(self, other: LossSum) -> LossSum:
@@ -155,10 +162,10 @@ class LossSum:
 
 @dataclass(frozen=True)
 class LossTerm:
-    """The term of `LossSum`, at coefficients whose last row is the intercept."""
+    """Function of a block of rows that returns its `LossSum`: values and gradient of the loss at `coef`."""
 
     problem: Problem
-    coef: Array  # (D + 1, K)
+    coef: Array  # (D + 1, K), whose last row is the intercept
 
     def __call__(self, block: Block) -> LossSum:
         columns = self.coef.shape[1] if self.problem.loss.separable else 1
@@ -175,7 +182,7 @@ class LossTerm:
 @storable
 @dataclass(frozen=True)
 class CurvatureSum:
-    """The Hessian of a loss times a direction."""
+    """Sum over rows of the Hessian of a loss times a direction; the last row is for the intercept."""
 
     product: Array  # (D + 1, K)
 
@@ -185,10 +192,10 @@ class CurvatureSum:
 
 @dataclass(frozen=True)
 class CurvatureTerm:
-    """The term of `CurvatureSum`: the Hessian at some coefficients times a direction."""
+    """Function of a block of rows that returns its `CurvatureSum`: the Hessian at `coef` times `direction`."""
 
     problem: Problem
-    coef: Array  # (D + 1, K)
+    coef: Array  # (D + 1, K), whose last row is the intercept
     direction: Array  # (D + 1, K)
 
     def __call__(self, block: Block) -> CurvatureSum:

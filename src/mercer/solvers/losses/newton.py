@@ -135,7 +135,7 @@ def minimize(
 
 
 def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
-    """Return values and gradient; raise if they are not finite."""
+    """Return the values and the gradient of an objective at `W`; raise `DataError` if they are not finite."""
     values, gradient = objective.values_and_gradient(W)
     if not (np.isfinite(values).all() and np.isfinite(gradient).all()):
         msg = "The sum of the losses overflows. Scale the rows or the weights down, or lower C."
@@ -144,7 +144,7 @@ def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
 
 
 def relative_size(step: Array, W: Array) -> float:
-    """Return the largest entry of a step relative to the largest coefficient, at most one."""
+    """Return max|step| / max(max|W|, max|step|), the size of a step relative to the coefficients, at most one."""
     largest = float(np.abs(step).max(initial=0.0))
     return largest / max(float(np.abs(W).max(initial=0.0)), largest, 1e-300)
 
@@ -154,8 +154,8 @@ def newton_step(
 ) -> tuple[Array, int]:
     """Return an approximate Newton step and the number of Hessian products it took.
 
-    Preconditioned conjugate gradients solve for the step until the norm of the residual that the preconditioner defines
-    has decreased by the factor `accuracy`. If the objective is separable, each column has its own step lengths.
+    Conjugate gradients with a preconditioner P iterate until the norm sqrt(r' P r) of the residual r has decreased by
+    the factor `accuracy`. If the objective is separable, each column has its own step lengths.
     """
 
     def dot(a: Array, b: Array) -> Array:
@@ -184,7 +184,9 @@ def newton_step(
 def line_search(
     objective: Objective, W: Array, values: Array, gradient: Array, step: Array, precondition: Preconditioner
 ) -> tuple[Array, Array, Array] | None:
-    """Return a better point along a step, its values and its gradient, or None if no point is better than rounding.
+    """Return a point W + length * step of lower value, its values and its gradient.
+
+    The result is None if no tried point improves on `W` by more than rounding.
 
     If the objective is separable, each column has its own step length. A length must satisfy the condition of
     sufficient decrease (Armijo), and if it was shortened, the slope at the new point must be at most half as steep as
@@ -221,7 +223,7 @@ def line_search(
             np.where(too_long & finite, new_slopes, np.where(too_long, np.inf, right)),
         )
         shortened |= too_long
-        # Secant step: the zero of the line through the slopes at the two bounds, at a distance from both.
+        # Secant step: the zero of the line through the slopes at the two bounds, kept away from both bounds.
         zero = np.divide(-left, right - left, out=np.full_like(left, 0.5), where=np.isfinite(right) & (right > left))
         length = np.where(done, length, lower + np.clip(zero, 0.1, 0.9) * (upper - lower))
     else:

@@ -32,7 +32,7 @@ from mercer.solvers.ridge.least_squares import Spectrum
 __all__ = ["Evidence", "Scales"]
 
 Array = np.ndarray
-# Grid of the ratio alpha relative to the largest eigenvalue, from almost no noise to almost nothing but noise.
+# Grid of the ratio alpha relative to the largest eigenvalue, from hardly any noise to hardly any signal.
 RATIOS = np.geomspace(1e-20, 1e6, 105)
 
 
@@ -62,7 +62,7 @@ class Evidence:
 
     @cached_property
     def _retained(self) -> tuple[Array, Array, Array]:
-        """Eigenvalues above rounding, the cross moments of their eigenvectors, and the least squares residual.
+        """Eigenvalues v above rounding, their rotated cross moments q, and the least squares residual sum of squares.
 
         The residual sum of squares is bounded below by the rounding error of the sum of squares of the targets, so that
         it is never zero.
@@ -79,7 +79,10 @@ class Evidence:
         return -0.5 * (self.spectrum.weight * np.log(2 * np.pi * variance) + log_det + self._misfit(alpha) / variance)
 
     def gradient(self, scales: Scales) -> tuple[Array, Array]:
-        """Return the derivatives with respect to the log noise and the log amplitude, for each column of targets."""
+        """Return the derivatives of the log marginal likelihood of each column of targets.
+
+        They are with respect to the log noise (t,) and to the log amplitude (t,).
+        """
         (values, rotated, _), alpha, variance = self._retained, scales.alpha, np.square(scales.noise)
         quadratic = np.square(rotated / (values + alpha)).sum(axis=0) * alpha / variance
         in_log_alpha = 0.5 * ((values / (values + alpha)).sum(axis=0) - quadratic)
@@ -87,7 +90,10 @@ class Evidence:
         return 2 * (in_log_variance + in_log_alpha), -2 * in_log_alpha
 
     def best(self, noise: float | None = None, amplitude: float | None = None) -> Scales:
-        """Return the noise and the amplitude that maximize the evidence; values that are given are fixed."""
+        """Return the noise and the amplitude that maximize the evidence of each column of targets.
+
+        A noise or an amplitude that is not None is held fixed at that value.
+        """
         count = len(self.spectrum.energy)
         if noise is not None and amplitude is not None:
             return Scales(np.full(count, float(noise)), np.full(count, float(amplitude)))
@@ -123,7 +129,7 @@ class Evidence:
         return float(result.noise[0]), float(result.amplitude[0])
 
     def _misfit(self, alpha: float | Array) -> Array:
-        """Return the penalized residual sum of squares, |y|^2 - sum q^2 / (v + alpha)."""
+        """Return the penalized residual sum of squares |y|^2 - sum q^2 / (v + alpha), for each column of targets."""
         values, rotated, residual = self._retained
         return residual + (np.square(rotated) * alpha / (values * (values + alpha))).sum(axis=0)
 

@@ -1,4 +1,4 @@
-"""Evidence of a sample of rows on features of a fixed draw, as a function of the lengthscales."""
+"""Evidence of a sample of rows on random features, as a function of the lengthscales."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class FourierEvidence:
-    """The log marginal likelihood of a sample on features of a fixed draw, for any shift-invariant kernel.
+    """The log marginal likelihood of a sample of rows on random features of a shift-invariant kernel.
 
-    It has the same methods as `GramEvidence`, which uses the exact kernel.
+    The random parameters of the features are fixed, so that it is a smooth function of the lengthscales. It has the
+    same methods as `GramEvidence`, which uses the exact kernel.
     """
 
     features: Features  # `lengthscales` is not None
@@ -38,7 +39,10 @@ class FourierEvidence:
         return features, Spectrum.of(moments, centered=False)
 
     def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
-        """Return the log marginal likelihood and its derivatives; see `GramEvidence`."""
+        """Return the log marginal likelihood and its derivatives with respect to the three arguments.
+
+        The arguments and results are those of `GramEvidence.__call__`.
+        """
         features, spectrum = self._at(log_scales)
         scales, evidence = Scales(np.exp(log_noise), np.exp(log_amplitude)), Evidence(spectrum)
         in_noise, in_amplitude = evidence.gradient(scales)
@@ -46,7 +50,22 @@ class FourierEvidence:
         return float(evidence.value(scales).sum()), in_scales, in_noise, in_amplitude
 
     def best(self, log_scales: Array, noise: float | None, amplitude: float | None) -> tuple[float, Scales]:
-        """Return the log marginal likelihood maximized over noise and amplitude unless given, and its maximizer."""
+        """Maximize the log marginal likelihood over noise and amplitude, for fixed lengthscales.
+
+        Parameters
+        ----------
+        log_scales : ndarray of shape (d,)
+            Logarithms of the factors by which the lengthscales are multiplied.
+        noise, amplitude : float or None
+            Fixed standard deviation; None maximizes over it.
+
+        Returns
+        -------
+        value : float
+            The maximum, summed over the targets.
+        scales : Scales
+            The noise and the amplitude that attain it.
+        """
         evidence = Evidence(self._at(log_scales)[1])
         scales = evidence.best(noise, amplitude)
         return float(evidence.value(scales).sum()), scales

@@ -78,7 +78,22 @@ class GramEvidence:
         return float(value), in_scales, in_noise, in_amplitude
 
     def best(self, log_scales: Array, noise: float | None, amplitude: float | None) -> tuple[float, Scales]:
-        """Return the log marginal likelihood maximized over noise and amplitude unless given, and its maximizer."""
+        """Maximize the log marginal likelihood over noise and amplitude, for fixed lengthscales.
+
+        Parameters
+        ----------
+        log_scales : ndarray of shape (d,)
+            Logarithms of the lengthscales by which the features of the rows are divided.
+        noise, amplitude : float or None
+            Fixed standard deviation; None maximizes over it.
+
+        Returns
+        -------
+        value : float
+            The maximum, summed over the targets.
+        scales : Scales
+            The noise and the amplitude that attain it.
+        """
         K = self.kernel.profile(distances(self.rows * np.exp(-log_scales)))
         root = np.sqrt(self.weight)
         values, vectors = scipy.linalg.eigh(root[:, None] * K * root, check_finite=False)
@@ -101,7 +116,7 @@ class GramEvidence:
 
 
 def distances(X: Array) -> Array:
-    """Return the Euclidean distances of all pairs of rows."""
+    """Return the Euclidean distances (n, n) of all pairs of rows."""
     X = X - X.mean(axis=0)
     norms = np.square(X).sum(axis=1)
     squared = np.maximum(norms[:, None] + norms - 2 * X @ X.T, 0.0)

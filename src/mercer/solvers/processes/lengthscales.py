@@ -3,8 +3,8 @@ r"""Gradient of the log marginal likelihood with respect to the lengthscales, th
 With penalty :math:`\alpha`, coefficients c, residuals r and :math:`B = (Z^\top Z + \alpha I)^{-1}`, the derivative of
 the log marginal likelihood with respect to the features is :math:`G = -Z B + r c^\top / \sigma^2`, summed over the
 columns of targets. The chain rule continues through the features: `mercer.features.Features.lengthscales` implements
-their derivatives where these have a closed form, such as for random Fourier features of a fixed draw, whose frequencies
-are divided by the lengthscales, and for kernel values at fixed landmarks.
+their derivatives where these have a closed form. Examples are random Fourier features, whose sampled frequencies are
+divided by the lengthscales, and kernel values at fixed landmarks.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ SLICE_ROWS = 512
 
 @dataclass(frozen=True, eq=False)
 class LengthscaleGradient:
-    """The term of the gradient of the log marginal likelihood with respect to the log lengthscales of all features.
+    """Function of a block of rows that returns its part of the gradient of the log marginal likelihood.
 
-    The sum over all blocks is completed by `complete`.
+    The gradient is with respect to the log lengthscale of each feature of the rows. The parts of all blocks are added,
+    and `complete` adds a last part that does not depend on single rows.
     """
 
     features: Features
@@ -56,7 +57,7 @@ class LengthscaleGradient:
         _ = self._lengthscales  # raises if the features have no closed form
 
     def __call__(self, block: Block) -> Array:
-        """Return the derivatives (d,) for the rows of a block, without the part of the draw."""
+        """Return the part (d,) of the gradient that goes through the rows of a block; see `complete`."""
         total = np.zeros(block.X.shape[1])
         for i in range(0, len(block), SLICE_ROWS):
             rows = slice(i, i + SLICE_ROWS)
@@ -80,9 +81,10 @@ class LengthscaleGradient:
         return out if weight is None else out * weight[:, None]
 
     def complete(self, total: Array) -> Array:
-        """Return the gradient, given the sum over all blocks, by adding the derivative through the draw.
+        """Return the gradient (d,), given the sum of the parts of all blocks.
 
-        That part depends on Z'G, which is a function of the moments.
+        The derivative through parameters that all rows share is added, such as the kernel values of pairs of landmarks.
+        It depends on the rows through Z'G only, which is a function of the moments.
         """
         s, scales = self.spectrum, self.scales
         moments = (s.vectors * s.values) @ s.vectors.T

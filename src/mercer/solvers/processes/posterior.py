@@ -1,9 +1,9 @@
 """Posterior of a Gaussian process on features: mean, covariance, and samples of the function.
 
-In weight space, the coefficients of the features have a Gaussian posterior. If the residual of the kernel, the kernel
-minus the inner product of the features, is itself a kernel, it is added to the covariance as prior uncertainty. In
-function space, the exact kernel is conditioned on a sample of rows (`Representers`), and samples are paths: a prior
-path from the features and an update through the exact kernel, Matheron's rule [1]_.
+There are two methods. In weight space, the coefficients of the features have a Gaussian posterior. If the residual of
+the kernel, k(x, y) - z(x)'z(y) with features z, is itself a kernel, it is added to the covariance as prior uncertainty.
+In function space, a process with the exact kernel is conditioned on a sample of rows (`Representers`). Its samples are
+paths by Matheron's rule [1]_: a prior path is computed from the features and updated through the exact kernel.
 
 References
 ----------
@@ -32,7 +32,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Representers:
-    """Rows on which the exact kernel is conditioned, with one Cholesky factor per column of targets."""
+    """Rows on which a process with the exact kernel is conditioned, with one Cholesky factor per column of targets."""
 
     rows: Any  # (m, d)
     features: Array  # (m, D)
@@ -41,10 +41,10 @@ class Representers:
 
     @classmethod
     def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales) -> Self:
-        """Condition on a sample of rows.
+        """Return the representers of a sample of rows, for given noise and amplitude.
 
-        A complete sample has the weights of its rows. In a sample drawn in proportion to the weights, every row has
-        weight one.
+        If the sample contains all rows, they have their sample weights. Otherwise rows were sampled with probabilities
+        in proportion to their weights, and each has weight one.
         """
         weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_complete else sample.weight
         rows = sample.X[weight > 0].astype(np.float64)
@@ -57,13 +57,16 @@ class Representers:
         return cls(rows, features_of(feature_map.features_.astype(np.float64), rows), weight, factors)
 
     def explained(self, t: int, cross: Array) -> Array:
-        """Return B such that B'B is the decrease of the prior covariance at x; `cross` is k(rows, x)."""
+        """Return B = F^-1 cross, with the Cholesky factor F of the targets in column `t`.
+
+        If `cross` is k(rows, X), the posterior covariance at X is k(X, X) - B'B, times the squared amplitude.
+        """
         return scipy.linalg.solve_triangular(self.factors[t], cross, lower=True, check_finite=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior of the coefficients of features, and of the residual of the kernel where it has one."""
+    """The posterior of a Gaussian process on features, for one or several columns of targets."""
 
     features: Features
     spectrum: Spectrum
@@ -71,7 +74,7 @@ class Posterior:
     coef: Array  # (D, t), posterior mean
     exact: Kernel | None  # the exact kernel, where the posterior depends on it
     adds_residual: bool  # whether the residual of the kernel is a kernel, and is added as prior uncertainty
-    representers: Representers | None  # the rows that the exact kernel is conditioned on
+    representers: Representers | None  # the rows to condition on in function space; None in weight space
 
     @classmethod
     def of(cls, feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Self:
@@ -86,7 +89,7 @@ class Posterior:
         scales : Scales
             Noise and amplitude.
         sample : RowSample or None
-            Rows on which the exact kernel is conditioned; None computes the posterior in weight space.
+            Rows to condition on with the exact kernel, in function space; None computes the posterior in weight space.
         """
         adds_residual = feature_map.residual_is_kernel
         return cls(
@@ -101,13 +104,13 @@ class Posterior:
 
     @property
     def kernel(self) -> Kernel:
-        """The exact kernel. It is not stored where only the features matter: that of a deformed map may be large."""
+        """The exact kernel, which is stored only if the posterior depends on it: a deformed kernel may be large."""
         assert self.exact is not None
         return self.exact
 
     @property
     def _coef_variance(self) -> Array:
-        """Posterior variances (D, t) of the coordinates of the coefficients in the eigenbasis."""
+        """Posterior variances (D, t) of the coefficients, in the eigenbasis of the second moments of the features."""
         return np.square(self.scales.noise) / (self.spectrum.values[:, None] + self.scales.alpha)
 
     def _features(self, X: Any) -> Array:
@@ -143,7 +146,11 @@ class Posterior:
         return out
 
     def _prior_covariance(self, X: Any) -> Array:
-        """Return the part of the kernel (n, n) that is not in the features; all of it in function space."""
+        """Return the part of the kernel matrix (n, n) that is not represented by posterior coefficients.
+
+        This is k(X, X) in function space. In weight space it is the residual k(X, X) - Z Z' if that is a kernel, and
+        zero otherwise.
+        """
         if self.representers is not None:
             return self.kernel(X.astype(np.float64))
         if not self.adds_residual:
@@ -152,7 +159,7 @@ class Posterior:
         return self.kernel(X.astype(np.float64)) - Z @ Z.T
 
     def deviations(self, X: Any, Z: Array, count: int, rng: np.random.Generator) -> Array:
-        """Draw deviations of the function from its posterior mean (n, t, count) at rows with features `Z`."""
+        """Return `count` samples of the function minus its posterior mean, (n, t, count), at rows with features `Z`."""
         t = len(self.scales.noise)
         normals = rng.normal(size=(Z.shape[1], t, count))
         if self.representers is not None:
@@ -167,7 +174,11 @@ class Posterior:
         return draws
 
     def _paths(self, X: Any, Z: Array, normals: Array, rng: np.random.Generator) -> Array:
-        """Draw prior paths from the features and update them through the representers, by Matheron's rule."""
+        """Return samples of the function minus its posterior mean (n, t, count), by Matheron's rule.
+
+        Prior paths are computed from the features with the coefficients `normals` (D, t, count), and updated through
+        the exact kernel to the representers.
+        """
         given = self.representers
         assert given is not None
         cross = self.kernel(given.rows, X.astype(np.float64))

@@ -1,10 +1,10 @@
 """Tuning of lengthscales: maximization of the log marginal likelihood (evidence) of a seeded sample of rows.
 
-A map whose draw does not depend on the lengthscales (`BaseMap.tunes_own_draw`), such as random Fourier features, is
+A map whose random parameters do not depend on the lengthscales (`BaseMap.tunes_own_draw`), such as `RandomFourier`, is
 tuned by the evidence of its own features. Other maps of an isotropic kernel are tuned by the exact evidence of that
 kernel, and maps of other shift-invariant kernels by the evidence of random Fourier features. All of these are smooth
-functions with exact derivatives. They are maximized by L-BFGS-B, which starts from the best of a few multiples of the
-lengthscale of the given kernel.
+functions of the lengthscales with exact derivatives. They are maximized by L-BFGS-B, which starts from the best of a
+few multiples of the lengthscale of the given kernel.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def tune_lengthscales(
     seed: int,
     steps: int = 60,
 ) -> Tuning:
-    """Maximize the log marginal likelihood of a sample over lengthscales, and over noise and amplitude unless given.
+    """Maximize the log marginal likelihood of a sample over lengthscales, noise and amplitude.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ def tune_lengthscales(
     ard : bool
         Whether every feature has its own lengthscale (automatic relevance determination).
     noise, amplitude : float or None
-        Standard deviations; None means that they are tuned too.
+        Fixed standard deviations of noise and function; None means that they are tuned too.
     centered : bool
         Whether the mean of the targets is subtracted.
     seed : int
-        Seed of the random features, for kernels that are not isotropic.
+        Seed of the random features, and of the subset of rows on which starting points are compared.
     steps : int, default=60
         Maximal number of iterations of L-BFGS-B.
 
@@ -161,11 +161,12 @@ def merged(sample: RowSample) -> tuple[Any, Array, Array]:
     """Return rows, targets and weights of a sample, where rows with equal entries and targets are merged.
 
     Merged rows are sorted, and their weights are added, so that the result does not depend on the order of the rows.
-    Sparse or dense rows of very many features are returned as they are.
+    Rows of more than `WIDEST` features are not merged.
     """
     assert sample.y is not None
     y = sample.y
-    # Rows of a complete sample have their weights; in a sample drawn in proportion to the weights, all count equally.
+    # If the sample contains all rows, they have their weights. Otherwise rows were sampled with probabilities in
+    # proportion to their weights, and each has weight one.
     weight = np.ones(len(y)) if sample.weight is None or not sample.is_complete else sample.weight
     X, y, weight = sample.X[weight > 0], y[weight > 0], weight[weight > 0]
     if X.shape[1] > WIDEST:
@@ -177,7 +178,11 @@ def merged(sample: RowSample) -> tuple[Any, Array, Array]:
 def evidence_of(
     feature_map: BaseMap, kernel: Kernel, X: Any, y: Array, weight: Array, *, ard: bool, seed: int
 ) -> GramEvidence | FourierEvidence:
-    """Return the log marginal likelihood of rows as a function of factors of the lengthscales of their features."""
+    """Return the log marginal likelihood of rows, as a function of lengthscale factors, noise and amplitude.
+
+    The lengthscale of each feature of the rows is that of `kernel` times a factor. The result uses random features
+    (`FourierEvidence`) or the exact kernel (`GramEvidence`).
+    """
     part = isotropic_form(kernel)
     by_features = part is None or feature_map.tunes_own_draw
     wide = X.shape[1] > WIDEST
@@ -205,10 +210,10 @@ def evidence_of(
 
 
 def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) -> Features:
-    """Return features whose draw does not depend on the lengthscales, and whose derivatives have a closed form.
+    """Return random features of a kernel whose derivatives with respect to the lengthscales have a closed form.
 
-    These are the features of the map itself where it has such a draw of at most `FOURIER_COMPONENTS` components, and
-    random Fourier features of dense frequencies otherwise.
+    These are the features of the map itself if it has at most `FOURIER_COMPONENTS` components and its random parameters
+    do not depend on the lengthscales. Otherwise they are random Fourier features with dense frequencies.
     """
     row = np.zeros((1, d))
     if feature_map.tunes_own_draw and feature_map.width <= FOURIER_COMPONENTS:
@@ -221,7 +226,7 @@ def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) ->
 
 
 def rescaled(kernel: Kernel, factors: Array, *, ard: bool) -> Kernel:
-    """Return a kernel whose lengthscales are multiplied by factors, one per feature of the rows."""
+    """Return the kernel with its lengthscales multiplied by `factors` (d,), one per feature of the rows."""
     part = isotropic_form(kernel)
     if part is None:
         return Transformed(kernel, lengthscales=rounded(factors))

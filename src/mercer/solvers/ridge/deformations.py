@@ -1,7 +1,8 @@
 """Search over strengths and powers of a deformation and ridge penalties, with one graph for all candidates.
 
-The roughness of the features is computed once per power, for the largest strength, of which all others are a share. A
-strength then costs a Cholesky factorization and the features of the labeled rows, and a penalty costs neither.
+The roughness of the features is proportional to the strength, so it is computed once per power, for the largest
+strength. Every strength then costs a Cholesky factorization and the deformed features of the labeled rows. Further
+penalties cost hardly anything.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Array = np.ndarray
 PENALTIES = np.geomspace(1e-7, 10.0, 17)
 # Scores with a smaller relative difference are equal, since they are sums of the same numbers in another order.
 SAME = 1e-10
-# Difference between the best score and that of the other candidates above which a choice at an end of the grid warns.
+# A best candidate at an end of the grid issues a warning if its score exceeds those of the others by more than this.
 STILL_RISING = 1e-2
 
 
@@ -66,7 +67,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class DeformationGrid:
-    """The grid of a search, each list ascending and without repetitions; None means default penalties."""
+    """The values of strength, power and ridge penalty that a search combines, each ascending and without repetitions.
+
+    If `penalties` is None, they are multiples of the largest eigenvalue of the kernel matrix of the labeled rows.
+    """
 
     strengths: tuple[float, ...]
     powers: tuple[float, ...]
@@ -83,18 +87,30 @@ class DeformationGrid:
 
     @property
     def largest(self) -> float:
-        """The strength for which the roughness is computed, so that its precision is that of the largest."""
+        """The largest strength, or one if that is zero; the roughness is computed for this strength."""
         return self.strengths[-1] or 1.0
 
     def penalties_for(self, smoother: Smoother) -> tuple[float, ...]:
-        """Return the ridge penalties to try."""
+        """Return the ridge penalties of the grid, or the default ones for the eigenvalues of a smoother."""
         if self.penalties is not None:
             return self.penalties
         largest = float(smoother.values.max(initial=0.0))
         return tuple((PENALTIES * (largest if largest > 0 else 1.0)).tolist())
 
     def deformed(self, power: float, Z: Array, roughness: Array, rank: int | None) -> Iterator[tuple[float, Array]]:
-        """Yield each strength and the deformed features, given features and their roughness at the largest strength."""
+        """Yield pairs of a strength and the deformed features of the labeled rows, for one power.
+
+        Parameters
+        ----------
+        power : float
+            Power of the Laplacian.
+        Z : ndarray of shape (n, D)
+            Features of the inner map.
+        roughness : ndarray of shape (D, D)
+            Their roughness for the strength `largest`.
+        rank : int or None
+            Number of directions that are shrunk; None means all.
+        """
         low = None if rank is None or rank >= len(roughness) else roughest_directions(roughness, rank)[:2]
         for strength in self.strengths:
             share = strength / self.largest
@@ -110,7 +126,22 @@ class DeformationGrid:
 
 
 def numbers(owner: str, name: str, values: Any, domain: Interval) -> tuple[float, ...]:
-    """Return the numbers of a list, or a single number, ascending and without repetitions."""
+    """Return a parameter of a search as a tuple of distinct numbers, ascending.
+
+    Parameters
+    ----------
+    owner, name : str
+        Names of the search and of the parameter, for error messages.
+    values : float or iterable of float
+        The value of the parameter: one number or several.
+    domain : Interval
+        Numbers that are allowed.
+
+    Raises
+    ------
+    ParameterError
+        If there is no number, or one that is not in the domain.
+    """
     values = [values] if is_number(values) else list(values)
     wrong = [value for value in values if value not in domain]
     if wrong or not values:
@@ -143,22 +174,22 @@ def search_deformations(
     rank: int | None,
     report: Callable[[int, Roughness], None] | None = None,
 ) -> tuple[list[Candidate], int, Roughness]:
-    """Score all candidates of a grid.
+    """Score the ridge models for all combinations of strength, power and penalty of a grid.
 
     Parameters
     ----------
     measure : callable
-        The roughness of the features on the graph of all rows, as a function of the penalty.
+        Function from a `Penalty` to the roughness of the features on the graph of all rows.
     rows : LabeledRows
         The labeled rows, with the features of the inner map.
     scorer : LabelScorer
-        The criterion.
+        Computes the score of a model.
     grid : DeformationGrid
-        The candidates.
+        Strengths, powers and penalties.
     fit_intercept : bool
         Whether there is an intercept.
     rank : int or None
-        Parameter of the deformed map.
+        The parameter `rank` of the `Deformed` map.
     report : callable or None, default=None
         Called after each power with the number of powers that are done and the roughness.
 
@@ -194,7 +225,7 @@ def search_deformations(
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate | None:
-    """Return the best candidate, or None if there are none.
+    """Return the candidate of highest score, or None if `candidates` is empty.
 
     Among equal scores it is the one of least squared error, and among those the one of fewest degrees of freedom.
     """
@@ -212,8 +243,8 @@ def warn_at_ends(candidates: Sequence[Candidate], best: Candidate, criterion: Se
     """Warn if the best candidate has the least or the largest value of a grid, and the others are clearly worse."""
     beside = [c for c in candidates if (c.strength, c.power) == (best.strength, best.power)]
     ends = []
-    # The last entry of each line is a value below which there is nothing to try. Without a graph the power has no
-    # effect.
+    # The last entry of each line is a value at which no warning is issued, since there is nothing to try below it.
+    # Without a graph the power has no effect.
     for name, some, lowest in (
         ("strength", candidates, 0.0),
         ("power", candidates if best.strength > 0 else (), 1.0),

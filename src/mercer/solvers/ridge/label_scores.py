@@ -26,7 +26,7 @@ SEARCH_CRITERIA = ("loo", "cv", "evidence")
 @storable
 @dataclass(frozen=True, eq=False)
 class LabeledRows:
-    """Features, targets, indices and weights of the labeled rows; a statistic that is summed over blocks."""
+    """Features, targets, indices and weights of labeled rows; the sum of two of these statistics concatenates them."""
 
     Z: Array
     y: Array
@@ -40,7 +40,7 @@ class LabeledRows:
 
 @dataclass(frozen=True, eq=False)
 class LabeledFeatures:
-    """The summand of a block of labeled rows in `LabeledRows`: rows with a positive weight, features in float64."""
+    """Function of a block of labeled rows that returns the `LabeledRows` of its rows with a positive weight."""
 
     features: Features
 
@@ -158,7 +158,10 @@ class LabelScorer:
         return score, float(error), float(self.weight @ squares.sum(axis=1) / total)
 
     def predicted_codes(self, predicted: Array) -> Array:
-        """Return the indices of the predicted labels, among those that occur outside of the fold of the row."""
+        """Return the index of the predicted label of each row, given held-out predictions (n, t).
+
+        Labels that occur only in the fold of the row are not predicted, since the model has not seen them.
+        """
         assert self.codes is not None
         values = np.column_stack([-predicted, predicted]) if predicted.shape[1] == 1 else predicted.copy()
         for fold in np.unique(self.folds):
@@ -181,7 +184,7 @@ def folds_of(owner: str, cv: Any, index: Array, strata: Array, random_state: Any
     index : ndarray of shape (n,)
         Indices of the labeled rows among all rows.
     strata : ndarray of shape (n,)
-        Indices of their labels.
+        Indices of their labels, by which folds are stratified; all zero for numeric targets.
     random_state : int, Generator, RandomState or None
         Seed of stratified folds.
     n_rows : int or None, default=None

@@ -32,9 +32,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Moments of features and targets in the eigenbasis of the features, centered or not.
+    """Moments of features and targets, in the eigenbasis of the (centered) second moments of the features.
 
-    The coordinates of a row are ``vectors.T @ (z - center)``, and `values` are their second moments.
+    The coordinates of a row with features z are ``vectors.T @ (z - center)``, and the eigenvalues `values` are the sums
+    of the squares of these coordinates.
     """
 
     values: Array  # (D,), ascending, >= 0
@@ -49,16 +50,16 @@ class Spectrum:
 
     @classmethod
     def of(cls, moments: Moments, *, centered: bool = True, offset: Array | None = None) -> Self:
-        """Decompose moments.
+        """Return the eigendecomposition of moments.
 
         Parameters
         ----------
         moments : Moments
             Sums over rows.
         centered : bool, default=True
-            Whether features and targets are centered, which is equivalent to an intercept without penalty.
+            Whether the means of features and targets are subtracted, which is equivalent to an unpenalized intercept.
         offset : ndarray of shape (t,), default=None
-            Subtracted from the targets if features are not centered; None means zero.
+            Subtracted from the targets if `centered` is False; None means zero.
         """
         targets = moments.targets
         check_moments(moments)
@@ -84,7 +85,7 @@ class Spectrum:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue, or one if all are zero; the unit of penalties."""
+        """The largest eigenvalue, or one if all are zero. Penalties of a path are multiples of it."""
         largest = float(self.values.max(initial=0.0))
         return largest if largest > 0 else 1.0
 
@@ -99,7 +100,7 @@ class Spectrum:
         return self.values > len(self.values) * self.rounding
 
     def root(self, alpha: float) -> Array:
-        """Return R with ``R @ R.T`` the inverse of the moments plus `alpha`, on the retained directions."""
+        """Return R with R R' = (A + alpha I)^-1 on the retained directions, for the second moments A."""
         return self.vectors[:, self.retained] / np.sqrt(self.values[self.retained] + alpha)
 
     def coef(self, alpha: float | Array) -> Array:
@@ -109,7 +110,7 @@ class Spectrum:
 
 
 def check_moments(moments: Moments) -> None:
-    """Raise if all weights are zero, or if the moments overflow."""
+    """Raise `DataError` if all weights are zero, or if the moments overflow."""
     if moments.targets.weight <= 0:
         msg = "All sample weights are zero: there is nothing to fit."
         raise DataError(msg)
@@ -119,7 +120,10 @@ def check_moments(moments: Moments) -> None:
 
 
 def about(targets: TargetMoments, offset: Array) -> tuple[Array, Array]:
-    """Return the sums of z (y - offset)', with centered features if the offset is the mean, and of (y - offset)^2."""
+    """Return sum_i w_i z_i (y_i - offset)' and sum_i w_i (y_i - offset)^2, for features z_i and targets y_i.
+
+    If the offset is the mean of the targets, the first sum is the same for centered features.
+    """
     shift = targets.target_mean - offset
     right = targets.cross + np.outer(targets.feature_sum, shift) if shift.any() else targets.cross
     with np.errstate(over="ignore"):  # solvers that need the squares check that they are finite
@@ -127,7 +131,7 @@ def about(targets: TargetMoments, offset: Array) -> tuple[Array, Array]:
 
 
 def centered_moments(moments: Moments, *, centered: bool) -> tuple[Array, Array]:
-    """Return the upper triangle of the second moments about a center, and the center: the means or zero."""
+    """Return the upper triangle of sum_i w_i (z_i - c)(z_i - c)', and c: the mean features if `centered`, else zero."""
     targets = moments.targets
     if not centered:
         return np.array(moments.about(None)), np.zeros_like(targets.feature_sum)
@@ -136,7 +140,10 @@ def centered_moments(moments: Moments, *, centered: bool) -> tuple[Array, Array]
 
 
 def noise_of_centering(moments: Moments, center: Array) -> float:
-    """Return the rounding error of moving second moments from the point of their sums to a center."""
+    """Return a bound on the rounding error of the second moments centered at `center`.
+
+    The moments were summed for features minus another point, `moments.shift`, and then transformed to the center.
+    """
     step = center if moments.shift is None else center - moments.shift
     size, far = np.linalg.norm(step), np.linalg.norm(center)
     last = np.finfo(np.float64).eps * far  # accuracy of the means
@@ -145,18 +152,18 @@ def noise_of_centering(moments: Moments, center: Array) -> float:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """Coefficients for one penalty, the path that it was chosen from, and what leverages need."""
+    """The solution of a ridge regression: penalty, coefficients, and quantities that leverages are computed from."""
 
     alpha: float
     coef: Array  # (D, t)
     intercept: Array  # (t,)
-    path: RidgePath | None
+    path: RidgePath | None  # from which the penalty was chosen; None if it was given
     whiten: Callable[[Array], Array]  # maps centered features to rows whose squared norms are leverages
     center: Array  # (D,)
     constant: float  # leverage of the intercept
 
     def leverages(self, Z: Array) -> Array:
-        """Return the leverages of rows of weight one, given their features."""
+        """Return the leverages (n,) of one copy of each row, given their features (n, D)."""
         white = self.whiten(Z - self.center)
         return np.einsum("ij,ij->i", white, white) + self.constant
 
@@ -168,10 +175,10 @@ def solve_ridge(
     fit_intercept: bool = True,
     left_out: Callable[[Spectrum], RidgePath] | None = None,
 ) -> RidgeSolution:
-    """Minimize the sum of w |y - z'c - b|^2 plus alpha |c|^2, given moments.
+    """Minimize sum_i w_i |y_i - c'z_i - b|^2 + alpha |c|^2 over coefficients c and intercept b, given the moments.
 
-    A number costs one Cholesky factorization. A criterion, or zero (the solution of least norm), costs one
-    eigendecomposition.
+    A positive number as `alpha` costs one Cholesky factorization. A criterion, or zero (the solution of least norm),
+    costs one eigendecomposition.
 
     Parameters
     ----------
@@ -182,7 +189,8 @@ def solve_ridge(
     fit_intercept : bool, default=True
         Whether there is an intercept, which is not penalized.
     left_out : callable, default=None
-        Scores a path of penalties by leave-one-out, for which the rows are needed again.
+        Function that returns the leave-one-out scores of a path of penalties, given the `Spectrum`. It reads the rows
+        again. It is required for "loo" only.
     """
     if isinstance(alpha, str) or alpha == 0:
         return _by_spectrum(moments, alpha, fit_intercept=fit_intercept, left_out=left_out)
@@ -190,12 +198,12 @@ def solve_ridge(
 
 
 def needs_double(alpha: float | Criterion) -> bool:
-    """Return whether small eigenvalues of the moments matter, so that products must be computed in float64."""
+    """Return whether the moments must be summed in float64, because `alpha` makes their small eigenvalues matter."""
     return isinstance(alpha, str) or alpha == 0
 
 
 def is_coarse(moments: Moments, alpha: float | Criterion) -> bool:
-    """Return whether the rounding error of products in float32 exceeds the penalty."""
+    """Return whether the moments were summed in float32 and their rounding error exceeds the penalty."""
     coarse = moments.roundoff >= np.finfo(np.float32).eps
     return not isinstance(alpha, str) and bool(coarse and 0 < alpha < moments.rounding)
 
@@ -272,7 +280,7 @@ def warn_of_rounding(moments: Moments, alpha: float, factor: Array) -> None:
 
 
 def advice(moments: Moments) -> str:
-    """Return what to try where a penalty is too small for the rounding error of the moments."""
+    """Return the advice of messages about a penalty that is too small for the rounding error of the moments."""
     rows = "" if moments.roundoff < np.finfo(np.float32).eps else " rows in float64,"
     least = 10 * moments.rounding
     return f"Try{rows} alpha >= {least:.1g}, alpha='evidence', or alpha=0 for the solution of least norm."

@@ -1,9 +1,11 @@
 r"""Choice of the ridge penalty on a path, by leave-one-out, evidence or generalized cross-validation.
 
-A row of leverage :math:`h` and residual :math:`r` is predicted with the residual :math:`r / (1 - h)` by the model that
-all other rows give, so that leave-one-out is exact at the cost of one pass. The scale of the probabilities of a ridge
-classifier is chosen by the same formula. Weights are repetitions of rows, of which one is left out, or all of a weight
-below one.
+A row with leverage :math:`h` and residual :math:`r` has the residual :math:`r / (1 - h)` under the model that is fitted
+to all other rows. Leave-one-out errors are therefore exact at the cost of one pass over the rows. The scale of the
+probabilities of a ridge classifier is chosen by the same formula.
+
+A row of weight w counts as w copies, of which one is left out; if w < 1, the row is left out completely. With the
+leverage h of a single copy, the divisor of the residual is then :math:`1 - \min(w, 1) h`.
 """
 
 from __future__ import annotations
@@ -39,22 +41,31 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Rows whose coordinates are in memory at a time, and bytes of what is computed of them for all penalties.
+# Number of rows whose coordinates are in memory at a time, and bytes of the coefficients or predictions for all
+# penalties.
 SLICE_ROWS = 512
 SLICE_BYTES = 2**24
-# A row whose margin is below this is fitted whatever its target is, and says nothing about new rows.
+# If the divisor 1 - min(w, 1) h of a row is below this bound, the model fits the row for any target, and the row has no
+# usable leave-one-out residual.
 LEAST_MARGIN = 1e-6
 
 
 def left_out_margin(leverage: Array, weight: Array | None = None) -> Array:
-    """Return 1 - h, by which the residual of a row is divided to get that of the model without the row.
+    """Return 1 - min(w, 1) h, the divisor of leave-one-out residuals.
+
+    A row with residual r has the residual r / (1 - min(w, 1) h) under the model that is fitted without it. A weight w
+    counts as w copies of the row, one of which is left out; if w < 1, the row is left out completely.
 
     Parameters
     ----------
     leverage : ndarray of shape (n,) or (n, p)
-        Leverages of rows of weight one.
+        Leverages h of one copy of each row (for each of p penalties).
     weight : ndarray of shape (n,), default=None
-        Weights >= 0: repetitions, of which one is left out; None means that all are one.
+        Weights w >= 0; None means that all are one.
+
+    Returns
+    -------
+    ndarray of the shape of `leverage`
     """
     if weight is None:
         return 1 - leverage
@@ -63,15 +74,15 @@ def left_out_margin(leverage: Array, weight: Array | None = None) -> Array:
 
 
 def margin_of_one_copy(margin: Array, weight: Array) -> Array:
-    """Return the margin of a row of which one copy is left out, given its margin if all copies are left out.
+    """Return 1 - min(w, 1) h, the divisor of leave-one-out residuals, computed from 1 - w h without cancellation.
 
-    This is `left_out_margin` for solvers that know 1 - w h without the cancellation of a difference of numbers near
-    one.
+    A weight w counts as w copies of the row, one of which is left out; if w < 1, the row is left out completely. This
+    is the result of `left_out_margin`, for solvers that know 1 - w h more accurately than h.
 
     Parameters
     ----------
     margin : ndarray of shape (n,)
-        The numbers 1 - w h, where h is the leverage of a row of weight one.
+        The numbers 1 - w h, with the leverages h of one copy of each row.
     weight : ndarray of shape (n,)
         Weights w > 0.
 
@@ -85,7 +96,7 @@ def margin_of_one_copy(margin: Array, weight: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """The sum of squared leave-one-out errors of a block, one per penalty."""
+    """Function of a block of rows that returns the sum of their squared leave-one-out errors, for each penalty."""
 
     features: Features
     spectrum: Spectrum
@@ -94,13 +105,13 @@ class LeftOut:
     labels: Array | None = None  # all labels, sorted, where targets are labels
 
     def __call__(self, block: Block) -> Array:
-        """Return the sums, infinite for penalties at which some row is fitted whatever its target is."""
+        """Return the sums of squared errors (p,); infinite for penalties at which some row is fitted for any target."""
         s = self.spectrum
         inverse = 1 / (s.values[:, None] + self.alphas)  # (D, p)
         inverse[~s.retained] = 0.0
-        # Targets that are processed at a time: coefficients for all penalties would grow with the number of labels.
+        # Number of columns of targets that are processed at a time, which bounds the memory for many labels.
         step = max(1, SLICE_BYTES // (8 * len(self.alphas) * max(len(s.values), SLICE_ROWS)))
-        # The inverse magnifies the rounding of the moments: a smaller margin is rounding.
+        # The inverse magnifies the rounding error of the moments: a divisor below this bound may be rounding error.
         least = 4 * s.rounding / self.alphas
         features = self.features.astype(block.X.dtype)
         total = np.zeros(len(self.alphas))
@@ -142,7 +153,7 @@ def calibrated_scale(fitted: Array, codes: Array, n_labels: int, leverage: Array
     n_labels : int
         Number of labels K.
     leverage : ndarray of shape (n,)
-        Leverages of rows of weight one.
+        Leverages of one copy of each row, as for `left_out_margin`.
     weight : ndarray of shape (n,) or None
         Weights of the rows.
     """
@@ -159,9 +170,18 @@ def calibrated_scale(fitted: Array, codes: Array, n_labels: int, leverage: Array
 def log_loss_scale(values: Array, codes: Array, weight: Array) -> float:
     """Return the factor of the decision values that minimizes the logarithmic loss of their softmax.
 
-    One row is added whose label is each label with equal probability. It keeps the factor finite where the labels are
-    separated without error, and larger the more rows show it. The loss is convex, so its minimum is the root of the
-    derivative, or an end of [1e-3, 1e3].
+    Labels are smoothed as if one row were added whose label is uniformly distributed. This keeps the factor finite if
+    the decision values separate the labels without error; it is then larger for more rows. The loss is convex, so its
+    minimum is the root of the derivative, or an end of the interval [1e-3, 1e3].
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, 1) or (n, K)
+        Decision values; one column for two labels.
+    codes : ndarray of shape (n,)
+        Indices of the labels.
+    weight : ndarray of shape (n,)
+        Weights of the rows.
     """
     if values.shape[1] == 1:  # two labels: logits (-f/2, f/2) have the softmax of the logistic function
         values = values * np.array([-0.5, 0.5])
@@ -176,7 +196,7 @@ def log_loss_scale(values: Array, codes: Array, weight: Array) -> float:
 
 
 def _root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return exp of the root of an increasing function, or of the nearer end of the interval."""
+    """Return exp(x) at the root x of an increasing function; without a root in [low, high], exp of the nearer end."""
     if slope(low) >= 0:
         return 1e-3
     if slope(high) <= 0:
@@ -188,7 +208,8 @@ Criterion = Literal["loo", "evidence", "gcv"]
 CRITERIA = ("loo", "evidence", "gcv")
 # Penalties of a path, relative to the largest eigenvalue.
 PATH = np.geomspace(1e-10, 1e1, 89)
-# Relative decrease of the score at the end of a path from which on a warning is issued.
+# A warning is issued if the best penalty is at an end of the path and its score is better than that of its neighbor by
+# more than this (relative) difference.
 STILL_FALLING = 1e-3
 
 
@@ -202,10 +223,10 @@ class RidgePath:
         Penalties, ascending.
     scores : ndarray of shape (p,)
         Lower is better. "loo": the mean squared leave-one-out error, summed over targets; "gcv": its estimate by
-        generalized cross-validation; "evidence": minus the log marginal likelihood per row. Infinite where a score is
-        not defined: the model has as many degrees of freedom as rows, or fits some row whatever its target is.
+        generalized cross-validation; "evidence": minus the log marginal likelihood per row. Infinite if the score is
+        not defined, because the model has as many degrees of freedom as rows, or fits some row for any target.
     degrees : ndarray of shape (p,)
-        Effective degrees of freedom, with the intercept.
+        Effective degrees of freedom, including the intercept.
     alpha : float
         The penalty of the lowest score.
     criterion : {"loo", "evidence", "gcv"}
@@ -220,7 +241,7 @@ class RidgePath:
 
 
 def gcv_path(spectrum: Spectrum, *, fit_intercept: bool) -> RidgePath:
-    """Score penalties by generalized cross-validation: leave-one-out with the mean leverage for all rows."""
+    """Score penalties by generalized cross-validation: leave-one-out with all leverages replaced by their mean."""
     check_energy(spectrum, "gcv")
     alphas, n = penalties(spectrum), spectrum.weight
     total = spectrum.energy.sum()
@@ -263,15 +284,16 @@ def left_out_path(
     Parameters
     ----------
     spectrum : Spectrum
-        The decomposed moments of all rows.
+        The eigendecomposition of the moments of all rows.
     engine : Engine
         The same rows.
     features : Features
-        The drawn map.
+        The features of the fitted map.
     fit_intercept : bool
         Whether there is an intercept.
     labels : ndarray, default=None
-        All labels, sorted, where targets are labels; they are coded as `label_signs` does.
+        All labels, sorted, if targets are labels, which are coded as +1 and -1 by `label_signs`; None for numeric
+        targets.
     """
     check_energy(spectrum, "loo")
     alphas = penalties(spectrum)
@@ -281,13 +303,13 @@ def left_out_path(
 
 
 def penalties(spectrum: Spectrum) -> Array:
-    """Return the penalties of a path, without those below the rounding error of the moments."""
+    """Return the penalties of a path, ascending, without those below the rounding error of the moments."""
     alphas = PATH * spectrum.largest
     return alphas[np.append(alphas[:-1] > 10 * spectrum.rounding, True)]
 
 
 def shrinkage(spectrum: Spectrum, alphas: Array, *, fit_intercept: bool) -> tuple[Array, Array]:
-    """Return the shrinkage of each direction (p, D), and the effective degrees of freedom (p,)."""
+    """Return v / (v + alpha) for all penalties and eigenvalues v (p, D), and the effective degrees of freedom (p,)."""
     shrink = spectrum.values / (spectrum.values + alphas[:, None])
     return shrink, shrink.sum(axis=1) + fit_intercept
 
@@ -303,7 +325,7 @@ def check_energy(spectrum: Spectrum, criterion: Criterion) -> None:
 
 
 def best(spectrum: Spectrum, alphas: Array, scores: Array, degrees: Array, criterion: Criterion) -> RidgePath:
-    """Return the path with the penalty of the lowest score; raise if no score is finite."""
+    """Return a `RidgePath` whose `alpha` has the lowest score; raise `DataError` if no score is finite."""
     if not np.isfinite(scores).any():
         msg = (
             f"alpha={criterion!r} needs more weight than degrees of freedom, got a total weight of "

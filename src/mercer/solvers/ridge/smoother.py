@@ -67,7 +67,7 @@ class Smoother:
         if not fit_intercept:
             values, basis = np.linalg.eigh(K)
             return cls(np.maximum(values, 0.0), basis, fit_intercept, weight)
-        # A reflection that maps the constants to the first coordinate; the other coordinates are their complement.
+        # A reflection maps the constants to the first coordinate axis, so the other coordinates are their complement.
         axis = root / np.linalg.norm(root)
         axis[0] += 1.0
         axis /= np.linalg.norm(axis)
@@ -82,7 +82,7 @@ class Smoother:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether the basis spans the complement of the constants, or everything if there is no intercept."""
+        """Whether the basis spans R^n, or the orthogonal complement of the constants if there is an intercept."""
         return self.basis.shape[1] == self.n_rows - self.fit_intercept
 
     def degrees(self, penalty: float) -> float:
@@ -90,7 +90,7 @@ class Smoother:
         return float((self.values / (self.values + penalty)).sum() + self.fit_intercept)
 
     def left_out(self, targets: Array, penalty: float, groups: Array) -> Array:
-        """Return the predictions (n, t) for the rows of each group by the model that is fitted to all other rows."""
+        """Return the prediction (n, t) for each row by the model that is fitted to the rows of all other groups."""
         residual = self._residuals(targets, penalty)
         if len(np.unique(groups)) == self.n_rows:
             return targets - residual / (self._diagonal(penalty) * self.root)[:, None]
@@ -115,14 +115,14 @@ class Smoother:
         return self.root[:, None] * (targets - mean)
 
     def _residuals(self, targets: Array, penalty: float) -> Array:
-        """Return the residuals times the roots of the weights."""
+        """Return the residuals (n, t) of the fit, times the square roots of the weights."""
         coordinates = self.basis.T @ (self.root[:, None] * targets)
         if self._is_complete:
             return self.basis @ (coordinates * (penalty / (self.values + penalty))[:, None])
         return self._centered(targets) - self.basis @ (coordinates * (self.values / (self.values + penalty))[:, None])
 
     def _block(self, rows: Array, penalty: float) -> Array:
-        """Return the diagonal block of G for some rows."""
+        """Return the entries of G = penalty (K + penalty)^-1 for all pairs of some rows; see the module docstring."""
         B = self.basis[rows]
         if self._is_complete:  # without a difference of numbers near one
             return (B * (penalty / (self.values + penalty))) @ B.T
@@ -131,7 +131,7 @@ class Smoother:
         return block - np.outer(constants, constants) / self.weight.sum()
 
     def _diagonal(self, penalty: float) -> Array:
-        """Return the diagonal of G."""
+        """Return the diagonal of G = penalty (K + penalty)^-1: the numbers 1 - w h, for weights w and leverages h."""
         squares = np.square(self.basis)
         if self._is_complete:
             return squares @ (penalty / (self.values + penalty))
