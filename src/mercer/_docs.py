@@ -26,7 +26,7 @@ __all__ = ["PARAGRAPHS", "doc"]
 Documented = TypeVar("Documented", bound=Any)
 MARKER = re.compile(r"^([ \t]*)%\(([\w, ]+)\)s[ \t]*$", re.MULTILINE)
 
-#: The shared paragraphs by name. A learner and a map word a parameter alike only where it means the same.
+#: The shared paragraphs by name. Learners and maps share a paragraph only if the parameter means the same in both.
 PARAGRAPHS: dict[str, str] = {
     # ---- parameters of maps -------------------------------------------------------------------
     "kernel": """\
@@ -37,14 +37,14 @@ n_components : int, default=512
     Number of components of the output, at least 1.""",
     "random_state": """\
 random_state : int, Generator, RandomState or None, default=None
-    Seed of the draw. An integer makes repeated fits identical.""",
+    Seed of the random numbers. An integer makes repeated fits identical.""",
     "n_jobs": """\
 n_jobs : int or None, default=None
     Number of threads; None means all cores. The result does not depend on it.""",
     # ---- parameters of learners ---------------------------------------------------------------
     "feature_map": """\
 feature_map : BaseMap, Kernel or None, default=None
-    Feature map, cloned before it is fitted; or a kernel, for which the default map is taken (see
+    Feature map, cloned before it is fitted; or a kernel, whose default map is used (see
     `mercer.maps.default_map`); None means ``RandomFourier()``, a Gaussian kernel of median lengthscale.""",
     "progress": """\
 progress : bool, default=False
@@ -52,13 +52,13 @@ progress : bool, default=False
     # ---- fitted attributes --------------------------------------------------------------------
     "kernel_": """\
 kernel_ : Kernel
-    The kernel, with a number for every parameter.""",
+    The kernel with numbers for all parameters, also for those that are estimated from rows.""",
     "n_features_in_": """\
 n_features_in_ : int
     Number of features of the rows seen in `fit`.""",
     "signs_none": """\
 signs_ : None
-    The approximate kernel is positive semi-definite.""",
+    None, since the approximate kernel is positive semi-definite.""",
     "feature_map_": """\
 feature_map_ : BaseMap
     The fitted feature map.""",
@@ -82,17 +82,17 @@ self : object
 
 
 def doc(thing: Documented) -> Documented:
-    """Replace the lines ``%(name)s`` of a docstring by the paragraphs of these names; a decorator.
+    """Replace the lines ``%(name)s`` of a docstring by the shared paragraphs of these names; used as a decorator.
 
     Parameters
     ----------
     thing : class or function
-        What the docstring belongs to. It is returned itself.
+        Object whose docstring is changed in place. The same object is returned.
 
     Raises
     ------
     KeyError
-        If there is no paragraph of a name.
+        If a name is not in `PARAGRAPHS`.
 
     Examples
     --------
@@ -114,5 +114,5 @@ def doc(thing: Documented) -> Documented:
 
 
 def _paragraphs(found: re.Match[str]) -> str:
-    """Return the paragraphs that a marker names, indented as the marker is."""
+    """Return the paragraphs for a matched line ``%(name, ...)s``, with the indentation of that line."""
     return indent("\n".join(PARAGRAPHS[name.strip()] for name in found[2].split(",")), found[1])

@@ -1,6 +1,6 @@
-"""Drawn features, which maps make and statistics sum: pure functions from rows to features.
+"""Functions from rows to features, with fixed parameters: the result of fitting a map.
 
-`Features` is the contract. A user's own features subclass it, usually as a frozen dataclass, and add `n_components`,
+`Features` is the base class. A user's own features subclass it, usually as a frozen dataclass, and add `n_components`,
 `astype` and `__call__`; everything else has a default.
 """
 
@@ -19,34 +19,46 @@ Array = np.ndarray
 
 
 class Lengthscales(Protocol):
-    """How features change with the lengthscales of the features of X, while everything that was drawn stays.
+    """Derivatives of an objective with respect to the lengthscales, one per feature of X.
 
-    Derivatives are those of a function of the approximate kernel Z Z': its value does not change if the features are
-    rotated.
+    The objective, such as a marginal likelihood, is a function of the approximate kernel matrix Z Z', where Z are the
+    features of all rows. It does not change if the features are rotated. The random numbers of the map are fixed.
     """
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """Return the part of the derivative (d,) in the log lengthscales that a block of rows adds.
+        """Return the contribution of a block of rows to the gradient of the objective.
+
+        The gradient is with respect to the logarithms of the lengthscales.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
             Rows, in float64.
         Z : ndarray of shape (n, n_components)
-            Their features.
+            Features of these rows.
         G : ndarray of shape (n, n_components)
-            The derivative of the function in these features.
+            Derivative of the objective with respect to Z.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            One derivative per lengthscale. The gradient is the sum over all blocks plus `gradient_of_draw`.
         """
 
     def gradient_of_draw(self, ZG: Array) -> Array:
-        """Return the part of the derivative (d,) that goes through the draw itself; `ZG` is Z'G over all rows."""
+        """Return the part (d,) of the gradient that is due to fitted parameters, which depend on the lengthscales.
+
+        An example is the kernel matrix of the landmarks of Nystroem features. The part is zero if no fitted parameter
+        depends on the lengthscales. `ZG` is the matrix Z'G over all rows, where Z are the features and G is the
+        derivative of the objective with respect to Z.
+        """
 
     def multiplied(self, factors: Array) -> Features:
-        """Return the same draw with the lengthscale of each feature of X multiplied by a factor."""
+        """Return features with the same random numbers and the lengthscale of feature i multiplied by factors[i]."""
 
 
 class Features(ABC):
-    """A drawn map: a pure function of rows that knows nothing of estimators.
+    """Base class of functions from rows to features, with fixed parameters and independent of estimators.
 
     A subclass has an attribute or property `n_components`, the number of components.
     """
@@ -66,40 +78,40 @@ class Features(ABC):
         def lengthscales(self) -> Lengthscales | None: ...
 
     else:
-        #: None, or an array of +1 and -1, one per component, where the approximate kernel is indefinite.
+        #: None if the approximate kernel is positive semi-definite, else the sign +1 or -1 of each component.
         signs = None
         #: Whether the features are complex numbers, of the precision of the rows.
         is_complex = False
-        #: None, or the derivatives in the lengthscales, where they have a closed form.
+        #: Derivatives with respect to the lengthscales, or None if they have no closed form.
         lengthscales = None
 
     @abstractmethod
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype, float32 or float64."""
+        """Return the same features for rows of another dtype, float32 or float64."""
 
     @abstractmethod
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X`, of the dtype of the draw, into `out`."""
+        """Write the features of the rows of `X` into `out`; `X` has the dtype that was passed to `astype`."""
 
     def output_dtype(self, dtype: Any) -> np.dtype:
-        """Return the dtype of the features of rows of a dtype."""
+        """Return the dtype of the features, given the dtype of the rows."""
         return np.result_type(dtype, np.complex64) if self.is_complex else np.dtype(dtype)
 
 
 def features_of(features: Features, X: Any) -> Array:
-    """Return the features of a block of rows whose dtype is that of the draw."""
+    """Return the features of rows whose dtype is that of `features`, as set by `Features.astype`."""
     out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
     features(X, out)
     return out
 
 
 def rows_to_features(features: Features, X: Any) -> Array:
-    """Return the features of rows of any dtype."""
+    """Return the features of float32 or float64 rows; `features` is converted to their dtype first."""
     return features_of(features.astype(X.dtype), X)
 
 
 def check_finite(owner: str, out: Array) -> None:
-    """Raise if features that are products of many numbers overflow."""
+    """Raise if features have overflowed, that is, if an entry of `out` is infinite or NaN."""
     # One pass over values that are in cache: a sum of finite numbers is finite, unless all are near overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         total = out.sum()

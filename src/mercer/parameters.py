@@ -1,9 +1,9 @@
 """Domains of constructor parameters, declared in one table per class and checked in one place.
 
-A class declares the domain of each parameter as data, and `check_parameters` raises for the first value outside of it::
+A class declares the domain of each parameter as data, and `check_parameters` raises if a value is outside its domain::
 
     class KernelRidge(...):
-        domains = {
+        parameter_domains = {
             "alpha": Interval(0, None) | Choice("loo", "evidence", "gcv"),
             "max_iter": Integer(1),
             "tol": Interval(0, None, closed="neither"),
@@ -46,7 +46,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True)
 class Integer(Domain):
-    """Integers of at least `low` and, unless None, at most `high`; booleans are not integers.
+    """Integers >= `low` and, if `high` is not None, <= `high`; booleans are not integers.
 
     Examples
     --------
@@ -75,9 +75,9 @@ class Interval(Domain):
     low : float
         Lower end.
     high : float or None, default=None
-        Upper end; None means that there is none.
+        Upper end; None means no upper end.
     closed : {"left", "right", "both", "neither"}, default="left"
-        Which ends belong to the interval, as in scikit-learn. An end that is None never does.
+        Which ends belong to the interval, as in scikit-learn. An upper end of None never does.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Choice(Domain):
 
 
 class Instance(Domain):
-    """Instances of a class, described by a phrase.
+    """Instances of a class; error messages describe them by a given phrase.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Instance(Domain):
 
 
 class _Union(Domain):
-    """Values of any of two domains."""
+    """Union of two domains."""
 
     def __init__(self, left: Domain, right: Domain) -> None:
         self.left = left
@@ -171,9 +171,9 @@ def check_parameter(owner: str, name: str, value: Any, domain: Domain, *, hint: 
     value : object
         Its value.
     domain : Domain
-        The values it may have.
+        The allowed values.
     hint : str, default=""
-        What to try instead: a complete sentence.
+        A sentence that is appended to the message and says what to try instead.
     """
     if value not in domain:
         msg = f"{owner}: {name} must be {domain}, got {value!r}."

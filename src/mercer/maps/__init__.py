@@ -1,4 +1,4 @@
-"""Feature maps from rows to features: `fit` draws, `transform` applies."""
+"""Feature maps: `fit` samples the random parameters, `transform` computes the features of rows."""
 
 from mercer.maps.algebra import CompositionMap, ProductMap, SumMap
 from mercer.maps.base import BaseMap, DrawnMap

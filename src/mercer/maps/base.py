@@ -1,4 +1,7 @@
-"""The contract of a feature map: `fit` draws, `transform` applies. The only module of `maps` that uses scikit-learn."""
+"""Base classes of feature maps: `fit` samples the random parameters, `transform` computes the features of rows.
+
+No other module of `maps` uses scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ FLOATS = (np.float64, np.float32)
 
 @contextmanager
 def unchanged_if_it_fails(estimator: BaseEstimator) -> Iterator[None]:
-    """Undo every change of an estimator if the block raises."""
+    """Context manager that restores all attributes of an estimator if the body of the ``with`` statement raises."""
     before = dict(vars(estimator))
     try:
         yield
@@ -54,9 +57,9 @@ def unchanged_if_it_fails(estimator: BaseEstimator) -> Iterator[None]:
 
 
 def replace_params(estimator: BaseEstimator, params: Mapping[str, Any]) -> None:
-    """Set parameters of an estimator, nested ones too.
+    """Set parameters of an estimator, including nested ones such as ``kernel__lengthscale``.
 
-    scikit-learn changes nested parameters in place; a kernel is immutable, and is replaced by a changed copy instead.
+    scikit-learn changes nested parameters in place. A kernel is immutable, so it is replaced by a changed copy.
     """
     plain: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
@@ -76,9 +79,13 @@ def replace_params(estimator: BaseEstimator, params: Mapping[str, Any]) -> None:
 
 
 class Estimator(BaseEstimator):
-    """Base of maps and graphs: declared domains of parameters, frozen kernels among the parameters."""
+    """Base class of maps and graphs. It checks parameters against declared domains.
 
-    #: The domain of each parameter, checked before a fit; see `mercer.parameters`.
+    `set_params` also takes parameters of a kernel, such as ``kernel__lengthscale``: the kernel, which is immutable, is
+    replaced by a changed copy.
+    """
+
+    #: Allowed values of each parameter, checked before a fit; see `mercer.parameters`.
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
 
     def _check_domains(self) -> None:
@@ -103,25 +110,28 @@ def _transformed(feature_map: BaseMap, X: Any) -> Array:
 
 
 class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
-    """A map from rows to features whose inner products approximate a kernel.
+    """Base class of maps from rows x to features z(x) whose inner products z(x)'z(y) approximate a kernel k(x, y).
 
-    Maps that are drawn for a kernel, from a sample of rows at most, subclass `DrawnMap`. A map that is fitted to all
-    rows, as `Deformed` is, subclasses this class.
+    A map with random parameters that are sampled for a kernel, given at most a sample of the rows, subclasses
+    `DrawnMap`. A map that is fitted to all rows, such as `Deformed`, subclasses this class.
     """
 
-    #: One phrase: what a kernel must have for this map.
+    #: The property of a kernel that this map requires, as a phrase for error messages.
     needs: ClassVar[str]
-    #: Whether the features themselves raise DataError for entries that are not finite, because they read all of them.
+    #: Whether `features_` raises DataError for entries that are NaN or infinite. If so, `transform` does not check
+    #: them first.
     features_check_entries: ClassVar[bool] = False
-    #: Whether the kernel minus the approximate kernel is a kernel again, which a Gaussian process keeps as variance.
+    #: Whether the kernel minus the approximate kernel is positive semi-definite. A Gaussian process then adds this
+    #: residual kernel to its variance.
     residual_is_kernel: ClassVar[bool] = False
-    #: Whether a change of lengthscales leaves the draw as it is, so that it can be tuned on the features themselves.
+    #: Whether the sampled parameters do not depend on the lengthscales, so that lengthscales can be tuned with the
+    #: features of the fitted map.
     tunes_own_draw: ClassVar[bool] = False
-    #: Optional: ``_variance(X, Y)``, the closed form of `variance` for checked rows; None for `Y` means `X`.
+    #: Optional method ``_variance(X, Y)``: the closed form of `variance` for validated rows; None for `Y` means `X`.
     _variance: Callable[[Any, Any], Array] | None = None
 
     if TYPE_CHECKING:
-        # Parameters of most maps; of maps of other maps, properties.
+        # Most maps have these as plain attributes; a map that wraps another map has them as properties.
         @property
         def kernel(self) -> Kernel | None: ...
 
@@ -130,7 +140,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     random_state: Any
     n_jobs: int | None
-    #: None, or an array of +1 and -1, one per component, where the approximate kernel is indefinite.
+    #: None if the approximate kernel is positive semi-definite, else the sign +1 or -1 of each component.
     signs_: Array | None
     features_: Features
 
@@ -139,16 +149,17 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     @property
     @abstractmethod
     def unbiased(self) -> bool | str:
-        """True if the mean of the approximate kernel over draws is the kernel, else the reason why not."""
+        """True if the mean of the approximate kernel over random draws is the kernel, else the reason why not."""
 
     @abstractmethod
     def fit_engine(self, engine: Engine) -> Self:
-        """Fit the map to the checked rows of an engine: what a learner calls.
+        """Fit the map to the validated rows of an engine. Learners call this method.
 
         Parameters
         ----------
         engine : Engine
-            A source of rows. A map that needs more than their width needs an engine that can be read more than once.
+            Source of the rows. If the map needs more than the number of features, the rows must be readable more than
+            once.
 
         Returns
         -------
@@ -157,11 +168,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @abstractmethod
     def check(self) -> None:
-        """Raise if a parameter lies outside its domain, as far as this is known without rows."""
+        """Raise if a parameter lies outside its domain, as far as this can be checked without data."""
 
     @abstractmethod
     def needs_rows(self) -> bool:
-        """Return whether `fit` needs more than the width of the rows."""
+        """Return whether `fit` needs rows of data; if not, it only needs the number of features."""
 
     @abstractmethod
     def with_kernel(self, kernel: Kernel) -> Self:
@@ -169,23 +180,23 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @abstractmethod
     def _kernel(self) -> Kernel:
-        """Return the kernel before it is fitted: the parameter, or the default kernel for None."""
+        """Return the parameter `kernel`, or the default kernel if it is None."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of components, as far as it is known before a fit: for most maps the parameter `n_components`."""
+        """Number of components of the unfitted map; for most maps the parameter `n_components`."""
 
     @property
     @abstractmethod
     def refuses_rows(self) -> str | None:
-        """None if rows can be added to the fitted map, else an error message that explains why not."""
+        """None if the fitted map can be updated with further rows, else the error message that explains why not."""
 
     @abstractmethod
     def grown(self, engine: Engine) -> tuple[Self, Array | None]:
-        """Return a fitted map that has seen more rows, and T such that Z_new = Z_old @ T.
+        """Return the map updated with the rows of an engine, and the matrix T with Z_new = Z_old @ T.
 
-        None for T means that the features have not changed.
+        Z_old and Z_new are the features of the same rows before and after. T is None if the features have not changed.
         """
 
     # ---- fitting ------------------------------------------------------------------------------
@@ -197,7 +208,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows, labeled or not. For most maps only their width matters, unless a parameter is learned from a sample.
+            Rows, labeled or not. Most maps use only the number of features d, unless a parameter, such as
+            ``lengthscale="median"``, is estimated from a sample of the rows.
         %(y_ignored)s
 
         Returns
@@ -208,14 +220,14 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
             return self.fit_engine(self._in_memory(X))
 
     def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
-        """Return an engine over rows to fit on, checked."""
+        """Validate the rows that are passed to `fit`, and return an engine over them."""
         owner = f"{type(self).__name__}: fit"
         hint = "Try a sample of the rows, or pass the unfitted map to a learner, which reads what it needs."
         X = source_of(X, owner=owner).array(owner, hint)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
         self.check()
         if self._kernel().positive_only:
-            check_non_negative(type(self).__name__, X)  # all rows, of which the map may be given a sample only
+            check_non_negative(type(self).__name__, X)  # all rows, since the map may see only a sample
         rows = block_rows_for(max(self.width, X.shape[1]), X.dtype.itemsize)
         return MemoryEngine(X, block_rows=rows, n_jobs=self.n_jobs)
 
@@ -232,7 +244,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         ----------
         %(X_or_dask)s
         out : ndarray of shape (n, n_components), default=None
-            Array to write the features into. Reusing it saves the cost of fresh memory, which can be half of all.
+            Array to write the features into. Reusing an array saves memory allocation, which can take half of the time.
 
         Returns
         -------
@@ -255,12 +267,12 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
             raise
 
     def check_rows(self, X: Any) -> Any:
-        """Return rows as an array or CSR matrix that this fitted map can take; raise if they cannot be."""
+        """Return rows as a validated array or CSR matrix for this fitted map; raise if they are invalid."""
         self._check_fitted()
         return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
 
     def apply(self, X: Any, out: Array | None = None) -> Array:
-        """Return the features of checked rows; `transform` without the checks."""
+        """Return the features of validated rows: `transform` without validation."""
         features = self.features_.astype(X.dtype)
         shape, dtype = (X.shape[0], features.n_components), features.output_dtype(X.dtype)
         if out is None:
@@ -280,20 +292,20 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         return out
 
     def gram(self, X: Any, Y: Any = None) -> Array:
-        """Return the approximate kernel of all pairs of rows of `X` and `Y`; None for `Y` means `X`."""
+        """Return the approximate kernel matrix (n, m) of the rows of `X` and `Y`; None for `Y` means `X`."""
         left = self.apply(self.check_rows(X))
         right = left if Y is None else self.apply(self.check_rows(Y))
         return self.inner_products(left, right)
 
     def inner_products(self, left: Array, right: Array) -> Array:
-        """Return the approximate kernel of all pairs of rows, given their features."""
+        """Return the approximate kernel matrix (n, m), given the features `left` of n rows and `right` of m rows."""
         if np.iscomplexobj(left):
             # The imaginary part has mean zero: real kernels have symmetric spectra.
             return left.real @ right.real.T + left.imag @ right.imag.T
         return left @ right.T if self.signs_ is None else (left * self.signs_) @ right.T
 
     def variance(self, X: Any, Y: Any = None) -> Array:
-        """Return the variance over draws of each value of ``gram(X, Y)``, where a closed form exists.
+        """Return the variance of each entry of ``gram(X, Y)`` over random draws of the map, if a closed form is known.
 
         Parameters
         ----------
@@ -307,12 +319,12 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         Raises
         ------
         NoClosedFormError
-            If no formula is known for this design; `mercer.audit` measures the error then.
+            If no formula is known for this map and its parameters. `mercer.audit` measures the error in this case.
         """
         return self.known_variance(self.check_rows(X), None if Y is None else self.check_rows(Y))
 
     def known_variance(self, X: Any, Y: Any = None) -> Array:
-        """Return the variance for checked rows; `variance` without the checks."""
+        """Return the variance of the approximate kernel for validated rows: `variance` without validation."""
         if self._variance is None:
             name = type(self).__name__
             msg = f"{name} has no closed form for its variance. Try mercer.audit(feature_map, X): it measures."
@@ -331,14 +343,14 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
 
 class DrawnMap(BaseMap):
-    """A map that is drawn for its kernel, from few rows at most, and can be a part of other maps.
+    """Base class of maps with random parameters that are sampled for a kernel, given at most a sample of the rows.
 
-    A concrete map has parameters `kernel`, `n_components`, `random_state` and `n_jobs`, and adds `accepts`, `unbiased`,
-    `_draw` and the phrase `needs`. The hooks named below are optional: a map declares one by defining a method of its
-    name.
+    These maps can be parts of other maps, for example of `SumMap`. A subclass has the parameters `kernel`,
+    `n_components`, `random_state` and `n_jobs`, and defines `accepts`, `unbiased`, `_draw` and the phrase `needs`. The
+    methods that are None in this class (`_check`, `_rows_to_draw`, ...) are optional.
     """
 
-    #: The kernel that None represents.
+    #: The kernel that is used if the parameter `kernel` is None.
     default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
 
     kernel: Kernel | None
@@ -354,14 +366,14 @@ class DrawnMap(BaseMap):
 
     @abstractmethod
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
-        """Draw the features.
+        """Sample the random parameters and return the features, a function from rows to features.
 
         Parameters
         ----------
         kernel : Kernel
             The kernel, with a number for every parameter.
         X : ndarray or CSR of shape (n, d)
-            A sample of rows: one row, unless the kernel or the map needs more; see `_rows_to_draw`.
+            A sample of the rows. It is a single row unless the kernel or the map needs more; see `_rows_to_draw`.
         weight : ndarray of shape (n,) or None
             Weights > 0 of these rows.
         rng : Generator
@@ -374,19 +386,19 @@ class DrawnMap(BaseMap):
 
     # ---- optional hooks -----------------------------------------------------------------------
 
-    #: ``_check()``: raise if parameters that each lie in their domain do not go together.
+    #: ``_check()``: raise if parameters are incompatible with each other, though each lies in its domain.
     _check: Callable[[], None] | None = None
-    #: ``_rows_to_draw() -> int``: how many rows `_draw` needs; without it, their width is enough.
+    #: ``_rows_to_draw() -> int``: number of rows that `_draw` needs. If undefined, only the number of features matters.
     _rows_to_draw: Callable[[], int] | None = None
-    #: ``_independent(kernel) -> dict or None``: parameters with which all components are independent and identically
-    #: distributed. A component chosen at random, times the root of their number, is then an unbiased map by itself.
+    #: ``_independent(kernel) -> dict or None``: parameters for which all D components are independent and identically
+    #: distributed, or None if this is impossible. Then sqrt(D) times a randomly chosen component is an unbiased map.
     _independent: Callable[[Kernel], dict[str, Any] | None] | None = None
-    #: ``_exact_at(kernel, n_features) -> int or None``: the number of components from which on the map is exact.
+    #: ``_exact_at(kernel, n_features) -> int or None``: least number of components for which the map is exact.
     _exact_at: Callable[[Kernel, int], int | None] | None = None
-    #: ``_least_components(kernel) -> int``: the least number of components that can be drawn; without it, one.
+    #: ``_least_components(kernel) -> int``: least number of components that the map can have. If undefined, it is one.
     _least_components: Callable[[Kernel], int] | None = None
-    #: ``_parts_accept(kernel) -> bool``: replaces `accepts` where the user gave maps for the parts of the kernel.
-    #: Raises if one of them does not accept its part, and returns False if the user gave none.
+    #: ``_parts_accept(kernel) -> bool``: replaces `accepts` if the user passed maps for the parts of the kernel.
+    #: Raises if one of these maps does not accept its part, and returns False if the user passed no maps.
     _parts_accept: Callable[[Kernel], bool] | None = None
 
     # ---- the contract of BaseMap --------------------------------------------------------------
@@ -419,26 +431,31 @@ class DrawnMap(BaseMap):
     def refuses_rows(self) -> str | None:
         return None
 
-    def grown(self, engine: Engine) -> tuple[Self, Array | None]:  # noqa: ARG002 - a draw stays what it was
+    def grown(self, engine: Engine) -> tuple[Self, Array | None]:  # noqa: ARG002 - the features do not change
         return self, None
 
     # ---- drawing ------------------------------------------------------------------------------
 
     def rows_wanted(self) -> int:
-        """Return how many rows `fit` needs: one if only their width matters."""
+        """Return the number of rows that `fit` needs; it is 1 if only the number of features matters."""
         self.check()
         for_kernel = MEDIAN_ROWS if self._kernel().needs_rows else 1
         return for_kernel if self._rows_to_draw is None else max(for_kernel, self._rows_to_draw())
 
     def sample_seed(self) -> int:
-        """Return the seed of the sample of rows that `fit` draws, if there are more than it needs."""
+        """Return the seed for sampling rows in `fit`, which is done if there are more rows than it needs."""
         return seed_of(self.random_state, "map")
 
     def fit_engine(self, engine: Engine) -> Self:
         return self.fit_sample(*self._sample(engine))
 
     def _sample(self, engine: Engine) -> tuple[Any, Array | None]:
-        """Return as many checked rows as the draw needs, and their weights: all of them, or a seeded sample."""
+        """Return rows for `fit_sample` and their weights: all rows of an engine, or a sample of `rows_wanted()` rows.
+
+        If `rows_wanted()` is 1, the result is the first row and None. If the data have at most `rows_wanted()` rows,
+        the result is all rows and their weights. Otherwise it is a sample with probabilities in proportion to the
+        weights, seeded by `sample_seed()`, and None.
+        """
         wanted, seed = self.rows_wanted(), self.sample_seed()
         if wanted == 1:
             return engine.first().X[:1], None
@@ -447,11 +464,11 @@ class DrawnMap(BaseMap):
         if rows is not None and len(rows) <= wanted:
             return rows.X, rows.weight
         sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
-        # A sample is drawn in proportion to the weights, which then count no more; all rows still have theirs.
+        # A sample in proportion to the weights must not be weighted again; a complete set of rows keeps its weights.
         return sample.X, sample.weight if sample.is_complete else None
 
     def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
-        """Draw the map from checked rows, all of which it may use.
+        """Fit the map to validated rows, all of which it may use.
 
         Parameters
         ----------
@@ -468,7 +485,7 @@ class DrawnMap(BaseMap):
             X, weight = X[weight > 0], weight[weight > 0]
         kernel = self._accepted(self._kernel())
         kernel = kernel.resolve(X, weight)
-        kernel.diag(X[:1])  # raises if the kernel cannot take such rows
+        kernel.diag(X[:1])  # raises if the kernel is not defined for these rows
         features = self._draw(kernel, X, weight, as_generator(self.random_state))
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
@@ -478,12 +495,12 @@ class DrawnMap(BaseMap):
         return self
 
     def _accepted(self, kernel: Kernel) -> Kernel:
-        """Return the kernel; raise if this map cannot approximate it."""
+        """Return `kernel` itself; raise if this map cannot approximate it."""
         if self._parts_accept is not None and self._parts_accept(kernel):
             return kernel
         if self.accepts(kernel):
             return kernel
-        from mercer.maps.registry import maps_for  # the table of all maps, which import this class
+        from mercer.maps.registry import maps_for  # imported here, since `registry` imports this module
 
         msg = (
             f"{type(self).__name__} cannot approximate {kernel!r}.\n"
@@ -496,23 +513,29 @@ class DrawnMap(BaseMap):
     # ---- as a part of another map -------------------------------------------------------------
 
     def with_independent_components(self, kernel: Kernel, n_components: int) -> Self | None:
-        """Return a copy of this map whose components are independent and identically distributed, or None."""
+        """Return an unfitted copy of this map with independent and identically distributed components.
+
+        None is returned if no parameters of this map make its components independent and identically distributed.
+        """
         parameters = None if self._independent is None else self._independent(kernel)
         if parameters is None:
             return None
         return fresh_copy(self, kernel=kernel, n_components=n_components, **parameters)
 
     def exact_components(self, kernel: Kernel, n_features: int) -> int | None:
-        """Return the number of components from which on this map is exact for rows of a width, None if it never is."""
+        """Return the least number of components that makes this map exact for rows of `n_features` features.
+
+        None is returned if no number of components makes it exact.
+        """
         return None if self._exact_at is None else self._exact_at(kernel, n_features)
 
     def least_components(self, kernel: Kernel) -> int:
-        """Return the least number of components with which this map can be drawn."""
+        """Return the least number of components that this map can have for a kernel."""
         return 1 if self._least_components is None else self._least_components(kernel)
 
 
 def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:
-    """Return an unfitted copy, with another kernel, of a map that is to be a part of another map."""
+    """Return an unfitted copy of a map with another kernel; raise if the map cannot be a part of another map."""
     part = feature_map.with_kernel(kernel)
     if isinstance(part, DrawnMap):
         return part
@@ -521,7 +544,7 @@ def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:
 
 
 def check_features(owner: str, feature_map: BaseMap) -> None:
-    """Raise unless a fitted map has real features of a positive definite kernel."""
+    """Raise if the features of a fitted map are complex, or have signs because the kernel is indefinite."""
     if feature_map.features_.is_complex:
         msg = f"{owner} needs real features, got {feature_map!r}. Use form='pairs': real features of the same kernel."
         raise ParameterError(msg)
@@ -534,7 +557,7 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
 
 
 def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
-    """Raise unless the rows can be read more than once."""
+    """Raise unless the rows of an engine can be read more than once."""
     if engine.replayable:
         return
     msg = (

@@ -1,8 +1,8 @@
-"""Which map for which kernel: one ordered table, the preferred map first.
+"""Table of all maps in order of preference, and the choice of a map for a kernel.
 
-Three kinds of maps are in the table. Direct maps have formulas for a kernel itself. Composed maps are made of maps of
-the parts of a kernel, which they find in this table. Landmarks take any kernel and are last. A user's own map is not in
-the table: it is passed wherever a map is accepted.
+The table has three kinds of maps. Direct maps have formulas for a kernel itself. Composed maps combine maps of the
+parts of a kernel (terms, factors), which are looked up in this table. Landmarks (`Nystroem`) accept any kernel and are
+last. A user's own map is not in the table: it is passed as an object wherever a map is accepted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Entry(NamedTuple):
-    """A line of the table: a map, whose `accepts` is the condition, its kind, and why it is where it is."""
+    """Entry of the table: a map class, its kind, and the reason to use it for a kernel that it accepts."""
 
     map: type[DrawnMap]
     kind: Literal["direct", "composed", "any"]
@@ -38,8 +38,8 @@ class Entry(NamedTuple):
 
 @cache
 def table() -> tuple[Entry, ...]:
-    """Return the table, in order of preference."""
-    # Composed maps ask this module for maps of their parts: hence the local imports.
+    """Return the entries of the table, in order of preference."""
+    # Imported here, since composed maps import this module to find maps of their parts.
     from mercer.maps.algebra import CompositionMap, ProductMap, SumMap
     from mercer.maps.fourier import RandomFourier, SphericalRadial
     from mercer.maps.histogram import HomogeneousFeatures, ThresholdFeatures
@@ -71,7 +71,7 @@ def maps_for(kernel: Kernel, *, direct: bool = False) -> list[type[DrawnMap]]:
     kernel : Kernel
         The kernel.
     direct : bool, default=False
-        Leave out maps that are composed of maps of parts of the kernel, and landmarks.
+        If True, omit maps that are composed of maps of parts of the kernel, and `Nystroem`.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def why(kernel: Kernel) -> str:
 
 
 def explicit_map(kernel: Kernel, *, direct: bool = False) -> DrawnMap | None:
-    """Return an unfitted unbiased map of a kernel, or None if there is none; for `direct` see `maps_for`."""
+    """Return an unfitted unbiased map of a kernel, or None if no map is unbiased; `direct` is passed to `maps_for`."""
     candidates = (kind(kernel) for kind in maps_for(kernel, direct=direct))
     return next((candidate for candidate in candidates if candidate.unbiased is True), None)
 
@@ -120,7 +120,7 @@ def default_map(kernel: Kernel | None, *, random_state: Any = None) -> DrawnMap:
 
 # ---- the parameter `feature_map` of a learner -----------------------------------------------------
 
-# Kernels of scikit-learn by name, and what they are here.
+# Names of kernels in scikit-learn, and the same kernels in this library.
 SCIKIT_LEARN_KERNELS = {
     "rbf": "Gaussian('median')",
     "linear": "Polynomial(1, coef0=0.0)",
@@ -139,11 +139,11 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
     owner : str
         Name of the learner, for error messages.
     choice : BaseMap, Kernel or None
-        A map, which is copied; a kernel, whose default map is taken; or None.
+        A map, which is copied; or a kernel, whose default map is used; or None, as in `default_map`.
     random_state : int, Generator, RandomState or None
-        Seed of a map that is chosen here. A map that is given has its own.
+        Seed of the default map. A map that is passed as `choice` has its own seed.
     **options
-        Further parameters of a map that is chosen here.
+        Further parameters of the default map.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def map_width(owner: str, choice: Any) -> int:
 
 
 def given_map(owner: str, choice: Any) -> BaseMap:
-    """Return a map; raise for anything else, with a hint for users of scikit-learn."""
+    """Return `choice` if it is a map; otherwise raise, with a hint for users of scikit-learn."""
     if isinstance(choice, BaseMap):
         return choice
     msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
@@ -171,7 +171,7 @@ def given_map(owner: str, choice: Any) -> BaseMap:
 
 
 def hint(choice: Any) -> str:
-    """Return what a user of scikit-learn may have meant."""
+    """Return a suggestion if `choice` is the name of a scikit-learn kernel or an integer, else an empty string."""
     if isinstance(choice, str):
         kernel = SCIKIT_LEARN_KERNELS.get(choice)
         return f" Did you mean {kernel}?" if kernel else ""
@@ -181,7 +181,10 @@ def hint(choice: Any) -> str:
 
 
 def check_grows(model: Any) -> bool:
-    """Return True if rows can be added to the map of a learner, else raise: the learner has no `partial_fit` then."""
+    """Return True if the map of a learner can be updated with further rows; otherwise raise.
+
+    This is the condition of `available_if` for `partial_fit`: a learner has no `partial_fit` if it raises.
+    """
     reason = model.feature_map.refuses_rows if isinstance(model.feature_map, BaseMap) else None
     if reason is not None:
         msg = f"{type(model).__name__}: {reason}"

@@ -10,14 +10,15 @@ __all__ = ["weighted_sum"]
 
 
 def weighted_sum(kernel: Kernel, kind: Any) -> tuple[float, list[tuple[float, Any]]] | None:
-    """Return the constant and the weighted kernels of class `kind` that sum to the kernel.
+    """Split a kernel into c + sum_i w_i k_i with a constant c, weights w_i and kernels k_i of class `kind`.
 
     Returns
     -------
     constant : float
-        Sum of the constant kernels.
+        The constant c.
     leaves : list of (float, kernel)
-        Weights and kernels, at least one. Instead of the tuple, None is returned if the kernel is not such a sum.
+        The pairs (w_i, k_i), at least one. If the kernel does not have this form, None is returned instead of the tuple
+        (constant, leaves).
     """
     constant = 0.0
     leaves: list[tuple[float, Any]] = []

@@ -1,4 +1,4 @@
-"""Features of a power series of any kernel that has a map: f(k(x, y)), the compositional kernels of Kar, Karnick."""
+"""Features of f(k(x, y)) for a power series f and a kernel k that has a map (Kar, Karnick 2012, section 5)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from mercer.parameters import Choice, Domain, Interval
 __all__ = ["CompositionFeatures", "CompositionMap"]
 
 Array = np.ndarray
-# Scalar copies of a pilot draw, from which the moments of the inner map are estimated.
+# Number of scalar maps (see `copies`) in a pilot sample, from which the moments of the inner map are estimated.
 PILOT_COPIES = 1000
-# Larger moments are cut to this, so that sums of them are finite.
+# Larger moments are replaced by this number, so that their sums are finite.
 HUGE = 1e300
 
 
@@ -35,9 +35,9 @@ HUGE = 1e300
 class CompositionMap(DrawnMap):
     r"""Features of f(k(x, y)) for a power series f and any kernel k that has an unbiased map.
 
-    A component of degree n is a product of n independent scalar maps of k, so that the product of its values at x and
-    y has mean :math:`k(x, y)^n`. Degrees are drawn, or fixed for groups of components [1]_. The inner map is a black
-    box: any unbiased map of this library or of your own.
+    A component of degree n is a product of n independent one-component maps of k, so that the product of its values at
+    x and y has mean :math:`k(x, y)^n`. The degree of a component is random, or fixed for a group of components [1]_.
+    The map of k, called the inner map, can be any unbiased map of this library or of your own.
 
     Parameters
     ----------
@@ -46,12 +46,13 @@ class CompositionMap(DrawnMap):
         ``ExponentialDotProduct() @ Gaussian(lengthscale="median")``.
     %(n_components)s
     inner_map : BaseMap, default=None
-        Unfitted map for k; None takes the default map of k. Its number of components is that of the linear term. Where
-        scalar maps are needed and its single components are not unbiased, random sums of all of them are used.
+        Unfitted map for k; None means the default map of k. Its number of components is the one of the first pilot
+        draw for the linear term. Products need unbiased maps of one component; where a single component of the inner
+        map is biased, a sum of all its components with random signs is used.
     plan : {"optimal", "geometric"}, default="optimal"
-        "optimal" makes the constant exact, draws a complete map for the linear term (exact if few components make it
-        so), components for further degrees according to their variance in a pilot draw, and some of random degree.
-        "geometric" draws a random degree for each component, as [1]_ does.
+        "optimal": the constant is exact. The linear term has a complete inner map, which is exact if few components
+        make it exact. The numbers of components of further degrees follow from their variances in a pilot draw, and
+        some components have a random degree. "geometric": every component has a random degree, as in [1]_.
     p : float, default=2.0
         Base of the geometric distribution, above one: probability :math:`(p-1)/p^{n+1}` of degree n.
     %(random_state, n_jobs)s
@@ -61,9 +62,9 @@ class CompositionMap(DrawnMap):
     plan_ : Plan
         Number of components of each degree, and the error predicted from the pilot draw.
     inner_map_ : BaseMap
-        The unfitted map from which copies were drawn.
+        The unfitted map of k, from which independent maps were sampled.
     features_ : CompositionFeatures
-        The drawn features, a pure function of rows.
+        The sampled features: a function from rows to features.
     %(kernel_, n_features_in_)s
 
     See Also
@@ -180,7 +181,7 @@ class CompositionMap(DrawnMap):
         return self._draw_strata(composed, series, sample)
 
     def _terms(self, kernel: Composed, series: PowerSeries, sample: Sample, pilot: tuple[Any, Array]) -> GivenTerms:
-        """Return the terms of the series, with moments estimated from scalar copies of the inner map on pilot rows."""
+        """Return the terms of the series, with moments estimated from one-component inner maps on pilot rows."""
         rows, pair_weights = pilot
         copies = scalar_copies(self.inner_map_, kernel.inner, sample, PILOT_COPIES)
         W = features_of(copies.astype(np.float64), rows)
@@ -206,27 +207,30 @@ class CompositionMap(DrawnMap):
     def _allocate(
         self, kernel: Composed, terms: GivenTerms, sample: Sample, pilot: tuple[Any, Array]
     ) -> tuple[Stratum, ...]:
-        """Return the strata of least variance, with a complete inner map for the linear term."""
+        """Return the strata (groups of components with the same degrees) that minimize the total variance.
+
+        The linear term has a complete inner map, unless its components have a random degree.
+        """
         linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
         width = min(self.inner_map_.n_components, terms.linear_cost)
         strata: tuple[Stratum, ...] = ()
         least = 0.0
         while linear:
-            # The variance of a narrow map may exceed its share: measure it at the width that would be drawn.
+            # The error need not be inversely proportional to the width: measure it at the width that would be used.
             found = terms.coefficients[1] ** 2 * self._linear_second(kernel, int(width), sample, pilot)
             least = max(least, found)
             second = np.where(np.arange(len(terms.second_moments)) == 1, least, terms.second_moments)
             strata = optimal_strata([replace(terms, second_moments=second)], self.n_components)
             [drawn] = [s for s in strata if 1 in s.degrees]
             if drawn.kind == "random":
-                break  # single copies are used there, of larger moments
+                break  # with a random degree, the linear term has one-component maps, as `terms` assumes
             if drawn.kind == "exact" or 2 * drawn.n_components > width:
                 return strata
             width = drawn.n_components
         return optimal_strata([terms], self.n_components)
 
     def _linear_second(self, kernel: Composed, width: int, sample: Sample, pilot: tuple[Any, Array]) -> float:
-        """Return the mean square of the inner kernel plus the width times the mean squared error of an inner map."""
+        """Return the mean over pilot pairs of k^2 + width * (Z Z' - k)^2, with `width` inner features Z."""
         rows, pair_weights = pilot
         drawn = draw_components(self.inner_map_, kernel.inner, sample, width)
         Z = features_of(drawn.astype(np.float64), rows)
@@ -265,12 +269,15 @@ class CompositionMap(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class CompositionFeatures(Features):
-    """Drawn products of scalar maps, those of higher degree first: immutable, independent of scikit-learn."""
+    """Features of f(k(x, y)): a constant, a complete map for the linear term, and products of one-component maps of k.
+
+    The products are sorted by decreasing degree. The object is immutable and independent of scikit-learn.
+    """
 
     kernel: Composed
-    constant: float  # value of an exact first component; zero means there is none
-    linear: tuple[Features, float] | None  # a complete map and its scale
-    factors: tuple[Features, ...]  # factor j has as many components as there are of degree above j
+    constant: float  # value of an exact first component; zero means no such component
+    linear: tuple[Features, float] | None  # complete map of k for the linear term, and the factor of its features
+    factors: tuple[Features, ...]  # factor j multiplies the products of degree > j, which are the first ones
     scales: Array
     n_components: int
 
@@ -302,7 +309,7 @@ class CompositionFeatures(Features):
 
 
 def composition_of(kernel: Kernel) -> tuple[Composed | None, float]:
-    """Return the composition that a kernel is a multiple of, or None, and the factor."""
+    """Return (f @ k, c) for a kernel that is c times a composition f @ k, and (None, c) for other kernels."""
     if isinstance(kernel, Scaled):
         composed, factor = composition_of(kernel.kernel)
         return composed, factor * kernel.weight

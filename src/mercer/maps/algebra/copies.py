@@ -1,9 +1,9 @@
-"""Draws of a map for use within another map: with any number of components, or with components that are maps.
+"""Sampling of a map for use within another map: with any number of components, or as scalar maps.
 
-A product of features approximates a product of kernels only if the factors are independent and each is unbiased by
-itself: E[w(x) w(y)] = k(x, y) for a single component w (Kar, Karnick 2012, section 5). A component of a map need not
-be: a cosine without its sine, an exact constant and a monomial are not. A sum of all components of a map with random
-signs always is.
+A scalar map of a kernel k is a random function w of one component with E[w(x) w(y)] = k(x, y). Products of features
+approximate a product of kernels only if the factors are independent scalar maps (Kar, Karnick 2012, section 5). A
+single component of a map need not be a scalar map: a cosine without its sine, an exact constant and a monomial are not.
+The sum of all components of an unbiased map with random signs always is.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["MixedFeatures", "Sample", "ShuffledFeatures", "draw_components", "mi
 Array = np.ndarray
 # Rows on whose pairs the error of a pilot draw is measured.
 PILOT_ROWS = 100
-# Coefficients of a series that are searched for a negative one, which a draw of few components may have missed.
+# Number of coefficients of a series that are checked for negative ones, which a map of few components may not contain.
 SEARCHED = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows that maps of parts are drawn from, with their weights and the source of randomness."""
+    """Rows to which the maps of the parts of a kernel are fitted, their weights, and the source of randomness."""
 
     X: Any  # (n, d)
     weight: Array | None  # (n,)
     rng: np.random.Generator
 
     def pilot(self) -> tuple[Any, Array]:
-        """Return some rows in float64, and the weights, of sum one, of all their pairs."""
+        """Return at most PILOT_ROWS of the rows, in float64, and the weights of all pairs of them, which sum to one."""
         X, weight = self.X, self.weight
         if X.shape[0] > PILOT_ROWS:
             # Rows may be sorted, so that the first ones would not be representative.
@@ -48,9 +48,13 @@ class Sample:
 
 
 def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
-    """Draw a map with any number of components: a map that needs more is drawn wider and mixed."""
+    """Sample features of a map with exactly `count` components.
+
+    If the map needs more components than `count`, it is sampled with the least number that it can have, and the
+    result is `count` sums of its components with random signs.
+    """
     fewest = prototype.least_components(kernel)
-    wide = copy(prototype)  # a clone takes longer than a small draw, and a product may need hundreds
+    wide = copy(prototype)  # a clone takes longer than sampling few components, and a product may need hundreds
     wide.kernel, wide.n_components = kernel, max(count, fewest)
     features = wide._draw(kernel, sample.X, sample.weight, sample.rng)
     check_real(wide, features)
@@ -58,9 +62,9 @@ def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: 
 
 
 def scalar_copies(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
-    """Draw `count` components from a map, each an unbiased map of the kernel by itself.
+    """Sample `count` scalar maps: components w with E[w(x) w(y)] = k(x, y) for each single w.
 
-    Components of one call may depend on each other; those of different calls are independent.
+    Components of one call may depend on each other. Components of different calls are independent.
     """
     independent = prototype.with_independent_components(kernel, count)
     if independent is not None:
@@ -75,21 +79,24 @@ def scalar_copies(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: in
 
 
 def mixed(owner: BaseMap, features: Features, count: int, rng: np.random.Generator, *, scale: float) -> MixedFeatures:
-    """Return sums of all features of a map with random signs, times a number."""
+    """Return `count` components, each `scale` times the sum of all components of a map with random signs."""
     check_unsigned(owner, features)
     signs = rng.integers(0, 2, (features.n_components, count), dtype=np.int8) * 2.0 - 1.0
     return MixedFeatures(features, scale * signs)
 
 
 def check_real(owner: BaseMap, features: Features) -> None:
-    """Raise if features are complex."""
+    """Raise if the features of the map `owner` are complex."""
     if features.is_complex:
         msg = f"{owner!r} has complex features, and cannot be a part of another map. Use form='pairs'."
         raise ParameterError(msg)
 
 
 def check_unsigned(owner: BaseMap, features: Features) -> None:
-    """Raise if features have signs, or might have: products and mixtures of such features are not defined."""
+    """Raise if the features of the map `owner` have signs, or if its kernel has negative coefficients.
+
+    Products and random sums are not defined for features with signs.
+    """
     parts = owner._kernel().series_parts() or ()
     coefficients = (part.series.coefficients(min(part.series.degree or SEARCHED, SEARCHED) + 1) for part in parts)
     if features.signs is not None or any((a < 0).any() for a in coefficients):
@@ -102,7 +109,7 @@ def check_unsigned(owner: BaseMap, features: Features) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ShuffledFeatures(Features):
-    """Features in another order, times a number."""
+    """The components of other features in the order `order`, times `scale`."""
 
     features: Features
     order: Array
@@ -121,10 +128,10 @@ class ShuffledFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class MixedFeatures(Features):
-    """Sums of all features of a map with random signs."""
+    """Sums of the components of other features with random signs: Z M, with M the matrix `mixing`."""
 
     features: Features
-    mixing: Array  # (components of the map, n_components)
+    mixing: Array  # (number of components of `features`, n_components)
 
     @property
     def n_components(self) -> int:

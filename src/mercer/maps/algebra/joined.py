@@ -1,4 +1,4 @@
-"""Features of several drawn maps of the same rows: concatenated, multiplied componentwise, or Kronecker products."""
+"""Combinations of the features of several maps: concatenation, componentwise products and Kronecker products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class _JoinedFeatures(Features):
-    """Several drawn maps of the same rows."""
+    """Base class of features that combine the features of several maps (`parts`), evaluated on the same rows."""
 
     parts: tuple[Features, ...]
     n_components: int
@@ -26,7 +26,7 @@ class _JoinedFeatures(Features):
 
 
 class StackedFeatures(_JoinedFeatures):
-    """Concatenated features of several maps, filled up with zeros."""
+    """Concatenation of the features of several maps, with zeros appended up to `n_components` components."""
 
     @property
     def signs(self) -> Array | None:
@@ -46,7 +46,7 @@ class StackedFeatures(_JoinedFeatures):
 
 
 class PairedFeatures(_JoinedFeatures):
-    """Componentwise products, divided by the root of the number of components."""
+    """Componentwise products of the features of several maps of equal width, divided by sqrt(n_components)."""
 
     def __call__(self, X: Any, out: Array) -> None:
         self.parts[0](X, out)
@@ -61,11 +61,15 @@ class PairedFeatures(_JoinedFeatures):
 
 @dataclass(frozen=True, eq=False)
 class KroneckerFeatures(Features):
-    """Kronecker products of some maps, in which each product has a draw of its own of the last map."""
+    """Kronecker products of the features of several maps, in which the last map is sampled anew for each product.
+
+    Let p_i be the products of one component of each of `parts`. The components are p_i times all components of
+    ``inner[i]``, for all i, with zeros appended up to `n_components`.
+    """
 
     parts: tuple[Features, ...]
     n_components: int
-    inner: tuple[Features, ...]  # draws of the last map, one for each product of components of the parts
+    inner: tuple[Features, ...]  # independent samples of the last map, one for each product p_i
 
     def astype(self, dtype: Any) -> Self:
         parts, inner = (tuple(f.astype(dtype) for f in several) for several in (self.parts, self.inner))

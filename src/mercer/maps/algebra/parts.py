@@ -1,4 +1,4 @@
-"""Sums and products of kernels as parts, with a map for each part."""
+"""Decomposition of sums and products of kernels into their parts, with a map for each part."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ __all__ = ["Combination", "Parts", "unbiased_parts", "warn_of_zeros"]
 
 
 class HasMaps(Protocol):
-    """A map with a parameter `maps`: the maps that the user gave for the parts of the kernel, or None."""
+    """A map with a parameter `maps`: the maps that the user passed for the parts of the kernel, or None."""
 
     maps: Sequence[BaseMap] | None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Kernels that a sum or a product consists of, and an unfitted map for each."""
+    """The terms of a sum of kernels, or the factors of a product, and an unfitted map for each of them."""
 
     kernels: tuple[Kernel, ...]
     maps: tuple[DrawnMap, ...]
 
     def rows_wanted(self) -> int:
-        """Return how many rows the maps, and pilot draws of them, need."""
+        """Return the number of rows that are needed to fit the maps and to measure the errors of pilot draws."""
         return max(PILOT_ROWS, *(part_map.rows_wanted() for part_map in self.maps))
 
     def exact_components(self, n_features: int) -> list[float]:
-        """Return the number of components, at least one, that make each part exact; infinity if none does."""
+        """Return, for each part, the least number of components >= 1 that makes its map exact, or infinity."""
         found = (m.exact_components(k, n_features) for m, k in zip(self.maps, self.kernels, strict=True))
         return [math.inf if count is None else max(count, 1) for count in found]
 
 
 @dataclass(frozen=True)
 class Combination:
-    """Sums or products of kernels: how a kernel is split into its parts, and how two parts are joined again."""
+    """A way to combine kernels, sum or product: `split` returns the parts of a kernel, `join` combines two parts."""
 
     split: Callable[[Kernel], tuple[Kernel, ...]]
     join: Callable[[Kernel, Kernel], Kernel]
 
     def groups_of(self, kernel: Kernel) -> tuple[Kernel, ...]:
-        """Return the parts of a kernel, where parts that one map can approximate together are joined."""
+        """Return the parts of a kernel, after joining parts whose combination has a direct map (see `registry`)."""
         groups: list[Kernel] = []
         for part in self.split(kernel):
             for i, group in enumerate(groups):
@@ -60,16 +60,16 @@ class Combination:
         return tuple(groups)
 
     def accepts(self, kernel: Kernel) -> bool:
-        """Return whether a kernel has several parts and there are unbiased maps for all of them."""
+        """Return whether a kernel has several parts, all of which have unbiased maps."""
         if len(self.split(kernel)) == 1:
             return False
         groups = self.groups_of(kernel)
-        if len(groups) == 1:  # one direct map is enough; consulting all maps would ask this function again
+        if len(groups) == 1:  # direct maps only: the search for composed maps would call this function again
             return explicit_map(groups[0], direct=True) is not None
         return all(explicit_map(group) is not None for group in groups)
 
     def parts_of(self, owner: HasMaps, kernel: Kernel) -> Parts:
-        """Return the parts of a kernel with a map for each: those given by the user, else the default maps."""
+        """Return the parts of a kernel with a map for each: the maps that the user passed, else default maps."""
         if owner.maps is None:
             groups = self.groups_of(kernel)
             found = (explicit_map(group) for group in groups)
@@ -84,7 +84,7 @@ class Combination:
         return Parts(kernels, tuple(drawn_for(m, part) for m, part in zip(owner.maps, kernels, strict=True)))
 
     def check_given(self, owner: HasMaps, kernel: Kernel) -> bool:
-        """Raise if a map that the user gave cannot approximate its part; return whether maps were given at all."""
+        """Return whether the user passed maps for the parts; raise if one of them cannot approximate its part."""
         if owner.maps is None:
             return False
         parts = self.parts_of(owner, kernel)
@@ -94,7 +94,7 @@ class Combination:
 
 
 def unbiased_parts(maps: Sequence[BaseMap] | None) -> bool | str:
-    """Return True if all maps of parts are unbiased, else the reason why the first biased one is not."""
+    """Return True if all maps are unbiased, else a string with the first biased map and the reason."""
     biased = [m for m in maps or () if m.unbiased is not True]
     return f"{type(biased[0]).__name__} is biased: {biased[0].unbiased}" if biased else True
 

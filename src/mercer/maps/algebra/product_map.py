@@ -1,4 +1,4 @@
-"""Maps of products of kernels: products of the features of the factors."""
+"""The map `ProductMap` of products of kernels: products of the features of the factors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 def factors(kernel: Kernel, weight: float = 1.0) -> Iterator[Kernel]:
-    """Yield the factors of a product; a weight in front belongs to the first."""
+    """Yield the factors of a product of kernels; a number in front of a product multiplies its first factor."""
     if isinstance(kernel, Product):
         yield from factors(kernel.left, weight)
         yield from factors(kernel.right)
@@ -41,9 +41,9 @@ PRODUCTS = Combination(lambda kernel: tuple(factors(kernel)), operator.mul)
 class ProductMap(DrawnMap):
     r"""Features of a product of kernels, from independent maps of its factors.
 
-    Either each component is a product of one scalar map of each factor, drawn independently ("paired"), or each
-    component of one map is multiplied by all components of another map ("kronecker"), so that the approximate kernels
-    are multiplied.
+    With ``method="paired"``, each component is a product of independent one-component maps, one for each factor. With
+    ``method="kronecker"``, each component of one map is multiplied by all components of the other maps, so that the
+    approximate kernel is the product of their approximate kernels.
 
     Parameters
     ----------
@@ -51,10 +51,12 @@ class ProductMap(DrawnMap):
         Kernel to approximate; None means ``Matern(lengthscale="median") * Polynomial(2)``.
     %(n_components)s
     maps : sequence of BaseMap, default=None
-        An unfitted map for each factor; None takes the default map of each. Their numbers of components matter for
-        "kronecker" only, and there neither those of exact maps nor that of the last map, which takes what is left.
+        An unfitted map for each factor; None means the default maps. Their numbers of components are used only for
+        "kronecker", and only for maps that are not exact. The last map, which is the widest one, gets the number of
+        components that results from `n_components`.
     method : {"auto", "paired", "kronecker"}, default="auto"
-        "auto" takes Kronecker products if all factors but one have exact maps of few components, and pairs otherwise.
+        "auto" means "kronecker" if all factors but one have exact maps with at most `n_components` products of their
+        components, and "paired" otherwise.
     %(random_state, n_jobs)s
 
     Attributes
@@ -64,7 +66,7 @@ class ProductMap(DrawnMap):
     maps_ : tuple of BaseMap
         The maps of the factors, unfitted.
     features_ : PairedFeatures or KroneckerFeatures
-        The drawn features, a pure function of rows.
+        The sampled features: a function from rows to features.
     %(kernel_, n_features_in_)s
 
     See Also
@@ -74,9 +76,9 @@ class ProductMap(DrawnMap):
 
     Notes
     -----
-    Unbiased if the maps of the factors are, because their draws are independent. In Kronecker products every component
-    of the first map is multiplied by a draw of its own of the second, so that any width is used up and errors average
-    out.
+    Unbiased if the maps of the factors are, because they are sampled independently. In Kronecker products every
+    component of the first map is multiplied by its own independent sample of the second map. So any `n_components` can
+    be used in full, and errors average out.
 
     Examples
     --------
@@ -137,7 +139,7 @@ class ProductMap(DrawnMap):
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> PairedFeatures | KroneckerFeatures:
         parts, sample = PRODUCTS.parts_of(self, kernel), Sample(X, weight, rng)
-        # Exact factors first, the narrowest in front: the last map takes the components that are left.
+        # Sorted by the number of components that makes a factor exact. The last map gets the remaining components.
         exact = parts.exact_components(X.shape[1])
         order = sorted(range(len(exact)), key=lambda i: exact[i])
         fits = math.prod(exact[i] for i in order[:-1]) <= self.n_components

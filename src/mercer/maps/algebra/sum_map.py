@@ -1,4 +1,4 @@
-"""Maps of sums of kernels: the concatenated features of the terms."""
+"""The map `SumMap` of sums of kernels: the concatenated features of the terms."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from mercer.maps.series.allocation import apportion
 __all__ = ["SumMap"]
 
 Array = np.ndarray
-# Pilot draws of the terms of a sum, each at the widths that the previous one proposes.
+# Largest number of pilot draws. Each has the numbers of components that follow from the errors of the previous one.
 PILOT_ROUNDS = 4
 
 
 def weighted(kernel: Kernel | None, weight: float) -> Kernel:
-    """Return a kernel times a weight; None represents the constant one."""
+    """Return weight * kernel, or the constant kernel of value `weight` if `kernel` is None."""
     if kernel is None:
         return Constant(weight)
     return kernel if weight == 1 else weight * kernel
 
 
 def terms(kernel: Kernel) -> tuple[Kernel, ...]:
-    """Return the terms of a sum of kernels."""
+    """Return the terms of a sum of kernels, each multiplied by its weight."""
     return tuple(weighted(term, weight) for weight, term in kernel.summands())
 
 
@@ -52,17 +52,18 @@ class SumMap(DrawnMap):
         Number of components of the output, at least 1. If there are fewer components than terms, each component is a
         random combination of all terms.
     maps : sequence of BaseMap, default=None
-        An unfitted map for each term; None takes the default map of each. Their numbers of components are chosen here.
+        An unfitted map for each term; None means the default maps. Their numbers of components are replaced; see
+        `maps_`.
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     maps_ : tuple of BaseMap
-        The maps of the terms, unfitted, with the numbers of components that were drawn: as many as make a term exact,
-        if they are few, and otherwise in proportion to the root of the variance in a pilot draw, which minimizes the
-        total variance.
+        The maps of the terms, unfitted, with the numbers of components that were chosen. A term that few components
+        make exact has that number. The other terms have numbers in proportion to the square root of their variance in a
+        pilot draw, which minimizes the total variance.
     features_ : StackedFeatures
-        The drawn features, a pure function of rows.
+        The sampled features: a function from rows to features.
     %(kernel_, n_features_in_)s
 
     See Also
@@ -138,7 +139,11 @@ class SumMap(DrawnMap):
         return StackedFeatures(tuple(drawn), self.n_components)
 
     def _widths(self, parts: Parts, sample: Sample) -> Array:
-        """Return the number of components of each term: what makes it exact, if that is little, else by variance."""
+        """Return the number of components of each term.
+
+        A term that at most n_components / (number of terms) components make exact gets that number. The remaining
+        components are divided among the other terms so that the mean squared error of a pilot draw is least.
+        """
         exact = np.array(parts.exact_components(sample.X.shape[1]))
         fair = self.n_components // len(exact)
         small = np.where(exact <= fair, exact, 0).astype(int)
@@ -161,7 +166,7 @@ class SumMap(DrawnMap):
 
 
 def pilot_error(part_map: DrawnMap, part: Kernel, width: int, sample: Sample) -> float:
-    """Return the mean square error of a pilot draw."""
+    """Return the mean squared error, over pairs of pilot rows, of a sampled map of `part` with `width` components."""
     pilot, pair_weights = sample.pilot()
     features = draw_components(part_map, part, sample, width)
     Z = features_of(features.astype(np.float64), pilot)
@@ -170,7 +175,7 @@ def pilot_error(part_map: DrawnMap, part: Kernel, width: int, sample: Sample) ->
 
 
 def share_up_to(most: Array, weights: Array, total: int) -> Array:
-    """Return how many of `total` components each term gets: in proportion to weights, at least one, at most `most`."""
+    """Divide `total` components among terms in proportion to `weights`, each at least one and at most `most`."""
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():

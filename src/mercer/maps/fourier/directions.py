@@ -1,9 +1,9 @@
 """Dense directions of frequencies: unit vectors that are independent, orthogonal, or of low discrepancy.
 
 A frequency is a radius times a direction. A map is unbiased if each single direction is uniformly distributed on a
-sphere; how the directions of one map depend on each other is free, and orthogonal ones have less variance (Yu et al.
-2016). The dimension of the sphere is free, too: the first d coordinates of a uniform direction of R^P, times a radius
-from the chi distribution with P degrees of freedom, are N(0, I_d).
+sphere, whatever the joint distribution of the directions. Orthogonal directions have less variance (Yu et al. 2016).
+The sphere may be that of R^P for any P >= d: the first d coordinates of a uniform direction of R^P, times a radius from
+the chi distribution with P degrees of freedom, are N(0, I_d).
 """
 
 from __future__ import annotations
@@ -36,29 +36,32 @@ SOBOL_MAX_DIMENSION = 21201
 
 @dataclass(frozen=True)
 class Directions:
-    """Rows that are the first d coordinates of unit vectors of R^ambient."""
+    """Matrix whose rows are the first d coordinates of unit vectors of R^ambient."""
 
     vectors: Array  # (m, d)
     ambient: int
-    blocks: tuple[int, ...]  # sizes of the groups that were drawn together, orthogonal or vertices of a simplex
+    blocks: tuple[int, ...]  # sizes of groups of orthogonal directions, or of vertices of one simplex
 
 
 def iid(m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return independent directions, uniform on the sphere of R^d."""
+    """Return m independent directions, uniform on the unit sphere of R^d."""
     vectors = rng.standard_normal((m, d))
     return Directions(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), d, (1,) * m)
 
 
 def orthogonal(m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return independent blocks of d orthonormal directions (Yu et al. 2016); the last block may be cut."""
+    """Return m directions in independent groups of d orthonormal directions (Yu et al. 2016).
+
+    The last group may have fewer directions.
+    """
     sizes = tuple(min(d, m - start) for start in range(0, m, d))
     return Directions(np.concatenate([haar(d, size, rng).T for size in sizes]), d, sizes)
 
 
 def big_block(m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return the first d coordinates of one block of m orthonormal directions of R^m.
+    """Return the first d coordinates of m orthonormal directions of R^m.
 
-    For m < d they are a part of one block of R^d.
+    For m < d, return m orthonormal directions of R^d.
     """
     if m < d:
         return Directions(haar(d, m, rng).T, d, (m,))
@@ -66,7 +69,10 @@ def big_block(m: int, d: int, rng: np.random.Generator) -> Directions:
 
 
 def simplex(m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return randomly rotated blocks of the d + 1 vertices of a regular simplex; the last block may be cut."""
+    """Return m directions in groups, each the d + 1 vertices of a randomly rotated regular simplex.
+
+    The last group may have fewer vertices.
+    """
     sizes = tuple(min(d + 1, m - start) for start in range(0, m, d + 1))
     vectors = [simplex_products(haar(d, d, rng))[:, :size].T for size in sizes]
     return Directions(np.concatenate(vectors), d, sizes)
@@ -93,12 +99,12 @@ DENSE_DIRECTIONS: dict[str, Callable[[int, int, np.random.Generator], Directions
     "big_block": big_block,
     "simplex": simplex,
 }
-#: Every name that a map takes.
+#: Values of the parameter `directions` of maps, besides "auto".
 DIRECTIONS = (*DENSE_DIRECTIONS, "sobol", *STRUCTURED_DIRECTIONS)
 
 
 def haar(n: int, d: int, rng: np.random.Generator) -> Array:
-    """Return d <= n columns of an n x n orthogonal matrix of the uniform (Haar) distribution."""
+    """Return d <= n columns (n, d) of a random n x n orthogonal matrix with the uniform (Haar) distribution."""
     normals = rng.standard_normal((n, d))
     if n >= 2 * d:
         # Q = N R^-1 with R'R = N'N, by matrix products only. A tall normal matrix is well conditioned (here below 6),
@@ -111,7 +117,10 @@ def haar(n: int, d: int, rng: np.random.Generator) -> Array:
 
 
 def sobol_normals(m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return scrambled Sobol points as standard normal rows (m, d), and one more coordinate as uniforms (m,)."""
+    """Return m scrambled Sobol points of dimension d + 1, as standard normals (m, d) and uniforms (m,).
+
+    The first d coordinates are transformed to normals by the quantile function; the last one stays uniform.
+    """
     if d + 1 > SOBOL_MAX_DIMENSION:
         msg = (
             f"directions='sobol' takes rows of at most {SOBOL_MAX_DIMENSION - 1} features, got {d}. "

@@ -1,7 +1,10 @@
-"""Drawn frequencies and the angles of rows with them: a dense matrix, or structured directions that need none.
+"""Random frequencies W and the products X W of rows with them, called angles, for dense or structured W.
 
-A frequency is a radius times a direction. Dense directions are drawn in `directions`. Structured ones, products of
-sparse factors, are drawn here, beside the classes that apply them, and so are radii.
+A frequency is a column of W: a radius times a direction, which is a unit vector. Dense directions are sampled in
+`directions` and stored as a matrix. Structured directions are sampled in this module. They are products of sparse
+factors (Hadamard or butterfly matrices), in blocks of P directions where P >= d is a power of two, and are applied to
+rows in O(log P) operations per angle without forming W. Radii are quantiles of uniform numbers, which are sampled in
+this module (`RADII`) as well.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ Array = np.ndarray
 FUSED_UP_TO = 128
 # Features of X from which butterflies beat dense projections (benchmarks/transform.py).
 STRUCTURED_FROM = 32
-# Products of signs and a Hadamard matrix: three make the directions of one block nearly uniform.
+# Number of factors (Hadamard matrix times random signs) of sign-Hadamard directions: three make them nearly uniform.
 HADAMARD_FACTORS = 3
-# Narrower butterflies cost as much, so narrower rows are padded to this width, which lowers the variance.
+# Least size of a butterfly matrix. Smaller ones take as long, and padding narrower rows to it lowers the variance.
 BUTTERFLY_WIDTH = 64
 
 #: Names of directions that are products of sparse factors, applied without forming the matrix.
@@ -57,21 +60,21 @@ BIASED = {"hadamard": "sign-Hadamard directions are uniform on the sphere only i
 
 
 def plain(m: int, rng: np.random.Generator) -> Array:
-    """Return independent uniform numbers."""
+    """Return m independent uniform numbers in [0, 1)."""
     return rng.random(m)
 
 
 def stratified(m: int, rng: np.random.Generator) -> Array:
-    """Return one uniform number in each of m equal cells, in random order: each single one is uniform."""
+    """Return one uniform number in each interval [i/m, (i+1)/m), in random order; each number is uniform in [0, 1)."""
     return (rng.permutation(m) + rng.random(m)) / max(m, 1)
 
 
-#: Uniform numbers from which radii are made, by name.
+#: Functions that sample the uniform numbers whose quantiles are the radii, by the value of the parameter `radii`.
 RADII: dict[str, Callable[[int, np.random.Generator], Array]] = {"plain": plain, "stratified": stratified}
 
 
 def chi_quantile(uniforms: Array, degrees: int) -> Array:
-    """Return quantiles of the chi distribution: the length of a standard normal vector of R^degrees."""
+    """Return quantiles of the chi distribution, that of the norm of a standard normal vector of R^degrees."""
     return np.sqrt(2 * special.gammaincinv(0.5 * degrees, uniforms))
 
 
@@ -79,7 +82,7 @@ def chi_quantile(uniforms: Array, degrees: int) -> Array:
 
 
 def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> Array:
-    """Return random signs (blocks, factors, P) for sign-Hadamard directions, with P the power of two >= d."""
+    """Return random signs (blocks, factors, P) for m sign-Hadamard directions; P is the least power of two >= d."""
     ambient = 1 << (d - 1).bit_length()
     blocks = -(-m // ambient)
     return rng.choice(np.array([-1, 1], dtype=np.int8), size=(blocks, HADAMARD_FACTORS, ambient))
@@ -87,24 +90,29 @@ def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True)
 class Rotations:
-    """Plane rotations of butterfly matrices, level by level: (blocks, P / (2h)) at h = 1, 2, 4, ..., P / 2."""
+    """Cosines and sines of the plane rotations of several butterfly matrices of size P x P, one array per level.
+
+    The level that joins matrices of size h, for h = 1, 2, 4, ..., P / 2, has arrays of shape (blocks, P / (2h)), where
+    `blocks` is the number of butterfly matrices.
+    """
 
     cosines: tuple[Array, ...]
     sines: tuple[Array, ...]
 
 
 def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array, Rotations]:
-    """Return the draw of butterfly directions: signs (2, P), and the rotations of each block.
+    """Sample m butterfly directions: return random signs (2, P), and the rotations of butterfly matrices.
 
-    A butterfly matrix of size 2h joins two of size h by one rotation. If the squared cosine is drawn from
+    A butterfly matrix of size 2h joins two of size h by one rotation. If the squared cosine has the distribution
     Beta(h/2, h/2), and at h = 1 the angle is uniform, every column is exactly uniform on the sphere: the two halves of
-    a uniform direction are independent uniform directions times lengths of just this distribution. The rows are not
-    uniform, so the transpose is applied to the data. (Munkhoeva et al. 2018 draw other angles, which are biased.)
+    a uniform direction are independent uniform directions times lengths, which have the distribution of these cosines
+    and sines. The rows are not uniform, so the transpose is applied to the data. (Munkhoeva et al. 2018 use another
+    distribution of the angles, which is biased.)
 
-    Signs and one Hadamard transform mix the features of X first. All blocks share them, which does not change
-    the variance: given the signs, each direction is still uniform.
+    Signs and one Hadamard transform mix the features of X first. All butterfly matrices share these signs, which does
+    not change the variance: given the signs, each direction is still uniform.
     """
-    widest = 1 << max(0, m.bit_length() - 1)  # the power of two <= m: wider blocks would mostly be cut off
+    widest = 1 << max(0, m.bit_length() - 1)  # largest power of two <= m; a larger matrix would have unused directions
     width = max(1 << (d - 1).bit_length(), min(BUTTERFLY_WIDTH, widest))
     blocks = -(-m // width)
     signs = rng.choice(np.array([-1.0, 1.0]), size=(2, width))
@@ -130,7 +138,7 @@ def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array
 
 @dataclass(frozen=True, eq=False)
 class DenseProjection:
-    """Angles X W with frequencies W, one per column."""
+    """Angles X W of rows X with a dense matrix W of frequencies, one per column."""
 
     weights: Array  # (d, m)
 
@@ -140,7 +148,7 @@ class DenseProjection:
 
     @cached_property
     def gain(self) -> float:
-        """The largest possible |angle| of a row whose entries are at most one."""
+        """Largest |angle| of a row x with |x_i| <= 1 for all i: the maximum over j of sum_i |W_ij|."""
         return float(np.abs(self.weights).sum(axis=0).max(initial=0.0))
 
     def astype(self, dtype: Any) -> Self:
@@ -148,19 +156,19 @@ class DenseProjection:
         return replace(self, weights=self.weights.astype(dtype, copy=False))
 
     def __call__(self, X: Any) -> Array:
-        """Return the angles of rows."""
+        """Return the angles X W."""
         angles = X @ self.weights
         return angles.toarray() if sp.issparse(angles) else angles
 
     def pairs(self, X: Any, scale: float, out: Array) -> None:
-        """Write sine-cosine pairs of the angles of rows."""
+        """Write scale * cos(X W), then scale * sin(X W), into the columns of `out`."""
         if self._is_narrow(X):
             linalg.dense_pairs(np.ascontiguousarray(X), self.weights, scale, out)
         else:
             linalg.sincos_pairs(self(X), scale, out)
 
     def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
-        """Write cosines of the angles of rows, each column shifted by a phase."""
+        """Write scale * cos(X W + phases) into `out`."""
         if self._is_narrow(X):
             linalg.dense_cosines(np.ascontiguousarray(X), self.weights, phases, scale, out)
         else:
@@ -168,7 +176,7 @@ class DenseProjection:
             linalg.cosines(angles, phases, scale, out)
 
     def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write a function of the angles of rows, times a scale."""
+        """Write scale * function(X W) into `out`, for a function given by name."""
         if self._is_narrow(X):
             linalg.dense(np.ascontiguousarray(X), self.weights, out, function=function, scale=scale)
             return
@@ -185,27 +193,31 @@ class DenseProjection:
 
 
 class StructuredProjection(ABC):
-    """Angles r_j (Q x)_j with blocks of orthogonal Q that are products of sparse factors: O(log d) operations each."""
+    """Base class of angles r_j (Q x)_j of rows x, with radii r_j and a structured matrix Q of directions.
+
+    Q is a stack of orthogonal P x P matrices, called blocks. Each block is a product of sparse factors, so that an
+    angle takes O(log P) operations. Rows with fewer than P features are padded with zeros.
+    """
 
     radii: Array  # (m,)
-    input_scale: Array | None  # (d,), multiplies the rows first
+    input_scale: Array | None  # (d,), multiplies the features of X before the projection
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of directions of a block, a power of two."""
+        """Number P of directions of a block of Q, a power of two."""
 
     @abstractmethod
     def _project(self, X: Array, out: Array) -> None:
-        """Write Q x for prepared rows."""
+        """Write Q x into `out`, for rows x that `_prepare` has returned."""
 
     @abstractmethod
     def _pairs(self, X: Array, scale: float, out: Array) -> None:
-        """Write sine-cosine pairs of the angles of prepared rows."""
+        """Write the scaled cosines, then sines, of the angles into `out`, for rows that `_prepare` has returned."""
 
     @abstractmethod
     def _write(self, X: Array, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write a function of the angles of prepared rows."""
+        """Write scale * function(angles) into `out`, for rows that `_prepare` has returned."""
 
     @property
     def n_frequencies(self) -> int:
@@ -213,12 +225,12 @@ class StructuredProjection(ABC):
 
     @cached_property
     def gain(self) -> float:
-        """An upper bound on the |angle| of a row whose entries are at most one."""
+        """Upper bound of the |angle| of a row x with |x_i| <= 1 for all i."""
         scale = 1.0 if self.input_scale is None else np.abs(self.input_scale).max()
         return float(np.abs(self.radii).max(initial=0.0) * self.width * scale)
 
     def __call__(self, X: Any) -> Array:
-        """Return the angles of rows."""
+        """Return the angles r_j (Q x)_j of all rows x, one row of angles per row of `X`."""
         X = self._prepare(X)
         angles = np.empty((len(X), self.n_frequencies), X.dtype)
         self._project(X, angles)
@@ -226,19 +238,19 @@ class StructuredProjection(ABC):
         return angles
 
     def pairs(self, X: Any, scale: float, out: Array) -> None:
-        """Write sine-cosine pairs of the angles of rows, without holding all angles in memory."""
+        """Write the scaled cosines, then sines, of the angles into `out`, without holding all angles in memory."""
         self._pairs(self._prepare(X), scale, out)
 
     def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
-        """Write cosines of the angles of rows, each column shifted by a phase."""
+        """Write scale * cos(angles + phases) into `out`."""
         linalg.cosines(self(X), phases, scale, out)
 
     def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write a function of the angles of rows, times a scale, without holding all angles in memory."""
+        """Write scale * function(angles) into `out`, function given by name, without holding all angles in memory."""
         self._write(self._prepare(X), function, scale, out)
 
     def _prepare(self, X: Any) -> Array:
-        """Return rows as the compiled kernels need them: dense, scaled and contiguous."""
+        """Return rows as the compiled kernels need them: dense, multiplied by `input_scale`, and contiguous."""
         X = X.toarray() if sp.issparse(X) else X
         if self.input_scale is not None:
             X = X * self.input_scale
@@ -247,7 +259,7 @@ class StructuredProjection(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HadamardProjection(StructuredProjection):
-    """Q = H S_3 H S_2 H S_1 with random signs S_i and Hadamard matrices H."""
+    """Structured angles with blocks Q = H S_3 H S_2 H S_1 of random signs S_i and Hadamard matrices H."""
 
     signs: Array  # (blocks, factors, P)
     radii: Array
@@ -274,10 +286,11 @@ class HadamardProjection(StructuredProjection):
 
 @dataclass(frozen=True, eq=False)
 class ButterflyProjection(StructuredProjection):
-    """Q = B' S_2 H S_1 with a butterfly matrix B for each block; all blocks share signs S_i and a Hadamard matrix H.
+    """Structured angles with blocks Q = B' S_2 H S_1, each with its own butterfly matrix B.
 
-    The draw is O(P) numbers per block, its rotations. The O(P log P) coefficients of the compiled kernels are computed
-    at first use and cached with the object, but not in its pickle.
+    All blocks share the random signs S_i and the Hadamard matrix H. The rotations that define B are O(P) numbers. The
+    O(P log P) coefficients for the compiled kernels are computed at first use and cached with the object, but not in
+    its pickle.
     """
 
     signs: Array  # (2, P)
@@ -291,7 +304,7 @@ class ButterflyProjection(StructuredProjection):
 
     @cached_property
     def plan(self) -> linalg.ButterflyPlan:
-        """The rotations as multiply-adds, in the dtype of the draw."""
+        """Coefficients with which the compiled kernels apply the rotations, in the dtype of `radii`."""
         return linalg.butterfly_plan(self.rotations.cosines, self.rotations.sines).astype(self.radii.dtype)
 
     @cached_property
@@ -299,7 +312,7 @@ class ButterflyProjection(StructuredProjection):
         return {self.radii.dtype: self}
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same projection for rows of another dtype, made once per dtype."""
+        """Return the same projection for rows of another dtype, cached for each dtype."""
         dtype = np.dtype(dtype)
         if dtype not in self._casts:
             scale = None if self.input_scale is None else self.input_scale.astype(dtype)
@@ -332,20 +345,20 @@ def draw_structured(
     *,
     input_scale: Array | None = None,
 ) -> HadamardProjection | ButterflyProjection:
-    """Draw structured directions by name and their radii.
+    """Sample structured directions, given by name, and their radii.
 
     Parameters
     ----------
     name : {"butterfly", "hadamard"}
-        The directions.
+        Kind of the directions.
     m, d : int
         Number of frequencies, and number of features of the rows.
     draw_radii : callable
-        Returns m radii, given the dimension of the sphere that directions are uniform on.
+        Returns m radii, given the dimension P of the space R^P in which the directions are unit vectors.
     rng : Generator
         Source of randomness.
     input_scale : ndarray of shape (d,), default=None
-        Multiplies the rows first.
+        Factors of the features of X, applied before the projection.
     """
     if name == "butterfly":
         mixing, rotations = butterfly_rotations(m, d, rng)
@@ -355,7 +368,7 @@ def draw_structured(
 
 
 def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
-    """Replace angles by a function of them."""
+    """Replace the angles in `out` by a function of them, given by name."""
     if function == "sign":
         np.sign(out, out=out)
     elif function == "abs":
@@ -371,11 +384,11 @@ def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
 
 
 def check_range(projection: Projection, X: Any, power: int = 1) -> None:
-    """Raise if a power of an angle of these rows could overflow to NaN, or if an entry is NaN."""
+    """Raise if |angle|^power could overflow for an angle of the rows of `X`, or if an entry of `X` is NaN."""
     values = X.data if sp.issparse(X) else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no array of absolute values
     limit = (float(np.finfo(X.dtype).max) / 4) ** (1 / power) / max(projection.gain, 1.0)
-    if not largest <= limit:  # NaN compares as neither
+    if not largest <= limit:  # true for NaN as well
         what = "angles" if power == 1 else "features"
         msg = (
             f"X has entries up to {largest:.3g}, whose {what} would overflow {X.dtype}: needed |x| <= {limit:.3g}. "

@@ -1,4 +1,4 @@
-"""Random Fourier features: trigonometric functions of projections on random frequencies."""
+"""Random Fourier features: cosines and sines of the products of rows with random frequencies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class RandomFourier(DrawnMap):
 
     .. math:: \mathbb{E}\,[z(x)^\top z(y)] = k(x, y)
 
-    for kernels of any mass k(0), and for sums, products, scalings and linear input maps of such kernels.
+    for kernels with any value k(0), called the mass, and for sums, products, multiples and linear input maps of
+    shift-invariant kernels.
 
     Parameters
     ----------
@@ -57,23 +58,25 @@ class RandomFourier(DrawnMap):
         Number of components of the output, at least 1. An odd number of trigonometric components leaves one cosine
         unpaired, with a random phase: still unbiased, with a little more variance.
     form : {"pairs", "phase", "complex"}, default="pairs"
-        Cosine and sine of each frequency; one cosine of random phase per frequency, as in scikit-learn's RBFSampler;
-        or complex exponentials. Pairs have the lower variance at equal width and an exact diagonal.
+        "pairs": cosine and sine of each frequency. "phase": one cosine of random phase per frequency, as in
+        scikit-learn's RBFSampler. "complex": complex exponentials. At equal `n_components`, "pairs" has less variance
+        than "phase", and its diagonal is exact.
     directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex"}, default="auto"
-        How directions are drawn; see Notes. "auto" takes "butterfly" where it is faster (for dense rows of 32 features
-        or more and sums of isotropic kernels) and "big_block" otherwise.
+        Distribution of the directions of the frequencies; see Notes. "auto" uses "butterfly" where it is faster (for
+        dense rows of 32 features or more and sums of isotropic kernels) and "big_block" otherwise.
     radii : {"plain", "stratified"}, default="plain"
-        Independent radii, or one in each of equally probable cells: also unbiased, usually with less variance. Sobol
-        points carry radii of their own.
+        Distribution of the lengths of the frequencies. "plain": independent. "stratified": one radius in each of
+        equally probable intervals, which is also unbiased and usually has less variance. Not used for
+        ``directions="sobol"``, where the Sobol points determine the radii.
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     %(kernel_)s
     features_ : TrigFeatures
-        The drawn features, a pure function of rows.
+        The sampled features: a function from rows to features.
     directions_, radii_ : str
-        The directions and radii that were drawn.
+        The directions and radii that were used.
     %(signs_none, n_features_in_)s
 
     See Also
@@ -89,7 +92,8 @@ class RandomFourier(DrawnMap):
     - "big_block": one block of m orthogonal directions of :math:`\mathbb{R}^m`, cut to d coordinates. Unbiased; the
       least variance near the diagonal; drawing costs :math:`O(m d^2)`.
     - "orthogonal": blocks of d orthogonal directions of :math:`\mathbb{R}^d` [2]_, at the same cost. Unbiased.
-    - "iid": independent. `variance` is :math:`(1 + k(2\delta) - 2k(\delta)^2)/D` for D components and mass one.
+    - "iid": independent. `variance` is :math:`(1 + k(2\delta) - 2k(\delta)^2)/D` for D components, k(0) = 1 and
+      :math:`\delta = x - y`.
     - "sobol": scrambled Sobol points. Unbiased; the best in low dimension, no better than "iid" in high dimension.
     - "butterfly": blocks of orthogonal directions as products of rotations and one Hadamard transform [3]_. Time
       :math:`O(D \log d)` per row and memory :math:`O(D \log d)` instead of O(d D), for sums of isotropic kernels.
@@ -99,7 +103,7 @@ class RandomFourier(DrawnMap):
     - "simplex": blocks of the d + 1 vertices of a regular simplex [3]_, at the cost of "orthogonal". Unbiased.
 
     Frequencies of a sum of kernels are allocated in proportion to the mass of each term; a constant takes one exact
-    component. Time O(n d D) for dense directions, memory O(d D) for the draw.
+    component. Dense directions take O(n d D) time, and O(d D) memory for the frequencies.
 
     References
     ----------
@@ -194,14 +198,14 @@ class RandomFourier(DrawnMap):
         return "butterfly" if wide and common_isotropic_factors(parts) is not None else "big_block"
 
     def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:
-        """Return the part that each of m frequencies belongs to, with probability its share of the mass."""
+        """Return the spectral part p of each of m frequencies, with probability masses[p] / masses.sum()."""
         if len(masses) == 1 or masses.sum() == 0:
             return np.zeros(m, dtype=int)
         edges = np.cumsum(masses / masses.sum())
         edges[-1] = 1.0
         if self.directions_ == "iid":
             return np.searchsorted(edges, rng.random(m), side="right")
-        # Systematic sampling: each part gets its share to within one frequency, in random order.
+        # Systematic sampling: the number of frequencies of part p differs from its mean by less than one.
         return rng.permutation(np.searchsorted(edges, (np.arange(m) + rng.random()) / m, side="right"))
 
     def _draw_dense(
@@ -216,7 +220,10 @@ class RandomFourier(DrawnMap):
         return DenseProjection(np.ascontiguousarray(frequencies.T))
 
     def _normals(self, m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return m standard normal rows, coupled by `directions` and `radii`, and a uniform number for each."""
+        """Return standard normal rows (m, d) and uniform numbers (m,).
+
+        Each row has the standard normal distribution; `directions` and `radii` determine the joint distribution.
+        """
         if self.directions_ == "sobol":
             return sobol_normals(m, d, rng)
         directions = DENSE_DIRECTIONS[self.directions_](m, d, rng)
@@ -236,7 +243,7 @@ class RandomFourier(DrawnMap):
                 "  try:   directions='big_block'"
             )
             raise UnsupportedKernelError(msg)
-        # The frequencies of a linear input map are pulled back feature by feature, which is a scale of the input here.
+        # An input map multiplies the frequencies feature by feature. Here it multiplies the features of X instead.
         first = next(iter(factors.values()), None)
         scale = first.pull_back(np.ones((1, first.width(d))), d)[0] if first is not None and first.inputs else None
         draw_radii = partial(self._radii, factors, labels, rng)
@@ -245,7 +252,7 @@ class RandomFourier(DrawnMap):
     def _radii(
         self, factors: dict[int, SpectralFactor], labels: Array, rng: np.random.Generator, ambient: int
     ) -> Array:
-        """Return the length of each frequency, given the part it belongs to and the dimension of its direction."""
+        """Return the length of each frequency j, for its spectral part labels[j] and a direction in R^ambient."""
         radii = np.zeros(len(labels))
         uniforms = RADII[self.radii]
         for p, factor in factors.items():
@@ -267,7 +274,7 @@ class RandomFourier(DrawnMap):
         v_pair, v_phase = pair_term_variance(k, k_double, mass), phase_term_variance(k, k_double, mass)
         m = features.projection.n_frequencies
         width = features.n_components - (constant > 0)
-        # Each frequency adds share * Z cos(w'(x - y)), on average over its phase if it has one.
+        # Frequency w adds share * mass * cos(w'(x - y)); if it has a random phase, this is the mean over the phase.
         has_phase = features.phases != 0
         shares = np.full(m, 1 / m) if features.form == "complex" else np.where(has_phase, 1 / width, 2 / width)
         total = np.square(shares[~has_phase]).sum() * v_pair + np.square(shares[has_phase]).sum() * v_phase
@@ -297,14 +304,14 @@ class RandomFourier(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class TrigFeatures(Features):
-    """Drawn trigonometric features: immutable, picklable, independent of scikit-learn."""
+    """Cosines and sines of the angles X W, for sampled frequencies W: immutable, picklable, without scikit-learn."""
 
     projection: Projection
     phases: Array  # (m,), zero where both sine and cosine are written
     form: str
     n_components: int
     amplitude: float
-    constant: float  # the value of an exact first component; zero means there is none
+    constant: float  # value of an exact first component; zero means no such component
 
     @property
     def is_complex(self) -> bool:
@@ -344,7 +351,7 @@ class TrigFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class FrequencyScales:
-    """Lengthscales of trigonometric features, which divide dense frequencies."""
+    """Derivatives of random Fourier features with respect to the lengthscales: lengthscale i divides row i of W."""
 
     features: TrigFeatures  # real, of a dense projection
 
@@ -354,7 +361,11 @@ class FrequencyScales:
         return np.asarray(self.features.projection.weights, dtype=np.float64)
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """Return the derivative through the cosines and sines of the angles X W, where W is divided by lengthscales."""
+        """Return the contribution of a block of rows to the gradient of an objective, with respect to log lengthscales.
+
+        Z are the features of the rows `X`, and G is the derivative of the objective with respect to Z. The features are
+        cosines and sines of the angles X W, and lengthscale i divides row i of W.
+        """
         f, weights = self.features, self._weights
         start = int(f.constant > 0)
         Z, G, m = Z[:, start:], G[:, start:], weights.shape[1]
@@ -370,18 +381,19 @@ class FrequencyScales:
         return -(weights * (X.T @ in_angles)).sum(axis=1)
 
     def gradient_of_draw(self, ZG: Array) -> Array:  # noqa: ARG002 - frequencies do not depend on rows
-        """Return zeros: all of the derivative goes through the rows."""
+        """Return zeros (d,): the sum of `gradient` over all blocks of rows is the complete gradient."""
         return np.zeros(len(self._weights))
 
     def multiplied(self, factors: Array) -> TrigFeatures:
-        """Return the features with each lengthscale multiplied by a factor: frequencies are divided by them."""
+        """Return the features with lengthscale i multiplied by factors[i], which divides row i of the frequencies W."""
         return replace(self.features, projection=DenseProjection(self._weights / factors[:, None]))
 
 
 def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tuple[SpectralPart, ...]]:
-    """Return the random mass, the mass of the exact constant component, and the parts that are drawn at random.
+    """Split a kernel into a constant, which gets an exact component, and parts with random frequencies.
 
-    With a single component a constant is drawn like any other part, at frequency zero.
+    Return the total mass of the random parts, the constant, and the random parts. If `n_components` is 1, there is no
+    exact component, and the constant is a random part with frequency zero.
     """
     parts = kernel.spectral_parts()
     assert parts is not None
@@ -391,9 +403,11 @@ def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tup
 
 
 def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, SpectralFactor] | None:
-    """Return the factor of each part if each part has a single isotropic factor of the same inputs, else None.
+    """Return the single factor of each part, by the index of the part, if all are isotropic kernels of the same inputs.
 
-    A constant has no factor and frequency zero; it is among the parts only if it has no component of its own.
+    None is returned if a part has several factors, if a factor is not isotropic, or if the inputs differ.
+
+    A constant part has no factor, and is not in the result. It occurs in `parts` only if it has no exact component.
     """
     drawn = {p: part.factors[0] for p, part in enumerate(parts) if len(part.factors) == 1}
     others = [part for part in parts if len(part.factors) > 1]
@@ -403,7 +417,7 @@ def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, Spect
 
 
 def is_gaussian(kernel: Kernel) -> bool:
-    """Return whether the kernel is Gaussian under any of its names."""
+    """Return whether the kernel is Gaussian: `Gaussian`, or `Matern` with nu = inf."""
     return isinstance(kernel, Gaussian) or (isinstance(kernel, Matern) and kernel.nu == np.inf)
 
 

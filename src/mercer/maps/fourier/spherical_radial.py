@@ -1,4 +1,8 @@
-"""Quadrature features: the spherical-radial rule of degree (3, 3), whose blocks are exact for quadratic functions."""
+"""Quadrature features of isotropic kernels: the spherical-radial rule of degree (3, 3).
+
+The rule approximates the Fourier integral of the kernel by a weighted sum over random frequencies. For orthogonal
+directions it integrates quadratic functions of the frequency exactly.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,10 @@ __all__ = ["QuadratureFeatures", "SphericalRadial"]
 
 Array = np.ndarray
 RULES = tuple(name for name in DIRECTIONS if name != "sobol")
-# Weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance from P = 3 on, and much less from P = 4 on, to which
-# narrower rows are padded.
+# The weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance for P >= 3. Rows of one or two features are padded
+# to P = 4, where the variance is much lower than for P = 3.
 LEAST_AMBIENT = 4
-# Munkhoeva et al. (2018) draw radii again until the constant is not negative: two draws on average.
+# Largest number of trials for constant="resample" (Munkhoeva et al. 2018), which needs two on average.
 MOST_DRAWS = 1000
 
 
@@ -58,35 +62,36 @@ class SphericalRadial(DrawnMap):
     Parameters
     ----------
     kernel : Kernel, default=None
-        An isotropic kernel, also scaled, of transformed inputs, or plus a constant; None means
-        ``Gaussian(lengthscale="median")``. `Matern` needs nu > 1. For `Matern` and `RationalQuadratic`,
+        An isotropic kernel, which may be multiplied by a number, have transformed inputs, and have a constant added;
+        None means ``Gaussian(lengthscale="median")``. `Matern` needs nu > 1. For `Matern` and `RationalQuadratic`,
         `RandomFourier` has less error at larger distances. `RationalQuadratic` with alpha <= 1 has weights of infinite
         variance, for which ``constant="signed"`` compensates.
     %(n_components)s
     directions : {"auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard"}, default="auto"
-        Blocks of points, as for `RandomFourier`; "simplex", with d + 1 points per block, is the rule of [1]_. "auto"
-        takes "butterfly" for dense rows of 32 features or more, and "big_block" otherwise.
+        Distribution of the directions, as for `RandomFourier`; "simplex", with blocks of d + 1 points, is the rule of
+        [1]_. "auto" uses "butterfly" for dense rows of 32 features or more, and "big_block" otherwise.
     radii : {"stratified", "plain"}, default="stratified"
-        One radius in each of equally probable cells, or independent radii. With stratified radii the constant is so
-        small that it can be dropped.
+        "stratified": one radius in each of equally probable intervals. "plain": independent radii. With stratified
+        radii the constant (see `constant`) is so small that it can be dropped.
     constant : {"auto", "signed", "drop", "resample"}, default="auto"
         How to treat :math:`1 - \sum_j a_j^2`, which has mean zero and either sign. "drop" leaves it out: still
         unbiased, but the diagonal is not exact. "signed" keeps it as a component with a sign, in `signs_`; learners do
-        not take such features. "resample" draws all radii again until it is not negative, as [1]_ does for a single
-        rule: biased. "auto" means "drop".
+        not accept features with signs. "resample" samples all radii again until it is not negative, as [1]_ does for a
+        single block: biased. "auto" means "drop".
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     constant_ : float
-        :math:`1 - \sum_j a_j^2` of the draw, whether or not it is retained, in units of the mass of the kernel.
+        :math:`1 - \sum_j a_j^2` of the sampled radii, whether or not it is retained. It is relative to the value
+        k(0) of the isotropic kernel.
     directions_ : str
-        The directions that were drawn.
+        The directions that were used.
     %(kernel_)s
     features_ : QuadratureFeatures
-        The drawn features, a pure function of rows.
+        The sampled features: a function from rows to features.
     signs_ : None or ndarray of +1 and -1
-        The sign of each component, with ``constant="signed"`` where the constant is negative.
+        The sign of each component if ``constant="signed"`` and the constant is negative, else None.
     %(n_features_in_)s
 
     See Also
@@ -96,8 +101,9 @@ class SphericalRadial(DrawnMap):
 
     Notes
     -----
-    With complete blocks and the constant retained, every draw lies between :math:`1 - |\delta|^2 / 2` and 1 for the
-    Gaussian kernel of unit lengthscale, so that n independent blocks satisfy Hoeffding's bound; see `mercer.theory`.
+    With complete blocks and the constant retained, the approximate kernel at :math:`\delta = x - y` always lies between
+    :math:`1 - |\delta|^2 / 2` and 1 for the Gaussian kernel of unit lengthscale, so that the mean over independent
+    blocks satisfies Hoeffding's bound; see `mercer.theory`.
 
     References
     ----------
@@ -177,7 +183,7 @@ class SphericalRadial(DrawnMap):
             signs = np.ones(self.n_components)
             signs[int(own)] = -1.0
         if offset > 0 and not own:
-            # A single component cannot hold an exact constant: it is drawn with probability its share.
+            # A single component is either the constant or a cosine, with probabilities in proportion to their masses.
             return self._single_component(projection, phases, amplitudes, mass, offset, rng)
         return QuadratureFeatures(projection, phases, amplitudes, np.array(heads), self.n_components, signs)
 
@@ -203,9 +209,9 @@ class SphericalRadial(DrawnMap):
     def _draw_points(
         self, factor: SpectralFactor, m: int, n_features: int, shares: Array, rng: np.random.Generator
     ) -> tuple[Projection, Array]:
-        """Draw frequencies, and the squared weight of each."""
+        """Sample m frequencies; return the projection on them, and their squared weights a_j^2."""
         d = factor.width(n_features)
-        # Structured projections take all features, those that the kernel ignores times zero.
+        # Structured projections use all features of X; features that the kernel ignores are multiplied by zero.
         scale = factor.pull_back(np.ones((1, d)), n_features)[0] if factor.inputs else None
         if self.directions_ in STRUCTURED_DIRECTIONS:
             drawn: list[Array] = []
@@ -226,11 +232,12 @@ class SphericalRadial(DrawnMap):
     def _draw_radii(
         self, factor: SpectralFactor, shares: Array, ambient: int, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return the lengths of the frequencies, from the size-biased distribution, and the squared weights.
+        """Sample the lengths of the frequencies; return them and the squared weights a_j^2.
 
-        A frequency sqrt(tau) rho / lengthscale, with tau from the mixing distribution reweighted in proportion to tau
-        and rho from chi(P + 2), represents the spectral distribution once it is weighted by E[tau] P / (tau rho^2):
-        the density of chi(P + 2) times P / rho^2 is that of chi(P) (Munkhoeva et al. 2018, for tau = 1).
+        A length is sqrt(tau) rho / lengthscale. The density of tau is that of the mixing distribution of the kernel
+        times tau / E[tau], and rho has the distribution chi(P + 2) with P = `ambient`. With the weight
+        E[tau] P / (tau rho^2), these frequencies represent the spectral distribution of the kernel, because the density
+        of chi(P + 2) times P / rho^2 is that of chi(P) (Munkhoeva et al. 2018, for tau = 1).
         """
         kernel = factor.kernel
         assert isinstance(kernel, IsotropicKernel)
@@ -246,7 +253,7 @@ class SphericalRadial(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class QuadratureFeatures(Features):
-    """Drawn cosines and sines with one weight per frequency: immutable, independent of scikit-learn."""
+    """Cosines and sines of the angles X W, with one weight per frequency: immutable, independent of scikit-learn."""
 
     projection: Projection
     phases: Array  # (m,), zero where both sine and cosine are written
@@ -277,14 +284,17 @@ class QuadratureFeatures(Features):
 
 
 def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Draw dense directions in enough dimensions for the weights to have a finite variance."""
+    """Sample m dense directions for rows of d features, which are padded to 4 features if d < 3.
+
+    Without padding, the weights would have an infinite variance. Only the first d coordinates are returned.
+    """
     ambient = d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
     drawn = DENSE_DIRECTIONS[name](m, ambient, rng)
     return replace(drawn, vectors=drawn.vectors[:, :d])
 
 
 def isotropic_part(kernel: Kernel) -> tuple[float, SpectralFactor, float] | None:
-    """Return the mass and the factor of an isotropic kernel plus constants, and their sum; None for other kernels."""
+    """Return (mass, factor, constant) of a kernel mass * factor + constant with isotropic factor; None for others."""
     parts = kernel.spectral_parts()
     if parts is None:
         return None

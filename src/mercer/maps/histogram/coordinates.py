@@ -1,4 +1,4 @@
-"""Components that depend on one coordinate of the rows each, evaluated on the entries of sparse rows.
+"""Evaluation of components that depend on one coordinate (feature of X) each, on the nonzero entries of sparse rows.
 
 `homogeneous` and `indicators` use `CoordinateIndex` for sparse rows, so that their cost is proportional to the number
 of nonzero entries.
@@ -21,19 +21,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class CoordinateIndex:
-    """Index from the coordinates of the rows to the components that depend on them."""
+    """Lookup of the components that depend on a coordinate, for components that depend on one coordinate each."""
 
     coordinates: Array  # (m,): the coordinate that each component depends on
     d: int  # number of coordinates
 
     @cached_property
     def order(self) -> Array:
-        """Components sorted by their coordinate."""
+        """Indices of the components, sorted by their coordinate."""
         return np.argsort(self.coordinates, kind="stable")
 
     @cached_property
     def starts(self) -> Array:
-        """Positions (d + 1,) in `order` where the components of each coordinate start, and the end."""
+        """Positions (d + 1,): the components of coordinate i are ``order[starts[i] : starts[i + 1]]``."""
         return np.concatenate([[0], np.cumsum(np.bincount(self.coordinates, minlength=self.d))])
 
     def entries(self, X: Any) -> tuple[Array, Array, Array]:
@@ -42,7 +42,7 @@ class CoordinateIndex:
         Returns
         -------
         rows, components : ndarrays of int
-            Row of the entry, and the component.
+            Index of the row of the entry, and of the component.
         values : ndarray
             Value of the entry.
         """

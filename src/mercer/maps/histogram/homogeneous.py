@@ -35,11 +35,11 @@ Array = np.ndarray
 
 @doc
 class HomogeneousFeatures(DrawnMap):
-    r"""Features for additive homogeneous kernels of non-negative rows: `Chi2`, `JensenShannon`, `Intersection`, sums.
+    r"""Features for additive homogeneous kernels of non-negative rows.
 
-    Such a kernel is a sum over features of :math:`\sqrt{xy}\,K(\log(y / x))`, where K is the Fourier transform of a
-    density :math:`\kappa`. Each value x is mapped to :math:`\sqrt{x}` times cosines and sines of :math:`w_j \log x`,
-    and zero is mapped to zero [1]_.
+    These kernels are `Chi2`, `JensenShannon`, `Intersection` and their sums. Each is a sum over features of
+    :math:`\sqrt{xy}\,K(\log(y / x))`, where K is the Fourier transform of a density :math:`\kappa`. A value x is mapped
+    to :math:`\sqrt{x}` times cosines and sines of :math:`w_j \log x`, and zero is mapped to zero [1]_.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ class HomogeneousFeatures(DrawnMap):
         Number of components of the map, distributed over the features of X. With fewer components than features, a
         random subset of the features represents all of them.
     frequencies : {"grid", "random"}, default="grid"
-        "grid": multiples of `step`. "random": drawn from the density. A grid is biased, but with three or more
-        components for each feature its error is much smaller.
+        "grid": multiples of `step`. "random": sampled from the density :math:`\kappa`. A grid is biased, but
+        with three or more components for each feature its error is much smaller.
     step : float or "auto", default="auto"
-        Distance between the frequencies of a grid; "auto" takes the one with the least `error_bound_`.
+        Distance between the frequencies of a grid; "auto" means the step with the least `error_bound_`.
     %(random_state)s
     %(n_jobs)s
 
@@ -62,7 +62,7 @@ class HomogeneousFeatures(DrawnMap):
         For a grid, a bound of the absolute error: it is at most `error_bound_` times the sum over features of the
         larger of the two values. None for random frequencies, and for fewer components than features.
     features_ : LogarithmicFeatures
-        The drawn map: a pure function of rows.
+        The sampled features: a function from rows to features.
     %(kernel_)s
     %(signs_none)s
     %(n_features_in_)s
@@ -156,14 +156,15 @@ class HomogeneousFeatures(DrawnMap):
     ) -> tuple[tuple[Array, Array, Array, Array], float | None]:
         """Return coordinate, frequency, phase and amplitude of each cosine, and the error bound.
 
-        The cosines of frequency zero, which have no sine, are last.
+        The frequencies of each coordinate are on a regular grid. The cosines of frequency zero, which have no sine,
+        are last.
         """
         if width < d:
             step = self._step(mixture, 0)
             coordinates = rng.permutation(d)[:width]
             amplitude = np.sqrt(d / width * step * density(mixture, np.zeros(1))[0])
             return (coordinates, np.zeros(width), np.zeros(width), np.full(width, amplitude)), None
-        # One component for each feature of X, and the rest in pairs that are dealt out in turn.
+        # One component of frequency zero for each feature of X; the others are pairs, distributed evenly.
         pairs = np.full(d, (width - d) // 2 // d)
         pairs[: (width - d) // 2 % d] += 1
         chosen = {n: self._step(mixture, n) for n in np.unique(pairs).tolist()}
@@ -174,7 +175,7 @@ class HomogeneousFeatures(DrawnMap):
         frequencies = np.concatenate([harmonic * steps[paired], np.zeros(d)])
         twice = np.repeat([2.0, 1.0], [len(paired), d])
         amplitudes = np.sqrt(twice * steps[coordinates] * density(mixture, frequencies))
-        if (width - d) % 2:  # a component without a partner
+        if (width - d) % 2:  # one component is left over: it is zero
             coordinates, frequencies, amplitudes = (np.append(a, 0) for a in (coordinates, frequencies, amplitudes))
         bound = max(grid_error(mixture, n, s, fine_lags(n * s)) for n, s in chosen.items())
         return (coordinates, frequencies, np.zeros(len(coordinates)), amplitudes), bound
@@ -185,9 +186,9 @@ class HomogeneousFeatures(DrawnMap):
     def _draw_random(
         self, mixture: Mixture, width: int, d: int, rng: np.random.Generator
     ) -> tuple[tuple[Array, Array, Array, Array], None]:
-        """Return coordinate, frequency, phase and amplitude of each cosine, and None for the error bound.
+        """Return coordinate, random frequency, phase and amplitude of each cosine, and None for the error bound.
 
-        A cosine without a sine, which has a random phase, is last.
+        If `width` is odd, the last cosine has a random phase and no sine.
         """
         m = -(-width // 2)
         # The numbers of frequencies for the features of X differ by one at most; which have one more is random.
@@ -234,14 +235,14 @@ class HomogeneousFeatures(DrawnMap):
 
 
 def choice_variance(values: Array, squares: Array, n: int, d: int) -> Array:
-    """Return the variance of d / n times a sum over n of d features, drawn without replacement.
+    """Return the variance of (d / n) times the sum of v_i over a random subset of n of d features.
 
     Parameters
     ----------
     values, squares : ndarray
-        Sums over all features of the values and of their squares.
+        Sum of v_i, and sum of v_i^2, over all d features.
     n, d : int
-        Number of drawn features and of all features.
+        Number of features in the subset, and of all features.
     """
     if n >= d:
         return np.zeros_like(values)
@@ -258,7 +259,7 @@ def coordinate_values(mixture: Mixture, x: Array, y: Array) -> tuple[Array, Arra
 
 
 def constant_and_mixture(kernel: Kernel) -> tuple[float, Mixture]:
-    """Return the constant and the weighted homogeneous kernels of a kernel that is their sum."""
+    """Split a kernel c + sum_i w_i k_i with homogeneous kernels k_i: return c and the pairs (w_i, k_i)."""
     parts = weighted_sum(kernel, HomogeneousKernel)
     assert parts is not None
     return parts[0], tuple(parts[1])
@@ -266,10 +267,10 @@ def constant_and_mixture(kernel: Kernel) -> tuple[float, Mixture]:
 
 @dataclass(frozen=True, eq=False)
 class LogarithmicFeatures(Features):
-    """Drawn cosines and sines of logarithms: an immutable, picklable function of rows without scikit-learn.
+    """Cosines and sines of w log(x) times sqrt(x), for sampled frequencies w: immutable, picklable, no scikit-learn.
 
-    The components are the constant, if there is one, the m cosines, and the sines of the first of them up to
-    `n_components`.
+    The components are, in this order: the constant, if it is not zero; m cosines; and the sines of the same angles,
+    starting with the first one, up to `n_components` components.
     """
 
     coordinates: Array  # (m,): the feature of the rows that each cosine depends on
@@ -277,7 +278,7 @@ class LogarithmicFeatures(Features):
     phases: Array  # (m,): zero for cosines that have a sine
     amplitudes: Array  # (m,)
     d: int  # number of features of the rows
-    constant: float  # value of an exact first component; zero means none
+    constant: float  # value of an exact first component; zero means no such component
     n_components: int
 
     @cached_property
@@ -285,14 +286,14 @@ class LogarithmicFeatures(Features):
         return CoordinateIndex(self.coordinates, self.d)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same features for rows of another dtype."""
         if self.frequencies.dtype == dtype:
             return self
         names = ("frequencies", "phases", "amplitudes")
         return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both have the dtype of this draw."""
+        """Write the features of the rows of `X` into `out`; both have the dtype that was passed to `astype`."""
         check_non_negative("HomogeneousFeatures", X)
         if self.constant:
             out[:, 0] = self.constant
@@ -311,7 +312,7 @@ class LogarithmicFeatures(Features):
         out[:, m:] *= scale[:, : out.shape[1] - m]
 
     def _write_entries(self, X: Any, out: Array) -> None:
-        """Write the components of sparse rows, entry by entry."""
+        """Write the components of sparse rows, computed from their nonzero entries only."""
         out[:] = 0.0
         rows, terms, values = self.index.entries(X)
         angles = self.frequencies[terms] * logarithms(values) + self.phases[terms]
@@ -325,5 +326,5 @@ class LogarithmicFeatures(Features):
 
 
 def logarithms(values: Array) -> Array:
-    """Return the logarithms of positive values, and zero for zero, whose features are zero in any case."""
+    """Return log(values), and 0 where a value is 0: its features are multiplied by sqrt(0)."""
     return np.log(values, out=np.zeros_like(values), where=values > 0)

@@ -1,6 +1,6 @@
-"""Drawn threshold features: indicators of values that reach thresholds.
+"""Evaluation of threshold features, which are indicators of x_i >= t for thresholds t.
 
-`thresholds` draws the thresholds; this module evaluates the features and checks the range of the values.
+`thresholds` places the thresholds. This module evaluates the features and checks the range of the values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Indicators:
-    """Components whose value is their amplitude if all their thresholds are reached, and zero otherwise."""
+    """Components that equal their amplitude if x_i >= t_i for all their features i with thresholds t_i, else zero."""
 
     coordinates: Array  # (m, size): the features of the rows that each component depends on
     levels: Array  # (m, size): thresholds for these features
@@ -33,7 +33,7 @@ class Indicators:
 
     @classmethod
     def always(cls, amplitude: float, m: int) -> Self:
-        """Return m constant components, which have no thresholds."""
+        """Return m components with the constant value `amplitude`, without thresholds."""
         return cls(np.zeros((m, 0), dtype=int), np.zeros((m, 0)), np.full(m, amplitude), 0)
 
     @cached_property
@@ -42,7 +42,7 @@ class Indicators:
 
     def astype(self, dtype: Any) -> Self:
         """Return the same components for rows of another dtype."""
-        # Thresholds stay positive in every dtype, so that a value of zero reaches none.
+        # Thresholds stay positive in every dtype, so that a value of zero is below all of them.
         with np.errstate(over="ignore"):
             levels = np.maximum(self.levels.astype(dtype), np.finfo(dtype).smallest_subnormal)
             amplitudes = self.amplitudes.astype(dtype)
@@ -52,7 +52,7 @@ class Indicators:
         return replace(self, levels=levels, amplitudes=amplitudes)
 
     def write(self, X: Any, out: Array) -> None:
-        """Write the components of some rows."""
+        """Write the components for the rows of `X` into `out`."""
         size = self.coordinates.shape[1]
         if sp.issparse(X) and size == 1:
             out[:] = 0.0
@@ -69,9 +69,9 @@ class Indicators:
 
 @dataclass(frozen=True, eq=False)
 class IndicatorFeatures(Features):
-    """Drawn threshold features: an immutable, picklable function of rows that does not depend on scikit-learn."""
+    """Threshold features with fixed thresholds: immutable, picklable, independent of scikit-learn."""
 
-    upper: Array  # (d,): upper ends of the thresholds
+    upper: Array  # (d,): largest possible threshold of each feature of X
     groups: tuple[Indicators, ...]
 
     @property
@@ -80,7 +80,7 @@ class IndicatorFeatures(Features):
         return sum(len(group.amplitudes) for group in self.groups)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same draw for rows of another dtype."""
+        """Return the same features for rows of another dtype."""
         if dtype == self.groups[0].amplitudes.dtype:
             return self
         return replace(self, groups=tuple(group.astype(dtype) for group in self.groups))
@@ -103,7 +103,7 @@ def column_maxima(X: Any) -> Array:
 
 
 def check_upper(X: Any, upper: Array) -> None:
-    """Raise a DataError if a value is negative or above the upper end of its thresholds."""
+    """Raise a DataError if a value of `X` is negative, or above the largest possible threshold of its feature."""
     if not X.shape[0]:
         return
     check_non_negative("ThresholdFeatures", X)

@@ -1,7 +1,9 @@
 """Threshold features for kernels of minima: the map `ThresholdFeatures`.
 
-The kernel is an integral over thresholds, for one feature of the rows at a time (`Intersection`) or over a box of
-several (`Min`). This module places the thresholds; `indicators` evaluates the features.
+A product of minima over some features i is the volume of the thresholds t with t_i <= x_i and t_i <= y_i. These lie in
+the box of all t with 0 <= t_i <= T_i, where T_i is the largest value of feature i. `Intersection` has one box per
+feature of X, and `Min` has one box for all features. This module places the thresholds in the boxes; `indicators`
+evaluates the features.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ __all__ = ["ThresholdFeatures"]
 
 Array = np.ndarray
 THRESHOLDS = ("jittered", "random", "stratified")
-# The largest values are taken over all rows: `transform` would raise for a larger value outside a sample.
+# Number of rows that means all rows. The maximum over a sample is not enough: `transform` raises for larger values.
 ALL_ROWS = 2**62
 
 
@@ -46,18 +48,18 @@ class ThresholdFeatures(DrawnMap):
     Parameters
     ----------
     kernel : Kernel, default=None
-        Kernel to approximate; None means ``Intersection()``. The product kernel `Min` of several features takes
-        indicators of boxes, with a threshold for every feature; its variance grows with the volume of the box.
+        Kernel to approximate; None means ``Intersection()``. For the product kernel `Min` of several features, an
+        indicator has a threshold for every feature, and the variance grows with the product of the T of all features.
     n_components : int, default=512
         Number of components of the map, at least 1. ``1 + kernel`` takes one exact component for the constant if
         `n_components` is at least 2.
     thresholds : {"jittered", "random", "stratified"}, default="jittered"
-        "jittered": one random threshold in each of equal strata. "random": independent thresholds. "stratified": the
-        mid-points of strata, which are not random. See Notes.
+        "jittered": one random threshold in each of several intervals of equal length, called strata. "random":
+        independent thresholds. "stratified": the mid-points of intervals, which are not random. See Notes.
     upper : float or sequence of float, default=None
-        The upper end T of the thresholds, for all features or for each. None takes the largest value of each feature
-        over all rows of `fit`. Histograms that sum to one need no more than 1.0. `transform` raises for values above
-        it, whose features would all be equal.
+        The upper end T of the thresholds: one number for all features, or one per feature. None means the largest value
+        of each feature over all rows of `fit`. For histograms that sum to one, 1.0 is enough. `transform` raises for
+        values above T, which the features could not distinguish.
     %(random_state)s
     %(n_jobs)s
 
@@ -68,7 +70,7 @@ class ThresholdFeatures(DrawnMap):
     error_bound_ : float or None
         For "stratified", a bound of the absolute error of every approximate kernel value; otherwise None.
     features_ : IndicatorFeatures
-        The drawn map: a pure function of rows.
+        The sampled features: a function from rows to features.
     %(kernel_)s
     %(signs_none)s
     %(n_features_in_)s
@@ -80,7 +82,7 @@ class ThresholdFeatures(DrawnMap):
     Notes
     -----
     The intervals :math:`[0, T_i]` of all features, one after another, form a line of length M; for `Min`, M is the
-    volume of the box. With D components for the kernel k:
+    product of all :math:`T_i`. With D components for the kernel k:
 
     - "random": the variance is :math:`(M k - k^2) / D`.
     - "jittered": the line is divided into strata of length h = M / D. A stratum of which the fraction p is below
@@ -173,7 +175,7 @@ class ThresholdFeatures(DrawnMap):
         return IndicatorFeatures(upper, tuple(groups))
 
     def _count_mid_points(self, boxes: list[Box], width: int) -> list[int]:
-        """Return the number of mid-points for each box, at least one, that minimizes the bound of the error."""
+        """Return the number of mid-points for each box, at least one, such that the error bound is least."""
         if any(len(box.coordinates) > 1 for box in boxes):
             msg = (
                 f"thresholds='stratified' cannot approximate {self.kernel!r}.\n"
@@ -190,7 +192,7 @@ class ThresholdFeatures(DrawnMap):
             )
             raise ParameterError(msg)
         counts = [1] * len(boxes)
-        gains = [(-box.mass / 2, b) for b, box in enumerate(boxes)]  # minus the decrease of the bound by one more
+        gains = [(-box.mass / 2, b) for b, box in enumerate(boxes)]  # minus the gain of one more mid-point
         heapq.heapify(gains)
         for _ in range(width - len(boxes)):
             b = gains[0][1]
@@ -217,7 +219,7 @@ class ThresholdFeatures(DrawnMap):
 
         segments = []
         for box in boxes:
-            # The position on the line is the threshold of the first feature; the others have independent thresholds.
+            # The position within a segment determines the threshold of the first feature; the others are independent.
             first = covered(box.coordinates[0]) if box.coordinates else np.ones(shape)
             others = np.ones(shape)
             for i in box.coordinates[1:]:
@@ -228,16 +230,19 @@ class ThresholdFeatures(DrawnMap):
 
 @dataclass(frozen=True)
 class Box:
-    """A product of minima over some features of the rows; without features, a constant."""
+    """Term w * prod_i min(x_i, y_i) of a kernel, over the features i in `coordinates`; without features, a constant.
+
+    Its thresholds lie in the box of all t with 0 <= t_i <= T_i, where T_i is the largest value of feature i.
+    """
 
     coordinates: tuple[int, ...]
-    mass: float  # largest value, which is the volume of the box times the weight of the kernel
+    mass: float  # largest value of the term: w times the volume prod_i T_i of the box
 
 
 def split_constant(kernel: Kernel, upper: Array, n_components: int) -> tuple[float, list[Box]]:
-    """Return the constant that has an exact component, and the boxes for which thresholds are placed, in order.
+    """Split a kernel into a constant, which gets an exact component, and boxes, in which thresholds are placed.
 
-    For a map with a single component, the constant is a box like the others instead.
+    Boxes of mass zero are omitted. If `n_components` is 1, the constant is returned as the first box instead.
     """
     parts = weighted_sum(kernel, ThresholdKernel)
     assert parts is not None
@@ -258,7 +263,7 @@ def split_constant(kernel: Kernel, upper: Array, n_components: int) -> tuple[flo
 
 
 def mid_points(boxes: list[Box], counts: list[int], upper: Array) -> list[Indicators]:
-    """Return `counts` evenly spaced thresholds for each box of one feature."""
+    """Return indicators with counts[b] evenly spaced thresholds for each box b; every box has one feature."""
     coordinates = np.repeat(np.array([box.coordinates[0] for box in boxes], dtype=int), counts)
     fractions = np.concatenate([(np.arange(n) + 0.5) / n for n in counts])
     masses = np.repeat([box.mass / n for box, n in zip(boxes, counts, strict=True)], counts)
@@ -267,23 +272,27 @@ def mid_points(boxes: list[Box], counts: list[int], upper: Array) -> list[Indica
 
 
 def at_random(boxes: list[Box], line: Array, upper: Array, rng: np.random.Generator) -> list[Indicators]:
-    """Return random thresholds for positions on the line on which the boxes are placed one after another.
+    """Return indicators with random thresholds, one for each number in `line`.
+
+    The interval [0, 1] is divided among the boxes in proportion to their masses. Each number in `line` selects the box
+    whose subinterval contains it. Its relative position in the subinterval, times `upper`, is the threshold of the
+    first feature of the box. The thresholds of the other features are independent and uniform on [0, upper].
 
     Parameters
     ----------
     boxes : list of Box
-        Boxes, which take up lengths in proportion to their masses.
+        Boxes of positive mass.
     line : ndarray
-        Positions in [0, 1], ascending.
+        Numbers in [0, 1], ascending.
     upper : ndarray of shape (d,)
-        Upper ends of the thresholds.
+        Largest possible threshold of each feature of X.
     rng : Generator
-        Source of the thresholds of all but the first feature of a box.
+        Source of randomness for the thresholds of all but the first feature of a box.
 
     Returns
     -------
     list of Indicators
-        One group for each number of features in a box.
+        One group for each number of features that a selected box has.
     """
     edges = np.cumsum([box.mass for box in boxes])
     total = edges[-1]
@@ -312,7 +321,7 @@ def largest_values(X: Any) -> Array:
 
 
 def given_upper(upper: Any, d: int) -> Array:
-    """Return the upper end of the thresholds of each of `d` features; raise a ParameterError if it is invalid."""
+    """Return the parameter `upper` as an array (d,), one value per feature; raise a ParameterError if it is invalid."""
     try:
         values = np.asarray(upper, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Derivatives of landmark features of isotropic kernels in the lengthscales of the features of X."""
+"""Derivatives of landmark features of isotropic kernels with respect to the lengthscales, one per feature of X."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Array = np.ndarray
 
 
 def isotropic_form(kernel: Kernel) -> tuple[IsotropicKernel, Array | None] | None:
-    """Return a kernel as an isotropic kernel of rows divided by lengthscales (None: by one), or None if it is not."""
+    """Return an isotropic kernel k and lengthscales l such that the given kernel is k(x / l, y / l).
+
+    The lengthscales are None if rows are not divided. The result is None if the kernel does not have this form.
+    """
     if isinstance(kernel, Transformed) and kernel.columns is None:
         inner = isotropic_form(kernel.kernel)
         if inner is None:
@@ -31,34 +34,42 @@ def isotropic_form(kernel: Kernel) -> tuple[IsotropicKernel, Array | None] | Non
 
 @dataclass(frozen=True, eq=False)
 class LandmarkScales:
-    """Lengthscales of features k(x, S) W of an isotropic kernel k, with landmarks S and W W' the inverse of k(S, S)."""
+    """Derivatives of landmark features with respect to the lengthscales.
+
+    The features are k(x, S) W, with an isotropic kernel k, landmarks S, and W W' the inverse of k(S, S).
+    """
 
     kernel: Kernel
     landmarks: Any  # (S, d)
     whitening: Array  # (S, n_components)
-    whiten: Callable[[Kernel], Features]  # the features of another kernel at the same landmarks
+    whiten: Callable[[Kernel], Features]  # returns the features of another kernel at the same landmarks
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:  # noqa: ARG002 - the signature of the contract
-        """Return the part of the derivative that goes through kernel values of rows and landmarks."""
+        """Return the contribution of a block of rows to the gradient of an objective, with respect to log lengthscales.
+
+        The features are Z = k(X, S) W, and G is the derivative of the objective with respect to Z. Only the dependence
+        of k(X, S) on the lengthscales is included; `gradient_of_draw` adds that of k(S, S).
+        """
         return kernel_derivative(self.kernel, X, dense64(self.landmarks), G @ self.whitening.T)
 
     def gradient_of_draw(self, ZG: Array) -> Array:
-        """Return the part that goes through kernel values of pairs of landmarks.
+        """Return the part of the gradient that is due to the kernel matrix K_ss of the landmarks.
 
-        The approximate kernel is K_xs K_ss^-1 K_sx for any root W of the inverse, and the derivative in K_ss is minus
-        one half of W Z'G W', symmetrized.
+        `ZG` is Z'G over all rows, where Z are the features and G is the derivative of the objective with respect to Z.
+        The approximate kernel is K_xs K_ss^-1 K_sx, whatever the root W with W W' = K_ss^-1. The derivative of the
+        objective with respect to K_ss is therefore -1/2 W Z'G W', symmetrized.
         """
         weights = -0.5 * self.whitening @ (0.5 * (ZG + ZG.T)) @ self.whitening.T
         landmarks = dense64(self.landmarks)
         return kernel_derivative(self.kernel, landmarks, landmarks, weights)
 
     def multiplied(self, factors: Array) -> Features:
-        """Return the features at the same landmarks with each lengthscale multiplied by a factor."""
+        """Return the features at the same landmarks with lengthscale i multiplied by factors[i]."""
         return self.whiten(Transformed(self.kernel, lengthscales=tuple(map(float, factors))))
 
 
 def kernel_derivative(kernel: Kernel, X: Array, Y: Array, weights: Array) -> Array:
-    """Return sum_ij weights_ij dk(x_i, y_j) / dlog l_k for the lengthscale l_k of every feature of X."""
+    """Return sum_ij weights_ij d kernel(x_i, y_j) / d log l_k, for the lengthscale l_k of each feature k of X."""
     form = isotropic_form(kernel)
     assert form is not None
     leaf, scales = form
@@ -69,5 +80,5 @@ def kernel_derivative(kernel: Kernel, X: Array, Y: Array, weights: Array) -> Arr
     squared = np.square(X).sum(axis=1)[:, None] + np.square(Y).sum(axis=1) - 2 * X @ Y.T
     # Where rows coincide the derivative is zero, though the slope of a rough kernel is not finite there.
     H = np.where(squared > 0, weights * leaf.slope(np.sqrt(np.maximum(squared, 0.0))), 0.0)
-    # sum_ij H_ij (x_ik - y_jk)^2, without a matrix for every feature.
+    # sum_ij H_ij (x_ik - y_jk)^2 for every feature k, without one matrix of differences per feature.
     return H.sum(axis=1) @ np.square(X) + H.sum(axis=0) @ np.square(Y) - 2 * np.einsum("ik,ik->k", X, H @ Y)

@@ -1,4 +1,4 @@
-"""Nystroem features: kernel values at landmark rows, whitened, for every kernel."""
+"""Nystroem features of any kernel: its values k(x, S) at landmark rows S, whitened."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from mercer.statistics import row_hashes
 __all__ = ["LandmarkFeatures", "Nystroem"]
 
 Array = np.ndarray
-# Rows, as a multiple of the landmarks, among which randomly pivoted Cholesky chooses, and their least number.
+# Randomly pivoted Cholesky chooses n landmarks from a sample of max(POOL_FACTOR * n, POOL_MINIMUM) rows.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
-# From so many landmarks on, the root is triangular: any root will do, and eigenvectors would take many times as long.
+# From this number of landmarks on, W with W W' = K_SS^-1 is triangular, by a Cholesky factorization, since eigenvectors
+# would take many times as long. Inner products of features are the same for all W with W W' = K_SS^-1.
 MANY = 4096
-# The least reciprocal condition number, as LAPACK estimates it, at which rounding does not matter.
+# Least reciprocal condition number of K_SS, as estimated by LAPACK, for which the triangular W is accurate enough.
 LEAST_SHARE = 1e-10
 
 
@@ -42,9 +43,9 @@ LEAST_SHARE = 1e-10
 class Nystroem(DrawnMap):
     r"""Nystroem features for any kernel, from landmarks among the rows.
 
-    With landmarks S, maps x to :math:`k(x, S) K_{SS}^{-1/2}`, so that inner products are those of the projections on
-    the span of the landmarks. The approximation is exact on the landmarks and never exceeds the kernel:
-    :math:`K - Z Z^\top` is positive semi-definite.
+    With landmarks S, maps x to :math:`k(x, S) K_{SS}^{-1/2}`, so that inner products of features are those of the
+    projections of :math:`k(x, \cdot)` on the span of :math:`k(s, \cdot)` for s in S. The approximation is exact
+    on the landmarks and never exceeds the kernel: :math:`K - Z Z^\top` is positive semi-definite.
 
     Parameters
     ----------
@@ -54,13 +55,14 @@ class Nystroem(DrawnMap):
         Number of components of the output, and of landmarks. With fewer rows than that, every row is a landmark, the
         map is exact on them, and the remaining components are zero.
     landmarks : {"pivoted", "uniform"}, default="pivoted"
-        Randomly pivoted Cholesky [1]_ on a uniform sample of ``max(4 n_components, 2000)`` rows, or a uniform sample.
+        "pivoted": chosen by randomly pivoted Cholesky [1]_ from a uniform sample of ``max(4 n_components, 2000)`` rows.
+        "uniform": a uniform sample of the rows.
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     features_ : LandmarkFeatures
-        The drawn features, a pure function of rows.
+        The fitted features: a function from rows to features.
     %(kernel_, n_features_in_)s
 
     See Also
@@ -134,13 +136,13 @@ class Nystroem(DrawnMap):
 
 
 def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatures:
-    """Return the features of a kernel at landmarks, in float64, filled up with zeros to a number of components."""
+    """Return the landmark features of a kernel, in float64, with zeros appended up to `n_components` components."""
     if MANY <= landmarks.shape[0] == n_components:
         root = triangular_root(np.ascontiguousarray(kernel(landmarks), np.float64))
         if root is not None:
             return LandmarkFeatures(kernel, landmarks, root, n_components, triangular=True)
     values, vectors = scipy.linalg.eigh(kernel(landmarks))
-    # The inverse root would magnify directions in which the landmarks differ by rounding only.
+    # Smaller eigenvalues are rounding errors, which the inverse root would magnify.
     keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
     whitening = np.zeros((landmarks.shape[0], n_components))
     whitening[:, : keep.sum()] = (vectors[:, keep] / np.sqrt(values[keep]))[:, ::-1]
@@ -148,8 +150,8 @@ def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatu
 
 
 def triangular_root(K: Array) -> Array | None:
-    """Return the upper triangle T with K^-1 = T T', or None if K is too ill-conditioned; K is overwritten."""
-    size = np.abs(K).sum(axis=0).max()  # the 1-norm, which LAPACK's estimate is relative to
+    """Return the upper triangular T with K^-1 = T T', or None if K is too ill-conditioned. K is overwritten."""
+    size = np.abs(K).sum(axis=0).max()  # the 1-norm of K, which LAPACK needs to estimate the condition number
     if not factorize(K):
         return None
     share, _ = lapack.dpocon(K.T, size, uplo="L")
@@ -158,13 +160,13 @@ def triangular_root(K: Array) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFeatures(Features):
-    """Kernel values at landmarks times a whitening matrix: immutable, picklable, independent of scikit-learn."""
+    """Features k(x, S) W with landmarks S and whitening matrix W: immutable, picklable, independent of scikit-learn."""
 
     kernel: Kernel
     landmarks: Any  # (S, d), float64
     whitening: Array  # (S, n_components), float64
     n_components: int
-    triangular: bool = False  # whether the whitening is an upper triangle
+    triangular: bool = False  # whether the whitening matrix is upper triangular
 
     @property
     def lengthscales(self) -> Lengthscales | None:
@@ -177,7 +179,7 @@ class LandmarkFeatures(Features):
         return self
 
     def __call__(self, X: Any, out: Array) -> None:
-        # In float64 throughout: the whitening magnifies rounding by the condition of the landmarks.
+        # In float64 throughout: whitening magnifies rounding errors by the condition number of K_SS.
         values = self.kernel(as_float64(X), self.landmarks)
         if self.triangular:
             whitened_values = np.empty_like(values)
@@ -191,9 +193,10 @@ class LandmarkFeatures(Features):
 
 
 def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
-    """Return every row of weight above zero once, ordered by content, with the weights of its copies added up.
+    """Return the distinct rows of weight > 0, sorted by a hash of their content, and the total weight of each.
 
-    So the choice among them depends neither on the order of the rows nor on whether a row is repeated or weighted.
+    Landmarks chosen from these rows depend neither on the order of the rows nor on whether a row is repeated k times or
+    has k times the weight.
     """
     weight = np.ones(X.shape[0]) if weight is None else weight
     rows = np.flatnonzero(weight > 0)

@@ -1,4 +1,8 @@
-"""Randomly pivoted Cholesky: landmarks chosen by what the previous ones leave of the kernel."""
+"""Randomly pivoted Cholesky: choose landmark rows at random, with probability proportional to their residual.
+
+The residual of a row x, given the landmarks S chosen so far, is k(x, x) - k(x, S) k(S, S)^-1 k(S, x): the part of
+k(x, x) that the Nystroem approximation with these landmarks does not explain.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,19 @@ from mercer.kernels import Kernel
 __all__ = ["pivoted_rows"]
 
 Array = np.ndarray
-# Rows that are proposed at a time, as a share of all that are wanted and within these bounds. Larger blocks make larger
-# matrix products, but more rows are rejected because of others in the same block.
+# To choose `count` rows, count / SHARE rows are proposed at a time, but at least LEAST and at most MOST. Larger blocks
+# make larger matrix products, but more rows are rejected because of other rows in the same block.
 SHARE, LEAST, MOST = 16, 8, 128
 
 
 def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.random.Generator) -> Array:
-    r"""Return rows chosen by randomly pivoted Cholesky [1]_.
+    r"""Return the indices of landmark rows chosen by randomly pivoted Cholesky [1]_.
 
-    Rows are chosen one after the other with probability proportional to their weight times their residual, the part of
-    k(x, x) that the chosen rows do not explain. Blocks of rows are proposed together, and each is accepted with the
-    probability that those accepted before it in the block leave: the distribution is that of one row at a time, and
-    the work is done by matrix products [2]_.
+    Rows are chosen one after the other, with probability proportional to their weight times their residual
+    k(x, x) - k(x, S) k(S, S)^-1 k(S, x), where S are the rows chosen so far. For speed, a block of rows is proposed at
+    once from the current residuals r(x). A proposed row is then accepted with probability r'(x) / r(x), where r'(x) is
+    its residual after the rows of the block that were accepted before it. The distribution is the same as for one row
+    at a time, and most of the work is matrix products [2]_.
 
     Parameters
     ----------
@@ -34,7 +39,7 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
     weight : ndarray of shape (n,)
         Weights > 0; k copies of a row are as probable as one row of weight k.
     count : int
-        Number of rows; fewer are returned if the others add nothing beyond rounding.
+        Number of rows to choose; fewer are returned if the residuals of all other rows are rounding errors.
     rng : Generator
         Source of randomness.
 
@@ -51,7 +56,7 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
        Cholesky, arXiv:2410.03969.
     """
     residual = kernel.diag(X)
-    # A smaller residual is rounding: such a row is in the span of the chosen ones.
+    # A smaller residual is a rounding error: the row is in the span of the chosen rows.
     noise = 10 * count * np.finfo(float).eps * residual
     factor = np.zeros((X.shape[0], count))
     chosen: list[int] = []
@@ -78,14 +83,17 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
 
 
 def accepted(left: Array, noise: Array, most: int, rng: np.random.Generator) -> tuple[list[int], Array, list[int]]:
-    """Accept rows of a block in turn, each with the probability that the accepted ones before leave of its residual.
+    """Accept or reject the proposed rows of a block in turn, with probability r'(x) / r(x) for row x.
+
+    Here r(x) is the residual given the rows of previous blocks, and r'(x) is the residual given also the rows of this
+    block that were accepted before x.
 
     Parameters
     ----------
     left : ndarray of shape (m, m)
-        The kernel of the proposed rows minus what the rows of previous blocks explain.
+        Kernel matrix of the proposed rows, minus its approximation by the rows chosen in previous blocks.
     noise : ndarray of shape (m,)
-        Residuals that are rounding.
+        Bound of the rounding error of each residual.
     most : int
         The largest number of rows to accept.
     rng : Generator
@@ -96,9 +104,9 @@ def accepted(left: Array, noise: Array, most: int, rng: np.random.Generator) -> 
     taken : list of int
         Indices of the accepted rows.
     triangle : ndarray
-        The Cholesky factor of their part of `left`.
+        The lower Cholesky factor of ``left[taken][:, taken]``.
     spent : list of int
-        Indices of the rows whose residual is rounding.
+        Indices of proposed rows whose residual is within its rounding error.
     """
     left = left.copy()
     first = np.diagonal(left).copy()
