@@ -42,7 +42,7 @@ class DataError(MercerError, ValueError):
 
 
 class UnsupportedKernelError(MercerError, TypeError):
-    """Raised if a feature map cannot approximate a kernel, because the kernel lacks the structure that it needs."""
+    """Raised if a feature map cannot approximate a kernel, because the kernel lacks the structure the map requires."""
 
 
 class NoClosedFormError(MercerError, ValueError):
@@ -54,7 +54,7 @@ class MissingPackageError(MercerError, ImportError):
 
 
 class CheckpointError(MercerError, ValueError):
-    """Raised if a fit cannot be resumed from a checkpoint, which belongs to another fit or is damaged."""
+    """Raised if a fit cannot be resumed from a checkpoint because it belongs to another fit or is damaged."""
 
 
 class MercerWarning(UserWarning):

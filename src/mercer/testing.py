@@ -1,6 +1,6 @@
-"""Checks of the contracts of kernels, maps, learners and engines, for those of the package and for your own.
+"""Checks that kernels, feature maps, learners and engines behave as the package requires, also for your own classes.
 
-Each function raises AssertionError with an explanation if the contract is broken, and returns None otherwise.
+Each function raises AssertionError with an explanation if a requirement is not met, and returns None otherwise.
 
 Examples
 --------
@@ -44,15 +44,15 @@ from mercer.maps.base import BaseMap
 
 __all__ = ["check_engine", "check_engines", "check_kernel", "check_learner", "check_map"]
 
-# Probability that a statistical check fails for a kernel or a map that is right.
+# Probability that a statistical check fails for a kernel or a map that is correct.
 FAILURE = 1e-9
-# Frequencies that are drawn to compare their distribution with the values of a kernel.
+# Number of random frequencies whose distribution is compared with the values of a kernel.
 FREQUENCIES = 20_000
-# Coefficients of a power series that are added up to compare it with its function.
+# Number of terms of a power series that are summed to compare it with the function of a dot-product kernel.
 SERIES_TERMS = 200
-# Values of a kernel that are small beside the root of the product of two diagonal entries.
+# A kernel value k(x, y) is small if it is below this fraction of sqrt(k(x, x) k(y, y)).
 SMALL_VALUE = 0.05
-# Means of a mixing distribution from here on are taken for infinite.
+# Means of a mixing distribution above this are treated as infinite.
 LARGEST_MEAN = 1e3
 
 
@@ -63,7 +63,7 @@ def expect(condition: Any, sentence: str) -> None:
 
 
 def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = False) -> np.ndarray:
-    """Return rows that are neither centered nor of unit norm, the last equal to the first; if `positive`, >= 0."""
+    """Return `n` random rows, not centered, of different norms, the last equal to the first; >= 0 if `positive`."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
     X[-1] = X[0]
@@ -71,19 +71,20 @@ def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = Fals
 
 
 def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
-    """Check that a kernel keeps its contract on some rows, and that its formulas agree with each other.
+    """Check the values of a kernel on some rows, and that its formulas agree with each other.
 
-    Values must be symmetric, positive semi-definite, and the same for any batch, dtype and sparse format; parameters,
-    pickling and the algebra must work. Formulas are compared where the base class has more than one of them: a profile
-    with the mixing or spectral distribution, and closed forms with what they replace. Draws are compared with values by
-    a test that fails with probability below 1e-9 if both are right.
+    Values must be symmetric, positive semi-definite, and the same for any batch, dtype and sparse format. Parameters,
+    pickling, sums and products must work. If the base class declares several formulas, they are compared: a profile
+    with the mixing or spectral distribution, and closed forms with the general formulas that they replace. Random
+    frequencies are compared with values by a test that fails with probability below 1e-9 if the kernel is correct.
 
     Parameters
     ----------
     kernel : Kernel
-        A kernel whose parameters are numbers.
+        A kernel whose parameters are numbers, not strings such as "median".
     X : ndarray of shape (n, d), default=None
-        Rows to try it on; at least 12, the last equal to the first. None means 24 rows of 3 features, >= 0 if need be.
+        Rows for the checks; at least 12, the last equal to the first. None means 24 rows of 3 features, which are >= 0
+        if the kernel requires it.
     """
     X = sample_rows(positive=kernel.positive_only) if X is None else X
     name = repr(kernel)
@@ -117,7 +118,7 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
 
 
 def parts_of(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield a kernel and all kernels inside it."""
+    """Yield a kernel and, recursively, all kernels among its parameters."""
     yield kernel
     for value in kernel.get_params(deep=False).values():
         if isinstance(value, Kernel):
@@ -125,7 +126,7 @@ def parts_of(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def check_mass(kernel: IsotropicKernel | SeparableKernel) -> None:
-    """Check that a shift-invariant kernel is one at zero, as its diagonal and its maps take for granted."""
+    """Check that profile(0) = 1, which the diagonal and the feature maps of a shift-invariant kernel assume."""
     at_zero = float(kernel.profile(np.zeros(1))[0])
     expect(
         abs(at_zero - 1) <= 1e-12,
@@ -134,7 +135,11 @@ def check_mass(kernel: IsotropicKernel | SeparableKernel) -> None:
 
 
 def check_spectrum(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> None:
-    """Check by sampling that a kernel is the Fourier transform of its spectral measure (Bochner), if it has one."""
+    """Check by sampling that a kernel is the Fourier transform of its spectral measure (Bochner's theorem).
+
+    For row i of `X` and row i of `Y`, x and y, the mean of cos(w . (x - y)) over random frequencies w must be
+    k(x, y) / k(x, x), up to sampling error. Nothing is checked if the kernel has no spectral measure.
+    """
     parts = kernel.spectral_parts()
     masses = np.array([part.mass for part in parts or ()])
     if parts is None or masses.sum() == 0:
@@ -156,7 +161,7 @@ def check_spectrum(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> None:
 
 
 def check_shift_invariant(kernel: ShiftInvariantKernel) -> None:
-    """Check frequencies against values in several dimensions, and the closed form of powers against values."""
+    """Check `frequencies` by sampling in 1, 2 and 7 dimensions, and the values of `power(n)` for n = 2 and 3."""
     rng = np.random.default_rng(1)
     for d in (1, 2, 7):
         lags = np.zeros((6, d))
@@ -172,10 +177,10 @@ def check_shift_invariant(kernel: ShiftInvariantKernel) -> None:
 
 
 def check_isotropic(kernel: IsotropicKernel) -> None:
-    """Check that profile and mixing determine each other, by quadrature, and that closed forms agree with them."""
+    """Check `profile`, `slope`, `mean_mixing` and `size_biased_mixing` against integrals of `mixing` by quadrature."""
     name = repr(kernel)
     mean, numerical = kernel.mean_mixing, UnitDensity.of(kernel.mixing).total
-    # Larger numerical means cannot be distinguished from infinite ones.
+    # Numerical means above LARGEST_MEAN cannot be distinguished from infinite ones.
     known = min(mean, numerical) < LARGEST_MEAN
     agree = abs(mean - numerical) <= 1e-3 * numerical if known else True
     expect(agree, f"{name}: mean_mixing must be the mean of mixing(u), {numerical:.6g}, is {mean:.6g}")
@@ -204,7 +209,7 @@ def check_isotropic(kernel: IsotropicKernel) -> None:
 
 
 def check_separable(kernel: SeparableKernel) -> None:
-    """Check that values are products over features of the profile."""
+    """Check that k(x, y) is the product over features of profile(|x_i - y_i| / lengthscale)."""
     X = float(kernel.lengthscale) * sample_rows()
     lags = np.abs(X[:, None] - X) / float(kernel.lengthscale)
     expected = np.prod([kernel.profile(lags[:, :, i]) for i in range(X.shape[1])], axis=0)
@@ -212,7 +217,10 @@ def check_separable(kernel: SeparableKernel) -> None:
 
 
 def check_dot_product(kernel: DotProductKernel) -> None:
-    """Check that the function is the sum of its series, within half its radius of convergence."""
+    """Check the `series` of a dot-product kernel f(x . y), and that `function(t)` is its sum.
+
+    The sum is compared for |t| up to 1 or half the radius of convergence, whichever is less.
+    """
     name = repr(kernel)
     series = kernel.series
     a = series.coefficients(SERIES_TERMS)
@@ -222,14 +230,21 @@ def check_dot_product(kernel: DotProductKernel) -> None:
     t = np.linspace(-1.0, 1.0, 9) * min(1.0, 0.5 * series.radius)
     with np.errstate(under="ignore"):
         terms = np.abs(a) * np.abs(t).max() ** np.arange(SERIES_TERMS)
-    if terms[-1] <= 1e-12 * terms.sum():  # the terms that are left out do not matter
+    if terms[-1] <= 1e-12 * terms.sum():  # the terms beyond SERIES_TERMS are negligible
         value, expected = kernel.function(t), np.polynomial.polynomial.polyval(t, a)
         close = np.allclose(value, expected, rtol=0, atol=1e-9 * terms.sum())
         expect(close, f"{name}: function(t) must be the sum of its series")
 
 
 def check_homogeneous(kernel: HomogeneousKernel) -> None:
-    """Check that the function of single values is homogeneous, and the Fourier transform of its spectral density."""
+    """Check the formulas `coordinate`, `spectral_density`, `frequencies` and `signature` of a homogeneous kernel.
+
+    - ``coordinate(x, y)`` must be symmetric and homogeneous, coordinate(c x, c y) = c coordinate(x, y), with
+      coordinate(1, 1) = 1 and coordinate(x, 0) = 0.
+    - ``spectral_density(w)`` must have integral one.
+    - Random ``frequencies`` w must have the density `spectral_density`, and the mean of cos(w t) must be
+      ``signature(t)``. Both are tested by sampling.
+    """
     name = repr(kernel)
     x = np.array([1.0, 0.3, 2.0, 1e-3])
     y = np.array([1.0, 2.0, 0.3, 5.0])
@@ -252,14 +267,14 @@ def check_homogeneous(kernel: HomogeneousKernel) -> None:
 
 
 def check_threshold(kernel: ThresholdKernel) -> None:
-    """Check that values are sums over boxes of products of minima."""
+    """Check that k(x, y) is the sum over `boxes` (sets of features) of the products of min(x_i, y_i)."""
     X = sample_rows(positive=True)
     minima = np.minimum(X[:, None], X)
     expected = sum(minima[:, :, list(box)].prod(axis=2) for box in kernel.boxes(X.shape[1]))
     expect(np.allclose(kernel(X), expected, rtol=1e-12), f"{kernel!r}: values must be sums over boxes of minima")
 
 
-#: What is checked of a kernel with a structure.
+#: Base classes of kernels, each with a check of the formulas that it declares.
 STRUCTURES: tuple[tuple[type[Kernel], Callable[[Any], None]], ...] = (
     (IsotropicKernel, check_mass),
     (SeparableKernel, check_mass),
@@ -273,10 +288,10 @@ STRUCTURES: tuple[tuple[type[Kernel], Callable[[Any], None]], ...] = (
 
 
 def bernstein_radius(samples: np.ndarray, *, width: float) -> np.ndarray:
-    """Return by how much means of independent rows may be off their expectations, with probability 1 - `FAILURE`.
+    """Return bounds on |column mean - expectation| that hold for all columns with probability 1 - `FAILURE`.
 
-    Maurer and Pontil (2009), Empirical Bernstein Bounds and Sample Variance Penalization, COLT, Theorem 4, for values
-    in an interval of length `width`, on both sides and for all columns at once.
+    The empirical Bernstein bound, two-sided and for all columns at once: Maurer and Pontil (2009), Empirical Bernstein
+    Bounds and Sample Variance Penalization, COLT, Theorem 4.
 
     Parameters
     ----------
@@ -295,24 +310,24 @@ def bernstein_radius(samples: np.ndarray, *, width: float) -> np.ndarray:
 
 
 def misfit(samples: np.ndarray, expected: np.ndarray, *, width: float) -> float:
-    """Return the largest distance of a column mean from its expectation, in units of `bernstein_radius`."""
+    """Return the largest |column mean - expected value| over the columns, in units of `bernstein_radius`."""
     gap = np.abs(samples.mean(axis=0) - expected)
     return float((gap / bernstein_radius(samples, width=width)).max())
 
 
 def catoni_misfit(samples: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float:
-    """Return the largest distance of a robust mean from its expectation, in units of its calibrated radius.
+    """Return the largest |robust mean - expected value| over the columns, in units of the radius of Catoni's bound.
 
-    Catoni (2012), Challenging the empirical mean and empirical variance, Annales de l'IHP 48, Proposition 2.4: given a
-    bound of the variance, and nothing else, the estimate is within the radius with probability 1 - `FAILURE`, for all
-    columns at once.
+    Catoni (2012), Challenging the empirical mean and empirical variance, Annales de l'IHP 48, Proposition 2.4: if the
+    variances are at most `variance`, and with no other assumption on the distribution, the robust means of all columns
+    are within their radii of the expected values with probability 1 - `FAILURE`.
 
     Parameters
     ----------
     samples : ndarray of shape (n, m)
         Independent rows, more than about 50.
     expected, variance : ndarray of shape (m,)
-        Claimed means, and bounds of the variances.
+        Expected values, and upper bounds of the variances.
 
     Returns
     -------
@@ -332,21 +347,23 @@ def catoni_misfit(samples: np.ndarray, expected: np.ndarray, variance: np.ndarra
 
 
 def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int = 100) -> None:
-    """Check that a map keeps its contract on some rows, and that it is unbiased if it claims to be.
+    """Check the features of a map on some rows, and that the map is unbiased if its `unbiased` is True.
 
     Features must be finite, the same for any batch, order, sparse format, dtype and number of threads, and determined
-    by the seed. A map whose `unbiased` is True must have the kernel as its mean over seeds: to a radius that is
-    exceeded with probability below 1e-9, given the variance. Where the map has no formula for the variance, twice the
-    variance of the draws is taken, so features with rare and large values may need more draws.
+    by the seed. If `unbiased` is True, the mean of the approximate kernel over seeds must be the kernel, up to a radius
+    that an unbiased map exceeds with probability below 1e-9. The radius depends on the variance of the approximate
+    kernel. If the map has no formula for it, twice the sample variance over seeds is used; maps whose features have
+    rare and large values may then need more seeds.
 
     Parameters
     ----------
     feature_map : BaseMap
         An unfitted map.
     X : ndarray of shape (n, d), default=None
-        Rows to try it on; None means 24 rows of 3 features, >= 0 if need be.
+        Rows for the checks; None means 24 rows of 3 features, which are >= 0 if the map requires it.
     draws : int, default=100
-        Number of seeds of the test of the mean; zero omits it. More seeds, or a wider map, detect a smaller bias.
+        Number of seeds over which the approximate kernel is averaged; zero omits the check for bias. More seeds, or a
+        wider map, detect a smaller bias.
     """
     X = sample_rows(positive=get_tags(feature_map).input_tags.positive_only) if X is None else X
     name = repr(feature_map)
@@ -398,7 +415,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
 
 
 def check_unbiased(feature_map: BaseMap, X: np.ndarray, draws: int) -> None:
-    """Check that the mean over seeds of the approximate kernel is the kernel, on the first rows of `X`."""
+    """Check that the approximate kernel, averaged over `draws` seeds, is the exact kernel on five rows of `X`."""
     rows = X[:5]
     upper = np.triu_indices(len(rows))
     samples = np.empty((draws, len(upper[0])))
@@ -409,7 +426,7 @@ def check_unbiased(feature_map: BaseMap, X: np.ndarray, draws: int) -> None:
     expected = K[upper]
     variance = variance_of(fitted, rows)
     if variance is None:
-        # Small values may be due to rare draws, whose variance few seeds do not show.
+        # Small kernel values may be due to rare and large features, which a sample variance over few seeds misses.
         diagonal = np.diagonal(K)
         spread = 2 * samples.var(axis=0) + SMALL_VALUE**2 * np.outer(diagonal, diagonal)[upper]
     else:
@@ -421,7 +438,10 @@ def check_unbiased(feature_map: BaseMap, X: np.ndarray, draws: int) -> None:
 
 
 def variance_of(feature_map: BaseMap, X: np.ndarray) -> np.ndarray | None:
-    """Return the variance of a fitted map, or None where it has no closed form."""
+    """Return the variance of each entry of ``feature_map.gram(X)``, over the random parameters of the map.
+
+    The result is None if the map has no closed form for this variance.
+    """
     try:
         return feature_map.variance(X)
     except NoClosedFormError:
@@ -429,11 +449,11 @@ def variance_of(feature_map: BaseMap, X: np.ndarray) -> np.ndarray | None:
 
 
 class StoppedError(Exception):
-    """Raised in place of an interruption of a fit."""
+    """Raised by `StoppedBlocks` to simulate the interruption of a fit."""
 
 
 class StoppedBlocks:
-    """Blocks that can be read repeatedly, until a given number of blocks has been read in total."""
+    """Iterable over blocks that raises StoppedError after `reads` blocks have been read, counted over all passes."""
 
     def __init__(self, blocks: Sequence[Any], reads: int) -> None:
         self.blocks = blocks
@@ -450,11 +470,14 @@ class StoppedBlocks:
 def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray | None = None) -> None:
     """Check that a learner gives the same model in memory, from blocks and by `partial_fit`.
 
+    The model must also be the same for any number of threads, any block size, sparse rows, and after an interrupted fit
+    is resumed from a checkpoint. Integer weights must be equivalent to repeated rows.
+
     Parameters
     ----------
     learner : Learner
-        An unfitted learner. If it and its map need a single pass over the rows, an iterator and `partial_fit` are
-        checked, too.
+        An unfitted learner. If the learner and its map read the rows only once, fits from an iterator and by
+        `partial_fit` are checked, too. Otherwise an iterator must be rejected.
     X, y : ndarrays, default=None
         Rows and targets; None means 200 rows of 3 features.
     """
@@ -486,7 +509,7 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
     for size in (1, 7, 64, 10_000):
         other = clone(fresh).set_params(block_size=size).fit(X, y)
         expect(same(outputs(other), expected), f"{name}: block_size={size} must not matter")
-    cuts = [0, 1, 1, 90, 150, len(X)]  # one of them empty
+    cuts = [0, 1, 1, 90, 150, len(X)]  # the second block is empty
     blocks = [(X[a:b], y[a:b]) for a, b in pairwise(cuts)]
     expect(
         same(outputs(clone(fresh).fit(blocks)), expected),
@@ -591,7 +614,7 @@ def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
 
 
 def results_of(model: Any, X: Any) -> Any:
-    """Return the numerical results of a fitted learner for rows."""
+    """Return decision_function(X), transform(X) or predict(X) of a fitted learner, the first of these that it has."""
     for method in ("decision_function", "transform", "predict"):
         if hasattr(model, method):
             return getattr(model, method)(X)
@@ -600,14 +623,14 @@ def results_of(model: Any, X: Any) -> Any:
 
 
 def check_engine(make_engine: Callable[[Sequence[np.ndarray], int], Engine], *, n: int = 97) -> None:
-    """Check that an engine adds every row once, in order, with equal bits for any number of threads.
+    """Check that an engine visits every row once, in order, and gives bitwise equal sums for any number of threads.
 
     Parameters
     ----------
     make_engine : callable
         Takes a sequence of row blocks and a number of threads and returns an engine over their rows.
     n : int, default=97
-        Rows to try it on.
+        Number of rows of the test data.
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-8, 8, size=(n, 1))

@@ -1,4 +1,4 @@
-"""Kernels, the functions that feature maps approximate: frozen values with exact formulas."""
+"""Kernels, the functions k(x, y) that feature maps approximate: immutable objects that compute exact values."""
 
 from mercer.kernels.algebra import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.arc_cosine import ArcCosine, neural_tangent_kernel

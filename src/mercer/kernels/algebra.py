@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from mercer.kernels.dot_product import DotProductKernel
 
 T = TypeVar("T")
-# Largest number of spectral parts of a composition. With more, a map would have few frequencies for each.
+# Largest number of spectral parts of a composition. With more parts, a map would have too few frequencies per part.
 MOST_PARTS = 512
-# Powers whose total mass is below this share of all mass are omitted: they are below the rounding of float64.
+# The highest powers of a series are omitted if their sum is below this fraction of the sum of all powers, which is the
+# rounding error of float64.
 ROUNDING = 1e-16
 
 __all__ = ["Composed", "Constant", "Product", "Scaled", "Sum", "Transformed"]
@@ -242,7 +243,7 @@ class Composed(Kernel):
         return (replace(parts[0], series=self.outer.series.after(parts[0].series)),)
 
     def _spectral_form(self) -> tuple[SpectralPart, ...] | None:
-        # The parts of every power of the inner kernel, unless they are too many.
+        # f(k) = sum_n a_n k^n has the spectral parts of all powers k^n, unless these are more than MOST_PARTS.
         parts = self.inner.spectral_parts()
         if parts is None:
             return None
@@ -251,7 +252,7 @@ class Composed(Kernel):
         mass = sum(part.mass for part in others)
         if constant + mass >= self.outer.radius:
             return None
-        # The series is expanded about the constant, whose powers are then no parts of their own.
+        # If k = c + k' with a constant c, the series is centered at c: f(k) = sum_n a_n k'^n has powers of k' only.
         a = powers_that_matter(self.outer, constant, mass)
         if a is None or math.comb(len(a) - 1 + len(others), len(others)) > MOST_PARTS:
             return None
@@ -269,8 +270,8 @@ class Composed(Kernel):
 class Transformed(Kernel):
     """Kernel of transformed inputs, k((x[columns] - center) / lengthscales, (y[columns] - center) / lengthscales).
 
-    It is used for automatic relevance determination (one lengthscale per feature), for centering, and for kernels of
-    some of the features.
+    It is used for automatic relevance determination (one lengthscale per feature), for centering, and for kernels on a
+    subset of the features.
 
     Parameters
     ----------
@@ -279,9 +280,10 @@ class Transformed(Kernel):
     columns : sequence of int, default=None
         Indices of the features to select, in this order; None selects all.
     center : sequence of float, default=None
-        Subtracted from the selected features; it has no effect on shift-invariant kernels.
+        Numbers that are subtracted from the selected features; None subtracts nothing. There is no effect on
+        shift-invariant kernels.
     lengthscales : sequence of float, default=None
-        Numbers > 0 by which the selected features are divided.
+        Numbers > 0 by which the selected features are divided; None divides by nothing.
 
     See Also
     --------
@@ -304,7 +306,7 @@ class Transformed(Kernel):
 
     def __post_init__(self) -> None:
         check_kernels(self, "kernel")
-        # Tuples, which can be hashed and compared.
+        # Sequences are stored as tuples, which can be hashed and compared.
         for name in ("columns", "center", "lengthscales"):
             value = getattr(self, name)
             if value is None:
@@ -370,7 +372,11 @@ class Transformed(Kernel):
 
 
 def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np.ndarray | None:
-    """Return the coefficients of f about a point that are not negligible at the distance `mass`; None if too many."""
+    """Return the coefficients a_n of f(about + t) = sum_n a_n t^n that are not negligible at t = `mass`.
+
+    f is the function of the dot-product kernel `outer`. The result is None if f needs more than `MOST_PARTS`
+    coefficients, if a coefficient is negative, or if the series does not converge to f at t = `mass`.
+    """
     series = outer.series
     count = MOST_PARTS if series.degree is None else series.degree + 1
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -389,7 +395,7 @@ def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np
 
 
 def expanded_power(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[float, tuple[SpectralFactor, ...]]]:
-    """Yield the weight and the factors of each product in the expanded n-th power of a sum of parts."""
+    """Expand the n-th power of a sum of parts into products; yield the weight and the factors of each product."""
     if not parts:
         if n == 0:
             yield 1.0, ()
@@ -402,12 +408,12 @@ def expanded_power(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[floa
 
 
 def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:
-    """Return the values as a tuple, which is hashable, or None for None."""
+    """Return the values as a tuple, which is hashable; None remains None."""
     return None if values is None else tuple(values)
 
 
 def check_kernels(kernel: Kernel, *names: str) -> None:
-    """Raise unless each named parameter is a kernel."""
+    """Raise ParameterError unless each named parameter of the kernel is itself a kernel."""
     for name in names:
         value = getattr(kernel, name)
         if not isinstance(value, Kernel):
@@ -416,7 +422,7 @@ def check_kernels(kernel: Kernel, *names: str) -> None:
 
 
 def check_weight(kernel: Kernel, name: str) -> None:
-    """Raise unless the named parameter is a finite number of at least zero."""
+    """Raise ParameterError unless the named parameter of the kernel is a finite number >= 0."""
     value = getattr(kernel, name)
     if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
         msg = (
@@ -427,5 +433,5 @@ def check_weight(kernel: Kernel, name: str) -> None:
 
 
 def as_operand(kernel: Kernel) -> str:
-    """Return the representation of a kernel as an operand, in parentheses if it has operators itself."""
+    """Return the repr of a kernel for use in a larger expression: in parentheses if it contains operators."""
     return f"({kernel!r})" if isinstance(kernel, Sum | Scaled | Product | Composed) else repr(kernel)

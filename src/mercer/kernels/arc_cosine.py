@@ -1,4 +1,4 @@
-r"""Arc-cosine kernels, which are those of infinitely wide networks of one layer (Cho and Saul 2009)."""
+r"""Arc-cosine kernels, the kernels of infinitely wide networks with one hidden layer (Cho and Saul 2009)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["ArcCosine", "arc_cosine_values", "neural_tangent_kernel", "unit_rows
 
 Array = np.ndarray
 ORDERS = (0, 1, 2)
-# Within this distance of |cosine| from one the arc cosine loses digits, and the distance of unit rows is used instead.
+# If 1 - |cosine| is below this, the arc cosine loses digits, and the angle is computed from the distance of unit rows.
 NEARLY_PARALLEL = 1e-3
-# Size of temporaries, in numbers, where some entries are recomputed.
+# Largest number of entries of a temporary array where some kernel values are recomputed.
 AT_ONCE = 1 << 20
-# Within this angle from opposite, times the order, the closed formulas cancel, and the integral is evaluated by
-# quadrature, which is exact to rounding with these nodes.
+# If pi - theta is below this times the order b, the closed form of J_b(theta) loses digits by cancellation, and its
+# integral is evaluated by Gauss-Legendre quadrature, which is exact to rounding with these nodes.
 NEARLY_OPPOSITE = 0.25
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -48,16 +48,16 @@ class ArcCosine(Kernel):
 
     Notes
     -----
-    A row of zeros has no angle. The step function is taken as 1/2 at zero, so that :math:`k_0(0, y) = 1/2` for every
-    y, zero included; kernels of the other orders are zero there.
+    The angle between a row and a row of zeros is undefined. The step function is defined as 1/2 at zero, so that
+    :math:`k_0(0, y) = 1/2` for every y, zero included. For the orders 1 and 2, :math:`k_b(0, y) = 0`.
 
-    Angles near 0 and near :math:`\pi` are computed from distances between unit rows rather than from cosines. Values of
-    order 0 near the diagonal, and small values of nearly opposite rows, are accurate.
+    Angles near 0 and near :math:`\pi` are computed from distances between unit rows rather than from cosines, so that
+    values of order 0 for nearly equal rows, and the small values for nearly opposite rows, are accurate.
 
     See Also
     --------
     RandomNeurons : Features of this kernel.
-    neural_tangent_kernel : The kernel of training both layers.
+    neural_tangent_kernel : Kernel of a network of which both layers are trained.
 
     References
     ----------
@@ -103,8 +103,9 @@ def neural_tangent_kernel() -> Kernel:
 
     .. math:: k(x, y) = k_1(x, y) + (x^\top y)\, k_0(x, y)
 
-    with the arc-cosine kernels :math:`k_b`. Training both layers of an infinitely wide network is regression with this
-    kernel [1]_. It is a sum and a product of kernels, and its maps are those of sums and products.
+    with the arc-cosine kernels :math:`k_b`. Training both layers of an infinitely wide network is equivalent to kernel
+    regression with this kernel [1]_. It is built from other kernels by ``+`` and ``*``, and is approximated by the
+    feature maps for sums and products.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def neural_tangent_kernel() -> Kernel:
 
     See Also
     --------
-    ArcCosine : The kernel of training the last layer only.
+    ArcCosine : Kernel of a network of which only the last layer is trained.
 
     References
     ----------
@@ -129,7 +130,7 @@ def neural_tangent_kernel() -> Kernel:
 
 
 def arc_cosine_values(order: int, X: Rows, Y: Rows) -> Array:
-    """Return the values of the arc-cosine kernel of an order from 0 to 4; infinite where they overflow."""
+    """Return the matrix of arc-cosine kernel values of an order from 0 to 4; values that overflow are infinite."""
     U, x = unit_rows(X)
     V, y = unit_rows(Y)
     cosines = np.clip(inner_products(U, V), -1.0, 1.0)
@@ -142,21 +143,22 @@ def arc_cosine_values(order: int, X: Rows, Y: Rows) -> Array:
 
 
 def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite: tuple[Array, Array]) -> Array:
-    r"""Return :math:`J_b(\theta)` for any order from the cosine of the angle.
+    r"""Return :math:`J_b(\theta)`, the factor of the arc-cosine kernel that depends on the angle of the two rows.
 
     .. math:: J_b(\theta) = b! \int_0^{\pi - \theta} (\cos\theta + \cos\psi)^b \,d\psi
 
-    (polar coordinates in the plane of the two rows).
+    The formula is the expectation that defines the kernel, in polar coordinates in the plane of the two rows.
 
     Parameters
     ----------
     order : int
         b, from 0 to 4.
     cosines : ndarray
-        Of the angles, in [-1, 1].
-    near, opposite : tuples of ndarrays
-        Flat indices at which the angle is known more accurately than its cosine, and the angle there, or its distance
-        from pi.
+        Cosines of the angles, in [-1, 1].
+    near : tuple of two ndarrays
+        Flat indices into `cosines` of nearly parallel pairs of rows, and accurate values of theta for these pairs.
+    opposite : tuple of two ndarrays
+        Flat indices into `cosines` of nearly opposite pairs of rows, and accurate values of pi - theta for these pairs.
 
     Returns
     -------
@@ -171,7 +173,7 @@ def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite
     if order == 0:
         return rest
     c, s = cosines, np.sin(theta)
-    # Integrals of powers of the cosine from 0 to pi - theta, where its value is -c and that of the sine s.
+    # powers[n] is the integral of cos(psi)^n from 0 to pi - theta; at the upper limit cos(psi) = -c and sin(psi) = s.
     powers = [rest, s]
     for n in range(2, order + 1):
         powers.append(((n - 1) * powers[n - 2] + s * (-c) ** (n - 1)) / n)
@@ -188,9 +190,16 @@ def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite
 
 
 def accurate_angles(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Return the flat indices of pairs of unit rows that are nearly equal, and nearly opposite, with accurate angles.
+    """Find pairs of unit rows that are nearly equal or nearly opposite, and compute their angles accurately.
 
-    Half the distance of two unit rows is the sine of half their angle. Nearly equal pairs are found only if `near`.
+    The angle theta of two unit rows u and v follows from |u - v| = 2 sin(theta / 2), and pi - theta from |u + v|.
+
+    Returns
+    -------
+    tuple of two ndarrays
+        Flat indices into `cosines` of nearly equal pairs, and theta for each of them. Empty arrays unless `near`.
+    tuple of two ndarrays
+        Flat indices into `cosines` of nearly opposite pairs, and pi - theta for each of them.
     """
     found = []
     for sign, wanted in ((1.0, near), (-1.0, True)):

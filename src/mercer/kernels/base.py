@@ -1,11 +1,12 @@
-"""The contract of a kernel: exact values, a diagonal, an algebra and parameters.
+"""Base class of kernels: exact values, the diagonal, operators such as ``k1 + k2``, and parameters.
 
-A kernel is a frozen dataclass: it is compared by value, is hashable, and never changes. A concrete kernel supplies two
-formulas, `_values` and `_diagonal`, or those of a base class with more structure. Tiles, dtypes, sparse rows, symmetry,
-operators and scikit-learn's parameter protocol are implemented here.
+A kernel is a frozen dataclass: it is compared by value, is hashable, and never changes. A concrete kernel implements
+`_values` and `_diagonal`, or the formulas that a more specific base class, such as `IsotropicKernel`, requires instead.
+This module implements evaluation in tiles, dtypes, sparse rows, symmetry, operators and scikit-learn's parameter
+protocol.
 
-Methods of the bases are abstract or final. Where a kernel may know more than it must, its base declares an optional
-formula: a class attribute that is None, which a kernel replaces by a method.
+Methods of the base classes are either abstract or final. A formula that a kernel may supply, but need not, is declared
+in the base class as a class attribute that is None (`OptionalFormula`); a kernel supplies it by a method of that name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "OptionalFormula", "as_rows", "check_positive_parameters"]
 
-# Rows of one side of a tile of exact values: temporaries stay near 2048**2 * 8 bytes = 32 MiB.
+# Kernel matrices are computed in tiles of at most this many rows and columns, so that temporary arrays stay near
+# 2048**2 * 8 bytes = 32 MiB.
 TILE = 2048
 
 Rows = Any  # a 2-d array of floats, or a CSR matrix or array
@@ -44,17 +46,17 @@ class Kernel(ABC):
     with any kernel as ``f @ k``, which is f(k(x, y)).
 
     A subclass is a ``@dataclass(frozen=True)`` whose fields are its parameters. It supplies ``_values(X, Y)``, the
-    matrix of k(x, y) for the rows of two dense float64 arrays, and ``_diagonal(X)``, the vector of k(x, x). Such a
-    kernel has landmark features (`mercer.Nystroem`). A kernel with more structure has other maps, too, and supplies the
-    formulas of one of the base classes below instead.
+    matrix of k(x, y) for the rows of two dense float64 arrays, and ``_diagonal(X)``, the vector of k(x, x). These two
+    formulas suffice for landmark features (`mercer.Nystroem`). A kernel with more structure can be approximated by
+    other feature maps, too: derive it from one of the base classes under See Also, which require other formulas.
 
     Attributes
     ----------
     structure : str
-        The structure of the kernel in one phrase, for error messages of maps that need another one.
+        The structure of the kernel in one phrase. Feature maps that do not support it quote it in error messages.
     sparse_formulas : bool
-        Whether `_values` and `_diagonal` take CSR matrices as well as arrays. False by default: sparse rows are then
-        made dense, tile by tile.
+        Whether `_values` and `_diagonal` accept CSR matrices as well as arrays. False by default: sparse rows are then
+        converted to dense arrays, a limited number at a time.
     non_negative : bool
         Whether all entries of rows must be >= 0. False by default.
 
@@ -64,9 +66,9 @@ class Kernel(ABC):
     SeparableKernel : Base class of products over features of f(x_i - y_i).
     ShiftInvariantKernel : Base class of other kernels f(x - y).
     DotProductKernel : Base class of kernels f(x . y).
-    HomogeneousKernel : Base class of sums over features of homogeneous functions of values >= 0.
-    ThresholdKernel : Base class of sums of products of minima.
-    mercer.testing.check_kernel : Checks that a kernel keeps this contract.
+    HomogeneousKernel : Base class of sums over features of f(x_i, y_i) with f(c x, c y) = c f(x, y), for rows >= 0.
+    ThresholdKernel : Base class of sums of products of min(x_i, y_i), for rows >= 0.
+    mercer.testing.check_kernel : Checks the formulas and methods of a kernel.
 
     Examples
     --------
@@ -84,7 +86,7 @@ class Kernel(ABC):
     array([[2., 0.]])
     """
 
-    # NumPy must not apply an operator to the entries of an array: an array times a kernel is a mistake.
+    # An array times a kernel is a mistake: without this, NumPy would multiply the kernel by each entry of the array.
     __array_ufunc__ = None
 
     structure: ClassVar[str] = "a kernel known by its values only"
@@ -92,20 +94,21 @@ class Kernel(ABC):
     non_negative: ClassVar[bool] = False
     # Whether ``self @ k`` is defined.
     composes: ClassVar[bool] = False
-    # Parameters that may be a string, the name of a rule that `resolve` applies to rows.
+    # Names of parameters that may be a string, such as lengthscale="median". `resolve` replaces it by a number that it
+    # computes from rows.
     rules: ClassVar[tuple[str, ...]] = ()
 
     # ---- formulas of a concrete kernel --------------------------------------------------------
 
     @abstractmethod
     def _values(self, X: Any, Y: Any) -> np.ndarray:
-        """Return k(x, y) for all rows of two small float64 tiles."""
+        """Return the matrix of k(x, y) for all rows x of `X` and y of `Y`, which are small and of dtype float64."""
 
     @abstractmethod
     def _diagonal(self, X: Any) -> np.ndarray:
-        """Return k(x, x) for all rows of a small float64 tile."""
+        """Return the vector of k(x, x) for all rows x of `X`, which is small and of dtype float64."""
 
-    # ---- optional formulas, of structural bases and of the algebra ----------------------------
+    # ---- optional formulas, supplied by more specific base classes and by sums, products, ... -----
 
     #: () -> tuple of SpectralPart, or None: see `spectral_parts`.
     _spectral_form: ClassVar[OptionalFormula] = None
@@ -113,9 +116,9 @@ class Kernel(ABC):
     _series_form: ClassVar[OptionalFormula] = None
     #: () -> tuple of weights and kernels: see `summands`.
     _sum_form: ClassVar[OptionalFormula] = None
-    #: (X, weight) -> dict of values of the parameters in `rules`.
+    #: (X, weight) -> dict from names in `rules` to numbers.
     _apply_rules: ClassVar[OptionalFormula] = None
-    #: (X, weight) -> rows and weights that inner kernels are resolved on, if they are not the same.
+    #: (X, weight) -> rows and weights that inner kernels are resolved on, if these differ from X and weight.
     _inner_rows: ClassVar[OptionalFormula] = None
 
     # ---- exact values -------------------------------------------------------------------------
@@ -159,7 +162,7 @@ class Kernel(ABC):
         return out
 
     def diag(self, X: Rows) -> np.ndarray:
-        """Return the exact values k(x, x) of all rows.
+        """Return the exact values k(x, x) for all rows x.
 
         Parameters
         ----------
@@ -169,7 +172,7 @@ class Kernel(ABC):
         Returns
         -------
         ndarray of shape (n,)
-            In the dtype of the rows.
+            float32 if the rows are float32, else float64.
         """
         self._check_resolved()
         X = as_rows(self, X)
@@ -184,12 +187,12 @@ class Kernel(ABC):
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether values of sparse rows are computed without making them dense: the kernel and all inner kernels."""
+        """Whether the kernel and all its inner kernels evaluate sparse rows without converting them to dense arrays."""
         return self.sparse_formulas and all(part.takes_sparse for part in self._children().values())
 
     @property
     def positive_only(self) -> bool:
-        """Whether entries of rows must be >= 0, for the kernel or any inner kernel."""
+        """Whether the kernel, or any of its inner kernels, requires all entries of rows to be >= 0."""
         return self.non_negative or any(part.positive_only for part in self._children().values())
 
     def summands(self) -> tuple[tuple[float, Kernel | None], ...]:
@@ -203,15 +206,21 @@ class Kernel(ABC):
         return ((1.0, self),) if self._sum_form is None else self._sum_form()
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
-        """Return the spectral measure in normal form, or None if the kernel is not shift-invariant."""
+        """Return the kernel as a sum of products of shift-invariant kernels, or None if it has no such form.
+
+        The form is that of `mercer.kernels.spectral`; the parts of the tuple are the terms of the sum.
+        """
         return None if self._spectral_form is None else self._spectral_form()
 
     def series_parts(self) -> tuple[SeriesPart, ...] | None:
-        """Return the Maclaurin series in normal form, or None if the kernel has none."""
+        """Return the kernel as a sum of power series of inner products, or None if it has no such form.
+
+        The form is that of `mercer.kernels.power_series`; the parts of the tuple are the terms of the sum.
+        """
         return None if self._series_form is None else self._series_form()
 
     def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Self:
-        """Return the kernel with every parameter that is a rule, such as "median", replaced by its value on rows.
+        """Return the kernel with parameters such as ``lengthscale="median"`` replaced by numbers computed from rows.
 
         Parameters
         ----------
@@ -238,7 +247,7 @@ class Kernel(ABC):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether some parameter is a rule, such as ``lengthscale="median"``, that has to be resolved on rows."""
+        """Whether some parameter, such as ``lengthscale="median"``, has to be computed from rows by `resolve`."""
         return self._has_rules() or any(part.needs_rows for part in self._children().values())
 
     def _has_rules(self) -> bool:
@@ -302,7 +311,7 @@ class Kernel(ABC):
         Parameters
         ----------
         deep : bool, default=True
-            Whether to add the parameters of inner kernels, as ``name__inner``.
+            Whether to add the parameters of inner kernels, as ``name__parameter``.
 
         Returns
         -------
@@ -320,7 +329,7 @@ class Kernel(ABC):
         Parameters
         ----------
         **params : dict
-            New values; ``name__inner`` sets a parameter of the inner kernel `name`.
+            New values; ``name__parameter`` sets a parameter of the inner kernel `name`.
 
         Returns
         -------
@@ -351,7 +360,7 @@ class Kernel(ABC):
 
 
 def check_positive_parameters(kernel: Kernel, *names: str) -> None:
-    """Raise unless each named parameter is a finite number above zero."""
+    """Raise ParameterError unless each named parameter of the kernel is a finite number > 0."""
     for name in names:
         value = getattr(kernel, name)
         number = isinstance(value, Real) and not isinstance(value, bool)
@@ -361,7 +370,7 @@ def check_positive_parameters(kernel: Kernel, *names: str) -> None:
 
 
 def as_rows(owner: object, X: Rows) -> Rows:
-    """Return rows as a finite 2-d float32 or float64 array or CSR matrix; raise DataError if they are not."""
+    """Return rows as a 2-d array or CSR matrix of float32 or float64; raise DataError if invalid or not finite."""
     if sp.issparse(X):
         X = X.tocsr()
         values = X.data
@@ -387,7 +396,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
 
 
 def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:
-    """Write float64 values into an array, and raise DataError if they overflow its dtype."""
+    """Copy kernel values in float64 into `out`, and raise DataError if they overflow the dtype of `out`."""
     with np.errstate(over="ignore"):
         out[...] = values
     if out.dtype != values.dtype and not np.isfinite(out).all():
@@ -420,7 +429,7 @@ def inner_products(X: Rows, Y: Rows) -> np.ndarray:
 
 
 def tile_side(d: int) -> int:
-    """Return the number of rows of one side of a tile, for rows of `d` features."""
+    """Return the largest number of rows of `d` features to evaluate at once: `TILE`, or fewer if `d` is large."""
     return max(1, min(TILE, TILE * TILE // max(1, d)))
 
 

@@ -1,4 +1,4 @@
-"""A kernel deformed by a penalty on the values at some rows, exact and for few rows."""
+"""Reproducing kernel of a norm with a penalty on function values at given rows; exact, for small data."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeformedKernel(Kernel):
-    r"""Kernel of the norm that adds a penalty on the values at some rows.
+    r"""Reproducing kernel of a norm with an additional quadratic penalty on function values at given rows.
 
     .. math:: \tilde k(x, z) = k(x, z) - k_x^\top (I + M K)^{-1} M k_z
 
-    with the kernel matrix K of the rows, :math:`k_x` the values of x with them, and a positive semi-definite M, such as
-    a power of a graph Laplacian. It is the reproducing kernel of the norm :math:`\|f\|^2 + f^\top M f` [1]_, so ridge
-    regression with it is ridge regression with that penalty. The cost is cubic in the number of rows; `mercer.Deformed`
-    has features of it at linear cost.
+    where K is the kernel matrix of the n given rows, :math:`k_x` the vector of kernel values between x and these rows,
+    and M a positive semi-definite matrix, such as a power of a graph Laplacian. It is the reproducing kernel of the
+    squared norm :math:`\|f\|^2 + f_n^\top M f_n` [1]_, where :math:`f_n` is the vector of the values of f at the rows.
+    So ridge regression with the deformed kernel is ridge regression with the kernel k and that additional penalty. The
+    cost is cubic in n; `mercer.Deformed` approximates the kernel by features at linear cost.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel k.
     rows : array-like or CSR of shape (n, d)
-        The rows.
+        The rows at which function values are penalized.
     penalty : array-like or sparse of shape (n, n)
         The matrix M, symmetric and positive semi-definite.
 
@@ -119,5 +120,5 @@ class DeformedKernel(Kernel):
         return self.kernel.diag(X) - np.einsum("ij,ij->i", values @ self._correction, values)
 
     def _rows_like(self, X: Any) -> Any:
-        """Return the rows in float64, dense if the tile is dense."""
+        """Return the penalized rows in float64: sparse if both they and `X` are sparse, else dense."""
         return self.rows.astype(np.float64) if sp.issparse(self.rows) and sp.issparse(X) else dense64(self.rows)

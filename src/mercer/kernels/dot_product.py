@@ -28,26 +28,29 @@ from mercer.kernels.power_series import PowerSeries, SeriesPart, exponential_ser
 __all__ = ["DotProduct", "DotProductKernel", "ExponentialDotProduct", "Geometric", "Polynomial"]
 
 Array = np.ndarray
-# Coefficients of an infinite series that are checked when the kernel is constructed.
+# Number of coefficients of an infinite series whose signs are checked when the kernel is constructed.
 CHECKED = 64
-# Largest number of terms that are added up. Series that need more are too close to the radius of convergence.
+# Largest number of terms of an infinite series that are summed. Inner products that need more are too close to the
+# radius of convergence.
 MOST_TERMS = 20_000
-# A coefficient below this multiple of its Cauchy bound is a zero with rounding error.
+# A computed coefficient a_n is set to zero, as rounding error, if |a_n| is below this multiple of its Cauchy bound,
+# the minimum over r of max|f| / r^n on the circle of radius r.
 ZERO_COEFFICIENT = 1e-13
 
 
 class DotProductKernel(Kernel):
-    r"""Base class of kernels of the inner product, k(x, y) = f(x . y); ``f @ k`` applies the same f to another kernel.
+    r"""Base class of kernels of the inner product, k(x, y) = f(x . y).
 
     A subclass is a ``@dataclass(frozen=True)`` that supplies one property, ``series``, the `PowerSeries` of f. Its
-    coefficients must be non-negative: such functions, and no others, are positive definite in every dimension [1]_.
+    coefficients must be non-negative: f(x . y) is positive definite in every dimension if and only if they are [1]_.
+    ``outer @ inner`` is the kernel f(inner(x, y)), with the function f of the dot-product kernel `outer`.
 
-    Values are sums of the series. A subclass may define ``closed_function(t)``, which is faster, and
-    `mercer.testing.check_kernel` compares it with the series.
+    Values are computed by summing the series, unless the subclass defines ``closed_function(t)``, a faster formula for
+    f(t). `mercer.testing.check_kernel` compares the two.
 
     See Also
     --------
-    DotProduct : The kernel of given coefficients, without a new class.
+    DotProduct : Kernel with given coefficients of f, without a new class.
 
     References
     ----------
@@ -70,7 +73,7 @@ class DotProductKernel(Kernel):
     structure = "a dot-product kernel, k(x, y) = f(x . y)"
     sparse_formulas = True
     composes = True
-    #: Optional formula (t) -> ndarray for `function`.
+    #: Optional formula (t) -> ndarray, the closed form of f, which `function` uses in place of the series.
     closed_function: ClassVar[OptionalFormula] = None
 
     @property
@@ -92,7 +95,7 @@ class DotProductKernel(Kernel):
         return (SeriesPart(self.series),)
 
     def _sum_of_series(self, t: Array) -> Array:
-        """Add up the series until it no longer changes at the largest |t|."""
+        """Return f(t) by summing the series, with so many terms that more would not change f at the largest |t|."""
         series = self.series
         if series.degree is not None:
             return np.polynomial.polynomial.polyval(t, series.coefficients(series.degree + 1))
@@ -102,7 +105,8 @@ class DotProductKernel(Kernel):
             a = series.coefficients(n)
             with np.errstate(over="ignore", under="ignore"):
                 terms = np.abs(a) * largest ** np.arange(n)
-            # The second half together must be rounding: a series may have long gaps of zeros.
+            # Converged if the second half of the terms sums to rounding error. A single small term would not be enough,
+            # because a series may have long gaps of zeros.
             if terms[n // 2 :].sum() <= np.finfo(float).eps * terms.sum():
                 return np.polynomial.polynomial.polyval(t, a)
             n *= 2
@@ -212,7 +216,7 @@ class ExponentialDotProduct(DotProductKernel):
 
     See Also
     --------
-    Gaussian : This kernel divided by the root of its diagonal.
+    Gaussian : The normalized kernel, k(x, y) / sqrt(k(x, x) k(y, y)), with lengthscale s^(-1/2).
     RandomMaclaurin : Features of this kernel.
 
     Examples
@@ -237,14 +241,14 @@ class ExponentialDotProduct(DotProductKernel):
 
 @dataclass(frozen=True)
 class Geometric(DotProductKernel):
-    r"""Geometric series of the inner product, finite or infinite; also called Vovk's polynomial kernels.
+    r"""Geometric series of the inner product, finite or infinite; also called Vovk's polynomial kernel.
 
     .. math:: k(x, y) = \sum_{n < N} (s\, x^\top y)^n, \qquad \text{for infinite } N \quad \frac{1}{1 - s\, x^\top y}
 
     Parameters
     ----------
     terms : int or None, default=None
-        Number of terms :math:`N \ge 1`. None means infinitely many, which needs :math:`s\,|x^\top y| < 1`.
+        Number of terms :math:`N \ge 1`. None means infinitely many, which requires :math:`s\,|x^\top y| < 1`.
     scale : float, default=1.0
         Factor :math:`s > 0` of the inner product.
 
@@ -286,25 +290,27 @@ class Geometric(DotProductKernel):
 
 @dataclass(frozen=True)
 class DotProduct(DotProductKernel):
-    r"""Dot-product kernel of any power series.
+    r"""Dot-product kernel with given coefficients of its power series.
 
     .. math:: k(x, y) = \sum_n a_n (x^\top y)^n
 
-    It is positive definite in every dimension if and only if all :math:`a_n \ge 0` [1]_. For a single dimension, see
-    `mercer.kernels.gegenbauer_coefficients`.
+    It is positive definite in every dimension if and only if all :math:`a_n \ge 0` [1]_. To test whether it is positive
+    definite on the unit sphere of one dimension, see `mercer.kernels.positive_definite_on_sphere`.
 
     Parameters
     ----------
     coefficients : sequence of float, or callable
-        :math:`a_0, a_1, \ldots` as a list, or a function of n that returns :math:`a_n`. For a function of t that you
-        can evaluate, see `from_function`. The terms of an infinite series are added up until twice as many give the
-        same sum, so zeros between non-zero terms must be fewer than the terms before them, or than 64.
+        :math:`a_0, a_1, \ldots` as a list, or a function of n that returns :math:`a_n`. If the function
+        :math:`f(t) = \sum_n a_n t^n` is known instead, see `from_function`. An infinite series is summed until
+        doubling the number of terms does not change the sum. A run of zero coefficients must therefore be shorter than
+        the number of terms before it, or than 64.
     radius : float, default=inf
         Radius of convergence of an infinite series; inner products must be below it.
     signed : bool, default=False
-        Allow negative coefficients. The kernel is then indefinite, its maps have `signs_`, and learners reject them.
+        Allow negative coefficients. The kernel is then indefinite, its feature maps have the attribute `signs_`, and
+        learners reject these maps.
     formula : callable, default=None
-        Closed form of the function, used for the values; set by `from_function`.
+        Closed form of f(t), used to compute values in place of the series; set by `from_function`.
 
     See Also
     --------
@@ -345,7 +351,7 @@ class DotProduct(DotProductKernel):
                 f"got {self.coefficients!r}. For a function of the inner product, use DotProduct.from_function(f)."
             )
             raise ParameterError(msg)
-        # A tuple without trailing zeros, which can be hashed and compared.
+        # Stored as a tuple without trailing zeros, which can be hashed and compared.
         values = np.trim_zeros(values, "b") if values.any() else values[:1]
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
         self._check_signs(values)
@@ -354,14 +360,15 @@ class DotProduct(DotProductKernel):
     def from_function(
         cls, function: Callable[[Array], Array], *, radius: float = math.inf, signed: bool = False
     ) -> DotProduct:
-        """Return the kernel f(x . y) of an analytic function, expanded to its Maclaurin series.
+        """Return the kernel f(x . y) of an analytic function f, whose Maclaurin coefficients are computed numerically.
 
         Parameters
         ----------
         function : callable
-            f, which must take real and complex arrays: coefficients are Cauchy integrals over circles in the plane.
+            f, which must accept real and complex arrays: its coefficients are computed as Cauchy integrals over circles
+            in the complex plane.
         radius : float, default=inf
-            Radius of convergence, the distance from zero to the nearest singularity.
+            Radius of convergence, the distance from zero to the nearest singularity of f.
         signed : bool, default=False
             Allow negative coefficients.
 
@@ -419,7 +426,7 @@ class DotProduct(DotProductKernel):
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The Maclaurin coefficients of an analytic function, as a function of n."""
+    """Callable n -> a_n, where a_n is the n-th Maclaurin coefficient of an analytic function."""
 
     function: Callable[[Array], Array]
     radius: float
@@ -428,17 +435,18 @@ class _Expansion:
         return float(self.first(n + 1)[n])
 
     def first(self, n: int) -> Array:
-        """Return the first `n` coefficients."""
+        """Return the first `n` Maclaurin coefficients, a_0 to a_{n-1}."""
         size = 1 << max(6, (max(n, 1) - 1).bit_length())
         return _cauchy_coefficients(self.function, self.radius, size)[:n]
 
 
 @lru_cache(maxsize=64)
 def _cauchy_coefficients(function: Callable[[Array], Any], radius: float, n: int) -> Array:
-    """Return a_0 ... a_{n-1} by Cauchy integrals, each over the circle on which it is most accurate.
+    """Return the Maclaurin coefficients a_0 ... a_{n-1} of a function, by Cauchy integrals over circles around zero.
 
-    On a circle of radius r the rounding error of a_n is max|f| / r^n in units of the last place, and each coefficient
-    is taken from the circle where this is smallest. For coefficients of one sign, that bound is close to a_n.
+    On a circle of radius r, |a_k| <= max|f| / r^k (Cauchy's bound), and the rounding error of a_k is about the machine
+    epsilon times this bound. Each coefficient is computed on the circle where the bound is smallest. If all
+    coefficients have the same sign, the smallest bound is close to |a_k|.
     """
     points = 32 * n  # aliased coefficients a_{n + points} are then below rounding
     circle = np.exp(2j * np.pi * np.arange(points) / points)
@@ -448,7 +456,7 @@ def _cauchy_coefficients(function: Callable[[Array], Any], radius: float, n: int
     for r in np.unique(np.concatenate([np.geomspace(largest * 1e-6, largest, 60), np.linspace(0.5, 1, 40) * largest])):
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
-                # A function of real numbers may discard imaginary parts with a warning.
+                # A function written for real numbers may discard imaginary parts with a warning: make that an error.
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 at = np.asarray(function(r * circle), dtype=complex)
         except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:

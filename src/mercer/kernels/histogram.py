@@ -1,11 +1,11 @@
 r"""Kernels of rows >= 0, such as counts and histograms: minima, chi-squared, Jensen-Shannon, Hellinger.
 
-Two structures have maps of their own.
+Two classes of these kernels have feature maps of their own.
 
 - A *homogeneous* kernel is a sum over features of functions with :math:`k(cx, cy) = c\,k(x, y)`, so that
   :math:`k(x, y) = \sqrt{xy}\,K(\log y - \log x)`; the spectral distribution of K gives features of :math:`\log x`.
-- A *threshold* kernel is a sum over sets of features of products of minima, and
-  :math:`\min(x, y) = \int_0^\infty 1\{t \le x\}\,1\{t \le y\}\,dt`.
+- A *threshold* kernel is a sum of products of minima, each product over a set of features called a *box*. Random
+  thresholds t give features, because :math:`\min(x, y) = \int_0^\infty 1\{t \le x\}\,1\{t \le y\}\,dt`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Values of one strip of a tile: 256 KiB, so that sums over features stay in cache.
+# Number of kernel values that are computed at once: 256 KiB, so that their sums over features stay in cache.
 STRIP = 2**15
-# Smaller ratios are denormal numbers; the smaller value is then negligible beside the larger one.
+# Lower bound for ratios min / max, since smaller ratios may be subnormal numbers. At this ratio the smaller value is
+# negligible compared with the larger one.
 TINY = 1e-300
 
 
 class HomogeneousKernel(Kernel):
-    r"""Base class of sums over features of one homogeneous function of values >= 0.
+    r"""Base class of homogeneous kernels of rows >= 0, which are sums over features of one homogeneous function.
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \kappa(x_i, y_i), \qquad \kappa(cx, cy) = c\, \kappa(x, y), \quad
         \kappa(x, 0) = 0, \quad \kappa(1, 1) = 1
@@ -51,8 +52,8 @@ class HomogeneousKernel(Kernel):
 
     A subclass is a ``@dataclass(frozen=True)`` that supplies two formulas, ``coordinate(x, y)``, which is
     :math:`\kappa`, and ``spectral_density(w)``, the density whose Fourier transform is K. A subclass may define
-    ``closed_frequencies(n, rng)``, draws from that density, which are otherwise found by numerical inversion.
-    `mercer.testing.check_kernel` compares the formulas.
+    ``closed_frequencies(n, rng)``, which returns n samples of that density; otherwise the density is sampled by
+    numerical inversion of its distribution function. `mercer.testing.check_kernel` compares the formulas.
 
     References
     ----------
@@ -67,14 +68,14 @@ class HomogeneousKernel(Kernel):
 
     @abstractmethod
     def coordinate(self, x: Array, y: Array) -> Array:
-        """Return the function of single values, entry by entry, for arrays that broadcast."""
+        """Return kappa(x, y), the kernel of a single feature, elementwise for arrays that broadcast."""
 
     @abstractmethod
     def spectral_density(self, frequencies: Array) -> Array:
-        """Return the density, symmetric and of integral one, whose Fourier transform is `signature`."""
+        """Return the probability density of frequencies, symmetric around zero, with Fourier transform `signature`."""
 
     def frequencies(self, n: int, rng: np.random.Generator) -> Array:
-        """Return `n` independent draws from the spectral density."""
+        """Return `n` independent samples from the spectral density."""
         if self.closed_frequencies is not None:
             return self.closed_frequencies(n, rng)
         distances, right = half_density(self).quantiles(rng.random(n))
@@ -83,7 +84,7 @@ class HomogeneousKernel(Kernel):
         return np.minimum(sizes, LARGEST_SCALE) * rng.choice([-1.0, 1.0], n)
 
     def signature(self, lags: Array) -> Array:
-        r"""Return :math:`K(\lambda) = \kappa(e^{-\lambda/2}, e^{\lambda/2})`."""
+        r"""Return :math:`K(\lambda) = \kappa(e^{-\lambda/2}, e^{\lambda/2})` at differences of logarithms, `lags`."""
         half = 0.5 * np.minimum(np.abs(lags), 600.0)
         return self.coordinate(np.exp(-half), np.exp(half))
 
@@ -100,7 +101,7 @@ class HomogeneousKernel(Kernel):
         return checked_finite(self, out)
 
     def _sparse_values(self, X: Any, Y: Any) -> Array:
-        # Only features with entries on both sides matter: the function of zero and anything is zero.
+        # Only features with non-zero entries in both X and Y contribute, because kappa(x, 0) = 0.
         left, right = canonical(X).tocsc(), canonical(Y).tocsc()
         out = np.zeros((X.shape[0], Y.shape[0]))
         with np.errstate(over="ignore"):
@@ -111,12 +112,15 @@ class HomogeneousKernel(Kernel):
 
     def _diagonal(self, X: Rows) -> Array:
         check_non_negative(repr(self), X)
-        return row_sums(self, X)  # k(x, x) = x k(1, 1)
+        return row_sums(self, X)  # kappa(x, x) = x kappa(1, 1) = x
 
 
 @lru_cache(maxsize=64)
 def half_density(kernel: HomogeneousKernel) -> UnitDensity:
-    """Return the density of x for frequencies x / (1 - x) >= 0, up to a factor."""
+    """Return the spectral density of frequencies w >= 0 as a density of x in (0, 1), where w = x / (1 - x).
+
+    Its integral is 1/2, because the spectral density is symmetric.
+    """
 
     def density(x: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -130,11 +134,12 @@ def half_density(kernel: HomogeneousKernel) -> UnitDensity:
 
 
 class ThresholdKernel(Kernel):
-    r"""Base class of sums of products of minima of values >= 0.
+    r"""Base class of kernels of rows >= 0 that are sums of products of minima.
 
     .. math:: k(x, y) = \sum_{B} \prod_{i \in B} \min(x_i, y_i)
 
-    A subclass is a ``@dataclass(frozen=True)`` that supplies one formula, ``boxes(d)``, the sets B of features.
+    A subclass is a ``@dataclass(frozen=True)`` that supplies one formula, ``boxes(d)``, the sets B of features (called
+    boxes) for rows of d features.
     """
 
     structure = "a kernel of minima of rows >= 0"
@@ -142,7 +147,7 @@ class ThresholdKernel(Kernel):
 
     @abstractmethod
     def boxes(self, d: int) -> tuple[tuple[int, ...], ...]:
-        """Return the sets of features, as tuples of indices, for rows of `d` features."""
+        """Return the sets B of features whose minima are multiplied, as tuples of indices, for rows of `d` features."""
 
     def _values(self, X: Array, Y: Array) -> Array:
         check_non_negative(repr(self), X)
@@ -168,7 +173,7 @@ class ThresholdKernel(Kernel):
 
 @dataclass(frozen=True)
 class Min(ThresholdKernel):
-    r"""Min kernel of rows >= 0, a product over features; the covariance of Brownian motion.
+    r"""Min kernel of rows >= 0, a product over features; for one feature, the covariance of Brownian motion.
 
     .. math:: k(x, y) = \prod_{i=1}^{d} \min(x_i, y_i)
 
@@ -237,8 +242,8 @@ class Chi2(HomogeneousKernel):
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \frac{2 x_i y_i}{x_i + y_i}
 
-    with 0/0 = 0. It is :math:`\tfrac12 \sum_i (x_i + y_i)` minus half the chi-squared distance, and that distance is
-    minus the value of scikit-learn's `additive_chi2_kernel`.
+    with 0/0 = 0. It equals :math:`\tfrac12 \sum_i (x_i + y_i) - \tfrac12 \chi^2(x, y)` with the chi-squared distance
+    :math:`\chi^2(x, y) = \sum_i (x_i - y_i)^2 / (x_i + y_i)`, which is ``-additive_chi2_kernel`` in scikit-learn.
 
     See Also
     --------
@@ -299,7 +304,7 @@ class JensenShannon(HomogeneousKernel):
         return (2 / np.log(4)) * sech(np.pi * frequencies) / (1 + 4 * np.square(frequencies))
 
     def closed_frequencies(self, n: int, rng: np.random.Generator) -> Array:
-        # By rejection from the distribution of Chi2, which accepts seven in ten.
+        # Rejection sampling with the frequencies of Chi2 as proposals; seven in ten are accepted.
         accepted = np.zeros(0)
         while len(accepted) < n:
             proposed = np.log(np.abs(rng.standard_cauchy(n))) / np.pi
@@ -338,7 +343,7 @@ class Hellinger(Kernel):
 
 
 def check_non_negative(owner: str, X: Rows) -> None:
-    """Raise unless all values are >= 0."""
+    """Raise DataError unless all entries of `X` are >= 0; the message begins with `owner`."""
     values = canonical(X).data if sp.issparse(X) else X
     smallest = values.min(initial=0.0)
     if smallest < 0:
@@ -358,7 +363,7 @@ def smaller_and_ratio(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def sech(t: Array) -> Array:
-    """Return 1 / cosh without overflow."""
+    """Return 1 / cosh(t) without overflow."""
     with np.errstate(under="ignore"):
         decay = np.exp(-np.abs(t))
         return 2 * decay / (1 + np.square(decay))
@@ -373,13 +378,13 @@ def canonical(X: Rows) -> Rows:
 
 
 def row_sums(kernel: Kernel, X: Rows) -> Array:
-    """Return the sum of each row, sparse or dense."""
+    """Return the sum of each row of `X`, sparse or dense, or raise DataError if a sum overflows."""
     with np.errstate(over="ignore"):
         return checked_finite(kernel, np.asarray(X.sum(axis=1)).ravel())
 
 
 def checked_finite(kernel: Kernel, values: Array) -> Array:
-    """Return the values, or raise DataError if they overflow."""
+    """Return the kernel values unchanged, or raise DataError if any of them is not finite."""
     if not np.isfinite(values).all():
         msg = f"{kernel!r}: the kernel overflows on these rows. Scale them down, for example to sum one."
         raise DataError(msg)

@@ -2,7 +2,8 @@
 
 Each is a scale mixture of Gaussian kernels, exp(-tau |x - y|^2 / 2) averaged over tau >= 0: by Schoenberg's theorem
 (1938, Annals of Mathematics 39, Theorem 2), the isotropic functions that are positive definite in every dimension are
-just these mixtures. A frequency is then sqrt(tau) z / lengthscale with z standard normal.
+exactly these mixtures. The distribution of tau is called the mixing distribution. A random frequency of the kernel, a
+sample of its spectral distribution, is then sqrt(tau) z / lengthscale with z standard normal.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ __all__ = ["LARGEST_SCALE", "Gaussian", "IsotropicKernel", "Matern", "RationalQu
 # squared norms; those few pairs are recomputed from differences.
 CANCELLATION = 1e-5
 
-# From here on K_nu is evaluated by its uniform expansion in 1/nu, whose error is then below 1e-12.
+# For nu above this, K_nu is evaluated by its uniform expansion in 1/nu, whose error is then below 1e-12.
 LARGE_NU = 100.0
 
-# Step, in the logarithm of the distance, of the numerical derivative of a profile.
+# Step size of the numerical derivative of a profile with respect to the logarithm of the distance.
 SLOPE_STEP = 1e-3
-# In place of an infinite slope at zero, where it is multiplied by a squared distance of zero.
+# Replaces an infinite slope at zero, so that its product with a squared distance of zero is zero and not NaN.
 LARGEST_SLOPE = 1e290
 
 
@@ -50,12 +51,13 @@ class IsotropicKernel(ShiftInvariantKernel):
     r"""Base class of kernels of the Euclidean distance, k(x, y) = profile(|x - y| / lengthscale).
 
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
-    It supplies two formulas, ``profile(r)`` and ``mixing(u)``, which determine each other:
+    It supplies two formulas, ``profile(r)`` and ``mixing(u)``, which determine each other. The profile is a mixture of
+    Gaussian functions exp(-tau r^2 / 2), and ``mixing(u)`` is the quantile function of tau:
 
     .. math:: \mathrm{profile}(r) = \int_0^1 e^{-\mathrm{mixing}(u)\, r^2 / 2}\, du.
 
-    Every isotropic kernel that is positive definite in all dimensions is such a mixture [1]_. All else is computed
-    from these two formulas, numerically where need be. A subclass may define closed forms, which are faster:
+    Every isotropic kernel that is positive definite in all dimensions is such a mixture [1]_. All other quantities are
+    computed from these two formulas, numerically if necessary. A subclass may define closed forms, which are faster:
     ``closed_slope(r)``, ``closed_mean_mixing()``, ``closed_size_biased_mixing(u)`` and ``closed_power(n)``.
     `mercer.testing.check_kernel` compares them with the two formulas, and the two formulas with each other.
 
@@ -65,7 +67,7 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     Examples
     --------
-    Half of the mixture has the lengthscale one, and half of it one half:
+    A mixture of two Gaussian kernels with lengthscales 1 and 1/2 and equal weights:
 
     >>> from dataclasses import dataclass
     >>> import numpy as np
@@ -96,12 +98,12 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     @abstractmethod
     def profile(self, r: np.ndarray) -> np.ndarray:
-        """Return the kernel at distances in units of the lengthscale; one at zero.
+        """Return the kernel as a function of r = |x - y| / lengthscale, with profile(0) = 1.
 
         Parameters
         ----------
         r : ndarray of any shape
-            Distances, from 0 to 1e150.
+            Distances in units of the lengthscale, from 0 to 1e150.
 
         Returns
         -------
@@ -110,13 +112,13 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     @abstractmethod
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the mixing distribution of tau; a frequency is sqrt(tau) * normal / lengthscale.
+        """Return quantiles tau of the mixing distribution; frequencies are sqrt(tau) * normal / lengthscale.
 
         Parameters
         ----------
         uniforms : ndarray of shape (n,)
-            Numbers in [0, 1). If they are uniform, the result must have the mixing distribution; it may be rising or
-            falling, and infinite at the ends.
+            Numbers in [0, 1). If they are uniformly distributed, the result must have the mixing distribution. The
+            function may increase or decrease, and may be infinite at 0 and 1.
 
         Returns
         -------
@@ -126,7 +128,7 @@ class IsotropicKernel(ShiftInvariantKernel):
     def slope(self, r: np.ndarray) -> np.ndarray:
         """Return ``-profile'(r) / r``.
 
-        Times a squared distance, this is the derivative of the kernel in the logarithm of the lengthscale.
+        ``r**2 * slope(r)`` is the derivative of the kernel with respect to the logarithm of the lengthscale.
 
         Parameters
         ----------
@@ -140,24 +142,26 @@ class IsotropicKernel(ShiftInvariantKernel):
         """
         if self.closed_slope is not None:
             return self.closed_slope(r)
-        # Profiles are smooth functions of log r for r > 0 (Schoenberg), so a central difference of order four does.
+        # Profiles are smooth functions of log r for r > 0 (Schoenberg), so a central difference of order four suffices.
         positive = np.maximum(np.asarray(r, dtype=float), 1e-150)
         steps = SLOPE_STEP * np.array([-2.0, -1.0, 1.0, 2.0])
         low2, low, high, high2 = (self.profile(np.minimum(positive * np.exp(step), 1e150)) for step in steps)
         derivative = (8 * (high - low) - (high2 - low2)) / (12 * SLOPE_STEP)
         with np.errstate(over="ignore"):
-            # Not above its value at zero, which is the mean of tau.
+            # The slope is largest at zero, where it is the mean of tau.
             return np.clip(-derivative / np.square(positive), 0.0, min(self.mean_mixing, LARGEST_SLOPE))
 
     @property
     def mean_mixing(self) -> float:
-        """Mean of the mixing distribution, -profile''(0); infinite if the kernel has no second derivative at zero."""
+        """Mean of the mixing distribution, equal to -profile''(0); infinite if that derivative does not exist."""
         if self.closed_mean_mixing is not None:
             return float(self.closed_mean_mixing())
         return mixing_density(self).total
 
     def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the mixing distribution weighted by tau, whose mean must be finite.
+        """Return quantiles of the size-biased mixing distribution, with density tau p(tau) / mean_mixing.
+
+        Here p is the density of the mixing distribution, and `mean_mixing` is its mean, which must be finite.
 
         Parameters
         ----------
@@ -174,21 +178,25 @@ class IsotropicKernel(ShiftInvariantKernel):
         return density.values(*density.quantiles(uniforms))
 
     def scales(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return the factors sqrt(tau) / lengthscale that turn standard normal rows into frequencies."""
+        """Return sqrt(mixing(uniforms)) / lengthscale, the factors that turn standard normal rows into frequencies."""
         return np.minimum(np.sqrt(self.mixing(uniforms)), LARGEST_SCALE) / self.lengthscale
 
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         return self.scales(uniforms)[:, None] * normals
 
     def _values(self, X: Rows, Y: Rows) -> np.ndarray:
-        # Every profile is zero at 1e150; infinity could give NaN.
+        # Distances are limited to 1e150, where every profile is zero; the profile of an infinite one could be NaN.
         with np.errstate(over="ignore"):
             return self.profile(np.minimum(euclidean_distances(X, Y) / self.lengthscale, 1e150))
 
 
 @lru_cache(maxsize=64)
 def mixing_density(kernel: IsotropicKernel) -> UnitDensity:
-    """Return the quantile function of tau as a density: its integral is the mean, its values are size-biased."""
+    """Return the quantile function ``mixing(u)`` of tau as an unnormalized density of u in (0, 1).
+
+    Its integral is the mean of tau. If u is a sample of this density, then ``mixing(u)`` is a sample of the size-biased
+    mixing distribution.
+    """
     try:
         return UnitDensity.of(kernel.mixing)
     except ValueError as error:
@@ -205,8 +213,8 @@ class Gaussian(IsotropicKernel):
     Parameters
     ----------
     lengthscale : float or "median", default=1.0
-        Scale :math:`\ell > 0`, in the units of the inputs. "median" is replaced, when a map is fitted, by the median
-        distance of a seeded sample of rows.
+        Scale :math:`\ell > 0`, in the units of the inputs. When a map is fitted, "median" is replaced by the median
+        distance between rows, computed on at most 1000 rows that are sampled with a fixed seed.
 
     See Also
     --------
@@ -278,7 +286,7 @@ class Gaussian(IsotropicKernel):
 class Matern(IsotropicKernel):
     r"""Matern kernel.
 
-    Functions of a Gaussian process with this kernel are :math:`\lceil \nu \rceil - 1` times differentiable.
+    Sample functions of a Gaussian process with this kernel are :math:`\lceil \nu \rceil - 1` times differentiable.
 
     .. math::
         k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} \Bigl(\sqrt{2\nu} \frac{r}{\ell}\Bigr)^{\nu}
@@ -289,12 +297,13 @@ class Matern(IsotropicKernel):
     nu : float, default=1.5
         Smoothness :math:`\nu > 0`, any value. 0.5 is exp(-r / l); ``float("inf")`` is `Gaussian`.
     lengthscale : float or "median", default=1.0
-        Scale :math:`\ell > 0`, in the units of the inputs.
+        Scale :math:`\ell > 0`, in the units of the inputs. When a map is fitted, "median" is replaced by the median
+        distance between rows.
 
     See Also
     --------
     Gaussian : The limit of infinite smoothness.
-    Laplacian : exp(-|x - y|) of the L1 distance.
+    Laplacian : exp(-r / l) of the L1 distance r.
 
     References
     ----------
@@ -342,8 +351,8 @@ class Matern(IsotropicKernel):
         if self.nu > 1:  # (x^nu K_nu)' = -x^nu K_(nu - 1): the kernel of smoothness nu - 1, at another lengthscale
             ratio = self.nu / (self.nu - 1)
             return ratio * Matern(self.nu - 1).profile(np.sqrt(ratio) * r)
-        # Infinite at zero, where it is multiplied by a squared distance of zero.
-        x = np.clip(np.sqrt(2 * self.nu) * r, 1e-150, 1e3)  # beyond it is zero to rounding
+        # The slope is infinite at zero; it is limited, because callers multiply it by a squared distance of zero.
+        x = np.clip(np.sqrt(2 * self.nu) * r, 1e-150, 1e3)  # above 1e3 the slope is zero to rounding
         scale = 2 * self.nu * 2 ** (1 - self.nu) / special.gamma(self.nu)
         with np.errstate(over="ignore"):
             return np.minimum(scale * x ** (self.nu - 1) * special.kve(self.nu - 1, x) * np.exp(-x), LARGEST_SLOPE)
@@ -379,12 +388,13 @@ class RationalQuadratic(IsotropicKernel):
     alpha : float, default=1.0
         Shape :math:`\alpha > 0`; the kernel tends to `Gaussian` as it grows.
     lengthscale : float or "median", default=1.0
-        Scale :math:`\ell > 0`, in the units of the inputs.
+        Scale :math:`\ell > 0`, in the units of the inputs. When a map is fitted, "median" is replaced by the median
+        distance between rows.
 
     See Also
     --------
     Gaussian : The limit of large alpha.
-    Cauchy : The product over features of this kernel of single features, with alpha = 1.
+    Cauchy : Product over features of 1 / (1 + (x_i - y_i)^2 / l^2).
 
     References
     ----------
@@ -424,15 +434,19 @@ class RationalQuadratic(IsotropicKernel):
 
 
 def euclidean_distances(X: Rows, Y: Rows) -> np.ndarray:
-    """Return the Euclidean distances of all pairs of rows, mostly by a matrix product; exactly zero for equal rows."""
+    """Return the matrix of Euclidean distances |x - y| of all pairs of rows, exactly zero for equal rows.
+
+    Squared distances are |x|^2 + |y|^2 - 2 x.y, with a matrix product for x.y. Pairs for which this loses digits are
+    recomputed from differences.
+    """
     sparse = sp.issparse(X)
     largest = max(float(np.abs(part.data if sparse else part).max(initial=0)) for part in (X, Y))
-    # Squares of such values would overflow or vanish.
+    # Squares of values above 1e100 or below 1e-100 could overflow or underflow: measure in units of the largest value.
     unit = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
     originals = X, Y
     X, Y = X / unit, Y / unit
     if not sparse and Y.shape[0]:
-        # Distances do not change under a shift; norms shrink, and with them the rounding below.
+        # A shift does not change distances, but reduces norms and with them the rounding error of the matrix product.
         center = Y.mean(axis=0)
         X, Y = X - center, Y - center
     norms = squared_norms(X)[:, None] + squared_norms(Y)
@@ -462,7 +476,7 @@ def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
     if nu > 2:
         first = np.square(x) / (4 * (nu - 1))
         near_zero += first * (np.square(x) / (8 * (nu - 2)) - 1)
-    # Rounding may put a value above one, which no correlation is.
+    # The kernel is at most one; rounding may give a larger value.
     return np.where(np.isfinite(bessel) & (x > 0), np.exp(np.minimum(log_value, 0)), np.where(x < 1, near_zero, 0.0))
 
 

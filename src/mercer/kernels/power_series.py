@@ -1,14 +1,14 @@
-r"""The Maclaurin series of a kernel, in normal form.
+r"""Kernels as sums of power series of inner products (Maclaurin series).
 
 By Schoenberg's theorem f(x . y) is positive definite on the unit ball of every dimension if and only if f has a power
 series with non-negative coefficients. A Gaussian kernel has one, too, up to a factor for each row:
-:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. So kernels that the algebra builds from
-these are
+:math:`e^{-g|x-y|^2/2} = e^{-g|x|^2/2}\, e^{-g|y|^2/2}\, e^{g\,x \cdot y}`. Sums, and many products and compositions, of
+such kernels therefore have the form
 
 .. math:: k(x, y) = \sum_p s_p(x)\, s_p(y) \sum_n a_{pn}\, (A_p x \cdot A_p y)^n,
           \qquad s_p(x) = e^{-g_p |A_p x|^2 / 2}
 
-with affine input maps :math:`A_p` and decays :math:`g_p \ge 0`.
+with affine input maps :math:`A_p` and decays :math:`g_p \ge 0`. A `SeriesPart` is one term p of this sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mercer.kernels.spectral import Affine
 __all__ = ["PowerSeries", "SeriesPart", "exponential_series", "merge", "multiply"]
 
 Array = np.ndarray
-# Additional terms of an infinite series that are used to expand it about another point.
+# Number of additional terms of an infinite series that are used to center it at a point other than zero.
 SHIFT_TERMS = 2000
 
 
@@ -47,11 +47,11 @@ class PowerSeries:
     radius: float = math.inf
 
     def coefficient(self, n: int) -> float:
-        """Return a_n."""
+        """Return the coefficient a_n of t^n."""
         return float(self.coefficients(n + 1)[n])
 
     def scaled(self, weight: float) -> PowerSeries:
-        """Return weight * f."""
+        """Return the power series of weight * f(t)."""
         return replace(self, coefficients=lambda n: weight * self.coefficients(n))
 
     def __add__(self, other: PowerSeries) -> PowerSeries:
@@ -69,7 +69,10 @@ class PowerSeries:
         )
 
     def about(self, t: float, n: int) -> Array:
-        """Return the first `n` coefficients of the series of f about a point t >= 0 within its radius."""
+        """Return the first `n` coefficients b_k of the series centered at `t`, f(t + s) = sum of b_k s^k.
+
+        `t` must be >= 0 and within the radius of convergence.
+        """
         if t == 0:
             return self.coefficients(n)
         count = n + (SHIFT_TERMS if self.degree is None else self.degree + 1)
@@ -77,18 +80,19 @@ class PowerSeries:
         shifted = np.zeros(n)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for k in range(n):
-                # The terms a_{k+j} binom(k + j, k) t^j over j, as products of ratios, which do not overflow.
+                # b_k is the sum over j of a_{k+j} binom(k + j, k) t^j. The factors binom(k + j, k) t^j are computed as
+                # cumulative products of ratios, which do not overflow.
                 j = np.arange(1, count - k)
                 weights = np.concatenate([[1.0], np.cumprod(t * (k + j) / j)])
                 shifted[k] = float(np.sum(np.where(a[k:] == 0, 0.0, a[k:] * weights)))
         return shifted
 
     def after(self, inner: PowerSeries) -> PowerSeries:
-        """Return the series of f(g(t)), for g with non-negative coefficients and g(0) within the radius of f."""
+        """Return the series of f(g(t)) for g = `inner`, with non-negative coefficients and g(0) < radius of f."""
 
         def coefficients(n: int) -> Array:
             g = inner.coefficients(n).copy()
-            # Powers of g - g(0) above n have no terms of degree n.
+            # (g - g(0))^m has no terms of a degree below m, so the first n powers suffice.
             outer = self.about(float(g[0]), n)
             g[0] = 0.0
             total = np.zeros(n)
@@ -103,7 +107,7 @@ class PowerSeries:
 
 
 def _radius_of_composition(limit: float, inner: PowerSeries) -> float:
-    """Return the largest t with g(t) < limit by bisection, for g with non-negative coefficients."""
+    """Return by bisection the largest t with g(t) < `limit`, for g = `inner` with non-negative coefficients."""
     powers = np.arange(500 if inner.degree is None else inner.degree + 1)
     a = inner.coefficients(len(powers))
 
@@ -122,7 +126,7 @@ def _radius_of_composition(limit: float, inner: PowerSeries) -> float:
 
 
 def exponential_series(rate: float) -> PowerSeries:
-    """Return the series of exp(rate t)."""
+    """Return the power series of exp(rate * t)."""
 
     def coefficients(n: int) -> Array:
         # A cumulative product: accurate to a few roundings, and underflowing to zero.
@@ -133,7 +137,10 @@ def exponential_series(rate: float) -> PowerSeries:
 
 @dataclass(frozen=True, eq=False)
 class SeriesPart:
-    """One term of the normal form: a power series of inner products of transformed rows, and its decay g."""
+    """One term s(x) s(y) f(Ax . Ay) of a kernel, with a power series f and s(x) = exp(-g |Ax|^2 / 2).
+
+    f is `series`, A is the chain of input maps `inputs`, and g >= 0 is `decay`.
+    """
 
     series: PowerSeries
     inputs: tuple[Affine, ...] = ()
@@ -143,7 +150,7 @@ class SeriesPart:
 
 
 def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
-    """Add up the series of parts that are otherwise equal, so that they share the components of a map."""
+    """Merge parts with equal inputs and decays by adding their series, so that they share the components of a map."""
     merged: list[SeriesPart] = []
     for part in parts:
         for i, other in enumerate(merged):
@@ -158,7 +165,7 @@ def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
 
 
 def multiply(left: tuple[SeriesPart, ...], right: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...] | None:
-    """Return the product of two sums of parts, or None if the inputs of two factors differ."""
+    """Return the product of two kernels that are sums of parts, or None if two non-constant parts differ in inputs."""
     products = []
     for a in left:
         for b in right:

@@ -1,7 +1,15 @@
-"""Integrals and quantiles of a function on the unit interval that may be singular at both ends.
+"""Integrals and quantiles of a function on (0, 1) that may be singular at both ends.
 
-Kernels are defined by few formulas, and what else is asked of them is derived here: the mean of a mixing distribution,
-its size-biased quantiles, and draws from a density.
+Kernels are defined by few formulas. Other quantities are computed from these formulas here: the mean of a mixing
+distribution, its size-biased quantiles, and samples from a spectral density.
+
+The interval is divided into panels that become shorter towards both ends: [1/4, 1/2], [1/8, 1/4], ... and their mirror
+images [1/2, 3/4], [3/4, 7/8], .... The function is integrated over each panel by Gauss-Legendre quadrature. Between the
+last panel and the end of the interval it is approximated by a power of the distance from that end (`PowerTail`).
+
+A position x is represented by its distance from one end of (0, 1) and a boolean, `right`, that says which end:
+x = distance if `right` is False, and x = 1 - distance if `right` is True. Close to one, the float64 distance has more
+significant digits than the float64 x.
 """
 
 from __future__ import annotations
@@ -14,57 +22,62 @@ import numpy as np
 __all__ = ["UnitDensity"]
 
 Array = np.ndarray
-# Panels are dyadic, [2^-k-1, 2^-k] from either end. Next to zero all powers of two are numbers; next to one, positions
-# have 53 bits in all, and panels end where 17 of them are left.
+# Largest k of the panels, which are the distances [2^-k, 2^(1-k)] from either end. Next to zero, float64 represents
+# 2^-1000 exactly. Next to one, positions x are multiples of 2^-53, so that a distance of 2^-36 has 17 bits left.
 LEFT_PANELS = 1000
 RIGHT_PANELS = 36
-# A singularity at an end of such a panel is one panel away or further: 8 nodes are exact to 1e-12, 16 to rounding.
+# A singularity at an end of the interval is at least the length of a panel away from that panel, so quadrature with 8
+# nodes per panel is exact to 1e-12, and with 16 nodes to rounding.
 COARSE_NODES, COARSE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 FINE_NODES, FINE_WEIGHTS = np.polynomial.legendre.leggauss(16)
-# Panels are halved until the two rules agree to this part of the integral: about a jump, that is some thirty times.
+# Panels are halved until the quadratures with 8 and with 16 nodes agree to this fraction of the integral. Around a jump
+# of the function this takes about thirty halvings.
 TOLERANCE = 1e-10
 MOST_HALVINGS = 60
 MOST_PANELS = 20_000
-# Exponents of a singularity that are nearer to one than this, or tails that are uncertain by more than this part of the
-# integral, count as infinite.
+# The integral is treated as infinite if the exponent of a singularity is above 1 - EXPONENT_MARGIN, or if the
+# uncertainty of the two tails is above TAIL_TOLERANCE times the integral.
 EXPONENT_MARGIN = 1e-6
 TAIL_TOLERANCE = 1e-3
-# Quantiles are found to this part of the integral over their panel.
+# Quantiles are accurate to this fraction of the integral over the panel that contains them.
 QUANTILE_TOLERANCE = 1e-10
 MOST_STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class UnitDensity:
-    """A non-negative function on (0, 1) with its integral and the quantiles of the density in proportion to it.
+    """Unnormalized probability density on (0, 1): a non-negative function with its integral and quantiles.
 
-    Positions are pairs of a distance from the nearer end and whether that end is one: next to one, the distance has
-    digits that the position itself has not.
+    A position x in (0, 1) is given by two values: its distance from the nearer end, and whether that end is one. Close
+    to one, the float64 distance 1 - x has more significant digits than x itself.
 
     Attributes
     ----------
     total : float
-        The integral; infinite if it diverges, or if its tails are too uncertain to rule that out.
+        The integral of the function over (0, 1). It is infinite if the integral diverges, or if it is too uncertain
+        close to an end to exclude that it diverges.
     """
 
     function: Callable[[Array], Array]
     total: float
-    lower: Array  # of the panels, as distances from their end, in the order of positions
-    upper: Array
-    right: Array  # whether the distances are from one
-    integrals: Array
+    # Panels, the subintervals that are integrated separately, in the order of positions.
+    lower: Array  # smallest distance of each panel from the nearer end of (0, 1)
+    upper: Array  # largest distance of each panel from that end
+    right: Array  # whether that end is one
+    integrals: Array  # of the function over each panel
     left_tail: PowerTail
     right_tail: PowerTail
 
     @classmethod
     def of(cls, function: Callable[[Array], Array]) -> UnitDensity:
-        """Integrate a function.
+        """Integrate a function over (0, 1).
 
         Parameters
         ----------
         function : callable
-            Takes and returns an ndarray of shape (n,). Smooth but for jumps, and like a power of the distance near both
-            ends, possibly infinite there.
+            Takes positions in (0, 1) and returns the values there, both ndarrays of shape (n,). The function must be
+            smooth except for jumps. Near both ends it must behave like a power of the distance from the end, and may
+            tend to infinity.
 
         Returns
         -------
@@ -85,7 +98,7 @@ class UnitDensity:
         tails = left_tail.integral + right_tail.integral
         for _ in range(MOST_HALVINGS):
             total = float(integrals.sum()) + tails
-            # Next to one, positions are rounded, and with them the values.
+            # Close to one, rounding of the positions adds an error to the values that halving does not reduce.
             wrong = errors > TOLERANCE * total + np.where(right, 2.0**-50 / lower, 0.0) * integrals
             if not np.isfinite(total) or not wrong.any() or len(lower) + wrong.sum() > MOST_PANELS:
                 break
@@ -108,7 +121,7 @@ class UnitDensity:
         return cls(function, total, lower[order], upper[order], right[order], integrals[order], left_tail, right_tail)
 
     def quantiles(self, uniforms: Array) -> tuple[Array, Array]:
-        """Return the quantiles of the density in proportion to the function, which must have a finite integral.
+        """Return quantiles of the normalized density function(x) / total, where `total` must be finite.
 
         Parameters
         ----------
@@ -118,9 +131,9 @@ class UnitDensity:
         Returns
         -------
         distances : ndarray of shape (n,)
-            Distances of the quantiles from the nearer end.
+            Distance of each quantile from the nearer end of (0, 1).
         right : ndarray of shape (n,)
-            Whether that end is one.
+            Whether the nearer end is one.
         """
         edges = self.left_tail.integral + np.concatenate([[0.0], np.cumsum(self.integrals)])
         wanted = np.asarray(uniforms, dtype=float) * (edges[-1] + self.right_tail.integral)
@@ -137,9 +150,24 @@ class UnitDensity:
         return distances, right
 
     def _within(self, panel: Array, wanted: Array) -> Array:
-        """Return the distances at which the integral over a panel, up to there, is as wanted: safeguarded Newton."""
+        """Return the positions within panels at which the integral from the start of the panel has given values.
+
+        Newton's method, with bisection where a step would leave the panel.
+
+        Parameters
+        ----------
+        panel : ndarray of int of shape (n,)
+            Index of the panel that contains each position.
+        wanted : ndarray of shape (n,)
+            Integral from the start of the panel to the position.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Distance of each position from the nearer end of (0, 1).
+        """
         right, integrals = self.right[panel], self.integrals[panel]
-        # Distances from one fall as positions rise.
+        # Distances from one decrease as positions increase: integrate from the other end of the panel.
         wanted = np.where(right, integrals - wanted, wanted)
         start = self.lower[panel]
         low, high = start.copy(), self.upper[panel]
@@ -160,7 +188,22 @@ class UnitDensity:
         return point
 
     def values(self, distances: Array, right: Array) -> Array:
-        """Return the function at such positions, also where these are out of reach of numbers next to one."""
+        """Return the function at positions in (0, 1) that are given by distances from the nearer end.
+
+        Close to one, float64 positions have too few digits to evaluate the function, so the power law that was fitted
+        to its right tail is used there instead.
+
+        Parameters
+        ----------
+        distances : ndarray of shape (n,)
+            Distance of each position from the nearer end.
+        right : ndarray of bool of shape (n,)
+            Whether the nearer end is one.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         out = values_at(self.function, distances, right, infinite=True)
         beyond = right & (distances < self.right_tail.start)
         out[beyond] = self.right_tail.values(distances[beyond])
@@ -169,18 +212,24 @@ class UnitDensity:
 
 @dataclass(frozen=True)
 class PowerTail:
-    """The last stretch next to an end of the interval, where a function is taken for a power of the distance."""
+    """Power law ``value * (distance / start) ** -exponent`` that approximates a function close to an end of (0, 1).
+
+    It is used at distances from that end below `start`.
+    """
 
     start: float
-    value: float  # at the start
-    exponent: float  # of the singularity: the function is value * (distance / start) ** -exponent
-    integral: float
-    uncertainty: float
-    panels: int  # between the tail and the middle of the interval, plus one
+    value: float  # of the function at the distance `start`
+    exponent: float
+    integral: float  # of the power law over the distances from 0 to `start`
+    uncertainty: float  # of the integral
+    panels: int  # number of panels between the tail and the middle of the interval, plus one
 
     @classmethod
     def of(cls, function: Callable[[Array], Array], panels: int, *, right: bool) -> PowerTail:
-        """Fit the power to the values at two powers of two, as near to the end as they are finite."""
+        """Fit a power law to the values of a function at the distances 2^-k and 2^(1-k) from an end of (0, 1).
+
+        The end is one if `right`, else zero, and k <= `panels` is the largest with finite values up to there.
+        """
         k = np.arange(1.0, panels + 1)
         at = values_at(function, 2.0**-k, np.full(panels, right), infinite=True)
         finite = np.flatnonzero(~np.isfinite(at))
@@ -190,7 +239,7 @@ class PowerTail:
         start, value = float(2.0 ** -k[last - 1]), float(at[last - 1])
         if value == 0:
             return cls(start, 0.0, 0.0, 0.0, 0.0, last)
-        # Half way to the end the exponent must be the same, or the function is not like a power.
+        # The exponent at k / 2 must be the same, or the function is not like a power and the integral is uncertain.
         with np.errstate(divide="ignore", invalid="ignore"):
             exponents = [float(np.log2(at[i] / at[i - 1])) for i in (last // 2, last - 1)]
         integrals = [start * value / (1 - a) if a < 1 - EXPONENT_MARGIN else np.inf for a in exponents]
@@ -198,19 +247,22 @@ class PowerTail:
         return cls(start, value, exponents[1], integrals[1], float(uncertainty), last)
 
     def quantiles(self, wanted: Array) -> Array:
-        """Return the distances within which the integral is as wanted."""
+        """Return the distances r at which the integral of the power law over [0, r] has the values `wanted`."""
         if self.integral == 0:
             return np.full(len(wanted), self.start)
         return self.start * np.clip(wanted / self.integral, 0.0, 1.0) ** (1 / (1 - self.exponent))
 
     def values(self, distances: Array) -> Array:
-        """Return the function at distances from the end that are shorter than the start."""
+        """Return the power law at distances from the end of the interval, all below `start`."""
         with np.errstate(divide="ignore", over="ignore"):
             return self.value * (distances / self.start) ** -self.exponent
 
 
 def values_at(function: Callable[[Array], Array], distances: Array, right: Array, *, infinite: bool = False) -> Array:
-    """Return the values of a function at distances from the ends of the interval, checked."""
+    """Return the values of a function at given distances from one, where `right`, and from zero elsewhere.
+
+    Raises ValueError unless the function returns one number >= 0 per position, finite unless `infinite` is True.
+    """
     with np.errstate(all="ignore"):
         values = np.asarray(function(np.where(right, 1 - distances, distances)))
     if values.shape != distances.shape or values.dtype.kind not in "fiub":
@@ -225,7 +277,12 @@ def values_at(function: Callable[[Array], Array], distances: Array, right: Array
 
 
 def integrate(function: Callable[[Array], Array], lower: Array, upper: Array, right: Array) -> tuple[Array, Array]:
-    """Return the integrals over panels by 16 Gauss-Legendre nodes each, and how far 8 nodes are from them."""
+    """Return the integral of a function over each panel, and an estimate of its error.
+
+    A panel is the interval of distances from `lower` to `upper`, measured from one where `right`, and from zero
+    elsewhere. The integral is computed by Gauss-Legendre quadrature with 16 nodes; the error is the difference from the
+    result with 8 nodes.
+    """
     half = 0.5 * (upper - lower)
     nodes = np.concatenate([FINE_NODES, COARSE_NODES])
     points = lower[:, None] + half[:, None] * (1 + nodes)

@@ -25,7 +25,7 @@ class SeparableKernel(ShiftInvariantKernel):
 
     .. math:: \mathrm{profile}(t) = \int_0^1 \cos(t\, \mathrm{spectral\_quantile}(u))\, du.
 
-    A subclass may define ``closed_values(X, Y)``, the values of all features at once, where that is faster than a
+    A subclass may define ``closed_values(X, Y)``, the kernel matrix in closed form, where that is faster than a
     product over features. `mercer.testing.check_kernel` compares the formulas.
 
     See Also
@@ -34,20 +34,21 @@ class SeparableKernel(ShiftInvariantKernel):
     """
 
     structure = "a product over features, k(x, y) = f(x_1 - y_1) ... f(x_d - y_d)"
-    #: Optional formula (X, Y) -> ndarray for the values of rows.
+    #: Optional formula (X, Y) -> ndarray for the kernel matrix.
     closed_values: ClassVar[OptionalFormula] = None
 
     @abstractmethod
     def profile(self, t: np.ndarray) -> np.ndarray:
-        """Return the kernel of single features at lags from 0 to 1e150, in units of the lengthscale; one at zero."""
+        """Return the factor of one feature at t = |x_i - y_i| / lengthscale, from 0 to 1e150, with profile(0) = 1."""
 
     @abstractmethod
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the spectral distribution of a single feature, which is symmetric, at lengthscale one."""
+        """Return quantiles of the spectral distribution of one feature at lengthscale one, symmetric around zero."""
 
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:  # noqa: ARG002 - normals suffice
-        # Every normal number is mapped to a uniform one and that to the spectral distribution. The distribution of an
-        # entry is exact, and rows that depend on each other (orthogonal ones, Sobol points) still do.
+        # The normal distribution function maps each normal number to a uniform one, and the quantile function maps that
+        # to the spectral distribution. Each entry has the exact distribution, and dependence between rows (orthogonal
+        # rows, Sobol points) is preserved.
         quantiles = self.spectral_quantile(special.ndtr(normals))
         return np.clip(quantiles, -LARGEST_SCALE, LARGEST_SCALE) / self.lengthscale
 
@@ -55,7 +56,7 @@ class SeparableKernel(ShiftInvariantKernel):
         if self.closed_values is not None:
             return self.closed_values(X, Y)
         out = np.ones((len(X), len(Y)))
-        # Every profile is zero at 1e150; infinity could give NaN.
+        # Distances are limited to 1e150, where every profile is zero; the profile of an infinite one could be NaN.
         with np.errstate(over="ignore"):
             for x, y in zip(X.T, Y.T, strict=True):
                 out *= self.profile(np.minimum(np.abs(x[:, None] - y) / self.lengthscale, 1e150))
@@ -71,7 +72,8 @@ class Laplacian(SeparableKernel):
     Parameters
     ----------
     lengthscale : float or "median", default=1.0
-        Scale :math:`\ell > 0`, in the units of the inputs; scikit-learn's gamma is its inverse.
+        Scale :math:`\ell > 0`, in the units of the inputs; scikit-learn's gamma is its inverse. When a map is fitted,
+        "median" is replaced by the median L1 distance between rows.
 
     See Also
     --------
@@ -114,11 +116,12 @@ class Cauchy(SeparableKernel):
     Parameters
     ----------
     lengthscale : float or "median", default=1.0
-        Scale :math:`\ell > 0`, in the units of the inputs.
+        Scale :math:`\ell > 0`, in the units of the inputs. When a map is fitted, "median" is replaced by the median
+        Euclidean distance between rows.
 
     See Also
     --------
-    RationalQuadratic : With ``alpha=1``, the isotropic analog.
+    RationalQuadratic : The isotropic analog, with ``alpha=1``: 1 / (1 + |x - y|^2 / (2 l^2)).
 
     References
     ----------
@@ -144,7 +147,8 @@ class Cauchy(SeparableKernel):
         return out
 
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:
-        # The Laplace distribution, of density exp(-|w|) / 2, from the nearer tail, which is more accurate.
+        # Quantiles of the Laplace distribution, with density exp(-|w|) / 2. They are computed from the probability of
+        # the nearer tail, which is more accurate.
         tail = np.minimum(uniforms, 1 - uniforms)
         with np.errstate(divide="ignore"):
             return np.sign(uniforms - 0.5) * -np.log(2 * tail)

@@ -1,13 +1,15 @@
-r"""The spectral measure of a shift-invariant kernel, in normal form.
+r"""Shift-invariant kernels as sums of products, and their spectral measures.
 
 By Bochner's theorem a continuous shift-invariant kernel is the Fourier transform of a finite
 non-negative measure of total mass :math:`k(0)`. Sums add such measures, products convolve them, linear
-maps of the inputs push them forward. So every kernel built by the algebra from shift-invariant ones is
+maps of the inputs push them forward. So sums, products and multiples of shift-invariant kernels, also of
+transformed inputs, have the form
 
 .. math:: k(x, y) = \sum_p m_p \prod_{f \in p} k_f(A_f x, A_f y)
 
-with masses :math:`m_p \ge 0`, kernels :math:`k_f` of mass one and affine input maps :math:`A_f`. A
-frequency of part p is the sum of :math:`A_f^\top w_f` with independent :math:`w_f` from :math:`k_f`.
+with masses :math:`m_p \ge 0`, kernels :math:`k_f` with :math:`k_f(x, x) = 1` and affine input maps :math:`A_f`.
+A `SpectralPart` is one term p of the sum, a `SpectralFactor` one factor f. A random frequency of part p is the
+sum over f of :math:`A_f^\top w_f`, with independent :math:`w_f` from the spectral distributions of the :math:`k_f`.
 """
 
 from __future__ import annotations
@@ -28,23 +30,24 @@ __all__ = ["LARGEST_SCALE", "Affine", "ShiftInvariantKernel", "SpectralFactor", 
 # separate any two points further than 1e-12 lengthscales from each other.
 LARGEST_SCALE = 1e12
 
-# Rows that a median of pairwise distances is taken over: half a million pairs put its relative error
-# near one in a thousand, at a cost of milliseconds.
+# Number of rows over which the median of pairwise distances is computed: with half a million pairs, its relative error
+# is about one in a thousand, at a cost of milliseconds.
 MEDIAN_ROWS = 1000
-# Sparse rows are made dense for it: fewer wide ones are taken, which bounds the memory at 160 MB.
+# Number of entries of these rows. They are converted to a dense array, so fewer rows are used if they are wide, which
+# bounds the memory at 160 MB.
 MEDIAN_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Affine:
-    """The input map x -> (x[columns] - center) / lengthscales; None omits a step."""
+    """The input map A: x -> (x[columns] - center) / lengthscales; steps whose parameter is None are omitted."""
 
     columns: tuple[int, ...] | None = None
     center: tuple[float, ...] | None = None
     lengthscales: tuple[float, ...] | None = None
 
     def __call__(self, X: Rows) -> np.ndarray:
-        """Apply to a small tile of rows."""
+        """Return the transformed rows as a dense float64 array."""
         X = dense64(X)
         if self.columns is not None:
             X = X[:, list(self.columns)]
@@ -55,11 +58,11 @@ class Affine:
         return X
 
     def width(self, d: int) -> int:
-        """Return the number of features of the result, for rows of `d` features."""
+        """Return the number of features of transformed rows, for rows of `d` features."""
         return d if self.columns is None else len(self.columns)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
-        """Return the frequencies A'w on the `d` original features, for which w'Ax = (A'w)'x up to a phase."""
+        """Return A'w for each row w of `frequencies`, with `d` entries, so that w'A(x) = (A'w)'x plus a constant."""
         if self.lengthscales is not None:
             frequencies = frequencies / np.asarray(self.lengthscales)
         if self.columns is None:
@@ -70,7 +73,7 @@ class Affine:
 
 
 def width_of(inputs: tuple[Affine, ...], d: int) -> int:
-    """Return the number of features that a chain of input maps makes of `d` features."""
+    """Return the number of features after a chain of input maps, for rows of `d` features."""
     for affine in inputs:
         d = affine.width(d)
     return d
@@ -78,17 +81,17 @@ def width_of(inputs: tuple[Affine, ...], d: int) -> int:
 
 @dataclass(frozen=True)
 class SpectralFactor:
-    """A shift-invariant kernel of mass one, and the chain of input maps that are applied before it."""
+    """The kernel k(Ax, Ay), with a shift-invariant `kernel` k, k(x, x) = 1, and the chain A of input maps `inputs`."""
 
     kernel: ShiftInvariantKernel
     inputs: tuple[Affine, ...] = ()
 
     def width(self, d: int) -> int:
-        """Return the number of features that the kernel itself takes, for rows of `d` features."""
+        """Return the number of features of Ax, the input of the shift-invariant kernel, for rows x of `d` features."""
         return width_of(self.inputs, d)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
-        """Return frequencies of the kernel as frequencies on rows of `d` features."""
+        """Convert frequencies w for transformed rows Ax to frequencies A'w for the original rows x of `d` features."""
         widths = [d]
         for affine in self.inputs:
             widths.append(affine.width(widths[-1]))
@@ -97,7 +100,7 @@ class SpectralFactor:
         return frequencies
 
     def power(self, n: int) -> tuple[SpectralFactor, ...]:
-        """Return factors whose product is the n-th power of this one; a single one if the power has a closed form."""
+        """Return factors whose product is the n-th power: one factor if that has a closed form, else n equal ones."""
         if n == 0:
             return ()
         kernel = None if self.kernel.needs_rows else self.kernel.power(n)
@@ -106,7 +109,7 @@ class SpectralFactor:
 
 @dataclass(frozen=True)
 class SpectralPart:
-    """One product of the normal form; without factors it is a constant."""
+    """One term of a shift-invariant kernel: `mass` times the product of `factors`. Without factors it is constant."""
 
     mass: float
     factors: tuple[SpectralFactor, ...] = ()
@@ -116,17 +119,18 @@ class ShiftInvariantKernel(Kernel):
     """Base class of kernels f(x - y) with f(0) = 1 and one lengthscale.
 
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
-    It supplies ``_values(X, Y)`` and ``frequencies(normals, uniforms)``, the map from normal and uniform random numbers
-    to the spectral distribution. For another value at zero, multiply: ``2.0 * kernel``.
+    It supplies ``_values(X, Y)`` and ``frequencies(normals, uniforms)``, which turns normal and uniform random numbers
+    into samples of the spectral distribution. For a value f(0) other than one, multiply by it: ``2.0 * kernel``.
 
     `IsotropicKernel` and `SeparableKernel` need simpler formulas and should be preferred.
 
     Attributes
     ----------
     metric : str
-        Metric of ``lengthscale="median"``, a name that `scipy.spatial.distance.pdist` takes.
+        Name of the distance for ``lengthscale="median"``, one of those that `scipy.spatial.distance.pdist` accepts.
     closed_power : callable or None
-        Optional formula (n) -> kernel, or None: the n-th power of the kernel where that is of the same family.
+        Optional formula for `power`: takes n and returns the n-th power of the kernel as a kernel of the same family,
+        or None if it is of another family.
     """
 
     structure = "a shift-invariant kernel, k(x, y) = f(x - y)"
@@ -134,7 +138,8 @@ class ShiftInvariantKernel(Kernel):
     metric: ClassVar[str] = "euclidean"
     closed_power: ClassVar[OptionalFormula] = None
 
-    # A kernel without this field has the lengthscale one. No field of this class, whose fields would come first.
+    # Default for kernels without a field of this name. It is not a dataclass field here, because it would then precede
+    # the fields of subclasses.
     lengthscale: float | Literal["median"] = 1.0
 
     def __post_init__(self) -> None:
@@ -201,12 +206,13 @@ class ShiftInvariantKernel(Kernel):
 
 
 def median_distance(X: np.ndarray, weight: np.ndarray | None, metric: str) -> float | None:
-    """Return the (lower) median distance of pairs of different rows, or None if there is no such pair.
+    """Return the (lower) median distance of pairs of different rows, or None if all rows are equal.
 
-    Pairs of equal rows are left out: in data with many duplicates the median would be zero.
+    A pair counts with the product of the weights of its two rows. Pairs of equal rows are left out, because in data
+    with many duplicates the median would be zero.
     """
     largest = np.abs(X).max(initial=0.0)
-    # Squares of huge or tiny values would overflow or vanish.
+    # Squares of values above 1e100 or below 1e-100 could overflow or underflow: measure in units of the largest value.
     unit = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
     distances = pdist(X / unit, metric) * unit if len(X) > 1 else np.zeros(0)
     pair_weight = np.ones(len(distances))

@@ -1,4 +1,4 @@
-"""Positive definite functions on the sphere of one dimension: Gegenbauer expansions (Schoenberg 1942)."""
+"""Positive definiteness of f(x . y) on the unit sphere of a given dimension, by Gegenbauer expansion of f."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from mercer.errors import ParameterError
 __all__ = ["gegenbauer_coefficients", "positive_definite_on_sphere"]
 
 Array = np.ndarray
-# Coefficients below this multiple of the root mean square of the function over that of the polynomial are set to zero.
+# A coefficient b_n is set to zero, as rounding error, if |b_n| is below this multiple of rms(f) / rms(P_n), where rms
+# is the root mean square on the sphere.
 ROUNDING = 1e-13
 
 
 def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, n: int = 32) -> Array:
-    r"""Return the first coefficients of f in the Gegenbauer polynomials of a dimension.
+    r"""Return the first coefficients of the expansion of f in Gegenbauer polynomials of dimension d.
 
-    f(x . y) is positive definite on the unit sphere of :math:`\mathbb{R}^d` if and only if all coefficients in the
-    Gegenbauer polynomials :math:`P_n` of dimension d are non-negative [1]_. It is then so for all smaller d, but in
-    general for no larger one.
+    f(x . y) is positive definite on the unit sphere of :math:`\mathbb{R}^d` if and only if all coefficients of f in the
+    Gegenbauer polynomials :math:`P_n` of dimension d are non-negative [1]_. It is then positive definite for all
+    smaller d, too, but in general not for larger d.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
 
     See Also
     --------
-    positive_definite_on_sphere : Whether all of them are non-negative.
+    positive_definite_on_sphere : Whether all these coefficients are non-negative.
 
     References
     ----------
@@ -59,7 +60,8 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             msg = f"gegenbauer_coefficients: {name} must be an integer >= {least}, got {value!r}."
             raise ParameterError(msg)
-    # The weight is (1 - t^2)^((d - 3) / 2); with 2n + 64 nodes the rule is exact for polynomials far beyond degree n.
+    # Gauss quadrature with the weight function (1 - t^2)^((d - 3) / 2); with 2n + 64 nodes it is exact for polynomials
+    # of degrees far above n.
     shape = 0.5 * (dimension - 3)
     nodes, weights = special.roots_jacobi(2 * int(n) + 64, shape, shape)
     degrees = np.arange(n)[:, None]
@@ -70,14 +72,17 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
         raise ParameterError(msg)
     squares = np.square(polynomials) @ weights
     coefficients = (polynomials * values) @ weights / squares
-    # In high dimensions the polynomials are tiny except near one, and rounding errors are large beside coefficients.
+    # In high dimensions the polynomials are tiny except near |t| = 1, and rounding errors may exceed the coefficients.
     rounding = ROUNDING * np.sqrt(np.square(values) @ weights / squares)
     coefficients[np.abs(coefficients) <= rounding] = 0.0
     return coefficients
 
 
 def positive_definite_on_sphere(function: Callable[[Array], Array], dimension: int, n: int = 32) -> bool:
-    """Return whether the first `n` Gegenbauer coefficients allow f(x . y) to be positive definite on the unit sphere.
+    """Return whether the first `n` Gegenbauer coefficients of f are non-negative, up to rounding.
+
+    If one is negative, f(x . y) is not positive definite on the unit sphere of the given dimension. If all are
+    non-negative, it may be positive definite; higher coefficients are not checked.
 
     Parameters
     ----------

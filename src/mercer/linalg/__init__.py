@@ -1,7 +1,8 @@
-"""Compiled inner loops of the feature maps, with an implementation in NumPy that defines each of them.
+"""Compiled inner loops of the feature maps, each with a reference implementation in NumPy.
 
-Every function fills an array that the caller provides and returns it, computes each row independently of the other
-rows, computes in the dtype of its input, and runs on one thread with the interpreter lock released.
+Every function that computes features fills an array that the caller provides and returns it, computes each row
+independently of the other rows, computes in the dtype of its input, and runs on one thread with the interpreter lock
+released.
 """
 
 from mercer.linalg.butterfly_projections import ButterflyPlan, butterfly, butterfly_pairs, butterfly_plan

@@ -1,4 +1,8 @@
-"""Butterfly matrices: products of plane rotations, one multiply-add per column and level, and projections by them."""
+"""Projections of rows by butterfly matrices.
+
+A butterfly matrix of size P, a power of two, is a product of log2(P) orthogonal matrices, called levels. Each level
+rotates P / 2 pairs of columns. It is applied with one multiply-add per column and level.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,19 +19,20 @@ __all__ = ["ButterflyPlan", "butterfly", "butterfly_pairs", "butterfly_plan"]
 
 @dataclass(frozen=True, eq=False)
 class ButterflyPlan:
-    """Transposed butterfly matrices in the form in which the kernels apply them.
+    """Transposed butterfly matrices of size P, in the form in which `butterfly` applies them.
 
-    Row ``x`` becomes ``y = x[order]``, then ``y[i] + multipliers[level, i] * y[i ^ 2**level]`` at each
-    level in turn, then ``factors * y``.
+    There are `blocks` matrices. Each of them takes a row ``x`` of length P and starts from ``y = x[order]``. At each
+    level in turn, all ``y[i]`` are replaced by ``y[i] + multipliers[level, i] * y[i ^ 2**level]``. The result is
+    ``factors * y``.
 
     Parameters
     ----------
     order : ndarray of int64 of shape (blocks, P), P a power of two
         Permutation of the columns.
     multipliers : ndarray of shape (blocks, log2 P, P)
-        Multiple of the other column of its pair that each level adds to a column.
+        For each level, the multiple of column ``i ^ 2**level`` that is added to column ``i``.
     factors : ndarray of shape (blocks, P)
-        Factor of each result.
+        Factor of each column of the result.
     """
 
     order: NDArray[np.int64]
@@ -36,7 +41,7 @@ class ButterflyPlan:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of blocks, and their width."""
+        """Number of butterfly matrices (blocks), and their size P."""
         blocks, width = self.order.shape
         return blocks, width
 
@@ -46,23 +51,24 @@ class ButterflyPlan:
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
-        """The three arrays, in the order in which the kernels take them."""
+        """The arrays `order`, `multipliers` and `factors`, in the order in which the compiled functions take them."""
         return self.order, self.multipliers, self.factors
 
 
 def butterfly_plan(cosines: Sequence[FloatArray], sines: Sequence[FloatArray]) -> ButterflyPlan:
-    r"""Convert the rotations of butterfly matrices to multiply-adds.
+    r"""Return the plan that applies butterfly matrices, given by their rotations, with one multiply-add per column.
 
-    The matrix of size :math:`2h` is :math:`B_{2h} = \mathrm{diag}(B_h, \hat B_h) R`, with two matrices of size
-    :math:`h` and :math:`R = \begin{pmatrix} cI & -sI \\ sI & cI \end{pmatrix}`; :math:`B_1 = 1`. The plan
-    applies its transpose, which maps the transformed halves :math:`a, b` of a row to :math:`ca + sb` and
-    :math:`cb - sa`.
+    The matrix of size :math:`2h` is :math:`B_{2h} = \mathrm{diag}(B_h, \hat B_h) R`, with two butterfly matrices
+    :math:`B_h, \hat B_h` of size :math:`h` and :math:`R = \begin{pmatrix} cI & -sI \\ sI & cI \end{pmatrix}`;
+    :math:`B_1 = 1`. The plan applies the transpose :math:`B_{2h}^\top`: it transforms the first half of a row to
+    :math:`a` by :math:`B_h^\top` and the second half to :math:`b` by :math:`\hat B_h^\top`, and then returns the halves
+    :math:`ca + sb` and :math:`cb - sa`.
 
     Parameters
     ----------
     cosines, sines : sequences of ndarrays of shape (blocks, P / (2h)), for h = 1, 2, 4, ..., P / 2
-        The :math:`c` and :math:`s` of each node, from left to right. Matrices of size 1 have no levels; pass
-        one array of shape (blocks, 0) for them.
+        The :math:`c` and :math:`s` of the P / (2h) matrices of size 2h in each of the `blocks` matrices of size P, from
+        left to right. Matrices of size P = 1 have no rotations; pass one array of shape (blocks, 0) for them.
 
     Returns
     -------
@@ -76,10 +82,11 @@ def butterfly_plan(cosines: Sequence[FloatArray], sines: Sequence[FloatArray]) -
     Notes
     -----
     The larger of cosine and sine is factored out of each rotation, which leaves ones in its positions. Where that is
-    the sine, the ones are off the diagonal. They are moved to the diagonal by exchanging the two halves, together with
-    all that precedes them, so that in the end the exchanges are one permutation of the columns of the input. The
-    factors that were taken out are absorbed by the multipliers of the next levels. The final factor of a column is at
-    least ``P ** -0.5``, so an intermediate value is at most ``P ** 0.5`` times the value that it represents.
+    the sine, the ones are off the diagonal. They are moved to the diagonal by exchanging the two halves and, with them,
+    the smaller rotations that produce the halves. All exchanges together are one permutation of the columns of the
+    input. The cosines and sines that were factored out are absorbed by the multipliers of the next levels and by the
+    final factors. The final factor of a column is at least ``P ** -0.5`` in absolute value, so an intermediate value is
+    at most ``P ** 0.5`` times the value that it represents.
 
     References
     ----------
@@ -106,7 +113,8 @@ def butterfly_plan(cosines: Sequence[FloatArray], sines: Sequence[FloatArray]) -
     blocks = len(c[0])
     levels = len(c) if c[0].shape[1] else 0
 
-    # From the top down: the source node of each node of the tree and, in the end, the source column of each column.
+    # The matrices of all sizes form a binary tree, whose root has the size P. From the root down: which node of the
+    # given tree moves to each node and, in the end, which column of the input moves to each column.
     source = np.zeros((blocks, 1), np.int64)
     exchanged = []
     for level in reversed(range(levels)):
@@ -116,7 +124,7 @@ def butterfly_plan(cosines: Sequence[FloatArray], sines: Sequence[FloatArray]) -
         source = children.reshape(blocks, -1)
     exchanged.reverse()
 
-    # From the bottom up: multipliers, and the factors that each column has yet to be multiplied by.
+    # From the leaves up: the multipliers, and the factors by which each column has yet to be multiplied.
     width = 1 << levels
     multipliers = np.empty((blocks, levels, width))
     factors = np.ones((blocks, width))
@@ -160,9 +168,10 @@ def butterfly(
     plan : ButterflyPlan
         Butterfly matrices of size P, in the dtype of `X`; see `butterfly_plan`.
     out, radii : ndarrays of shape (n, m) and (m,), (blocks - 1) * P < m <= blocks * P
-        As in `sign_hadamard`; the radii are ones by default.
+        Output, with the blocks side by side and the last one truncated, and a factor of each projection, one by
+        default; as in `sign_hadamard`.
     scale, function, product : float, str and bool
-        As in `dense`; the function is applied to the projections times the radii.
+        As in `dense`: `out` is filled with, or multiplied by, ``scale * function(radii * projections)``.
 
     Returns
     -------
@@ -196,7 +205,7 @@ def butterfly(
 def butterfly_pairs(
     X: FloatArray, signs: FloatArray, plan: ButterflyPlan, radii: FloatArray, scale: float, out: FloatArray
 ) -> FloatArray:
-    """Write the cosines and sines of the angles ``radii * butterfly(X)``.
+    """Fill `out` with the scaled cosines and sines of the angles ``radii * butterfly(X)``.
 
     The angles are never in memory all at once, and the cost is close to that of writing the output.
 
@@ -205,7 +214,8 @@ def butterfly_pairs(
     X, signs, plan : ndarrays of shape (n, d) and (2, P), and ButterflyPlan
         As in `butterfly`.
     radii, scale, out : ndarray of shape (m,), float and ndarray of shape (n, D), m <= D <= 2m
-        As in `sign_hadamard_pairs`.
+        Factor of each projection, factor of the results, and output for m cosines and D - m sines, as in
+        `sign_hadamard_pairs`.
 
     Returns
     -------
@@ -233,7 +243,7 @@ def butterfly_pairs(
 
 
 def _check_inputs(function: str, X: FloatArray, signs: FloatArray, plan: ButterflyPlan) -> None:
-    """Require rows, butterflies in their dtype that are at least as wide, and two rows of signs of that width."""
+    """Require a matrix `X` of width d, a plan of its dtype and of size P >= d, and signs of shape (2, P)."""
     dispatch.check_array(function, "X", X, 2)
     if not isinstance(plan, ButterflyPlan):
         msg = f"{function}: plan must be a ButterflyPlan, got {type(plan).__name__}"
@@ -261,12 +271,12 @@ def _check_inputs(function: str, X: FloatArray, signs: FloatArray, plan: Butterf
 
 
 def _named(plan: ButterflyPlan) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a plan by the names that errors give them."""
+    """Return a dict of the arrays of a plan, with their names in error messages as keys."""
     return {"plan.order": plan.order, "plan.multipliers": plan.multipliers, "plan.factors": plan.factors}
 
 
 def _nodes(name: str, values: Sequence[Any]) -> list[NDArray[np.float64]]:
-    """Return the levels in float64; raise if their shapes are not those of a binary tree."""
+    """Return the cosines or sines of each level in float64; raise ValueError if the shapes are not (blocks, P / 2h)."""
     arrays = [np.asarray(a, float) for a in values]
     shapes = [a.shape for a in arrays]
     blocks = shapes[0][0] if shapes and shapes[0] else 0

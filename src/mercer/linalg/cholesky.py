@@ -8,8 +8,8 @@ from scipy.linalg import lapack
 __all__ = ["factorize", "inverse_root"]
 
 Matrix = NDArray[np.float64]
-# Larger matrices are factorized block by block, because the threads of OpenBLAS (0.3.30 and 0.3.31, AVX-512) overrun
-# their buffers in symmetric products of about 15,000 columns, which kills the process.
+# Matrices with more rows are factorized block by block, because the threads of OpenBLAS (0.3.30 and 0.3.31, AVX-512)
+# overrun their buffers in symmetric products of about 15,000 columns, which kills the process.
 MAX_UNBLOCKED = 8192
 BLOCK = 2048
 
@@ -29,7 +29,7 @@ def factorize(A: Matrix) -> bool:
 
     See Also
     --------
-    scipy.linalg.cholesky : Allocates the factor, and raises if there is none.
+    scipy.linalg.cholesky : Allocates the factor, and raises if A is not positive definite.
     """
     if len(A) <= MAX_UNBLOCKED:
         return _by_lapack(A)
@@ -47,14 +47,14 @@ def factorize(A: Matrix) -> bool:
 
 
 def _by_lapack(A: Matrix) -> bool:
-    """Factorize A by one call of LAPACK, without a copy."""
+    """Factorize A in place by one call of LAPACK; return whether A is positive definite and finite."""
     # The upper triangle of a C-contiguous matrix is the lower one of its transpose, which has LAPACK's layout.
     _, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
     return not failed and bool(np.isfinite(np.diagonal(A)).all())  # OpenBLAS does not report NaN
 
 
 def inverse_root(R: Matrix) -> Matrix:
-    """Replace the Cholesky factor R of A by the upper triangular T with A^-1 = T T', and return it."""
+    """Overwrite the Cholesky factor R, A = R'R, by the upper triangular T with A^-1 = T T', and return T."""
     lapack.dtrtri(R.T, lower=1, overwrite_c=1)  # A = R'R, so A^-1 = R^-1 R^-T
     for start in range(0, len(R), BLOCK):  # in place, because allocating a matrix of this size is slow
         rows = R[start : start + BLOCK]

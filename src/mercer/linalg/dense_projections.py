@@ -7,7 +7,7 @@ __all__ = ["dense", "dense_cosines", "dense_pairs"]
 
 
 def _check_factors(function: str, X: FloatArray, weights: FloatArray) -> None:
-    """Require two matrices of one dtype that can be multiplied."""
+    """Require two matrices of the same dtype, with as many rows of `weights` as columns of `X`."""
     dispatch.check_array(function, "X", X, 2)
     dispatch.check_array(function, "weights", weights, 2, X.dtype)
     if len(weights) != X.shape[1]:
@@ -33,8 +33,8 @@ def dense(
     X : ndarray of shape (n, d)
         Rows to project, float32 or float64.
     weights : ndarray of shape (d, m)
-        Matrix, in the dtype of `X`. It is copied once per call, which costs little beside the products from
-        some dozen rows on.
+        Matrix, in the dtype of `X`. It is copied once per call; compared with the products, the cost is small if `X`
+        has a few dozen rows or more.
     out : ndarray of shape (n, m)
         Filled with ``scale * function(X @ weights)``. Has the dtype of `X` and shares no memory with it.
     scale : float
@@ -72,14 +72,17 @@ def dense(
 
 
 def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write the cosines and sines of the angles ``X @ weights``, which are never in memory all at once.
+    """Fill `out` with the scaled cosines and sines of the angles ``X @ weights``.
+
+    The angles are never in memory all at once.
 
     Parameters
     ----------
     X, weights : ndarrays of shape (n, d) and (d, m)
         Rows and frequencies, as in `dense`.
     scale, out : float and ndarray of shape (n, D), m <= D <= 2m
-        As in `sincos_pairs`. `out` shares no memory with `X` and `weights`.
+        Factor of the results, and output for m cosines and D - m sines, as in `sincos_pairs`. `out` shares no memory
+        with `X` and `weights`.
 
     Returns
     -------
@@ -103,14 +106,14 @@ def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArra
 
 
 def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write ``scale * cos(X @ weights + phases)``; the angles are never in memory all at once.
+    """Fill `out` with ``scale * cos(X @ weights + phases)``; the angles are never in memory all at once.
 
     Parameters
     ----------
     X, weights : ndarrays of shape (n, d) and (d, m)
         Rows and frequencies, as in `dense`.
     phases, scale : ndarray of shape (m,) and float
-        As in `cosines`.
+        Phase of each frequency, in the dtype of `X`, and factor of the results, as in `cosines`.
     out : ndarray of shape (n, m)
         Has the dtype of `X` and shares no memory with it.
 

@@ -1,8 +1,9 @@
-"""Choice of the kernels, made once at import, and checks of the arguments that they do not check themselves.
+"""Choice between compiled and NumPy implementations, made once at import, and checks of their arguments.
 
-The kernels are the compiled ones for the best instruction set of the processor, or the NumPy implementations if the
-extension is not installed. Every check raises an error of one line that names the function, the argument, the
-requirement and the value that was passed.
+`kernels` holds the functions that are compiled for the best instruction set of the processor, or the NumPy
+implementations if the extension is not installed. These functions do not check their arguments; the public functions of
+`mercer.linalg` do so by the checks below. Every check raises an error of one line that names the function, the
+argument, the requirement and the value that was passed.
 """
 
 import threading
@@ -37,7 +38,7 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class _WarningKernels:
-    """The NumPy kernels, with a warning when one of them is called for the first time."""
+    """The functions of `numpy_kernels`, with a RuntimeWarning when one of them is used for the first time."""
 
     def __init__(self) -> None:
         # Acquired by the first use and never released, so that two threads cannot both warn.
@@ -72,12 +73,12 @@ else:
 
 
 def instruction_set() -> str:
-    """Return the name of the instruction set of the kernels in use.
+    """Return the name of the instruction set that the functions of `mercer.linalg` use.
 
     Returns
     -------
     str
-        "avx512", "avx2" or "baseline" for compiled kernels, "numpy" for the NumPy implementations.
+        "avx512", "avx2" or "baseline" for compiled functions, "numpy" for the NumPy implementations.
 
     Examples
     --------
@@ -88,9 +89,10 @@ def instruction_set() -> str:
 
 
 def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype: np.dtype[Any] | None = None) -> None:
-    """Require an `ndim`-dimensional array with unit stride along its last axis.
+    """Require that `array` has `ndim` dimensions, unit stride along its last axis, and the dtype `dtype`.
 
-    Its dtype must be `dtype`, or float32 or float64 if that is None.
+    If `dtype` is None, float32 and float64 are accepted. The error names the caller, `function`, and the argument,
+    `name`.
     """
     if not isinstance(array, np.ndarray):
         msg = f"{function}: {name} must be a NumPy array, got {type(array).__name__}"
@@ -124,7 +126,7 @@ def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype:
 
 
 def check_writeable(function: str, out: FloatArray, data: FloatArray) -> None:
-    """Require a writeable matrix with the dtype of `data`."""
+    """Require that `out` is a writeable matrix with the dtype of `data`."""
     check_array(function, "out", out, 2, data.dtype)
     if not out.flags.writeable:
         msg = f"{function}: out must be writeable, got a read-only array"
@@ -132,7 +134,7 @@ def check_writeable(function: str, out: FloatArray, data: FloatArray) -> None:
 
 
 def check_out(function: str, out: FloatArray, data: FloatArray) -> None:
-    """Require a writeable matrix with the dtype and the number of rows of `data`."""
+    """Require that `out` is a writeable matrix with the dtype and the number of rows of `data`."""
     check_writeable(function, out, data)
     if len(out) != len(data):
         msg = f"{function}: out must have {len(data)} rows, as the data has, got {len(out)}"
@@ -140,28 +142,28 @@ def check_out(function: str, out: FloatArray, data: FloatArray) -> None:
 
 
 def check_columns(function: str, out: FloatArray, m: int) -> None:
-    """Require `m` columns of `out`."""
+    """Require that `out` has `m` columns."""
     if out.shape[1] != m:
         msg = f"{function}: out must have m = {m} columns, got {out.shape[1]}"
         raise ValueError(msg)
 
 
 def check_pair_width(function: str, m: int, out: FloatArray) -> None:
-    """Require columns of `out` for `m` cosines and at most as many sines."""
+    """Require that `out` has m to 2m columns, for `m` cosines and at most `m` sines."""
     if not m <= out.shape[1] <= 2 * m:
         msg = f"{function}: out must have m = {m} to 2m = {2 * m} columns, got {out.shape[1]}"
         raise ValueError(msg)
 
 
 def check_length(function: str, name: str, vector: FloatArray, m: int) -> None:
-    """Require `m` entries of a vector."""
+    """Require that the vector, the argument `name`, has `m` entries."""
     if len(vector) != m:
         msg = f"{function}: {name} must have length m = {m}, got {len(vector)}"
         raise ValueError(msg)
 
 
 def check_separate(function: str, out: FloatArray, inputs: Mapping[str, NDArray[Any]]) -> None:
-    """Require that no input, given by its name, shares memory with `out`."""
+    """Require that no array in `inputs`, a mapping from names to arrays, shares memory with `out`."""
     for name, array in inputs.items():
         if np.shares_memory(array, out):
             msg = f"{function}: out must not share memory with {name}, got overlapping arrays"
@@ -169,14 +171,14 @@ def check_separate(function: str, out: FloatArray, inputs: Mapping[str, NDArray[
 
 
 def check_function(function: str, name: str) -> None:
-    """Require the name of a function that is applied to projections."""
+    """Require that `name` is one of `FUNCTION_NAMES`, the functions that can be applied to projections."""
     if name not in FUNCTION_NAMES:
         msg = f"{function}: function must be one of {', '.join(FUNCTION_NAMES)}, got {name!r}"
         raise ValueError(msg)
 
 
 def check_width(function: str, name: str, width: int, X: FloatArray) -> None:
-    """Require that the width of the blocks is a power of two, and at least that of `X`."""
+    """Require that `width`, the size of a Hadamard or butterfly matrix, is a power of two >= the width of `X`."""
     if width < 1 or width & (width - 1):
         msg = f"{function}: the width of {name} must be a power of two, got {width}"
         raise ValueError(msg)
@@ -186,7 +188,7 @@ def check_width(function: str, name: str, width: int, X: FloatArray) -> None:
 
 
 def check_projections(function: str, what: str, m: int, blocks: int, width: int) -> None:
-    """Require that `m` projections use every block, the last one at least in part."""
+    """Require (blocks - 1) * width < m <= blocks * width, so that `m` projections use each of the `blocks` matrices."""
     least, most = (blocks - 1) * width + 1, blocks * width
     if not least <= m <= most:
         msg = (
@@ -196,7 +198,7 @@ def check_projections(function: str, what: str, m: int, blocks: int, width: int)
 
 
 def check_radii(function: str, radii: FloatArray | None, out: FloatArray) -> None:
-    """Require one radius per column of `out`, if there are radii."""
+    """Require that `radii` is None, or a vector with one entry per column of `out` and the dtype of `out`."""
     if radii is None:
         return
     check_array(function, "radii", radii, 1, out.dtype)

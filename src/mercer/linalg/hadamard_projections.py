@@ -32,7 +32,7 @@ def sign_hadamard(
         Filled with the blocks side by side, the last one truncated at `m`. Has the dtype of `X` and
         shares no memory with it.
     scale, function, product : float, str and bool
-        As in `dense`; the function is applied to the projections times the radii.
+        As in `dense`: `out` is filled with, or multiplied by, ``scale * function(radii * projections)``.
     radii : ndarray of shape (m,), optional
         Factor of each projection, in the dtype of `X`; ones by default.
 
@@ -73,18 +73,19 @@ def sign_hadamard(
 def sign_hadamard_pairs(
     X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray
 ) -> FloatArray:
-    """Write the cosines and sines of the angles ``radii * sign_hadamard(X)``.
+    """Fill `out` with the scaled cosines and sines of the angles ``radii * sign_hadamard(X)``.
 
     The angles are never in memory all at once, and the cost is close to that of writing the output.
 
     Parameters
     ----------
     X, signs : ndarrays of shape (n, d) and (blocks, k, P)
-        As in `sign_hadamard`.
+        Rows and entries +1 or -1, as in `sign_hadamard`.
     radii : ndarray of shape (m,), (blocks - 1) * P < m <= blocks * P
         Factor of each projection, in the dtype of `X`.
     scale, out : float and ndarray of shape (n, D), m <= D <= 2m
-        As in `sincos_pairs`. `out` shares no memory with the other arrays.
+        Factor of the results, and output for m cosines and D - m sines, as in `sincos_pairs`. `out` shares no memory
+        with the other arrays.
 
     Returns
     -------
@@ -111,7 +112,7 @@ def sign_hadamard_pairs(
 
 
 def _check_inputs(function: str, X: FloatArray, signs: FloatArray) -> None:
-    """Require rows, and signs of shape (blocks, repeats, power of two) that are at least as wide as the rows."""
+    """Require a matrix `X` of width d, and signs of its dtype and of shape (blocks, k, P), P a power of two >= d."""
     dispatch.check_array(function, "X", X, 2)
     dispatch.check_array(function, "signs", signs, 3, X.dtype)
     blocks, repeats, width = signs.shape

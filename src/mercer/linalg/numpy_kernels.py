@@ -1,6 +1,6 @@
-"""Reference implementations of the compiled kernels in NumPy, used where the extension is not installed.
+"""Reference implementations of the compiled functions in NumPy, used where the extension is not installed.
 
-The public functions of `mercer.linalg` describe the arguments and check them.
+The public functions of `mercer.linalg` with the same names describe the arguments and check them.
 """
 
 from collections.abc import Callable
@@ -46,14 +46,14 @@ _FUNCTIONS: dict[FunctionName, Callable[[FloatArray], FloatArray]] = {
 def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> None:
     """Fill the columns of `out` with the scaled cosines of the angles, then with the scaled sines."""
     m = angles.shape[1]
-    with np.errstate(invalid="ignore"):  # an infinite angle gives NaN, as in the compiled kernels
+    with np.errstate(invalid="ignore"):  # an infinite angle gives NaN, as in the compiled functions
         np.cos(angles, out=out[:, :m])
         np.sin(angles[:, : out.shape[1] - m], out=out[:, m:])
     out *= out.dtype.type(scale)
 
 
 def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the scaled cosines of the angles plus phases."""
+    """Fill `out` with ``scale * cos(angles + phases)``."""
     with np.errstate(invalid="ignore"):
         np.add(angles, phases, out=out)
         np.cos(out, out=out)
@@ -69,7 +69,7 @@ def sign_hadamard(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out`, block by block, with the rows of `X` after sign flips and Hadamard transforms."""
+    """Fill `out` with a function of projections: the rows of `X` after sign flips and Hadamard transforms."""
     blocks, _, width = signs.shape
     projections = np.empty((len(X), blocks * width), X.dtype)
     for b, block_signs in enumerate(signs):
@@ -81,7 +81,7 @@ def sign_hadamard(
 
 
 def sign_hadamard_pairs(X: FloatArray, signs: FloatArray, radii: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the cosines and sines of the angles `radii * sign_hadamard(X)`."""
+    """Fill `out` with the scaled cosines and sines of the angles ``radii * sign_hadamard(X)``."""
     angles = np.empty((len(X), len(radii)), X.dtype)
     sign_hadamard(X, signs, angles)
     angles *= radii
@@ -100,7 +100,7 @@ def butterfly(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out`, block by block, with the rows of `X` after signs, a Hadamard transform, signs and rotations."""
+    """Fill `out` with a function of projections: the rows of `X` after signs, Hadamard transform, signs, rotations."""
     n, (blocks, width) = len(X), order.shape
     mixed = signs[1] * (_hadamard(signs[0] * _padded(X, width)) / np.sqrt(width, dtype=X.dtype))
     projections = np.empty((n, blocks * width), X.dtype)
@@ -124,7 +124,7 @@ def butterfly_pairs(
     scale: float,
     out: FloatArray,
 ) -> None:
-    """Fill `out` with the cosines and sines of the angles `radii * butterfly(X)`."""
+    """Fill `out` with the scaled cosines and sines of the angles ``radii * butterfly(X)``."""
     angles = np.empty((len(X), len(radii)), X.dtype)
     butterfly(X, signs, order, multipliers, factors, angles, radii)
     sincos_pairs(angles, scale, out)
@@ -138,24 +138,24 @@ def dense(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out` with a function of the products of the rows of `X` with a matrix."""
+    """Fill `out` with ``scale * function(X @ weights)``, or multiply `out` by it if `product`."""
     _write(_product(X, weights), None, function, scale, product, out)
 
 
 def dense_pairs(X: FloatArray, weights: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the cosines and sines of the angles `X @ weights`."""
+    """Fill `out` with the scaled cosines and sines of the angles ``X @ weights``."""
     sincos_pairs(_product(X, weights), scale, out)
 
 
 def dense_cosines(X: FloatArray, weights: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> None:
-    """Fill `out` with the cosines of the angles `X @ weights` plus phases."""
+    """Fill `out` with ``scale * cos(X @ weights + phases)``."""
     cosines(_product(X, weights), phases, scale, out)
 
 
 def sparse_product(
     starts: NDArray[np.int32], indices: NDArray[np.int32], values: FloatArray, X: FloatArray, out: FloatArray
 ) -> None:
-    """Fill `out` with the product of rows of a sparse matrix and a dense matrix."""
+    """Fill `out` with the product of rows of a CSR matrix (`starts`, `indices`, `values`) and a dense matrix `X`."""
     import scipy.sparse as sp  # imported here because `mercer.linalg` must import without SciPy
 
     some = slice(starts[0], starts[-1])
@@ -171,7 +171,7 @@ def _write(
     product: bool,
     out: FloatArray,
 ) -> None:
-    """Write `scale * function(radii * projections)`, or multiply `out` by it."""
+    """Fill `out` with ``scale * function(radii * projections)``, or multiply `out` by it if `product`."""
     values = projections[:, : out.shape[1]]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if radii is not None:
@@ -181,7 +181,7 @@ def _write(
 
 
 def _product(X: FloatArray, weights: FloatArray) -> FloatArray:
-    """Multiply rows by a matrix one by one, because in a batch the rounding of a row depends on the other rows."""
+    """Return ``X @ weights``, one row at a time, because in a batch the rounding of a row depends on other rows."""
     products = np.empty((len(X), weights.shape[1]), X.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         for row, result in zip(X, products, strict=True):
@@ -190,7 +190,7 @@ def _product(X: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _padded(X: FloatArray, width: int) -> FloatArray:
-    """Return rows padded with zeros to a width."""
+    """Return the rows of `X`, padded with zeros on the right to length `width`."""
     padded = np.zeros((len(X), width), X.dtype)
     padded[:, : X.shape[1]] = X
     return padded

@@ -19,8 +19,8 @@ def sparse_product(
     Parameters
     ----------
     starts : ndarray of shape (n + 1,), int32
-        Where the entries of each row start and, last, where those of the last row end: a slice of the ``indptr`` of a
-        SciPy CSR matrix.
+        Entries ``starts[i]`` to ``starts[i + 1] - 1`` of `indices` and `values` belong to row i: a slice of the
+        ``indptr`` of a SciPy CSR matrix.
     indices : ndarray of shape (nnz,), int32
         Column indices of all entries of the matrix.
     values : ndarray of shape (nnz,)
@@ -60,7 +60,7 @@ def sparse_product(
 
 
 def _check_rows(function: str, starts: NDArray[Any], indices: NDArray[Any], values: FloatArray, X: FloatArray) -> None:
-    """Require rows of a CSR matrix whose column indices are row indices of `X`."""
+    """Require that `starts`, `indices` and `values` are rows of a CSR matrix with column indices below ``len(X)``."""
     if len(indices) != len(values):
         msg = f"{function}: indices and values must have equal lengths, got {len(indices)} and {len(values)}"
         raise ValueError(msg)

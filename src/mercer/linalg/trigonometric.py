@@ -1,4 +1,4 @@
-"""Cosines and sines of matrices of angles, written into an array of the caller."""
+"""Cosines and sines of matrices of angles, written into an array that the caller provides."""
 
 from mercer.linalg import dispatch
 from mercer.linalg.numpy_kernels import FloatArray
@@ -7,7 +7,7 @@ __all__ = ["cosines", "sincos_pairs"]
 
 
 def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write the scaled cosines, then the scaled sines, of a matrix of angles.
+    """Fill the columns of `out` with the scaled cosines, then with the scaled sines, of a matrix of angles.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> FloatArra
 
 
 def cosines(angles: FloatArray, phases: FloatArray, scale: float, out: FloatArray) -> FloatArray:
-    """Write the scaled cosines of a matrix of angles, with one phase per column added to them.
+    """Fill `out` with ``scale * cos(angles + phases)``, for a matrix of angles and one phase per column.
 
     Parameters
     ----------
