@@ -80,6 +80,15 @@ Hessian that preconditions conjugate gradients; each Hessian product and each gr
 which a fit takes some tens. Features are never stored: memory is O(D^2 + block) for any number of rows.""",
 }
 
+PARAGRAPHS["loss_classifier"] = "\n".join(
+    [
+        "Parameters\n----------",
+        PARAGRAPHS["loss_parameters"],
+        "\nAttributes\n----------",
+        PARAGRAPHS["loss_attributes"],
+    ]
+)
+
 
 class LossClassifier(Classifier):
     """A classifier that minimizes a penalized loss by Newton steps on all rows."""
@@ -240,13 +249,7 @@ class KernelLogisticRegression(LossClassifier):
     For two labels there is one column of coefficients, and the loss is that of the logistic function. Labels need not
     be known in advance.
 
-    Parameters
-    ----------
-    %(loss_parameters)s
-
-    Attributes
-    ----------
-    %(loss_attributes)s
+    %(loss_classifier)s
 
     See Also
     --------
@@ -312,13 +315,7 @@ class KernelSVC(LossClassifier):
     for each label, with s = +1 for its rows and s = -1 for all others. For two labels there is one such problem, with
     s = +1 for the second label. Labels need not be known in advance.
 
-    Parameters
-    ----------
-    %(loss_parameters)s
-
-    Attributes
-    ----------
-    %(loss_attributes)s
+    %(loss_classifier)s
 
     See Also
     --------

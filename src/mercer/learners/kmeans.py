@@ -165,8 +165,8 @@ class KernelKMeans(Clusterer):
         random_state: Any = None,
         progress: bool | Report = False,
     ) -> None:
-        self.feature_map = feature_map
         self.n_clusters = n_clusters
+        self.feature_map = feature_map
         self.exact = exact
         self.init = init
         self.n_init = n_init

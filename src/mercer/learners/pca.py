@@ -119,8 +119,8 @@ class KernelPCA(Transformer):
         random_state: Any = None,
         progress: bool | Report = False,
     ) -> None:
-        self.feature_map = feature_map
         self.n_components = n_components
+        self.feature_map = feature_map
         self.whiten = whiten
         self.fit_inverse_transform = fit_inverse_transform
         self.alpha = alpha

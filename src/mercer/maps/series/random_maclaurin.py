@@ -211,13 +211,13 @@ class RandomMaclaurin(DrawnMap):
     def _rows_to_draw(self) -> int:
         return PLAN_ROWS
 
+    @doc
     def preview(self, X: Any) -> Plan:
         """Return the plan that `fit` would choose for these rows, without fitting the map.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
+        %(X)s
 
         Returns
         -------

@@ -52,19 +52,7 @@ class FourierEvidence:
     def best(self, log_scales: Array, noise: float | None, amplitude: float | None) -> tuple[float, Scales]:
         """Maximize the log marginal likelihood over noise and amplitude, for fixed lengthscales.
 
-        Parameters
-        ----------
-        log_scales : ndarray of shape (d,)
-            Logarithms of the factors by which the lengthscales are multiplied.
-        noise, amplitude : float or None
-            Fixed standard deviation; None maximizes over it.
-
-        Returns
-        -------
-        value : float
-            The maximum, summed over the targets.
-        scales : Scales
-            The noise and the amplitude that attain it.
+        Arguments and results are those of `GramEvidence.best`.
         """
         evidence = Evidence(self._at(log_scales)[1])
         scales = evidence.best(noise, amplitude)
