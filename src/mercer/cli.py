@@ -1,7 +1,7 @@
-"""The command line interface: parsing, printing and exit codes. Each command is one call of the library.
+"""The command line interface ``mercer``: it parses arguments, calls the library and prints the results.
 
-Exit codes are 0 for success, 1 for failure and 2 for wrong usage. Only typer is imported at startup, so that ``mercer
---help`` is fast, because importing numerical libraries takes seconds.
+Exit codes are 0 for success, 1 for failure and 2 for wrong usage. Numerical libraries take seconds to import, so they
+are imported inside the commands, and ``mercer --help`` remains fast.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def demo(
         Optional[str],  # noqa: UP045 - the oldest supported typer does not accept `str | None`
         typer.Option("--output", "-o", show_default=DEFAULT_PAGE, help="HTML page to write; - for stdout."),
     ] = None,
-    # The ranges are those of `run_demo`; stated here, they make a wrong number a usage error.
+    # The ranges are those of `run_demo`. Stated here, too, they make an invalid number a usage error (exit code 2).
     n_components: Annotated[int, typer.Option(min=16, max=1024, help="Number of components of every map.")] = 512,
     random_state: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     as_json: AsJson = False,
@@ -103,7 +103,7 @@ def demo(
 
         with progress_bar() as progress:
             result = run_demo(n_components=n_components, random_state=random_state, progress=progress)
-        if not as_json:  # before the page, so that the results are not lost if writing it fails
+        if not as_json:  # print before the page is written, so that the results are not lost if that fails
             print_demo(result, sys.stderr if target == "-" else sys.stdout)
         page = None if missing else _write_page(result, target)
         if as_json:
@@ -115,7 +115,10 @@ def demo(
 
 
 def _write_page(result: Any, output: str) -> str | None:
-    """Write the page; return its path, or None for stdout."""
+    """Write the HTML page of the demo to the file `output`, or to stdout if it is "-".
+
+    Return the path of the file, or None for stdout.
+    """
     from mercer.io import write_text
     from mercer.report.page import demo_page
 
@@ -127,7 +130,7 @@ def _write_page(result: Any, output: str) -> str | None:
 
 
 def _check_target(output: str) -> None:
-    """Raise if a file cannot be written there, before the demo runs rather than after it."""
+    """Raise `OSError` if the file `output` cannot be written; called before the demo, which takes a while, is run."""
     if output == "-":
         return
     target = Path(output)
@@ -146,7 +149,7 @@ def _print_json(value: Any) -> None:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Print expected errors and all warnings as one line each on stderr; exit with 1 after an error."""
+    """Print warnings, errors of mercer and errors of files as one line each on stderr; exit with code 1 on an error."""
     with warnings.catch_warnings():
         warnings.showwarning = _print_warning
         try:

@@ -1,4 +1,4 @@
-"""Measured errors and times of fitted feature maps."""
+"""Measurement of the errors and times of feature maps: `audit` for one fitted map, `compare` for several."""
 
 from mercer.diagnostics.audit import Audit, audit
 from mercer.diagnostics.compare import Comparison, compare

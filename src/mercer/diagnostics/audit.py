@@ -1,4 +1,4 @@
-"""Error of a fitted feature map, measured on a sample of rows, with a confidence interval."""
+"""Kernel error of a fitted feature map, measured on a sample of rows, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 @dataclass(frozen=True)
 class Audit:
-    """The measured error of one fitted map.
+    """Kernel errors of one fitted feature map, measured on all pairs of a sample of rows.
 
     Attributes
     ----------
@@ -34,16 +34,16 @@ class Audit:
     rmse : float
         Root mean squared error of the approximate kernel over pairs of different rows.
     rmse_interval : tuple of float
-        95 % confidence interval for the root mean squared error over the distribution of the rows, conditional on this
-        draw of the map.
+        95 % confidence interval for the root mean squared error of this fitted map over the distribution of the rows.
     predicted_rmse : float or None
-        Root mean squared error over draws of the map by the closed form of its variance, or None if there is none.
+        Root mean squared error over the random parameters of the map, from the closed form of its variance; None if the
+        map is biased or its variance has no closed form.
     relative_error : float
-        Frobenius norm of the error matrix divided by that of the exact kernel matrix, diagonals included.
+        Frobenius norm of the error matrix divided by that of the exact kernel matrix, with their diagonals.
     max_error : float
-        Largest absolute error in the sample.
+        Largest absolute error over all pairs of rows in the sample, including pairs of a row with itself.
     mean_error : float
-        Mean signed error over pairs of different rows.
+        Mean of approximate minus exact kernel value over pairs of different rows.
     """
 
     feature_map: str
@@ -72,7 +72,9 @@ class Audit:
 
 
 def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any = 0) -> Audit:
-    """Measure the error of a fitted map on a sample of rows.
+    """Measure how well the inner products of the features of a fitted map approximate its kernel.
+
+    The approximate and the exact kernel are compared on all pairs of a random sample of rows.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     X : array-like or CSR of shape (n, d)
         Rows from the distribution that the map will be applied to; at least 3.
     n_rows : int, default=1000
-        Number of rows to draw from `X`. The cost is O(n_rows^2 (d + D)) for D components.
+        Number of rows to sample from `X`. The cost is O(n_rows^2 (d + D)) for D components.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample of rows.
 
@@ -96,8 +98,8 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
 
     Notes
     -----
-    The mean squared error over pairs is a U-statistic of degree two, so its standard error is twice the standard
-    deviation of the row means divided by the square root of the number of rows [1]_.
+    The mean squared error over pairs is a U-statistic of degree two. Its standard error is 2 s / sqrt(n) for n rows,
+    where s is the standard deviation of the n means of the squared errors in the rows of the error matrix [1]_.
 
     References
     ----------
@@ -147,14 +149,17 @@ def audit_matrix(
     n_components: int,
     predicted_rmse: float | None = None,
 ) -> Audit:
-    """Return the audit of any approximation of the kernel matrix of a sample of rows."""
+    """Return the `Audit` of an approximate kernel matrix of a sample of rows, given the exact one.
+
+    `feature_map`, `kernel`, `n_components` and `predicted_rmse` are copied into the result.
+    """
     n = len(exact)
     error = approximate.astype(np.float64) - exact
     size = np.linalg.norm(exact)
     relative = float(np.linalg.norm(error) / size) if size > 0 else 0.0
     largest = float(np.abs(error).max())
     np.fill_diagonal(error, 0.0)
-    squares = np.square(error).sum(axis=1) / (n - 1)  # row means over the other rows
+    squares = np.square(error).sum(axis=1) / (n - 1)  # for each row, the mean over the other rows
     mse, margin = squares.mean(), Z_95 * 2 * squares.std(ddof=1) / np.sqrt(n)
     return Audit(
         feature_map=feature_map,
@@ -171,9 +176,12 @@ def audit_matrix(
 
 
 def _predicted_rmse(feature_map: BaseMap, X: Any) -> float | None:
-    """Return the predicted root mean squared error over pairs of different rows, or None without a closed form."""
+    """Return the root mean squared error over pairs of different rows, predicted from the variance of the map.
+
+    Return None if the map is biased or its variance has no closed form.
+    """
     if feature_map.unbiased is not True:
-        return None  # the variance is not the mean squared error
+        return None  # the mean squared error of a biased map is not its variance
     try:
         variance = feature_map.known_variance(X)
     except NoClosedFormError:

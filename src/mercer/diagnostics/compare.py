@@ -1,4 +1,4 @@
-"""Comparison of feature maps for one kernel on the same rows: error and time at equal numbers of components."""
+"""Comparison of the errors and times of several feature maps for the same kernel, rows and number of components."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Compared", "Comparison", "compare"]
 
 @dataclass(frozen=True)
 class Compared:
-    """Error and times of one map of a comparison."""
+    """Kernel error, fit time and transform time of one of the maps in a `Comparison`."""
 
     name: str
     audit: Audit
@@ -32,7 +32,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Errors and times of several maps for one kernel, in increasing order of the error."""
+    """Errors and times of several maps for one kernel; the maps are in increasing order of their RMSE."""
 
     kernel: str
     n_rows: int
@@ -66,24 +66,24 @@ def compare(
     random_state: Any = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Fit several maps for a kernel and measure the error and the time of each.
+    """Fit several feature maps for one kernel, and measure the kernel error and the times of each.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel. Parameters that depend on the data are resolved once, on `X`, so that all maps approximate the same
-        kernel.
+        The kernel. Parameters that depend on the data, such as a median lengthscale, are computed once from `X`, so
+        that all maps approximate the same kernel.
     X : array-like or CSR of shape (n, d)
         Rows to fit the maps on and to measure their errors on.
     n_components : int, default=512
         Number of components of every map, if `maps` is None.
     maps : mapping of str to BaseMap, default=None
-        Unfitted maps by name; their kernel is replaced by `kernel`. None means every map that accepts the kernel,
-        with its default parameters.
+        Unfitted maps by name. Each is copied with `kernel` in place of its own kernel. None means all maps that accept
+        the kernel, with their default parameters.
     repeats : int, default=3
         Number of times that each transform is timed; the shortest time is reported.
     random_state : int, default=0
-        Seed of the maps, if `maps` is None, and of the sample of rows.
+        Seed of the sample of rows on which errors are measured, and of the maps if `maps` is None.
     progress : callable, default=None
         Called with the name of each map before it is measured.
 

@@ -1,4 +1,4 @@
-"""Description of the environment of this process: versions, compiled kernels and threads, for reproducible reports."""
+"""Description of the environment of the running process: versions of packages, compiled kernels and threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mercer.linalg import instruction_set
 __all__ = ["Blas", "Environment", "describe_environment"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl")
-# Each extra of the package, and the packages that it installs.
+# Optional dependencies: the name of each extra, as in pip install mercer[io], and the packages that it installs.
 EXTRAS = {
     "io": ("pyarrow",),
     "dask": ("dask", "distributed"),
@@ -29,7 +29,7 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class Blas:
-    """A BLAS library that is loaded."""
+    """A BLAS library that is loaded in the process, with its version, processor architecture and number of threads."""
 
     library: str
     version: str | None
@@ -39,22 +39,28 @@ class Blas:
 
 @dataclass(frozen=True)
 class Environment:
-    """Versions, kernels and threads of this process, without the names of machines or users, and without paths.
+    """Versions, compiled kernels and threads of the running process.
+
+    It contains no names of machines or users, and no paths.
 
     Attributes
     ----------
-    mercer, python, system : str
-        Versions, and the operating system with its processor family.
+    mercer, python : str
+        Versions of mercer and of Python.
+    system : str
+        The operating system and the processor family.
     packages : dict of str to str or None
-        Versions of the packages that mercer needs.
+        Versions of the packages that mercer requires; None means not installed.
     extras : dict of str to dict of str to str or None
-        For each extra, the versions of its packages; None means not installed.
+        For each extra (group of optional dependencies), the versions of its packages; None means not installed.
     compiled : bool
-        Whether the compiled kernels are used rather than their NumPy implementations.
+        Whether compiled code is used rather than its NumPy implementation.
     instruction_set : str
-        The kernels in use, by the names of `mercer.linalg.instruction_set`.
-    cpu_count, threads : int
-        Processors that this process may use, and threads that mercer uses by default.
+        Name of the instruction set that the compiled code uses, or "numpy"; see `mercer.linalg.instruction_set`.
+    cpu_count : int
+        Number of processors that the process may use.
+    threads : int
+        Number of threads that mercer uses by default.
     blas : tuple of Blas
         The BLAS libraries that are loaded.
     """
@@ -76,7 +82,7 @@ class Environment:
 
 
 def describe_environment() -> Environment:
-    """Return the versions, kernels and threads of this process.
+    """Return the versions, compiled kernels and threads of the running process.
 
     Examples
     --------
@@ -108,11 +114,11 @@ def _version(distribution: str) -> str | None:
 
 
 def _blas() -> tuple[Blas, ...]:
-    """Return the BLAS libraries that are loaded."""
-    # Without the paths that threadpoolctl also reports, which may contain the name of a user.
+    """Return the BLAS libraries that are loaded in the process, each once."""
+    # The paths that threadpoolctl also reports are omitted, because they may contain the name of a user.
     loaded = [
         Blas(str(one["internal_api"]), one.get("version"), one.get("architecture"), int(one["num_threads"]))
         for one in threadpoolctl.threadpool_info()
         if one["user_api"] == "blas"
     ]
-    return tuple(dict.fromkeys(loaded))  # NumPy and SciPy often have the same one
+    return tuple(dict.fromkeys(loaded))  # without duplicates: NumPy and SciPy often load equal libraries

@@ -1,4 +1,4 @@
-"""Kernel two-sample and independence tests on features, with exact permutation p-values."""
+"""Kernel two-sample (MMD) and independence (HSIC) tests on explicit features, with exact permutation p-values."""
 
 from mercer.hypothesis_tests.hsic import hsic_test
 from mercer.hypothesis_tests.mmd import mmd_test

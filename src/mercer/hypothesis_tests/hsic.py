@@ -1,4 +1,4 @@
-"""The kernel test of independence: Hilbert-Schmidt criterion on features, with a permutation null distribution."""
+"""The kernel independence test: Hilbert-Schmidt criterion (HSIC) on features, with a permutation null distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from mercer.statistics.sample import seed_of
 __all__ = ["hsic_test"]
 
 Array = np.ndarray
-# Number of components of a map that is drawn here. The cost of a permutation is the product of both numbers.
+# Number of components of a map that is created here for a kernel or None. The cost of a permutation is proportional to
+# the product of the numbers of components of the two maps.
 N_COMPONENTS = 100
 
 
@@ -37,14 +38,15 @@ def hsic_test(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> PermutationTest:
-    r"""Test whether two samples that are observed in pairs are independent, at a cost that is linear in their rows.
+    r"""Test whether x and y are independent, given pairs (x_i, y_i), at a cost that is linear in the number of pairs.
 
-    The statistic is the Hilbert-Schmidt independence criterion [1]_, which is the squared norm of the cross-covariance
-    of their features,
+    The statistic is the Hilbert-Schmidt independence criterion [1]_, which is the squared Frobenius norm of the
+    cross-covariance matrix of the features z of x and u of y,
 
     .. math:: \Bigl\| \frac{1}{n} \sum_i (z(x_i) - \bar z) (u(y_i) - \bar u)^\top \Bigr\|_F^2 .
 
-    It is compared with the statistics of random pairings of the same rows [2]_: time O(B n D^2) and memory O(n D).
+    It is compared with the statistics of B random permutations of the rows of `Y` [2]_. With D components per map, the
+    test takes time O(B n D^2) and memory O(n D).
 
     Parameters
     ----------
@@ -53,16 +55,16 @@ def hsic_test(
     Y : array-like or CSR of shape (n, e), or what `open_rows` returns
         The second sample, whose rows were observed together with those of `X`.
     feature_map : BaseMap, Kernel or None, default=None
-        Map of the rows of `X`; or a kernel, for which a map of 100 components is drawn. None means a Gaussian kernel of
-        median lengthscale.
+        Feature map of the rows of `X`; or a kernel, for which a map of 100 components is created. None means a Gaussian
+        kernel whose lengthscale is the median distance of the rows.
     feature_map_y : BaseMap, Kernel or None, default=None
-        Map of the rows of `Y`, likewise.
+        Feature map or kernel of the rows of `Y`, with the same meaning as `feature_map`.
     n_permutations : int, default=999
-        Number B of random pairings. The smallest possible p-value is 1 / (1 + B).
+        Number B of random permutations. The smallest possible p-value is 1 / (1 + B).
     n_jobs : int or None, default=None
         Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the pairings, and of maps that are drawn for a kernel or None.
+        Seed of the permutations, and of the maps that are created for a kernel or None.
 
     Returns
     -------
@@ -75,9 +77,9 @@ def hsic_test(
 
     Notes
     -----
-    If the samples are independent of each other, the p-value is at most `a` with a probability of at most `a`, for all
-    distributions and feature maps. Ties count against dependence. The pairs must be independent of each other, which
-    those of a time series are not.
+    If x and y are independent, the p-value is at most `a` with a probability of at most `a`, for every a, distribution
+    and feature map. Permutations with a statistic equal to the observed one increase the p-value. Different pairs
+    (x_i, y_i) must be independent of each other, which is not true for a time series.
 
     References
     ----------
@@ -104,7 +106,7 @@ def hsic_test(
         raise DataError(msg)
     maps, features = [], []
     for number, (rows, choice) in enumerate(((X, feature_map), (Y, feature_map_y))):
-        # The two maps are different draws, also if both are drawn here with the same seed.
+        # The two maps have different seeds, so that their random parameters are independent.
         state = np.random.default_rng([seed_of(random_state, "maps"), number])
         prototype = unfitted_map("hsic_test", choice, state, n_components=N_COMPONENTS)
         engine = MemoryEngine(rows, block_rows=block_rows_for(rows.shape[1]), n_jobs=n_jobs)
@@ -124,7 +126,7 @@ def hsic_test(
 
 
 def centered_features(feature_map: BaseMap, X: Any, n_jobs: int | None) -> Array:
-    """Return the features of rows minus their mean, in float64."""
+    """Return the features of the rows of X by a fitted map, minus their column means, in float64."""
     features = feature_map.features_.astype(X.dtype)
     Z = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
     fill_rows(features, X, Z, n_jobs=n_jobs)

@@ -24,8 +24,8 @@ from mercer.statistics.sample import seed_of
 __all__ = ["mmd_test"]
 
 Array = np.ndarray
-# Number of rows that one thread permutes and sums at a time, so that the indicators of a thousand permutations nearly
-# fit in its cache.
+# Number of rows per block. One thread permutes and sums a block at a time, and the indicators of a thousand
+# permutations of a block nearly fit into its cache.
 BLOCK_ROWS = 1024
 
 
@@ -40,15 +40,15 @@ def mmd_test(
 ) -> PermutationTest:
     r"""Test whether two samples come from the same distribution, at a cost that is linear in their rows.
 
-    The statistic is the unbiased estimate of the squared maximum mean discrepancy, which is the distance between the
-    mean features of the two distributions [1]_,
+    The statistic is the unbiased estimate of the squared maximum mean discrepancy. The discrepancy is the distance
+    between the mean features of the two distributions [1]_, and the estimate for samples of m and n rows is
 
     .. math:: \frac{|\sum z(x)|^2 - \sum |z(x)|^2}{m (m - 1)} + \frac{|\sum z(y)|^2 - \sum |z(y)|^2}{n (n - 1)}
         - \frac{2}{m n} \sum z(x)^\top \sum z(y) .
 
-    It is compared with the statistics of random divisions of the pooled rows into samples of the same sizes, which need
-    a single matrix product with the features: time O(B (m + n) D) and memory O(B D), instead of O((m + n)^2) for the
-    Gram matrix.
+    It is compared with the statistics of B random divisions of the pooled rows into samples of sizes m and n. All of
+    them are computed from one matrix product with the features. With D components the test takes time O(B (m + n) D)
+    and memory O(B D), where the Gram matrix would take O((m + n)^2).
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def mmd_test(
     Y : array-like or CSR of shape (n, d), or what `open_rows` returns
         The second sample, of at least two rows.
     feature_map : BaseMap, Kernel or None, default=None
-        A map; or a kernel, for which a map of 512 components is drawn. None means a Gaussian kernel whose lengthscale
-        is the median distance of the pooled rows. What the map learns from rows does not depend on which sample they
-        belong to, so that the test remains exact.
+        A feature map; or a kernel, for which a map of 512 components is created. None means a Gaussian kernel whose
+        lengthscale is the median distance of the pooled rows. Parameters that are learned from the rows, such as this
+        lengthscale, do not depend on which sample a row belongs to, so that the test remains exact.
     n_permutations : int, default=999
         Number B of random divisions. The smallest possible p-value is 1 / (1 + B).
     n_jobs : int or None, default=None
@@ -79,8 +79,9 @@ def mmd_test(
     Notes
     -----
     If both samples come from the same distribution, the p-value is at most `a` with a probability of at most `a`, for
-    all distributions, sample sizes and feature maps, because the observed division is one of the equally likely
-    divisions. Ties count against the alternative. More components give more power, up to that of the exact kernel.
+    every a, distribution, sample size and feature map, because then all divisions of the pooled rows are equally
+    likely, the observed one included. Divisions with a statistic equal to the observed one increase the p-value. More
+    components give more power, up to that of the exact kernel.
 
     References
     ----------
@@ -108,11 +109,12 @@ def mmd_test(
     m, n = X.shape[0], Y.shape[0]
     seed = seed_of(random_state, "permutations")
     blocks = [len(block) for block in engine.blocks()]
-    # The number of rows of each block that belong to the first sample. Given these, the blocks are independent.
+    # For each division, the number of rows of each block that belong to the first sample. Given these numbers, the
+    # assignments of rows to samples in different blocks are independent.
     counts = np.random.default_rng(seed).multivariate_hypergeometric(blocks, m, n_permutations, method="marginals")
     starts = np.cumsum([0, *blocks[:-1]]).tolist()
     draw = RowFeatures(fitted.features_)
-    # A shift of all features does not change differences of means, and features near zero lose fewer digits.
+    # Subtracting the same vector from all features does not change the statistics, and reduces cancellation.
     shift = draw.of(engine.first().X).mean(axis=0)
     found = engine.sum(DividedSums(draw, shift, m, dict(zip(starts, counts.T, strict=True)), seed))
     size = float(found.total[-1] / (m + n))
@@ -121,10 +123,13 @@ def mmd_test(
 
 @dataclass(frozen=True)
 class SumsOfDivisions:
-    """Sums of features, and of their squared norms in the last column, over the first sample of each division."""
+    """Sums of features over the first sample, for the observed division of the pooled rows and B random ones.
 
-    first: Array  # (1 + B, D + 1)
-    total: Array  # (D + 1,), over both samples
+    The last column holds the sums of the squared norms of the features.
+    """
+
+    first: Array  # (1 + B, D + 1): one row per division, with the sums over its first sample
+    total: Array  # (D + 1,): sums over all pooled rows
 
     def __add__(self, other: SumsOfDivisions) -> SumsOfDivisions:
         return SumsOfDivisions(self.first + other.first, self.total + other.total)
@@ -132,12 +137,15 @@ class SumsOfDivisions:
 
 @dataclass(frozen=True)
 class DividedSums:
-    """The summand of a block in `SumsOfDivisions`, for the observed division followed by random ones."""
+    """Function of a block of rows that returns its `SumsOfDivisions`: the observed division, then B random ones.
+
+    The observed first sample consists of the first `first_rows` pooled rows.
+    """
 
     draw: RowFeatures
-    shift: Array  # (D,)
+    shift: Array  # (D,), subtracted from all features
     first_rows: int
-    counts: dict[int, Array]  # by the start of a block: number of its rows in the first sample, (B,)
+    counts: dict[int, Array]  # start of a block -> (B,) numbers of its rows in the first sample of each random division
     seed: int
 
     def __call__(self, block: Block) -> SumsOfDivisions:
@@ -154,7 +162,11 @@ class DividedSums:
 
 
 def unbiased_mmd(first: Array, total: Array, m: int, n: int) -> Array:
-    """Return the unbiased squared MMD of each division, given the sums over its first sample and over all rows."""
+    """Return the unbiased squared MMD of each division of the pooled rows into samples of m and n rows.
+
+    `first` has one row per division, with the sum of the features over the first sample and, in the last column, the
+    sum of their squared norms. `total` is the same for all pooled rows.
+    """
     second = total - first
 
     def products(a: Array, b: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Results, p-values and inputs that the permutation tests share."""
+"""Result class, p-values and validation of inputs for the permutation tests `mmd_test` and `hsic_test`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mercer.solvers.clusters.starts import UniformRows
 __all__ = ["PermutationTest", "checked_samples", "fit_to_distinct_rows", "permutation_result"]
 
 Array = np.ndarray
-# Statistics whose difference is below this share of their terms are equal up to rounding, and count as a tie.
+# Two statistics are treated as equal (a tie) if they differ by less than this fraction of the magnitude of the terms
+# that they are computed from, which is the order of their rounding errors.
 TIE = 1e-10
 
 
@@ -34,8 +35,8 @@ class PermutationTest:
     statistic : float
         The statistic of the observed samples.
     p_value : float
-        (1 + b) / (1 + B), where b of the B permutations have a statistic at least as large. Under the null hypothesis,
-        the probability of a p-value of at most `a` is at most `a`, for all sample sizes [1]_.
+        (1 + b) / (1 + B), where b of the B permutations have a statistic at least as large as the observed one. Under
+        the null hypothesis, the p-value is at most `a` with a probability of at most `a`, for all sample sizes [1]_.
     null : ndarray of shape (B,)
         The statistics of the permutations, in increasing order.
     rows : tuple of int
@@ -67,7 +68,7 @@ class PermutationTest:
         Returns
         -------
         float
-            Infinity if there are too few permutations for a p-value of `level`.
+            The critical value; infinity if there are too few permutations for a p-value of `level`.
         """
         check_parameter("threshold", "level", level, Interval(0, 1, closed="neither"))
         allowed = int(np.floor(level * (1 + len(self.null)) + 1e-9))  # 0.05 * 1000 is 50 despite rounding
@@ -104,7 +105,7 @@ class PermutationTest:
 def permutation_result(
     name: str, statistics: Array, size: float, rows: tuple[int, ...], maps: tuple[BaseMap, ...]
 ) -> PermutationTest:
-    """Return the result of a test.
+    """Return the result of a permutation test, given the observed statistic and those of the permutations.
 
     Parameters
     ----------
@@ -113,7 +114,8 @@ def permutation_result(
     statistics : ndarray of shape (1 + B,)
         The statistic of the observed samples, followed by those of the permutations.
     size : float
-        Magnitude of the terms whose differences the statistics are, which determines their rounding error.
+        Magnitude of the terms that the statistics are differences of. It determines their rounding error, and thereby
+        which statistics are treated as equal.
     rows : tuple of int
         Sample sizes.
     maps : tuple of BaseMap
@@ -130,7 +132,9 @@ def permutation_result(
 
 
 def checked_samples(owner: str, X: Any, Y: Any, n_permutations: int) -> tuple[Any, Any]:
-    """Return both samples as arrays or CSR matrices of at least two rows; raise if they or the count are invalid.
+    """Return both samples as validated arrays or CSR matrices, each of at least two rows.
+
+    Raise an error if a sample or the number of permutations is invalid.
 
     Parameters
     ----------
@@ -144,13 +148,14 @@ def checked_samples(owner: str, X: Any, Y: Any, n_permutations: int) -> tuple[An
     Returns
     -------
     tuple of ndarray or CSR
+        The rows of `X` and those of `Y`.
     """
     check_parameter(owner, "n_permutations", n_permutations, Integer(1))
     return _checked_rows(f"{owner}: X", X), _checked_rows(f"{owner}: Y", Y)
 
 
 def _checked_rows(name: str, X: Any) -> Any:
-    """Return one sample as an array or CSR matrix of at least two rows."""
+    """Return one sample as a validated array or CSR matrix of at least two rows; `name` is for error messages."""
     X = as_rows(_Named(name), source_of(X, owner=name).in_memory(name))
     if X.shape[0] < 2 or X.shape[1] < 1:
         msg = f"{name} must have at least 2 rows and one feature, got shape {X.shape}."
@@ -160,7 +165,7 @@ def _checked_rows(name: str, X: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Named:
-    """An object whose representation is the name of a sample, for the error messages of `as_rows`."""
+    """An object whose repr is the name of a sample, which `as_rows` shows in error messages."""
 
     name: str
 
@@ -169,11 +174,11 @@ class _Named:
 
 
 def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine) -> BaseMap:
-    """Fit a map to the rows of an engine in a way that does not depend on their order.
+    """Fit a map to the rows of an engine such that the fitted map does not depend on the order of the rows.
 
-    Parameters that are learned from rows, such as a median lengthscale or landmarks, are learned from a sample of the
-    distinct rows that depends on their content only. The fitted map is therefore invariant to permutations of the rows,
-    and the test remains exact.
+    Parameters that are learned from rows, such as a median lengthscale or landmarks, are learned from a random sample
+    of the distinct rows. Which rows are sampled depends on their values and on the seed only, so the fitted map is
+    invariant to permutations of the rows, and a permutation test with it remains exact.
 
     Parameters
     ----------

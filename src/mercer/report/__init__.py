@@ -1,1 +1,4 @@
-"""Results as text and HTML. Nothing is computed here, and packages are imported when they are needed."""
+"""Output of results as text and HTML.
+
+The modules only format results. Optional packages are imported inside the functions that need them.
+"""

@@ -1,4 +1,4 @@
-"""Figures of the demo."""
+"""The figures of the demo page; each function takes the results of the demo and returns an SVG element."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["error_by_value", "error_by_width", "penalties", "reliability"]
 
 
 def error_by_value(demo: Demo, name: str = "pairs") -> str:
-    """Draw the error of a sample of pairs against their kernel value, with one panel per map."""
+    """Return a plot of kernel errors against exact kernel values of a sample of pairs of rows, one panel per map."""
     with figure_style(name):
         figure, axes = panels(2, 2, height=4.5)
         span = 1.08 * max(abs(error) for one in demo.contenders for error in one.pairs.error)
@@ -35,7 +35,7 @@ def error_by_value(demo: Demo, name: str = "pairs") -> str:
 
 
 def error_by_width(demo: Demo, name: str = "width") -> str:
-    """Draw measured errors against the number of components of the map, with predicted errors as lines."""
+    """Return a plot of measured kernel errors against the number of components, with predicted errors as lines."""
     with figure_style(name):
         figure, axes = panels(height=4.5)
         panel = axes[0, 0]
@@ -55,7 +55,7 @@ def error_by_width(demo: Demo, name: str = "width") -> str:
 
 
 def penalties(demo: Demo, name: str = "penalty") -> str:
-    """Draw the score of generalized cross-validation against the penalty."""
+    """Return a plot of the score of generalized cross-validation against the penalty alpha."""
     path, color = demo.path, _color_of_chosen(demo)
     points = {a: score for a, score in zip(path.alphas, path.scores, strict=True) if score is not None}
     low, high = min(points.values()), max(points.values())
@@ -77,7 +77,7 @@ def penalties(demo: Demo, name: str = "penalty") -> str:
 
 
 def reliability(demo: Demo, name: str = "reliability") -> str:
-    """Draw a reliability diagram of the predicted probabilities."""
+    """Return a reliability diagram: observed frequencies against predicted probabilities."""
     color = _color_of_chosen(demo)
     with figure_style(name):
         figure, axes = panels()
@@ -86,7 +86,7 @@ def reliability(demo: Demo, name: str = "reliability") -> str:
         for one in demo.reliability:
             panel.plot([one.predicted] * 2, one.interval, "-", color=color, linewidth=2, alpha=0.55)
             panel.plot([one.predicted], [one.observed], "o", color=color, markersize=8)
-            # Beside the diagonal, on the side where the label fits into the frame.
+            # The label is placed beside the diagonal, on the side where it fits into the frame.
             side = 1 if one.predicted < 0.7 else -1
             position = {"xytext": (8 * side, -6 * side), "textcoords": "offset points", "va": "center"}
             ha = "left" if side == 1 else "right"
@@ -98,10 +98,10 @@ def reliability(demo: Demo, name: str = "reliability") -> str:
 
 
 def _color_of_chosen(demo: Demo) -> str:
-    """Return the color of the selected contender."""
+    """Return the color of the selected feature map, which is the same in all figures."""
     return SERIES[[one.name for one in demo.contenders].index(demo.chosen)]
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Return the powers of ten in an interval."""
+    """Return the powers of ten in [low, high]."""
     return [10.0**power for power in range(ceil(log10(low)), floor(log10(high)) + 1)]

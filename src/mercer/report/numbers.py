@@ -1,4 +1,4 @@
-"""Formatting of numbers, the same in the terminal and on the page."""
+"""Functions that format numbers as text, for both the terminal and the HTML page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def percent(fraction: float, digits: int = 1) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number with a given number of significant digits, without an exponent unless it is tiny.
+    """Return a number rounded to `digits` significant digits; with an exponent only if it is smaller than 1e-5.
 
     Examples
     --------
@@ -31,12 +31,12 @@ def significant(value: float, digits: int = 3) -> str:
     rounded = f"{value:.{digits - 1}e}"
     if abs(value) < 1e-5:
         return rounded
-    # The power of ten after rounding, because 99.96 is written 100, not 100.0.
+    # The exponent is taken after rounding, because 99.96 with three digits is written 100, not 100.0.
     return f"{value:.{max(0, digits - 1 - int(rounded.partition('e')[2]))}f}"
 
 
 def interval(bounds: tuple[float, float]) -> str:
-    """Return an interval, with both ends rounded to two significant digits of the larger one.
+    """Return an interval as text, with as many decimals at both ends as two significant digits of the upper end need.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def interval(bounds: tuple[float, float]) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a duration in milliseconds or seconds.
+    """Return a duration in seconds as text, in milliseconds if it is below 0.1 s.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def seconds(value: float) -> str:
 
 
 def memory(n_bytes: int) -> str:
-    """Return a number of bytes in megabytes.
+    """Return a number of bytes as text in megabytes (10^6 bytes).
 
     Examples
     --------

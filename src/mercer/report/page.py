@@ -1,4 +1,4 @@
-"""The demo as one self-contained HTML page, without scripts, fonts or access to the network."""
+"""The results of the demo as one self-contained HTML page, without scripts, external fonts or network access."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def demo_page(demo: Demo) -> str:
     Returns
     -------
     str
-        HTML. All values are escaped, except for the figures, which are generated here.
+        HTML. All values are escaped, except for the SVG figures, which mercer itself generates.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -64,5 +64,8 @@ def demo_page(demo: Demo) -> str:
 
 
 def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
-    """Return a formatter with no-break spaces, which keep a number and its unit on one line."""
+    """Return the formatting function `write` with its spaces replaced by no-break spaces.
+
+    They keep a number and its unit on one line.
+    """
     return lambda *arguments: write(*arguments).replace(" ", "\N{NO-BREAK SPACE}")

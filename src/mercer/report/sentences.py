@@ -1,4 +1,4 @@
-"""Sentences about results that the terminal and the page share."""
+"""Sentences that summarize the demo and the environment, for both the terminal output and the HTML page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mercer.report.numbers import percent, significant
 
 __all__ = ["caveat", "compiled_note", "headline", "kernels_in_use"]
 
-# Times of equal fits that differ by more than this factor were affected by other load on the machine.
+# If repeated times of the same fit differ by more than this factor, other load on the machine has affected them.
 BUSY = 2
 NUMBERS = {2: "two", 3: "three", 4: "four"}
 NOT_COMPILED = "not compiled; NumPy is used instead, with equal results but several times slower"
@@ -16,7 +16,7 @@ HOW_TO_COMPILE = "Install a C++ compiler and reinstall mercer: pip install --for
 
 
 def headline(demo: Demo) -> str:
-    """Return the result of the demo in one sentence."""
+    """Return one sentence with the range of accuracies and of kernel errors of the maps in the demo."""
     accuracies = [contender.accuracy for contender in demo.contenders]
     errors = [contender.audit.rmse for contender in demo.contenders]
     low, high = percent(min(accuracies)), percent(max(accuracies))
@@ -30,7 +30,7 @@ def headline(demo: Demo) -> str:
 
 
 def caveat(demo: Demo) -> str:
-    """Return the limits of the comparison."""
+    """Return sentences on the limits of the demo: standard errors of accuracies, few rows, and unreliable times."""
     error = max(contender.accuracy_error for contender in demo.contenders)
     text = (
         f"The standard error of the accuracies is up to {percent(error)}, so differences of that order are not "
@@ -42,10 +42,10 @@ def caveat(demo: Demo) -> str:
 
 
 def kernels_in_use(environment: Environment) -> str:
-    """Return which kernels are in use."""
+    """Return a phrase that says whether compiled kernels are in use, and for which instruction set."""
     return f"compiled, {environment.instruction_set}" if environment.compiled else NOT_COMPILED
 
 
 def compiled_note(environment: Environment) -> str | None:
-    """Return how to install the compiled kernels, or None if they are installed."""
+    """Return a sentence on how to install the compiled kernels, or None if they are installed."""
     return None if environment.compiled else HOW_TO_COMPILE

@@ -1,7 +1,7 @@
-"""Figures as SVG that takes its colors and its font from the page around it.
+"""Style of Matplotlib figures, and their conversion to SVG with the colors and the font of the page around them.
 
-They are drawn with placeholder colors, which are then replaced by CSS variables, so that one figure fits light and dark
-pages. Text remains text, so that it can be searched.
+Figures are plotted in placeholder colors, which `to_svg` replaces by CSS variables, so that one figure fits light and
+dark pages. Text in figures is stored as text, so that it can be searched.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def figure_style(name: str) -> Iterator[None]:
-    """Set the style of figures: placeholder colors, and identifiers that depend only on `name`."""
+    """Within the context, plot in placeholder colors and with SVG identifiers that depend only on `name`."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
@@ -58,8 +58,8 @@ def figure_style(name: str) -> Iterator[None]:
 
 
 def panels(rows: int = 1, columns: int = 1, *, height: float = 3.7) -> tuple[Figure, Any]:
-    """Return a figure of the width of a column of the page, and its panels."""
-    # Without pyplot, which would choose a backend and keep global state.
+    """Return a figure as wide as the text column of the page, and its axes as an array of shape (rows, columns)."""
+    # pyplot is not used, because it would choose a backend and keep global state.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, height), layout="constrained")
@@ -67,7 +67,10 @@ def panels(rows: int = 1, columns: int = 1, *, height: float = 3.7) -> tuple[Fig
 
 
 def plain_ticks(panel: Axes, axis: str, values: Any) -> None:
-    """Label an axis at given values in plain numbers, because superscripts in small type are hard to read."""
+    """Set the ticks of the "x" or "y" axis to `values`, labeled by plain numbers rather than powers of ten.
+
+    Superscripts in small type are hard to read.
+    """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     side = panel.xaxis if axis == "x" else panel.yaxis
@@ -77,7 +80,7 @@ def plain_ticks(panel: Axes, axis: str, values: Any) -> None:
 
 
 def _tick(value: float) -> str:
-    """Return the label of a tick."""
+    """Return the label of a tick: a plain number, or a power of ten for very small and very large powers."""
     power = round(log10(value))
     if 1e-4 < value < 1e5 or value != 10.0**power:
         return f"{value:g}"
@@ -87,12 +90,13 @@ def _tick(value: float) -> str:
 def to_svg(figure: Figure, name: str) -> str:
     """Return a figure as an SVG element for a page, with the colors and the font of the page."""
     file = io.StringIO()
-    # Without date and creator, so that equal results give equal figures, and the page has no URLs.
+    # Date and creator are omitted, so that equal results give equal figures, and the page has no URLs.
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     head, _, body = text[text.index("<svg ") :].partition(">")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL).replace("xlink:href", "href")
-    # Several figures share a page, where the identifiers that Matplotlib numbers from one would clash.
+    # Identifiers get the name of the figure as a prefix, because Matplotlib numbers them from one in every figure, and
+    # those of several figures on a page would clash.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     body = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", body)
     for color, variable in VARIABLES.items():

@@ -1,4 +1,4 @@
-"""Results as tables in a terminal, and progress on the standard error stream."""
+"""Output of results as tables in a terminal, and a progress bar on the standard error stream."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["print_demo", "print_environment", "progress_bar"]
 
-# Width for files, which have none; wide enough that no line wraps.
+# Number of characters per line of output that is not a terminal; wide enough that no line wraps.
 FILE_WIDTH = 100
 
 
 def print_demo(demo: Demo, file: IO[str]) -> None:
-    """Write the results of the demo as a table."""
+    """Write the results of the demo to `file`: settings, a table of the maps, and a summary."""
     console = _console(file)
     split = demo.split
     console.print(
@@ -40,7 +40,7 @@ def print_demo(demo: Demo, file: IO[str]) -> None:
 
 
 def _demo_table(demo: Demo) -> Table:
-    """Return the table of the contenders."""
+    """Return the table of accuracies, errors, times and memory, with one row per feature map."""
     table = _table()
     table.add_column("feature map")
     for name in ("test\naccuracy", "relative\nerror", "kernel RMSE\n95 % interval"):
@@ -63,7 +63,7 @@ def _demo_table(demo: Demo) -> Table:
 
 
 def print_environment(environment: Environment, file: IO[str]) -> None:
-    """Write versions, kernels and threads as a table."""
+    """Write the versions, compiled kernels and threads of an environment to `file` as a table."""
     console = _console(file)
     table = _table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
@@ -77,7 +77,7 @@ def print_environment(environment: Environment, file: IO[str]) -> None:
 
 
 def _entries(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the table of the environment."""
+    """Yield the rows of the table of an environment, as pairs of a name and a value."""
     yield "mercer", environment.mercer
     yield "Python", f"{environment.python}, {environment.system}"
     yield from ((name, version or "not installed") for name, version in environment.packages.items())
@@ -93,7 +93,10 @@ def _entries(environment: Environment) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Yield a function that draws progress on the error stream, or None if that is not a terminal."""
+    """Yield a function that shows progress on the error stream, or None if that stream is not a terminal.
+
+    The function takes the number of completed steps, the total number of steps and the name of the current step.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -123,5 +126,5 @@ def _console(file: IO[str]) -> Console:
     from rich.console import Console
 
     terminal = file.isatty()
-    # Without highlighting, because colored numbers would hide the row of the selected contender.
+    # No highlighting, because colored numbers would make the bold row of the selected map hard to see.
     return Console(file=file, width=None if terminal else FILE_WIDTH, highlight=False, emoji=False)

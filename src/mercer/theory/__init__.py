@@ -1,8 +1,8 @@
-"""Variances, error bounds and numbers of components, computed before a map is drawn.
+"""Variances, error bounds and required numbers of components of feature maps, computed without fitting a map.
 
-Each function implements one theorem. It checks the domain of every argument and raises `ParameterError` outside it;
-values that exceed a boundary by rounding are clipped. Bounds beyond the range of float64 are vacuous: they are returned
-as infinity, or as one for probabilities. `docs/theory/` states the theorems and where they differ from their sources.
+Each function implements one theorem. It raises `ParameterError` if an argument lies outside its domain; values that
+exceed a boundary only by rounding are clipped to it. A bound that exceeds the range of float64 is returned as infinity,
+or as one if it bounds a probability. `docs/theory/` states the theorems and where they differ from their sources.
 """
 
 from mercer.theory.bounds import fourier_failure, hoeffding_radius

@@ -1,4 +1,4 @@
-r"""Tail bounds of random Fourier estimates of one kernel value; see `docs/theory/fourier.md`."""
+r"""Hoeffding bounds for the error of one kernel value from random Fourier features; see `docs/theory/fourier.md`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from mercer.theory.domains import AT_LEAST_ZERO, COUNT, FAILURE, FORM, POSITIVE,
 
 __all__ = ["FORM_WIDTH", "fourier_failure", "hoeffding_exponent", "hoeffding_radius"]
 
-#: Range of one averaged term over k(0): a pair gives Z cos in [-Z, Z], a phase cosine a value in [-2Z, 2Z].
+#: Length c of the interval that contains the contribution of one frequency, divided by Z = k(0). The contribution
+#: lies in [-Z, Z] for a sine-cosine pair or a complex exponential, and in [-2Z, 2Z] for a cosine of random phase.
 FORM_WIDTH: dict[str, float] = {"pairs": 2.0, "phase": 4.0, "complex": 2.0}
 
 
 @checked(n=COUNT, width=AT_LEAST_ZERO, failure=FAILURE)
 def hoeffding_radius(n: int, *, width: float, failure: float) -> float:
-    r"""Return the radius that the mean of independent bounded variables leaves with probability <= `failure`.
+    r"""Return the half-width of Hoeffding's confidence interval for the mean of independent bounded variables.
 
-    It is :math:`c \sqrt{\log(2 / \delta) / (2n)}` for n variables in intervals of length c: Hoeffding's inequality
-    [1]_, Theorem 2, for both sides.
+    The mean of n variables, each in an interval of length c, differs from its expectation by at least
+    :math:`c \sqrt{\log(2 / \delta) / (2n)}` with probability at most :math:`\delta`. This is the two-sided form of
+    Hoeffding's inequality [1]_, Theorem 2.
 
     Parameters
     ----------
     n : int
         Number of independent variables.
     width : float
-        Length c of the interval that each variable lies in.
+        Length c of the interval that contains each variable.
     failure : float
-        Probability :math:`\delta` of a deviation beyond the radius, in (0, 1).
+        Probability :math:`\delta` of a larger deviation, in (0, 1).
 
     Returns
     -------
     float
-        The radius; infinite if it exceeds the range of float64.
+        The half-width; infinite if it exceeds the range of float64.
 
     See Also
     --------
-    fourier_failure : The inverse question for Fourier features.
+    fourier_failure : The probability of a given deviation, for Fourier features.
 
     References
     ----------
@@ -51,10 +53,11 @@ def hoeffding_radius(n: int, *, width: float, failure: float) -> float:
 
 @checked(eps=POSITIVE, n_terms=COUNT, mass=AT_LEAST_ZERO, form=FORM)
 def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: FormName = "pairs") -> float:
-    r"""Return a bound on the probability that one kernel value is off by more than `eps`.
+    r"""Return a bound on the probability that the error of one Fourier kernel value exceeds `eps`.
 
-    The bound is :math:`2 \exp(-2 m \epsilon^2 / (c Z)^2)` for m independent terms of range c Z: Hoeffding's inequality.
-    The range is c = 2 for sine-cosine pairs, which gives :math:`2 \exp(-m \epsilon^2 / (2 Z^2))`.
+    The estimate is the mean of the contributions of m independent frequencies, each in an interval of length c Z. By
+    Hoeffding's inequality the bound is :math:`2 \exp(-2 m \epsilon^2 / (c Z)^2)`. For sine-cosine pairs c = 2, which
+    gives :math:`2 \exp(-m \epsilon^2 / (2 Z^2))`; c is 4 for cosines of random phase and 2 for complex exponentials.
 
     Parameters
     ----------
@@ -62,14 +65,14 @@ def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: FormNa
     n_terms : int
         Number m of independent frequencies.
     mass : float, default=1.0
-        Total mass :math:`Z = k(0)`, at least zero.
+        Value :math:`Z = k(0)` of the kernel at zero, which is the total mass of its spectral measure; at least zero.
     %(theory_form)s
 
     %(theory_probability)s
 
     See Also
     --------
-    fourier_uniform_failure : The same for all pairs of rows at once.
+    fourier_uniform_failure : The probability that the largest error over all pairs of rows is large.
     required_components : The number of components for a given probability.
 
     Notes
@@ -91,7 +94,7 @@ def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: FormNa
 
 
 def hoeffding_exponent(eps: float, n: int, bound: float, width: float = 1.0) -> float:
-    """Return n (eps / (width bound))^2, infinite where that exceeds the range of float64."""
+    """Return n (eps / (width * bound))^2, or infinity if `bound` is zero or the value exceeds the range of float64."""
     if bound == 0:
         return math.inf
     ratio = eps / bound / width

@@ -1,8 +1,13 @@
-r"""Bounds for random features of a composition f(K), which multiply features of K in place of projections.
+r"""Bounds for random features of a composition f(K) of a power series f with an inner kernel K.
 
-Z multiplies N independent scalar features W of the inner kernel K, with the degree distribution and the scale of
-`mercer.theory.maclaurin`. The theorems are those of the supplement of Kar and Karnick (2012), Random Feature Maps for
-Dot Product Kernels, AISTATS, in corrected form; `docs/theory/compositions.md` gives the reasons.
+A random feature of f(K), where :math:`f(t) = \sum_n a_n t^n`, samples a degree N and multiplies N independent scalar
+features W of K, each with :math:`E[W(x) W(y)] = K(x, y)`:
+
+.. math:: Z(x) = \sqrt{a_N / q_N} \prod_{j \le N} W_j(x), \qquad q_n = P[N = n] = (p - 1) / p^{n + 1}.
+
+It is a random Maclaurin feature (`mercer.theory.maclaurin`) with :math:`W_j(x)` in place of the projections
+:math:`w_j^\top x`. The theorems are those of the supplement of Kar and Karnick (2012), Random Feature Maps for Dot
+Product Kernels, AISTATS, in corrected form; `docs/theory/compositions.md` gives the reasons.
 """
 
 from __future__ import annotations
@@ -34,23 +39,26 @@ __all__ = ["InnerConstants", "composed_bound", "composed_failure", "composed_gra
 
 @dataclass(frozen=True)
 class InnerConstants:
-    r"""Constants of an inner kernel K and of its scalar feature W that the theorem on compositions needs.
+    r"""Bounds of an inner kernel K, of its random scalar feature W, and of their gradients.
+
+    `composed_bound` and `composed_gradient` compute the constants of the error bound for f(K) from them.
 
     Attributes
     ----------
     kernel_bound : float
-        :math:`C_K`, at least sup :math:`|K|`.
+        :math:`C_K \ge \sup_{x, y} |K(x, y)|`.
     feature_bound : float
-        :math:`C_W`, at least sup :math:`W^2`.
+        :math:`C_W \ge \sup_x W(x)^2`, for every sample of the random parameters of W.
     kernel_gradient : float
-        :math:`L_K`, at least the largest norm of the gradient of K; infinite if there is no such bound.
+        :math:`L_K \ge \sup_{x, y} \|\nabla_x K(x, y)\|`; infinite if the gradient of K is unbounded.
     feature_gradient : float
-        :math:`L_W`, at least the mean over draws of the largest norm of the gradient of W. (The supplement asks for
-        the largest mean, which its use of Markov's inequality does not allow.)
+        :math:`L_W \ge E \sup_x \|\nabla W(x)\|`, with the mean over the random parameters of W. (The supplement of Kar
+        and Karnick (2012) assumes a bound on :math:`\sup_x E \|\nabla W(x)\|`, which is smaller and not sufficient for
+        its use of Markov's inequality.)
 
     See Also
     --------
-    gaussian_phase_constants : The constants of the Gaussian kernel.
+    gaussian_phase_constants : The constants of the Gaussian kernel with cosines of random phase.
 
     Examples
     --------
@@ -74,11 +82,15 @@ INNER = instance_of(InnerConstants, "InnerConstants, such as gaussian_phase_cons
 
 @checked(lengthscale=POSITIVE, dimension=COUNT)
 def gaussian_phase_constants(lengthscale: float, dimension: int) -> InnerConstants:
-    r"""Return the constants of the Gaussian kernel with features :math:`\sqrt{2} \cos(w^\top x + b)`.
+    r"""Return the `InnerConstants` of the Gaussian kernel K with features :math:`W(x) = \sqrt{2} \cos(w^\top x + b)`.
 
-    They are :math:`C_K = 1`, :math:`C_W = 2`, :math:`L_K = e^{-1/2} / s` and :math:`L_W = \sqrt{2d} / s`, on all of
-    space. The gradient of a feature is at most :math:`\sqrt{2} \|w\|` everywhere, which bounds the mean of its largest
-    norm.
+    For a kernel of lengthscale s on rows of d features, the following hold for all x and y:
+
+    - `kernel_bound`: :math:`|K(x, y)| \le C_K = 1`,
+    - `feature_bound`: :math:`W(x)^2 \le C_W = 2`,
+    - `kernel_gradient`: :math:`\|\nabla_x K(x, y)\| \le L_K = e^{-1/2} / s`,
+    - `feature_gradient`: :math:`E \sup_x \|\nabla W(x)\| \le L_W = \sqrt{2d} / s`, because
+      :math:`\|\nabla W(x)\| \le \sqrt{2} \|w\|` for all x and :math:`E \|w\| \le \sqrt{d} / s`.
 
     Parameters
     ----------
@@ -89,6 +101,7 @@ def gaussian_phase_constants(lengthscale: float, dimension: int) -> InnerConstan
     Returns
     -------
     InnerConstants
+        The four constants :math:`C_K`, :math:`C_W`, :math:`L_K` and :math:`L_W`.
 
     Examples
     --------
@@ -100,9 +113,11 @@ def gaussian_phase_constants(lengthscale: float, dimension: int) -> InnerConstan
 
 @checked(kernel=DOT_PRODUCT, inner=INNER, base=BASE)
 def composed_bound(kernel: DotProductKernel, inner: InnerConstants, *, base: float = 2.0) -> float:
-    r"""Return the bound :math:`C_1 = \frac{p}{p - 1} f(p C_W)` of :math:`|Z(x) Z(y)|` for features of f(K).
+    r"""Return the bound :math:`C_1 = \frac{p}{p - 1} f(p C_W)` of :math:`|Z(x) Z(y)|` for random features Z of f(K).
 
-    It is Lemma 12 of the supplement [1]_ with the degree distribution normalized.
+    Here f is the power series of `kernel`, p the base of the degree distribution :math:`q_n = (p - 1) / p^{n + 1}`, and
+    :math:`C_W` the `feature_bound` of the inner kernel K. The bound is Lemma 12 of the supplement [1]_, corrected for
+    degree probabilities that add up to one.
 
     Parameters
     ----------
@@ -122,11 +137,13 @@ def composed_bound(kernel: DotProductKernel, inner: InnerConstants, *, base: flo
 
 @checked(kernel=DOT_PRODUCT, inner=INNER)
 def composed_gradient(kernel: DotProductKernel, inner: InnerConstants) -> float:
-    r"""Return the bound :math:`L_1` of the mean largest gradient of the error for features of f(K).
+    r"""Return a bound :math:`L_1` on the expected largest gradient of the error of a random feature Z of f(K).
 
-    It is :math:`L_K f'(C_K) + L_W \sqrt{C_W} f'(C_W)`, from Lemmas 13 and 14 of the supplement [1]_. Lemma 14 prints
-    :math:`L_W p^2 \sqrt{C_W} f'(p C_W)` for the worst degree. The proof uses the mean over degrees, which is smaller
-    and does not depend on p.
+    .. math:: E \sup_{x, y} \|\nabla_x (Z(x) Z(y) - f(K(x, y)))\| \le L_1 = L_K f'(C_K) + L_W \sqrt{C_W} f'(C_W)
+
+    Here f is the power series of `kernel`, and :math:`C_K, C_W, L_K, L_W` are the constants in `inner`. The two
+    summands are from Lemmas 13 and 14 of the supplement [1]_. Lemma 14 prints :math:`L_W p^2 \sqrt{C_W} f'(p C_W)`, a
+    bound for the worst degree. The proof needs only the mean over degrees, which is smaller and does not depend on p.
 
     Parameters
     ----------
@@ -149,7 +166,9 @@ def composed_gradient(kernel: DotProductKernel, inner: InnerConstants) -> float:
 def composed_failure(
     eps: float, n_components: int, *, bound: float, gradient: float, radius: float, dimension: int
 ) -> float:
-    r"""Return a bound on the probability that any pair of rows of a ball is off by more than `eps`, for f(K).
+    r"""Return a bound on the probability that the largest error of f(K) over all pairs of rows of a ball exceeds `eps`.
+
+    The kernel f(K) is approximated by the mean of :math:`Z(x) Z(y)` over D independent random features Z. The bound is
 
     .. math:: 2^{1 + \frac{1}{2d + 1}} \Bigl(\frac{16 R L_1}{\epsilon}\Bigr)^{\frac{2d}{2d + 1}}
         \exp\Bigl(-\frac{D \epsilon^2}{8 C_1^2 (2d + 1)}\Bigr), \qquad \epsilon \le 16 R L_1
@@ -171,16 +190,19 @@ def composed_failure(
 
     See Also
     --------
-    maclaurin_failure : The same for one pair of rows, with `composed_bound`.
+    maclaurin_failure : The bound for one pair of rows; pass the result of `composed_bound` as its `bound`.
 
     Notes
     -----
     This is Theorem 15 of the supplement [1]_, which prints
-    :math:`\frac{32 R L_1}{\epsilon} \exp(-D \epsilon^2 / (8 C_1^2 d))`. That is below the optimum of its own proof,
-    whose exponent has d + 1; and the net has to cover pairs of points, which makes it 2d + 1. With a net at distance r
-    the probability is at most :math:`2 (4R/r)^{2d} e^{-D \epsilon^2 / (8 C_1^2)}` (Hoeffding's inequality at the net,
-    for half the error) plus :math:`4 r L_1 / \epsilon` (Markov's inequality, that the gradient exceeds
-    :math:`\epsilon / (4r)`); r makes the two equal.
+    :math:`\frac{32 R L_1}{\epsilon} \exp(-D \epsilon^2 / (8 C_1^2 d))`. That is smaller than its proof can give, whose
+    exponent has d + 1 in place of d. Moreover, the covering has to be one of pairs of points, which makes it 2d + 1.
+
+    Proof of the bound: the ball is covered by at most :math:`(4R/r)^d` balls of radius r. The error exceeds
+    :math:`\epsilon / 2` at some pair of their centers with probability at most
+    :math:`2 (4R/r)^{2d} e^{-D \epsilon^2 / (8 C_1^2)}`, by Hoeffding's inequality. The gradient of the error exceeds
+    :math:`\epsilon / (4r)` with probability at most :math:`4 r L_1 / \epsilon`, by Markov's inequality. The radius r is
+    chosen so that the two probabilities are equal, and the bound is their sum.
 
     %(theory_supplement)s
 

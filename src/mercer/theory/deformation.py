@@ -1,12 +1,20 @@
-r"""Error of the kernel of deformed features relative to the exact deformed kernel.
+r"""Bounds on the error of a kernel deformed by a graph, if the kernel is approximated by random Fourier features.
 
-With a kernel matrix K of N rows, its approximation :math:`\hat K` and a penalty :math:`M = \alpha L^c`, write
-:math:`\tilde K = K (I + M K)^{-1}` and :math:`\bar K = \hat K (I + M \hat K)^{-1}`. Ionescu, Popa and Sminchisescu
-(2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS, bound :math:`E \|\bar K - \tilde K\|`; the functions
-implement what holds of it. The expected error of :math:`\hat K` needs :math:`\log 2N` where :math:`\log N` is printed,
-and twice the bound for phase cosines, :math:`\sqrt 2 \cos`. The factor in front of it must be bounded for every draw,
-not on average, because it depends on the same draw. The bound of that factor through determinants, which grows like a
-power of N, is replaced by :math:`\|\hat K\| \|M\|`. See `docs/theory/deformation.md`.
+Let K be the kernel matrix of N rows, :math:`\hat K` its approximation, and :math:`M = \alpha L^c` a penalty matrix, a
+power of the normalized graph Laplacian L of the rows. The deformed kernel matrices are
+
+.. math:: \tilde K = K (I + M K)^{-1} \text{ (exact)}, \qquad \bar K = \hat K (I + M \hat K)^{-1} \text{ (approximate)}.
+
+Ionescu, Popa and Sminchisescu (2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS, bound
+:math:`E \|\bar K - \tilde K\|` by the product of a factor and of :math:`E \|\hat K - K\|`. The functions implement it
+with these corrections:
+
+- the bound of :math:`E \|\hat K - K\|` has :math:`\log 2N` where :math:`\log N` is printed, and the norm of the matrix
+  of one frequency is twice as large for cosines of random phase, :math:`\sqrt 2 \cos`;
+- the factor depends on the same random frequencies, so it is bounded for all of their values and not on average;
+- the factor is bounded by means of :math:`\|\hat K\| \|M\|`, and not by determinants, which grow like a power of N.
+
+See `docs/theory/deformation.md`.
 """
 
 from __future__ import annotations
@@ -49,7 +57,10 @@ Array = np.ndarray
 
 @checked(exact=MATRIX, approximate=MATRIX, penalty=MATRIX)
 def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array:
-    r"""Return the error of the deformed kernel matrix, by an identity.
+    r"""Return the error :math:`\bar K - \tilde K` of a deformed kernel matrix.
+
+    The matrices are :math:`\tilde K = K (I + M K)^{-1}` and :math:`\bar K = \hat K (I + M \hat K)^{-1}`. Their
+    difference is computed by the identity
 
     .. math:: \bar K - \tilde K = (I + K M)^{-1} (\hat K - K) (I + M \hat K)^{-1}
 
@@ -58,15 +69,16 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
     exact, approximate : ndarray of shape (n, n)
         Kernel matrices K and :math:`\hat K`, positive semi-definite.
     penalty : ndarray of shape (n, n)
-        The matrix M, positive semi-definite.
+        The penalty matrix M, positive semi-definite.
 
     Returns
     -------
     ndarray of shape (n, n)
+        The error :math:`\bar K - \tilde K`.
 
     See Also
     --------
-    deformation_factor : Bound on the norm of this error relative to that of :math:`\hat K - K`.
+    deformation_factor : Bound on the norm of this error divided by the norm of :math:`\hat K - K`.
 
     Examples
     --------
@@ -95,9 +107,9 @@ def deformation_error(exact: Array, approximate: Array, penalty: Array) -> Array
 
 @checked(strength=AT_LEAST_ZERO, power=AT_LEAST_ZERO)
 def penalty_norm(strength: float, power: float) -> float:
-    r"""Return the bound :math:`\alpha 2^c` on the spectral norm of :math:`\alpha L^c`.
+    r"""Return the bound :math:`\alpha 2^c` on the spectral norm of the penalty matrix :math:`\alpha L^c`.
 
-    The eigenvalues of a normalized graph Laplacian L are at most two.
+    It holds because the eigenvalues of a normalized graph Laplacian L are at most two.
 
     Parameters
     ----------
@@ -110,7 +122,7 @@ def penalty_norm(strength: float, power: float) -> float:
 
     See Also
     --------
-    deformation_factor : Where the norm is used.
+    deformation_factor : Bound on the error of a deformed kernel, which uses the norm.
 
     Examples
     --------
@@ -120,7 +132,7 @@ def penalty_norm(strength: float, power: float) -> float:
     fraction, exponent = math.frexp(strength)
     whole = math.floor(power)
     try:
-        # The power may be far out of range where the product is not.
+        # 2^c alone may exceed the range of float64 even if alpha 2^c does not.
         return math.ldexp(fraction * 2.0 ** (power - whole), exponent + whole)
     except OverflowError:
         return math.inf
@@ -128,17 +140,19 @@ def penalty_norm(strength: float, power: float) -> float:
 
 @checked(kernel_norm=NORM, approximate_norm=NORM, penalty_norm=NORM)
 def deformation_factor(kernel_norm: float, approximate_norm: float, penalty_norm: float) -> float:
-    r"""Return a bound on how much a deformation magnifies the error of a kernel matrix, in spectral norms.
+    r"""Return the bound :math:`(1 + \|K\| \|M\|)(1 + \|\hat K\| \|M\|)` on how much a deformation amplifies errors.
 
+    The deformation maps K to :math:`\tilde K = K (I + M K)^{-1}` and its approximation :math:`\hat K` to
+    :math:`\bar K = \hat K (I + M \hat K)^{-1}`. In spectral norms,
     :math:`\|\bar K - \tilde K\| \le (1 + T)(1 + R) \|\hat K - K\|` with
     :math:`T = \|(I + M K)^{-1} M K\| \le \|K\| \|M\|` and
-    :math:`R = \|\hat K M (I + \hat K M)^{-1}\| \le \|\hat K\| \|M\|`, for every draw. This is a worst case: errors
-    that are smooth on the graph, which are most of them, are hardly magnified, and rough ones shrink.
+    :math:`R = \|\hat K M (I + \hat K M)^{-1}\| \le \|\hat K\| \|M\|`. This is a worst case: errors that are smooth on
+    the graph, as most are, are hardly amplified, and errors that are rough on the graph are damped.
 
     Parameters
     ----------
     kernel_norm, approximate_norm, penalty_norm : float
-        Spectral norms of K, :math:`\hat K` and M, or bounds of them.
+        Spectral norms of K, :math:`\hat K` and M, or upper bounds of them.
 
     Returns
     -------
@@ -166,24 +180,24 @@ def deformation_factor(kernel_norm: float, approximate_norm: float, penalty_norm
 def matrix_bernstein(variance: float, bound: float, n: int) -> float:
     r"""Return a bound on the expected spectral norm of a sum of independent symmetric matrices of mean zero.
 
-    The bound is :math:`\sqrt{2 v \log 2n} + \tfrac{1}{3} R \log 2n` for n x n matrices of norm at most R whose mean
-    squares have a sum of norm at most v [1]_. (Ionescu et al. (2017) use the weaker
+    For n x n matrices :math:`S_i` with :math:`\|S_i\| \le R` and :math:`\|\sum_i E[S_i^2]\| \le v`, the bound is
+    :math:`E \|\sum_i S_i\| \le \sqrt{2 v \log 2n} + \tfrac{1}{3} R \log 2n` [1]_. (Ionescu et al. (2017) use the weaker
     :math:`\sqrt{3 v \log 2n} + R \log 2n`.)
 
     Parameters
     ----------
     variance : float
-        Norm v of the sum of the mean squares.
+        Bound v on the spectral norm of :math:`\sum_i E[S_i^2]`.
     bound : float
-        Bound R of the norm of one matrix.
+        Bound R on the spectral norm of every :math:`S_i`.
     n : int
-        Order of the matrices.
+        Number n of rows and columns of the matrices.
 
     %(theory_bound)s
 
     See Also
     --------
-    kernel_matrix_mean_error : The application to kernel matrices.
+    kernel_matrix_mean_error : The bound for the error of kernel matrices.
 
     %(theory_tropp)s
 
@@ -200,11 +214,12 @@ def matrix_bernstein(variance: float, bound: float, n: int) -> float:
 def kernel_matrix_mean_error(
     kernel_norm: float, n_rows: int, n_terms: int, *, mass: float = 1.0, form: FormName = "pairs"
 ) -> float:
-    r"""Return a bound on the expected spectral norm of the error of a kernel matrix from iid Fourier features.
+    r"""Return a bound on the expected error :math:`E \|\hat K - K\|` of a kernel matrix from iid Fourier features.
 
-    The bound is :math:`\sqrt{2 B \|K\| \log(2N) / m} + B \log(2N) / (3m)`, where B bounds the norm of the matrix of
-    one term: N Z for a sine-cosine pair, 2 N Z for a phase cosine, with mass Z = k(0). It is Theorem 2 of
-    the appendix of [1]_, corrected, which follows [2]_.
+    The approximation :math:`\hat K` is the mean of m matrices, one per frequency. In spectral norms the bound is
+    :math:`\sqrt{2 B \|K\| \log(2N) / m} + B \log(2N) / (3m)`, where B bounds the norm of the matrix of one frequency.
+    With Z = k(0), B is N Z for a sine-cosine pair or a complex exponential, and 2 N Z for a cosine of random phase. It
+    is a corrected form of Theorem 2 of the appendix of [1]_, which follows [2]_.
 
     Parameters
     ----------
@@ -213,9 +228,9 @@ def kernel_matrix_mean_error(
     n_rows : int
         Number N of rows.
     n_terms : int
-        Number m of independent frequencies; of pairs, half the components.
+        Number m of independent frequencies, which is half the number of components for sine-cosine pairs.
     mass : float, default=1.0
-        Total mass Z = k(0).
+        Value Z = k(0) of the kernel at zero.
     %(theory_form)s
 
     %(theory_bound)s
@@ -223,7 +238,7 @@ def kernel_matrix_mean_error(
     See Also
     --------
     kernel_matrix_failure : Bound on the probability of a large error.
-    deformation_mean_error : The same for a deformed kernel.
+    deformation_mean_error : Bound on the expected error of a deformed kernel matrix.
 
     References
     ----------
@@ -242,17 +257,26 @@ def kernel_matrix_mean_error(
 def kernel_matrix_failure(
     eps: float, kernel_norm: float, n_rows: int, n_terms: int, *, mass: float = 1.0, form: FormName = "pairs"
 ) -> float:
-    r"""Return a bound on the probability that the spectral norm of the error of a kernel matrix reaches `eps`.
+    r"""Return a bound on the probability that the error :math:`\|\hat K - K\|` of a kernel matrix is at least `eps`.
 
-    The bound is :math:`2N \exp(-\tfrac{1}{2} \epsilon^2 / (v + R \epsilon / 3))` [1]_ with
-    :math:`v = B \|K\| / m` and R = B / m.
+    The approximation :math:`\hat K` is the mean of m matrices, one per independent frequency of Fourier features. In
+    spectral norms the bound is :math:`2N \exp(-\tfrac{1}{2} \epsilon^2 / (v + R \epsilon / 3))` [1]_ with
+    :math:`v = B \|K\| / m` and R = B / m. Here B bounds the norm of the matrix of one frequency: with Z = k(0), it is
+    N Z for a sine-cosine pair or a complex exponential, and 2 N Z for a cosine of random phase.
 
     Parameters
     ----------
     eps : float
         Spectral norm of the error.
-    kernel_norm, n_rows, n_terms, mass, form
-        As for `kernel_matrix_mean_error`.
+    kernel_norm : float
+        Spectral norm of K, at least Z and at most N Z.
+    n_rows : int
+        Number N of rows.
+    n_terms : int
+        Number m of independent frequencies, which is half the number of components for sine-cosine pairs.
+    mass : float, default=1.0
+        Value Z = k(0) of the kernel at zero.
+    %(theory_form)s
 
     %(theory_probability)s
 
@@ -284,16 +308,26 @@ def deformation_mean_error(
     mass: float = 1.0,
     form: FormName = "pairs",
 ) -> float:
-    r"""Return a bound on the expected spectral norm of the error of a deformed kernel matrix.
+    r"""Return a bound on the expected error :math:`E \|\bar K - \tilde K\|` of a deformed kernel matrix.
 
-    The bound is that of the plain matrix, `kernel_matrix_mean_error`, times the factor
-    :math:`(1 + \|K\| \|M\|)(1 + B \|M\|)`, which holds for every draw because the norm of :math:`\hat K` is at most B.
+    The matrices are :math:`\tilde K = K (I + M K)^{-1}` and :math:`\bar K = \hat K (I + M \hat K)^{-1}`, where
+    :math:`\hat K` is the kernel matrix from iid Fourier features, and the norm is the spectral norm. The bound is the
+    product of `kernel_matrix_mean_error`, which bounds :math:`E \|\hat K - K\|`, and of
+    :math:`(1 + \|K\| \|M\|)(1 + B \|M\|)`, with B = 2 N Z for cosines of random phase and B = N Z otherwise. The factor
+    is `deformation_factor` with :math:`\|\hat K\| \le B`, which is true for all values of the random frequencies.
 
     Parameters
     ----------
-    kernel_norm, n_rows, n_terms, mass, form
-        As for `kernel_matrix_mean_error`.
+    kernel_norm : float
+        Spectral norm of K, at least Z and at most N Z.
     %(theory_penalty_norm)s
+    n_rows : int
+        Number N of rows.
+    n_terms : int
+        Number m of independent frequencies, which is half the number of components for sine-cosine pairs.
+    mass : float, default=1.0
+        Value Z = k(0) of the kernel at zero.
+    %(theory_form)s
 
     %(theory_bound)s
 
@@ -326,12 +360,13 @@ def deformation_components(
     mass: float = 1.0,
     form: FormName = "pairs",
 ) -> int:
-    r"""Return how many iid Fourier components put a deformed kernel matrix within `eps` with probability 1 - `delta`.
+    r"""Return how many Fourier components give a deformed kernel matrix an error <= `eps` with probability 1 - `delta`.
 
-    If the plain matrix is within e, so that :math:`\|\hat K\| \le \|K\| + e`, the deformed one is within
-    :math:`e (1 + \|K\| \|M\|)(1 + (\|K\| + e) \|M\|)`. This is solved for e, and the number of components follows
-    from `kernel_matrix_failure`. It is a worst case, far above what is usually needed; the audit of a fitted map
-    measures its error.
+    The frequencies are independent. If the error :math:`\|\hat K - K\|` of the kernel matrix is at most e, then
+    :math:`\|\hat K\| \le \|K\| + e`, and by `deformation_factor` the error of the deformed matrix is at most
+    :math:`e (1 + \|K\| \|M\|)(1 + (\|K\| + e) \|M\|)`. This is set equal to `eps` and solved for e; the number of
+    components follows from `kernel_matrix_failure` for an error of e. It is a worst case and far larger than usually
+    needed; `mercer.audit` measures the error of a fitted map.
 
     Parameters
     ----------
@@ -339,9 +374,14 @@ def deformation_components(
         Largest spectral norm of the error.
     delta : float
         Probability of a larger error, in (0, 1).
-    kernel_norm, n_rows, mass, form
-        As for `kernel_matrix_mean_error`.
+    kernel_norm : float
+        Spectral norm of the kernel matrix K, at least Z and at most N Z.
     %(theory_penalty_norm)s
+    n_rows : int
+        Number N of rows.
+    mass : float, default=1.0
+        Value Z = k(0) of the kernel at zero.
+    %(theory_form)s
 
     %(theory_number_of_components)s
 
@@ -357,7 +397,7 @@ def deformation_components(
     """
     kernel_norm = _admissible("deformation_components", kernel_norm, n_rows, mass)
     T = 1.0 + kernel_norm * penalty_norm
-    # a e^2 + b e = eps with a = T |M| and b = T^2; written so that |M| = 0 is no division by zero.
+    # The positive root of a e^2 + b e = eps with a = T |M| and b = T^2, without a division by a, which may be zero.
     error = 2 * eps / (T * T + math.sqrt(T * T * T * T + 4 * T * penalty_norm * eps))
     needed = math.inf
     if error > 0:
@@ -369,7 +409,11 @@ def deformation_components(
 
 
 def _mean_error(owner: str, kernel_norm: float, n_rows: int, n_terms: int, mass: float, form: FormName) -> float:
-    """Return `kernel_matrix_mean_error`; a term is off by at most B, as a difference of two matrices >= 0."""
+    """Return the bound of `kernel_matrix_mean_error`; `owner` is the name of the function for error messages.
+
+    The matrix of one frequency has an error of at most B, because it and K are positive semi-definite with norms of at
+    most B.
+    """
     kernel_norm = _admissible(owner, kernel_norm, n_rows, mass)
     bound = _term_bound(n_rows, mass, form) / n_terms
     if not bound * kernel_norm < math.inf:
@@ -378,7 +422,7 @@ def _mean_error(owner: str, kernel_norm: float, n_rows: int, n_terms: int, mass:
 
 
 def _admissible(owner: str, kernel_norm: float, n_rows: int, mass: float) -> float:
-    """Return the norm of a kernel matrix of trace N Z: it is at least Z and at most N Z."""
+    """Return the spectral norm of a kernel matrix; raise unless it is in [Z, N Z], as the trace N Z implies."""
     return float(
         within(
             owner,
@@ -392,5 +436,5 @@ def _admissible(owner: str, kernel_norm: float, n_rows: int, mass: float) -> flo
 
 
 def _term_bound(n_rows: int, mass: float, form: FormName) -> float:
-    """Return a bound on the norm of the matrix of one term."""
+    """Return the bound B on the spectral norm of the matrix of one frequency: N Z, or 2 N Z for random phases."""
     return n_rows * mass * (2.0 if form == "phase" else 1.0)

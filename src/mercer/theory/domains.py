@@ -1,12 +1,11 @@
-r"""Domains of the arguments of the theorems, declared beside each function.
+r"""Validation of the arguments of `mercer.theory`: the domain of each parameter, and the decorator that checks it.
 
-A function of `mercer.theory` names the domain of every parameter in a `checked` decorator. The decorator converts the
-arguments (numbers to float or int, arrays to float64) and raises `ParameterError` for a value outside its domain, so
-the formulas below it read numbers that they can rely on. Relations between arguments, such as :math:`|k| \le Z`, are
-checked by `within`, which clips what exceeds the boundary by rounding.
+A function of `mercer.theory` declares the domain of every parameter in a `checked` decorator. The decorator converts
+the arguments (numbers to float or int, arrays to float64) and raises `ParameterError` for a value outside its domain,
+so that the functions compute with validated numbers. Relations between arguments, such as :math:`|k| \le Z`, are
+checked by `within`, which clips values that exceed the boundary only by rounding.
 
-Bounds that exceed the range of float64, or that cannot be evaluated within it, are vacuous: `probability` returns one
-for them and `upper` infinity.
+If a bound exceeds the range of float64, or cannot be evaluated in it, `probability` returns one and `upper` infinity.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ PARAGRAPHS |= {
 Returns
 -------
 float
-    A probability.""",
+    The bound on the probability, at most one.""",
     "theory_bound": """\
 Returns
 -------
@@ -93,13 +92,13 @@ float or ndarray
 Returns
 -------
 int
-    The number of components, for `n_components`.""",
+    The number of components, to be passed to a map as `n_components`.""",
     "theory_eps": """\
 eps : float
-    Error, in the units of the kernel.""",
+    Absolute error of the kernel.""",
     "theory_eps_of_mass": """\
 eps : float
-    Error, in units of the mass of the kernel.""",
+    Error of the kernel, in units of k(0).""",
     "theory_delta": """\
 delta : float, default=0.05
     Probability of a larger error, in (0, 1).""",
@@ -114,24 +113,25 @@ diameter : float
     Largest distance l of two rows.""",
     "theory_n_rules": """\
 n_rules : int
-    Number n of independent rules, each with all of its points and its constant.""",
+    Number n of independent quadrature rules. Each must use all of its points and its constant.""",
     "theory_base": """\
 base : float, default=2.0
-    Base p > 1 of the degree distribution.""",
+    Base p > 1 of the distribution (p - 1) / p^(n + 1) of the degree n.""",
     "theory_series_kernel": """\
 kernel : DotProductKernel
-    A kernel f(x . y) with non-negative coefficients.""",
+    A kernel f(x . y) whose power series f has non-negative coefficients.""",
     "theory_outer_and_inner": """\
 kernel : DotProductKernel
     The outer kernel, whose power series is f.
 inner : InnerConstants
-    Constants of the inner kernel K.""",
+    Bounds of the inner kernel K, of its scalar features and of their gradients.""",
     "theory_form": """\
 form : {"pairs", "phase", "complex"}, default="pairs"
-    Form of the features.""",
+    Form of the features: cosine and sine of each frequency, one cosine of random phase per frequency, or one complex
+    exponential per frequency.""",
     "theory_penalty_norm": """\
 penalty_norm : float
-    Spectral norm of M, for instance from `theory.penalty_norm`.""",
+    Spectral norm of the penalty matrix M, or a bound on it, for instance from `theory.penalty_norm`.""",
     "theory_composed": """\
 Returns
 -------
@@ -168,31 +168,31 @@ References
 .. [1] Tropp (2015), An Introduction to Matrix Concentration Inequalities, Theorem 1.6.2.""",
 }
 
-# Values that exceed a boundary by this part of it are put down to rounding, also of float32, and clipped.
+# Values that exceed a boundary by at most this fraction of it are attributed to rounding, also in float32, and clipped.
 ROUNDING = 1e-6
-# Subnormal numbers have no relative precision.
+# Absolute tolerance near zero, because subnormal numbers have no relative precision.
 TINY = 16 * float(np.finfo(float).tiny)
 
 
 class OutsideError(Exception):
-    """A value outside its domain; the text says what was found."""
+    """Raised when a value lies outside its domain; the message describes the value."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """The domain of one argument, and how a value of it is converted.
+    """The domain of one argument: validates a value and converts it.
 
-    `mercer.parameters.Domain` only tests membership; here numbers become floats or integers and lists arrays, and
-    values beyond a boundary by rounding are clipped.
+    Unlike `mercer.parameters.Domain`, which only tests membership, it converts numbers to float or int and lists to
+    arrays, and clips values that exceed a boundary only by rounding.
 
     Attributes
     ----------
     needs : str
-        What the value must be, to complete "must be ...".
+        Description of valid values, which completes "must be ..." in an error message.
     read : callable
-        Converts a value, or raises `OutsideError` with a description of what was found.
+        Function that returns the converted value, or raises `OutsideError` with a description of the value.
     hint : str
-        A sentence on what to try, for the end of the error message.
+        Last sentence of the error message, which says what to try.
     """
 
     needs: str
@@ -200,7 +200,7 @@ class Argument:
     hint: str = ""
 
     def __call__(self, owner: str, name: str, value: Any) -> Any:
-        """Return the value converted, or raise an error that names the function and the parameter."""
+        """Return the converted value; raise `ParameterError` for parameter `name` of function `owner` if invalid."""
         try:
             return self.read(value)
         except OutsideError as error:
@@ -208,20 +208,21 @@ class Argument:
 
 
 def refuse(owner: str, name: str, needs: str, got: str, hint: str = "") -> NoReturn:
-    """Raise `ParameterError` in the text shape of the project."""
+    """Raise `ParameterError` with the message "owner: name must be needs, got got. hint"."""
     msg = f"{owner}: {name} must be {needs}, got {got}.{' ' if hint else ''}{hint}"
     raise ParameterError(msg) from None
 
 
 def read_all(owner: str, domains: dict[str, Argument], values: dict[str, Any]) -> dict[str, Any]:
-    """Return all values converted, each by its domain."""
+    """Return the values of all parameters in `domains`, each validated and converted by its domain."""
     return {name: domain(owner, name, values[name]) for name, domain in domains.items()}
 
 
 def checked(**domains: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that every argument is read by its domain; each parameter must have one.
+    """Return a decorator that validates and converts every argument of a function by its domain.
 
-    Shared paragraphs of its docstring are inserted, too (`mercer._docs`).
+    Every parameter of the function must have a domain, in the order of the signature. The decorator also inserts the
+    shared paragraphs of the docstring (`mercer._docs`).
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -254,7 +255,7 @@ def shown(value: Any) -> str:
 
 
 def real(value: Any) -> float:
-    """Return a real number as a float; booleans, NaN and numbers beyond float64 are no such numbers."""
+    """Return a real number as a float; raise `OutsideError` for booleans, NaN and integers beyond float64."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise OutsideError(shown(value))
     try:
@@ -269,7 +270,7 @@ def real(value: Any) -> float:
 def interval(
     low: float, high: float, needs: str, *, closed: tuple[bool, bool] = (False, False), hint: str = ""
 ) -> Argument:
-    """Return the domain of real numbers between two ends, each of which may belong to it."""
+    """Return the domain of real numbers between `low` and `high`; `closed` says which of the two ends it includes."""
 
     def read(value: Any) -> float:
         number = real(value)
@@ -283,7 +284,7 @@ def interval(
 
 
 def at_least(least: int, *, hint: str = "") -> Argument:
-    """Return the domain of integers from `least` up; floats of integral value, such as 1e6, count as integers."""
+    """Return the domain of integers >= `least`; floats of integral value, such as 1e6, count as integers."""
 
     def read(value: Any) -> int:
         number = real(value)
@@ -297,7 +298,7 @@ def at_least(least: int, *, hint: str = "") -> Argument:
 POSITIVE = interval(0, math.inf, "a finite number > 0")
 AT_LEAST_ZERO = interval(0, math.inf, "a finite number >= 0", closed=(True, False))
 NUMBER = interval(-math.inf, math.inf, "a finite number")
-# Results of other bounds, which are infinite where those are vacuous.
+# Domains of bounds that another function computed, which may be infinite.
 BOUND = interval(0, math.inf, "a number > 0, or inf", closed=(False, True))
 NORM = interval(0, math.inf, "a number >= 0, or inf", closed=(True, True))
 FAILURE = interval(0, 1, "in (0, 1)")
@@ -317,7 +318,7 @@ AMBIENT = at_least(2)
 
 
 def choice(names: Collection[str]) -> Argument:
-    """Return the domain of some strings."""
+    """Return the domain of the strings in `names`."""
 
     def read(value: Any) -> str:
         if not (isinstance(value, str) and value in names):
@@ -342,12 +343,12 @@ def instance_of(kind: type, needs: str) -> Argument:
 
 
 def optional(domain: Argument) -> Argument:
-    """Return a domain with None in it."""
+    """Return the union of a domain and None."""
     return Argument(f"None or {domain.needs}", lambda value: None if value is None else domain.read(value), domain.hint)
 
 
 def iterable(needs: str) -> Argument:
-    """Return the domain of iterables, read as lists."""
+    """Return the domain of iterables other than strings, which are converted to lists."""
 
     def read(value: Any) -> list[Any]:
         if isinstance(value, str | bytes):
@@ -365,7 +366,11 @@ KERNEL = instance_of(Kernel, "a mercer kernel such as Gaussian()")
 
 @dataclass(frozen=True)
 class DotProductArgument(Argument):
-    """The domain of dot-product kernels: another kernel has no such theorem, another object is no kernel."""
+    """The domain of dot-product kernels.
+
+    Other kernels raise `UnsupportedKernelError`, because they have no Maclaurin features; other objects raise
+    `ParameterError`.
+    """
 
     def __call__(self, owner: str, name: str, value: Any) -> Any:
         if isinstance(value, Kernel) and not isinstance(value, DotProductKernel):
@@ -388,10 +393,10 @@ DOT_PRODUCT = DotProductArgument(
 
 
 def numbers(value: Any) -> Array:
-    """Return a number, a list or an array as float64, if it holds real numbers."""
+    """Return a number, list or array of real numbers as a float64 array; raise `OutsideError` for other values."""
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError, OverflowError):  # such as lists of different lengths
+    except (ValueError, TypeError, OverflowError):  # for instance nested lists of different lengths
         raise OutsideError(type(value).__name__) from None
     if array.dtype.kind not in "fiu":
         raise OutsideError(type(value).__name__ if array.ndim else shown(value))
@@ -400,7 +405,7 @@ def numbers(value: Any) -> Array:
 
 
 def array_between(low: float, high: float, needs: str, *, infinite: bool = False) -> Argument:
-    """Return the domain of numbers or arrays in [low, high]; what exceeds an end by rounding is clipped."""
+    """Return the domain of numbers or arrays in [low, high]; values outside it by rounding only are clipped."""
 
     def read(value: Any) -> Array:
         array = numbers(value)
@@ -414,7 +419,7 @@ def array_between(low: float, high: float, needs: str, *, infinite: bool = False
 
 
 def element(array: Array, wrong: Array) -> str:
-    """Return the first wrong element of an array, and its index."""
+    """Return a description of the first element of an array where `wrong` is true: its value and index."""
     if not array.ndim:
         return str(array)
     index = tuple(np.argwhere(wrong)[0].tolist())
@@ -428,7 +433,7 @@ DISTANCES = array_between(0.0, math.inf, "numbers >= 0, or inf", infinite=True)
 
 
 def read_matrix(value: Any) -> Array:
-    """Return a dense square matrix of finite numbers in float64."""
+    """Return the value as a square float64 array; raise `OutsideError` unless it is square, real and finite."""
     array = numbers(value)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise OutsideError(f"shape {array.shape}" if array.ndim else type(value).__name__)
@@ -444,7 +449,7 @@ MATRIX = Argument("a dense square matrix of finite real numbers", read_matrix)
 
 
 def broadcast(owner: str, **arrays: Array) -> None:
-    """Raise unless the arrays broadcast against each other."""
+    """Raise `ParameterError` unless the shapes of all arrays broadcast with each other."""
     shapes = {name: np.shape(array) for name, array in arrays.items()}
     try:
         np.broadcast_shapes(*shapes.values())
@@ -457,9 +462,10 @@ def broadcast(owner: str, **arrays: Array) -> None:
 def within(
     owner: str, name: str, value: Array | float, low: Array | float, high: Array | float, needs: str, *, hint: str = ""
 ) -> Any:
-    """Return the value clipped to [low, high], if it exceeds the ends by no more than rounding; otherwise raise.
+    """Return the value clipped to [low, high]; raise `ParameterError` if it is outside by more than rounding.
 
-    Rounding is relative to the larger finite end. `needs` describes the interval.
+    The tolerance is relative to the larger of the finite ends in absolute value. `needs` describes the interval in the
+    error message.
     """
     larger = np.where(np.isfinite(high), np.maximum(np.abs(low), np.abs(high)), np.abs(low))
     with np.errstate(over="ignore"):
@@ -476,18 +482,21 @@ def within(
 
 
 def probability(logarithm: float) -> float:
-    """Return the bound exp(logarithm) on a probability: at most one, also where the logarithm is NaN."""
+    """Return min(1, exp(logarithm)), the bound on a probability with the given logarithm; one if that is NaN."""
     return math.exp(logarithm) if logarithm < 0 else 1.0
 
 
 def upper(bound: Any) -> Any:
-    """Return a bound from above: infinity where it could not be evaluated, because infinite parts met."""
+    """Return an upper bound with NaN, the result of operations such as inf - inf, replaced by infinity."""
     bound = np.where(np.isnan(bound), np.inf, bound)
     return bound if bound.ndim else float(bound)
 
 
 def components(owner: str, number: float, **arguments: Any) -> int:
-    """Return a number of components, rounded up; raise if it exceeds the range of float64."""
+    """Return a number of components rounded up, at least one; raise `ParameterError` if it is infinite or NaN.
+
+    The error message names the function `owner` and the `arguments` that led to the number.
+    """
     if not number < math.inf:
         told = " and ".join(f"{name}={value!r}" for name, value in arguments.items())
         msg = (

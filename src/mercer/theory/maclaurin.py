@@ -1,16 +1,17 @@
 r"""Bounds for random Maclaurin features of dot-product kernels.
 
-A random Maclaurin feature of :math:`f(t) = \sum_n a_n t^n` draws a degree N and N vectors of random signs,
+A random Maclaurin feature of the kernel :math:`f(x^\top y)`, :math:`f(t) = \sum_n a_n t^n`, samples a degree N and N
+vectors :math:`w_j` of random signs,
 
 .. math:: Z(x) = \sqrt{a_N / q_N} \prod_{j \le N} w_j^\top x, \qquad q_n = P[N = n] = (p - 1) / p^{n + 1},
 
-with a base p > 1; D independent features are averaged. The theorems are those of Kar and Karnick (2012), Random Feature
-Maps for Dot Product Kernels, AISTATS, and of its supplement. The supplement keeps the scale of p = 2 for every p and
-drops a factor of the radius; the functions implement the corrected statements, and `docs/theory/maclaurin.md` gives the
-reasons and counterexamples.
+with a base p > 1. The mean of :math:`Z(x) Z(y)` over D independent features is an unbiased estimate of the kernel. The
+theorems are those of Kar and Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, and of its
+supplement. The supplement uses the scale for p = 2 with every p, and one lemma omits a factor R. The functions
+implement the corrected statements; `docs/theory/maclaurin.md` gives the reasons and counterexamples.
 
-`radius` is R. Where features are bounded it is the radius of an l1 ball, since only there :math:`|w^\top x| \le R` for
-all sign vectors w; where only the kernel is bounded, it is that of a Euclidean ball.
+The parameter `radius` is R. Bounds of features Z hold for rows in the l1 ball of radius R, where
+:math:`|w^\top x| \le R` for all sign vectors w. Bounds of the kernel alone hold in the Euclidean ball of radius R.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ __all__ = [
 
 @checked(kernel=DOT_PRODUCT, radius=POSITIVE, base=BASE)
 def maclaurin_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.0) -> float:
-    r"""Return the bound :math:`C = \frac{p}{p - 1} f(p R^2)` of :math:`|Z(x) Z(y)|` on the l1 ball.
+    r"""Return the bound :math:`C = \frac{p}{p - 1} f(p R^2)` of :math:`|Z(x) Z(y)|` for random Maclaurin features Z.
 
-    It is Lemma 8 of the supplement [1]_, which prints :math:`p f(p R^2)`: equal at p = 2, too small below. The bound
-    holds for sign vectors, not for normal ones, and needs :math:`p R^2` inside the radius of convergence.
+    It holds for all x and y in the l1 ball of radius R, if the projections are vectors of signs (not normal vectors)
+    and :math:`p R^2` is less than the radius of convergence of f. It is Lemma 8 of the supplement [1]_, which prints
+    :math:`p f(p R^2)`: this is equal for p = 2 and too small for p < 2.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def maclaurin_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.
 
     See Also
     --------
-    maclaurin_sharp_bound : The least such bound.
+    maclaurin_sharp_bound : The smallest bound of :math:`|Z(x) Z(y)|`.
     maclaurin_failure : Bound on the probability of a large error.
 
     %(theory_supplement)s
@@ -67,21 +69,25 @@ def maclaurin_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.
 
 @checked(kernel=DOT_PRODUCT, radius=POSITIVE, base=BASE)
 def maclaurin_sharp_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.0) -> float:
-    r"""Return the least bound :math:`C = \sup_n a_n R^{2n} / q_n` of :math:`|Z(x) Z(y)|` on the l1 ball.
+    r"""Return the smallest bound :math:`C = \sup_n a_n R^{2n} / q_n` of :math:`|Z(x) Z(y)|` for Maclaurin features Z.
 
-    The bound is attained at x = y = R times a unit vector. Its conditions and parameters are those of
-    `maclaurin_bound`, which is never smaller.
+    Here :math:`a_n` are the coefficients of f and :math:`q_n = (p - 1) / p^{n + 1}` the probabilities of the degrees.
+    The bound holds for all x and y in the l1 ball of radius R and is attained at x = y = R times a coordinate vector.
+    As for `maclaurin_bound`, which is never smaller, the projections must be vectors of signs, and :math:`p R^2` must
+    be less than the radius of convergence of f.
 
     Parameters
     ----------
-    kernel, radius, base
-        As for `maclaurin_bound`.
+    %(theory_series_kernel)s
+    radius : float
+        Radius R of the l1 ball.
+    %(theory_base)s
 
     %(theory_bound_of_series)s
 
     See Also
     --------
-    maclaurin_bound : A simpler bound.
+    maclaurin_bound : A larger bound, in closed form.
 
     Examples
     --------
@@ -98,23 +104,25 @@ def maclaurin_sharp_bound(kernel: DotProductKernel, radius: float, *, base: floa
 
 @checked(eps=POSITIVE, n_components=COUNT, bound=BOUND)
 def maclaurin_failure(eps: float, n_components: int, *, bound: float) -> float:
-    r"""Return a bound on the probability that one kernel value is off by more than `eps`.
+    r"""Return a bound on the probability that the error of one kernel value from Maclaurin features exceeds `eps`.
 
-    The bound is :math:`2 \exp(-D \epsilon^2 / (2 C^2))`: Hoeffding's inequality for D independent terms in [-C, C]. The
-    supplement [1]_ has 8 in place of 2, which is valid and asks for four times as many features.
+    The kernel value is estimated by the mean of :math:`Z(x) Z(y) \in [-C, C]` over D independent features Z. By
+    Hoeffding's inequality the bound is :math:`2 \exp(-D \epsilon^2 / (2 C^2))`. The supplement [1]_ states the weaker
+    bound :math:`2 \exp(-D \epsilon^2 / (8 C^2))`, which requires four times as many features for the same probability.
 
     Parameters
     ----------
     %(theory_eps)s
     %(theory_independent_features)s
     bound : float
-        C, from `maclaurin_bound`, `maclaurin_sharp_bound` or `composed_bound`; an infinite bound gives one.
+        C, from `maclaurin_bound`, `maclaurin_sharp_bound` or `composed_bound`. If it is infinite, the returned
+        probability is 1.
 
     %(theory_probability)s
 
     See Also
     --------
-    maclaurin_uniform_failure : The same for all pairs of rows at once.
+    maclaurin_uniform_failure : The probability that the largest error over all pairs of rows is large.
     maclaurin_components : The number of components for a given probability.
 
     %(theory_supplement)s
@@ -129,10 +137,10 @@ def maclaurin_failure(eps: float, n_components: int, *, bound: float) -> float:
 
 @checked(kernel=DOT_PRODUCT, radius=POSITIVE)
 def dot_product_gradient(kernel: DotProductKernel, radius: float) -> float:
-    r"""Return the least bound :math:`R f'(R^2)` of :math:`\|\nabla_x f(x^\top y)\|` on the Euclidean ball.
+    r"""Return the smallest bound :math:`R f'(R^2)` of :math:`\|\nabla_x f(x^\top y)\|` on the Euclidean ball.
 
-    It is Lemma 10 of the supplement [1]_, which prints :math:`f'(R^2)`. That is too small for R > 1: the gradient of
-    f(t) = t is y. The bound is attained at x = y.
+    The bound is attained at x = y of norm R. It is Lemma 10 of the supplement [1]_, which prints :math:`f'(R^2)`. That
+    is too small for R > 1: for f(t) = t the gradient is y, of norm up to R.
 
     Parameters
     ----------
@@ -144,7 +152,7 @@ def dot_product_gradient(kernel: DotProductKernel, radius: float) -> float:
 
     See Also
     --------
-    maclaurin_gradient : The same for the features.
+    maclaurin_gradient : Bound on the gradient of :math:`Z(x) Z(y)` for random Maclaurin features Z.
 
     %(theory_supplement)s
 
@@ -159,22 +167,24 @@ def dot_product_gradient(kernel: DotProductKernel, radius: float) -> float:
 
 @checked(kernel=DOT_PRODUCT, radius=POSITIVE, dimension=COUNT, base=BASE)
 def maclaurin_gradient(kernel: DotProductKernel, radius: float, dimension: int, *, base: float = 2.0) -> float:
-    r"""Return a bound of :math:`\|\nabla_x Z(x) Z(y)\|` on the l1 ball.
+    r"""Return a bound of :math:`\|\nabla_x Z(x) Z(y)\|` for random Maclaurin features Z on the l1 ball.
 
-    The bound :math:`\frac{p^2}{p - 1} R \sqrt{d} f'(p R^2)` is Lemma 11 of the supplement [1]_ with the degree
-    distribution normalized; :math:`\sqrt{d}` is the norm of a vector of signs.
+    The bound is :math:`\frac{p^2}{p - 1} R \sqrt{d} f'(p R^2)`, where :math:`\sqrt{d}` is the norm of a vector of
+    signs. It is Lemma 11 of the supplement [1]_, corrected for degree probabilities that add up to one.
 
     Parameters
     ----------
-    kernel, radius, base
-        As for `maclaurin_bound`.
+    %(theory_series_kernel)s
+    radius : float
+        Radius R of the l1 ball.
     %(theory_dimension)s
+    %(theory_base)s
 
     %(theory_bound_of_series)s
 
     See Also
     --------
-    dot_product_gradient : The same for the kernel.
+    dot_product_gradient : Bound on the gradient of the kernel.
 
     %(theory_supplement)s
 
@@ -192,7 +202,9 @@ def maclaurin_gradient(kernel: DotProductKernel, radius: float, dimension: int, 
 def maclaurin_uniform_failure(
     eps: float, n_components: int, *, bound: float, gradient: float, radius: float, dimension: int
 ) -> float:
-    r"""Return a bound on the probability that any pair of rows of the l1 ball is off by more than `eps`.
+    r"""Return a bound on the probability that the largest error over all pairs of rows of the l1 ball exceeds `eps`.
+
+    The kernel is approximated by the mean of :math:`Z(x) Z(y)` over D independent Maclaurin features Z. The bound is
 
     .. math:: 2 \Bigl(\frac{16 R L}{\epsilon}\Bigr)^{2d} \exp\Bigl(-\frac{D \epsilon^2}{8 C^2}\Bigr)
 
@@ -212,15 +224,16 @@ def maclaurin_uniform_failure(
 
     See Also
     --------
-    maclaurin_failure : The same for one pair of rows.
-    composed_failure : The same for features of a composition.
+    maclaurin_failure : The bound for one pair of rows.
+    composed_failure : The bound for features of a composition f(K).
 
     Notes
     -----
-    This is Theorem 8 of [1]_ with 16 where it has 32. The ball has a net of at most :math:`(4R/r)^d` of its own points
-    at distance r. At :math:`r = \epsilon / (4L)`, pairs of the net carry half the error, and the other half is what a
-    function of gradient L can change between them. For :math:`\epsilon > 16 R L` one pair suffices and the factor is
-    one.
+    This is Theorem 8 of [1]_ with 16 where it has 32. The ball is covered by at most :math:`(4R/r)^d` balls of radius r
+    with centers in it. With :math:`r = \epsilon / (4L)`, an error of :math:`\epsilon` at any pair of points requires an
+    error of :math:`\epsilon / 2` at a pair of centers, because the gradient of the error is at most L. Hoeffding's
+    inequality holds for each of the :math:`(4R/r)^{2d}` pairs of centers. For :math:`\epsilon > 16 R L` one pair
+    suffices, and the factor before the exponential is 2.
 
     %(theory_kar_karnick)s
 
@@ -235,7 +248,7 @@ def maclaurin_uniform_failure(
 
 
 def log_covering(radius: float, gradient: float, eps: float) -> float:
-    """Return the logarithm of 16 R L / eps, which itself may exceed the range of float64."""
+    """Return log(16 R L / eps) for radius R and gradient L, also if 16 R L / eps exceeds the range of float64."""
     if gradient == 0:
         return -math.inf
     return math.log(16) + math.log(radius) + math.log(gradient) - math.log(eps)

@@ -1,9 +1,9 @@
-r"""Moments of products of random projections, which estimate powers of an inner product.
+r"""Second moments and variances of products of random projections, which estimate powers of an inner product.
 
-A component of degree n multiplies n independent projections :math:`w_j^\top x` with :math:`\mathbb{E}\,w w^\top = I`,
-so the product of its values at two rows has mean :math:`(x^\top y)^n`. Its second moment is the n-th power of the
-second moment of one factor. The formulas are derived in `docs/theory/sketches.md`. Maps evaluate them in inner loops,
-so arguments are not checked here.
+A component of degree n is the product :math:`z(x) = \prod_{j \le n} w_j^\top x` of n independent random projections
+with :math:`\mathbb{E}\,w_j w_j^\top = I`. So :math:`z(x) z(y)` has the mean :math:`(x^\top y)^n`, and its second moment
+is the n-th power of that of one factor :math:`w_j^\top x \, w_j^\top y`. The formulas are derived in
+`docs/theory/sketches.md`. Arguments are not validated, because maps evaluate the formulas in inner loops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ PROJECTIONS: tuple[ProjectionName, ...] = ("rademacher", "gaussian", "sphere", "
 
 @dataclass(frozen=True)
 class Pairs:
-    """Statistics of pairs of rows that determine the moments."""
+    """Inner products and norms of pairs of rows (x, y), as arrays of one value per pair.
+
+    They determine the moments of products of random projections.
+    """
 
     inner: Array  # x . y
     left: Array  # |x|^2
@@ -35,12 +38,12 @@ class Pairs:
 
     @property
     def norms(self) -> Array:
-        """Products of squared norms."""
+        """The products |x|^2 |y|^2 of squared norms."""
         return self.left * self.right
 
     @classmethod
     def all_of(cls, X: Any, Y: Any) -> Pairs:
-        """Return the statistics of all pairs of rows, dense or CSR, in float64."""
+        """Return the statistics of all pairs of a row of X and a row of Y, dense or CSR, in float64."""
         X, Y = X.astype(np.float64), Y.astype(np.float64)
         X2, Y2 = (Z.multiply(Z).tocsr() if sp.issparse(Z) else np.square(Z) for Z in (X, Y))
         x2, y2 = (np.asarray(Z2.sum(axis=1)).ravel() for Z2 in (X2, Y2))
@@ -50,11 +53,11 @@ class Pairs:
         return cls(inner, x2[:, None], y2[None, :], overlap, X.shape[1])
 
     def at(self, i: Array, j: Array) -> Pairs:
-        """Return the statistics of the pairs (i, j)."""
+        """Return the statistics of the pairs of row i[k] of X and row j[k] of Y, from those of all pairs."""
         return Pairs(self.inner[i, j], self.left[i, 0], self.right[0, j], self.overlap[i, j], self.width)
 
     def scaled(self, left: Array | float, right: Array | float) -> Pairs:
-        """Return the statistics after every row has been multiplied by its own number."""
+        """Return the statistics of the pairs (left * x, right * y), with one factor for each row."""
         return Pairs(
             self.inner * (left * right),
             self.left * np.square(left),
@@ -66,27 +69,30 @@ class Pairs:
 
 @doc
 def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, lone: bool = False) -> Array:
-    r"""Return :math:`\mathbb{E}[(z(x) z(y))^2]` of one component of degree n.
+    r"""Return :math:`\mathbb{E}[(z(x) z(y))^2]` for one component z of degree n, a product of n random projections.
 
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}
-        Distribution of the weights; each row of a sign-Hadamard matrix is Rademacher by itself. A complex component
-        counts as one and represents two real ones, its real and its imaginary part.
+        Distribution of the projection vectors. For "srht" (randomized Hadamard transform) the moment is that of
+        "rademacher", because each single row is a vector of independent random signs. For "complex" it is the second
+        moment of the real part of :math:`z(x) \overline{z(y)}`.
     pairs : Pairs
         The pairs of rows.
     n : int or ndarray that broadcasts with the pairs
         Degree.
     lone : bool, default=False
-        For "complex": the real part alone, times the square root of two.
+        For "complex": whether the component is the real part of z alone, times the square root of two, which is used
+        as the last component if the number of real components is odd.
 
     %(theory_per_pair)s
     """
     t2, n2, s = np.square(pairs.inner), pairs.norms, pairs.overlap
     if projection == "complex":
-        # With z = (w'x) conj(w'y): E|z|^2, E z^2, and E (w'x)^2 (w'y)^2, each a power of that of one factor.
+        # `square` is E|u|^2, `pseudo` is E u^2 for u = (w.x) conj(w.y), and s**n is E (w.x)^2 (w.y)^2; each is the n-th
+        # power of the moment of one projection.
         square, pseudo = (n2 + t2 - s) ** n, (2 * t2 - s) ** n
-        # The product of no projections is one, and real already.
+        # For n = 0 the component is the constant one, which has no imaginary part.
         return np.where(n == 0, 1.0, square + 0.5 * (pseudo + s**n)) if lone else 0.5 * (square + pseudo)
     factor = {
         "rademacher": n2 + 2 * (t2 - s),
@@ -104,8 +110,9 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}
-        Distribution of the weights. For "srht", components come in blocks of the power of two at or above the width;
-        signs and rows are drawn independently for every factor.
+        Distribution of the projection vectors. For "srht" (randomized Hadamard transform), components are computed in
+        blocks whose size is the smallest power of two that is at least the number of features. Components of one block
+        share their signs; signs and rows of the Hadamard matrix are independent for the n factors of a component.
     pairs : Pairs
         The pairs of rows.
     n, m : int
@@ -119,14 +126,15 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
     """
     power = pairs.inner ** (2 * n)
     if projection == "complex":
-        # Each complex component has weight 2 / m; an odd m leaves one real part alone, of weight 1 / m.
+        # Each of the m // 2 complex components has weight 2 / m. If m is odd, one real part is added, of weight 1 / m.
         paired = second_moment(projection, pairs, n) - power
         lone = second_moment(projection, pairs, n, lone=True) - power
         return (4 * (m // 2) * paired + (m % 2) * lone) / m**2
     variance = (second_moment(projection, pairs, n) - power) / m
     if projection == "srht" and pairs.width > 1:
         width = 1 << (pairs.width - 1).bit_length()
-        # Two rows of one Hadamard matrix, different and otherwise uniform, share the signs.
+        # For one factor, `coupled` is the mean of the product of the estimates of x . y by two different random rows of
+        # one Hadamard matrix, which share their signs.
         coupled = np.square(pairs.inner) - (pairs.norms + np.square(pairs.inner) - 2 * pairs.overlap) / (width - 1)
         sizes = np.minimum(width, m - np.arange(0, m, width))
         variance = variance + (sizes * (sizes - 1)).sum() / m**2 * (coupled**n - power)
@@ -135,19 +143,20 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
 
 @doc
 def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Array, m: int) -> Array:
-    r"""Return the variance of m independent components that each sum the terms of a series.
+    r"""Return the variance of an estimate of :math:`\sum_n a_n (x^\top y)^n` by m components that sum over degrees.
 
-    A component is :math:`\sum_n \sqrt{a_n} \prod_{j \le n} w_{nj}^\top x` [1]_. Products of terms of different degrees
-    have mean zero and add :math:`\sum_{i \ne j} a_i a_j (|x|^{2i} |y|^{2j} + (x^\top y)^{i+j})` to the variance.
+    The components are independent; each is :math:`\sum_n \sqrt{a_n} \prod_{j \le n} w_{nj}^\top x` [1]_. In the product
+    of its values at x and y, terms of different degrees i and j have mean zero and add
+    :math:`\sum_{i \ne j} a_i a_j (|x|^{2i} |y|^{2j} + (x^\top y)^{i+j})` to the variance of a real component.
 
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex"}
-        Distribution of the weights.
+        Distribution of the projection vectors.
     pairs : Pairs
         The pairs of rows.
     coefficients : ndarray
-        a_0, a_1, ...; zero for degrees that the components omit.
+        Coefficients a_0, a_1, ... of the power series; zero for degrees that the components omit.
     m : int
         Number of real components.
 
@@ -167,12 +176,14 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
 
 
 def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *, lone: bool) -> Array:
-    # Of the terms Z_i(x) Z_j(y) Z_k(x) Z_l(y) of the square, only those in which every degree above zero occurs twice
-    # have a mean other than zero: i = j and k = l, or i = k and j = l, or i = l and j = k. Degree zero is a constant
-    # without such a condition, but its product with a single term of mean zero has mean zero, too.
+    """Return E[(z(x) z(y))^2] for a component z that sums over all degrees; `lone` is explained in `second_moment`."""
+    # Let Z_i be the part of degree i of the component. The square expands into terms Z_i(x) Z_j(y) Z_k(x) Z_l(y). Their
+    # mean is zero unless every degree above zero occurs twice: i = j and k = l, or i = k and j = l, or i = l and j = k.
+    # Degree zero may occur once, but then another degree does, too, and the mean is zero.
     degrees = np.flatnonzero(a)
     total = np.zeros(np.broadcast_shapes(pairs.inner.shape, pairs.norms.shape))
-    # Cross terms of a complex component have half the weight: their pseudo-moments vanish.
+    # In a complex component, terms with i = k or i = l have half the weight, because the means of their squares
+    # (without conjugation) are zero.
     weight = 0.5 if projection == "complex" and not lone else 1.0
     for i in degrees:
         total = total + a[i] ** 2 * second_moment(projection, pairs, int(i), lone=lone and projection == "complex")
@@ -180,6 +191,6 @@ def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *,
             if i != j:
                 square = pairs.left**i * pairs.right**j
                 product = pairs.inner ** (i + j)
-                # The first product is one of means, which the weight does not change.
+                # The first summand is the product of two means (i = j and k = l), which has weight one.
                 total = total + a[i] * a[j] * (product + weight * (square + product))
     return total

@@ -1,4 +1,4 @@
-"""Numbers of components that a given error needs."""
+"""Numbers of components with which the error of a kernel value is at most eps with probability 1 - delta."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["maclaurin_components", "required_components"]
 
 @checked(kernel=KERNEL, eps=POSITIVE, delta=FAILURE, form=FORM)
 def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form: FormName = "pairs") -> int:
-    r"""Return how many iid Fourier components put one kernel value within `eps` with probability 1 - `delta`.
+    r"""Return how many Fourier components give one kernel value an error of at most `eps` with probability 1 - `delta`.
 
-    The number follows from Hoeffding's inequality for one pair of rows, `theory.fourier_failure`:
-    :math:`m \ge 2 Z^2 \log(2/\delta) / \epsilon^2` frequencies for sine-cosine pairs, two components each. It holds for
-    every pair of points and every dimension and is conservative: the audit of a fitted map usually finds a smaller
-    error.
+    The frequencies are independent. Hoeffding's inequality for one pair of rows (`theory.fourier_failure`) requires
+    :math:`m \ge 2 Z^2 \log(2/\delta) / \epsilon^2` frequencies for sine-cosine pairs, with two components each, where
+    Z = k(0). The number is valid for every pair of rows and every dimension. It is conservative: the error that
+    `mercer.audit` measures for a fitted map is usually smaller.
 
     Parameters
     ----------
     kernel : Kernel
-        A shift-invariant kernel; only its mass k(0) matters.
+        A shift-invariant kernel; the number depends only on its value Z = k(0) at zero.
     eps : float
         Largest error, in the units of the kernel.
     %(theory_delta)s
@@ -48,8 +48,8 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
 
     See Also
     --------
-    mercer.theory.fourier_failure : The bound itself.
-    mercer.theory.maclaurin_components : The same for dot-product kernels.
+    mercer.theory.fourier_failure : The probability of a larger error, given the number of frequencies.
+    mercer.theory.maclaurin_components : The number of components for dot-product kernels.
     mercer.audit : Measure the error of a fitted map.
 
     References
@@ -86,13 +86,17 @@ def maclaurin_components(
     dimension: int | None = None,
     base: float = 2.0,
 ) -> int:
-    r"""Return how many random Maclaurin components keep the error within `eps` with probability 1 - `delta`.
+    r"""Return how many Maclaurin components give a kernel error of at most `eps` with probability 1 - `delta`.
 
-    For one pair of rows, :math:`D \ge 2 C^2 \log(2/\delta) / \epsilon^2` (`theory.maclaurin_failure`). For all pairs
-    of rows of the l1 ball at once, given their `dimension`,
-    :math:`D \ge (8 C^2 / \epsilon^2) (2d \log(16 R L / \epsilon) + \log(2/\delta))`
-    (`theory.maclaurin_uniform_failure`). C is `theory.maclaurin_sharp_bound`. Both are worst cases, far above what is
-    usually needed; the audit of a fitted map measures its error.
+    - If `dimension` is None, the error is that of one pair of rows, and
+      :math:`D \ge 2 C^2 \log(2/\delta) / \epsilon^2` (`theory.maclaurin_failure`).
+    - If `dimension` is an integer d, the error is the largest over all pairs of rows of the l1 ball of radius R, and
+      :math:`D \ge (8 C^2 / \epsilon^2) (2d \log(16 R L / \epsilon) + \log(2/\delta))`
+      (`theory.maclaurin_uniform_failure`).
+
+    C is `theory.maclaurin_sharp_bound`, and L is the sum of `theory.dot_product_gradient` and
+    `theory.maclaurin_gradient`. Both numbers are for the worst case and far larger than usually needed; `mercer.audit`
+    measures the error of a fitted map.
 
     Parameters
     ----------
@@ -101,17 +105,18 @@ def maclaurin_components(
         Largest error, in the units of the kernel.
     %(theory_delta)s
     radius : float
-        Largest l1 norm of a row.
-    dimension : int, default=None
-        Number of features of the rows, for a bound over all pairs at once; None means one pair.
+        Largest l1 norm R of a row.
+    dimension : int or None, default=None
+        Number d of features of the rows, for the largest error over all pairs of rows. None means the error of one
+        pair.
     %(theory_base)s
 
     %(theory_number_of_components)s
 
     See Also
     --------
-    mercer.required_components : The same for shift-invariant kernels.
-    mercer.RandomMaclaurin : The map, whose default plan needs far fewer components.
+    mercer.required_components : The number of components for shift-invariant kernels.
+    mercer.RandomMaclaurin : The map. Its default allocation of components to degrees needs far fewer components.
 
     %(theory_kar_karnick)s
 

@@ -1,4 +1,4 @@
-r"""Variance of tensor sketches with fully random hashes and signs; see `docs/theory/sketches.md`."""
+r"""Variance of tensor sketches with fully independent hashes and signs; see `docs/theory/sketches.md`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ OWNER = "tensor_sketch_variance"
 
 @checked(factors=iterable("an iterable of (t, norms, overlap)"), n_components=COUNT)
 def tensor_sketch_variance(factors: Iterable[tuple[Array, Array, Array]], n_components: int) -> Array:
-    r"""Return the variance of the product of inner products that a tensor sketch estimates.
+    r"""Return the variance of a tensor sketch's estimate of :math:`\prod_j \langle x_j, y_j \rangle`.
 
-    The estimate is :math:`\langle T(x), T(y) \rangle` of D = `n_components` components for
-    :math:`\prod_j \langle x_j, y_j \rangle`. With :math:`t = \langle x_j, y_j \rangle` and
+    The estimate is the inner product :math:`\langle T(x), T(y) \rangle` of two sketches of D = `n_components`
+    components. For each factor j, with :math:`t = \langle x_j, y_j \rangle` and
     :math:`S = \sum_i x_{ji}^2 y_{ji}^2`, let :math:`A_j = t^2`,
-    :math:`B_j = \|x_j\|^2 \|y_j\|^2 - S` and :math:`C_j = t^2 - S`. Then
+    :math:`B_j = \|x_j\|^2 \|y_j\|^2 - S` and :math:`C_j = t^2 - S`. With products over the factors j,
 
     .. math:: \mathrm{Var} = \frac{1}{D} \Bigl[\prod (A + B) + \prod (A + C) - 2 \prod A\Bigr]
         + \frac{g}{D^2} \Bigl[\prod (A + B + C) - \prod (A + B) - \prod (A + C) + \prod A\Bigr],
 
     where g is 2 for even D and 1 for odd D. One factor gives the variance of a count sketch,
-    :math:`(\|x\|^2 \|y\|^2 + t^2 - 2S) / D`. The formula is exact for fully random hashes and signs.
+    :math:`(\|x\|^2 \|y\|^2 + t^2 - 2S) / D`. The formula is exact if all hashes and signs are independent and uniform.
 
     Parameters
     ----------
     factors : iterable of (ndarray, ndarray, ndarray)
-        For each factor :math:`t`, :math:`\|x\|^2 \|y\|^2` and S, as arrays that broadcast, with
-        :math:`t^2 \le \|x\|^2 \|y\|^2` and :math:`0 \le S \le \|x\|^2 \|y\|^2`.
+        For each factor the triple of :math:`t`, :math:`\|x\|^2 \|y\|^2` and S, as arrays that broadcast with each
+        other. They must satisfy :math:`t^2 \le \|x\|^2 \|y\|^2` and :math:`0 \le S \le \|x\|^2 \|y\|^2`.
     n_components : int
         Number of components D.
 
@@ -47,15 +47,19 @@ def tensor_sketch_variance(factors: Iterable[tuple[Array, Array, Array]], n_comp
 
     Notes
     -----
-    The square of the estimate is a sum over four tuples of indices (i, i') and (k, k'), one pair per inner product,
-    with the indicator that the sums of hashes of i and i' agree modulo D, and those of k and k'. The mean over the
-    signs of one factor leaves three kinds of index quadruples: i = i' and k = k' (of weight A, hash differences 0 and
-    0), i = k and i' = k' but i != i' (B: the same uniform difference u in both sums), and i = k' and i' = k but
-    i != i' (C: u in one sum, -u in the other). If only kinds A and B, or A and C, occur, both sums of differences
-    vanish with probability 1/D. If B and C occur, with totals U and V, then U + V = U - V = 0 is needed: U = V and
-    2U = 0 modulo D, which g of the :math:`D^2` outcomes fulfill.
+    The estimate is a sum over pairs (i, i') of index tuples, with one index per factor, such that the hashes of i and
+    those of i' have the same sum modulo D. Its square is a sum over two of these pairs, (i, i') and (k, k'). In each
+    factor, the mean over the random signs is nonzero for three kinds of indices only:
 
-    Hashes that are only pairwise independent have a bound instead of a formula [1]_.
+    - A: i = i' and k = k'. Both hash differences, of i and i' and of k and k', are zero.
+    - B: i = k and i' = k', but i != i'. Both hash differences are the same uniform number u.
+    - C: i = k' and i' = k, but i != i'. The hash differences are u and -u.
+
+    Both sums of hash differences over the factors must be zero modulo D. If B occurs in some factors and C in none, or
+    C in some and B in none, the probability is 1/D. If both occur, and U is the sum of the numbers u over the factors
+    of kind B and V over those of kind C, then U + V = U - V = 0 modulo D, which g of the :math:`D^2` outcomes satisfy.
+
+    For hashes that are only pairwise independent, [1]_ has an upper bound on the variance.
 
     References
     ----------
@@ -86,7 +90,7 @@ def tensor_sketch_variance(factors: Iterable[tuple[Array, Array, Array]], n_comp
 
 
 def _factor(i: int, factor: Any) -> tuple[Array, Array, Array]:
-    """Return the inner product, the product of squared norms and the overlap of one factor, checked."""
+    """Return the validated arrays t, |x|^2 |y|^2 and S = sum of x_i^2 y_i^2 of factor number i."""
     try:
         inner, norms, overlap = factor
     except (TypeError, ValueError):

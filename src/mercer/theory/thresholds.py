@@ -1,8 +1,13 @@
-r"""Variances of threshold estimates of minima.
+r"""Variances of estimates of min(x, y), and of sums of such minima, from random thresholds.
 
-A threshold is a point u of a line of length M. An indicator that is one on a part of the line of length k, times M, has
-mean k. So :math:`\min(x, y)` is the length of [0, min(x, y)] in a line [0, T], and a sum of minima is the length of
-several such parts on lines that are placed end to end. See `docs/theory/thresholds-and-histograms.md`.
+For x and y in [0, T], min(x, y) is the length of the interval [0, min(x, y)]. A threshold is a random point u, uniform
+on [0, T]; T times the indicator that :math:`u \le \min(x, y)` has the mean min(x, y). For a sum of minima over several
+features, the intervals [0, T] of the features are placed end to end and form a line of length M, of which the parts
+[0, min(x, y)] are covered. A threshold is uniform on the line, and M times the indicator that it lies in a covered part
+has the mean :math:`k = \sum_i \min(x_i, y_i)`.
+
+The variance is smaller if the line is divided into n parts of equal length, called strata, and one threshold is sampled
+in each. See `docs/theory/thresholds-and-histograms.md`.
 """
 
 from __future__ import annotations
@@ -32,14 +37,17 @@ SEGMENTS = iterable("an iterable of (length, reached, inside)")
 
 @checked(k=WEIGHTS, length=AT_LEAST_ZERO, n=COUNT)
 def threshold_variance(k: Array, length: float, n: int) -> Array:
-    r"""Return the variance of an estimate from independent thresholds, :math:`k (M - k) / n`.
+    r"""Return the variance :math:`k (M - k) / n` of an estimate of k from n independent thresholds.
+
+    A threshold is a uniform point on a line of length M, a part of which, of length k, is covered. The estimate is M
+    times the fraction of the thresholds that lie in the covered part.
 
     Parameters
     ----------
     k : float or ndarray
         Exact values, in [0, length].
     length : float
-        Length M of the line that the thresholds are drawn from.
+        Length M of the line on which the thresholds are uniform.
     n : int
         Number of thresholds.
 
@@ -47,7 +55,7 @@ def threshold_variance(k: Array, length: float, n: int) -> Array:
 
     See Also
     --------
-    jittered_variance : The same for one threshold per stratum.
+    jittered_variance : The variance for stratified thresholds, one in each of n parts of the line.
 
     Examples
     --------
@@ -60,25 +68,31 @@ def threshold_variance(k: Array, length: float, n: int) -> Array:
 
 
 def indicator_variance(k: Array, length: float) -> Array:
-    """Return the variance of one threshold, unchecked, for kernel values that carry rounding of other terms."""
+    """Return the variance k (M - k) of an estimate of k from one uniform threshold on a line of length M.
+
+    Arguments are not validated: k may lie outside [0, M] by the rounding error of a sum that it was part of.
+    """
     return k * (length - k)
 
 
 @checked(segments=SEGMENTS, n=COUNT)
 def jittered_variance(segments: Iterable[tuple[float, Any, Any]], n: int) -> Array:
-    r"""Return the variance of an estimate from `n` thresholds, one per stratum of equal length.
+    r"""Return the variance of an estimate from `n` stratified thresholds.
 
-    Thresholds of different strata are independent, so the variance is :math:`h^2 \sum_s p_s (1 - p_s)` with h = M / n
-    and :math:`p_s` the mean of the indicator in stratum s. Only strata that are covered in part contribute.
+    A line of length M is divided into n strata of equal length h = M / n. Each stratum has one threshold, uniform in it
+    and independent of the others. The estimate is h times the number of thresholds at which an indicator is one. Its
+    variance is :math:`h^2 \sum_s p_s (1 - p_s)`, where :math:`p_s` is the mean of the indicator in stratum s. If the
+    indicator is that of a covered part of the line, only strata that are partly covered contribute.
 
     Parameters
     ----------
     segments : iterable of (length, reached, inside)
-        The line, from left to right. Each segment has a length, the fraction of it that is covered, from its left end,
-        and the mean of the indicator on the covered part, which is one unless the indicator also depends on other
-        coordinates. Fractions and means are numbers or arrays in [0, 1].
+        The segments of the line, from left to right. A segment is covered from its left end up to the fraction
+        `reached` of its `length`; the indicator is zero beyond. `inside` is the mean of the indicator on the covered
+        part, which is one unless the indicator also depends on other random numbers. `reached` and `inside` are numbers
+        or arrays in [0, 1].
     n : int
-        Number of strata.
+        Number of strata, and of thresholds.
 
     Returns
     -------
@@ -87,7 +101,7 @@ def jittered_variance(segments: Iterable[tuple[float, Any, Any]], n: int) -> Arr
 
     See Also
     --------
-    threshold_variance : The same for independent thresholds.
+    threshold_variance : The variance for independent thresholds.
 
     Examples
     --------
@@ -101,8 +115,8 @@ def jittered_variance(segments: Iterable[tuple[float, Any, Any]], n: int) -> Arr
     longest = max((length for length, _, _ in read), default=0.0)
     if longest == 0:
         return np.zeros(np.broadcast_shapes(*(np.shape(reached + inside) for _, reached, inside in read)))
-    # In units of the longest segment, then of a stratum. `current` is the mean in the stratum under way, which several
-    # segments may share.
+    # Lengths are divided by the longest one, to prevent overflow, and then converted to units of a stratum. `current`
+    # is the mean of the indicator in the stratum that contains the end of the last segment, which segments may share.
     total = sum(length / longest for length, _, _ in read)
     start = 0.0
     mean = squares = current = np.zeros(())
@@ -126,7 +140,7 @@ def jittered_variance(segments: Iterable[tuple[float, Any, Any]], n: int) -> Arr
 
 
 def _segment(i: int, segment: Any) -> tuple[float, Array, Array]:
-    """Return the length, the covered fraction and the mean of the indicator of one segment, checked."""
+    """Return segment number i, validated: its length, its covered fraction, and the mean of the indicator there."""
     try:
         length, reached, inside = segment
     except (TypeError, ValueError):

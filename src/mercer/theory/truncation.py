@@ -16,25 +16,26 @@ from mercer.theory.domains import DEGREE, DOT_PRODUCT, POSITIVE, checked
 __all__ = ["derivative_of", "series_terms", "truncation_degree", "truncation_error", "value_of"]
 
 FIRST_TERMS = 32
-# A power series is summed until the last half of its terms no longer contributes, and no further than this.
+# Largest number of terms of a power series. Terms are added until the last half of them no longer contributes.
 LONGEST_SERIES = 2**18
-# Relative gap between f(t) and the sum of its series that is put down to rounding.
+# Relative difference between f(t) and the sum of its series that is attributed to rounding.
 SERIES_ROUNDING = 1e-9
-# Tails of a series below this part of its sum are not resolved.
+# Tails of a series that are smaller than this fraction of its sum are not resolved in float64.
 SMALLEST_TAIL = 1e-15
 
 
 @checked(kernel=DOT_PRODUCT, degree=DEGREE, radius=POSITIVE)
 def truncation_error(kernel: DotProductKernel, degree: int, radius: float) -> float:
-    r"""Return the largest error on the Euclidean ball of omitting all degrees above `degree`.
+    r"""Return the largest error on the Euclidean ball if all degrees of a kernel above `degree` are omitted.
 
-    It is :math:`\sum_{n>k} a_n R^{2n}`, attained at x = y = R times a unit vector.
+    For the kernel :math:`f(x^\top y) = \sum_n a_n (x^\top y)^n` and degree k it is :math:`\sum_{n>k} a_n R^{2n}`,
+    attained at x = y of norm R.
 
     Parameters
     ----------
     %(theory_series_kernel)s
     degree : int
-        Largest degree k that is retained.
+        Largest degree k that is not omitted.
     radius : float
         Radius R of the ball.
 
@@ -45,7 +46,7 @@ def truncation_error(kernel: DotProductKernel, degree: int, radius: float) -> fl
 
     See Also
     --------
-    truncation_degree : The degree for a given error.
+    truncation_degree : The smallest degree for a given error.
 
     Examples
     --------
@@ -65,16 +66,17 @@ def truncation_error(kernel: DotProductKernel, degree: int, radius: float) -> fl
 
 @checked(kernel=DOT_PRODUCT, eps=POSITIVE, radius=POSITIVE)
 def truncation_degree(kernel: DotProductKernel, eps: float, radius: float) -> int:
-    r"""Return the smallest degree k such that omitting higher degrees costs at most `eps` on the Euclidean ball.
+    r"""Return the smallest degree k such that omitting all higher degrees gives an error of at most `eps`.
 
-    The condition is :math:`\sum_{n>k} a_n R^{2n} \le \epsilon`, see `truncation_error`. Section 9 of the supplement of
-    [1]_ asks for equality, which in general no degree attains.
+    The kernel is :math:`f(x^\top y) = \sum_n a_n (x^\top y)^n` on the Euclidean ball of radius R, so the condition is
+    :math:`\sum_{n>k} a_n R^{2n} \le \epsilon`, see `truncation_error`. Section 9 of the supplement [1]_ requires
+    equality, which in general no degree satisfies.
 
     Parameters
     ----------
     %(theory_series_kernel)s
     eps : float
-        Largest error, at least 1e-15 of :math:`f(R^2)`.
+        Largest error, at least :math:`10^{-15} f(R^2)`.
     radius : float
         Radius R of the ball.
 
@@ -110,7 +112,10 @@ def truncation_degree(kernel: DotProductKernel, eps: float, radius: float) -> in
 
 
 def value_of(kernel: DotProductKernel, t: float) -> float:
-    """Return f(t), or infinity where it exceeds float64; raise outside the radius of convergence."""
+    """Return f(t) for the kernel f(x . y), or infinity if it exceeds the range of float64.
+
+    Raise `ParameterError` if t is not less than the radius of convergence of the power series of f.
+    """
     if not (t < kernel.radius or kernel.radius == math.inf):
         msg = (
             f"{kernel!r}: the bound needs its power series at t = {t:.4g}, but the series converges only below "
@@ -124,7 +129,10 @@ def value_of(kernel: DotProductKernel, t: float) -> float:
 
 
 def series_terms(kernel: DotProductKernel, t: float) -> np.ndarray:
-    """Return the terms a_n t^n of a finite f(t), as many as contribute to f(t) and to its derivative."""
+    """Return the terms a_0, a_1 t, a_2 t^2, ... of the power series of f up to the last one that matters in float64.
+
+    The value f(t) must be finite. The sum of the terms is f(t); the omitted terms do not contribute to f(t) or f'(t).
+    """
     value, degree = value_of(kernel, t), kernel.series.degree
     size = FIRST_TERMS if degree is None else degree + 1
     while size <= LONGEST_SERIES:
@@ -142,7 +150,7 @@ def series_terms(kernel: DotProductKernel, t: float) -> np.ndarray:
 
 
 def derivative_of(kernel: DotProductKernel, t: float) -> float:
-    """Return f'(t) from the power series, or infinity where f(t) exceeds float64."""
+    """Return f'(t) for the kernel f(x . y), from the power series; infinity if f(t) exceeds the range of float64."""
     if value_of(kernel, t) == math.inf:
         return math.inf
     size = max(2, len(series_terms(kernel, t)))
@@ -151,14 +159,14 @@ def derivative_of(kernel: DotProductKernel, t: float) -> float:
 
 
 def coefficients_of(kernel: DotProductKernel, size: int) -> np.ndarray:
-    """Return a_0 ... a_{size - 1}; all must be non-negative."""
+    """Return the coefficients a_0, ..., a_{size - 1} of the power series of a kernel; raise if one is negative."""
     coefficients = kernel.series.coefficients(size)
     check_signs(kernel, coefficients)
     return coefficients
 
 
 def weighted_powers(weights: np.ndarray, t: float, exponents: np.ndarray) -> np.ndarray:
-    """Return weights * t^exponents, also where a power overflows and its weight compensates for it."""
+    """Return weights * t^exponents, also if a power overflows but its product with the weight does not."""
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         powers = float(t) ** exponents
         by_logarithms = np.exp(np.log(weights) + exponents * (math.log(t) if t > 0 else -math.inf))
@@ -166,7 +174,7 @@ def weighted_powers(weights: np.ndarray, t: float, exponents: np.ndarray) -> np.
 
 
 def check_signs(kernel: DotProductKernel, coefficients: np.ndarray) -> None:
-    """Raise if a coefficient is negative: f(R^2) is the largest value on a ball only if none is."""
+    """Raise `ParameterError` if a coefficient is negative, because then f(R^2) may not be the maximum on a ball."""
     if (coefficients < 0).any():
         first = int(np.argmax(coefficients < 0))
         msg = f"{kernel!r}: bounds need coefficients >= 0, but a_{first} = {coefficients[first]:.6g}."
@@ -174,5 +182,8 @@ def check_signs(kernel: DotProductKernel, coefficients: np.ndarray) -> None:
 
 
 def tails(kernel: DotProductKernel, t: float) -> np.ndarray:
-    """Return the sums of all terms from the n-th on, for n up to one past the last; small terms are added first."""
+    """Return the tails s_n = a_n t^n + a_{n + 1} t^{n + 1} + ... of the power series of a kernel; the last one is zero.
+
+    They are summed from the last term, to add small terms first.
+    """
     return np.append(np.cumsum(series_terms(kernel, t)[::-1])[::-1], 0.0)

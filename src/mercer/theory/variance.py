@@ -1,7 +1,9 @@
 r"""Variances of random Fourier estimates of one kernel value.
 
-Throughout, `mass` is :math:`Z = k(0)`, `k` the kernel at lag :math:`\delta` and `k_double` at lag :math:`2\delta`. A
-frequency w contributes :math:`Z \cos(w^\top \delta)` to the estimate. Derivations are in `docs/theory/fourier.md`.
+The kernel is shift-invariant, and :math:`\delta = x - y` is the difference of two rows. Parameters: `mass` is
+:math:`Z = k(0)`, `k` is :math:`k(\delta)` and `k_double` is :math:`k(2\delta)`. The estimate of :math:`k(\delta)` is a
+mean over random frequencies w, to which each sine-cosine pair contributes :math:`Z \cos(w^\top \delta)`. Derivations
+are in `docs/theory/fourier.md`.
 """
 
 from __future__ import annotations
@@ -21,26 +23,27 @@ CONSISTENT = "at least 2 (k / mass)^2 - 1, as for every positive definite kernel
 
 @checked(k=NUMBERS, k_double=NUMBERS, mass=WEIGHTS)
 def cosine_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Array:
-    r"""Return the variance of the term of one sine-cosine pair, :math:`Z \cos(w^\top \delta)`.
+    r"""Return the variance of :math:`Z \cos(w^\top \delta)`, the kernel estimate from one sine-cosine pair.
 
-    It equals :math:`Z^2/2 + Z k(2\delta)/2 - k(\delta)^2` [1]_.
+    For the difference :math:`\delta = x - y` of two rows it is :math:`Z^2/2 + Z k(2\delta)/2 - k(\delta)^2` [1]_. An
+    estimate from m independent frequencies has this variance divided by m.
 
     Parameters
     ----------
     k : float or ndarray
         Kernel values :math:`k(\delta)`, in [-mass, mass].
     k_double : float or ndarray
-        Values :math:`k(2\delta)` of the same kernel. :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2` for every positive
-        definite kernel; values that violate it by more than rounding are refused.
+        Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
+        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding raise an error.
     mass : float or ndarray, default=1.0
-        Total mass :math:`Z = k(0)`, at least zero.
+        Value :math:`Z = k(0)` of the kernel at zero, at least zero.
 
     %(theory_variances)s
 
     See Also
     --------
-    phase_variance : The same for one cosine of random phase.
-    orthogonal_covariance : Covariance of two such terms with orthogonal frequencies.
+    phase_variance : The variance for one cosine of random phase.
+    orthogonal_covariance : Covariance of the estimates from two orthogonal frequencies.
     fourier_failure : Bound on the probability of a large error.
 
     References
@@ -60,21 +63,27 @@ def cosine_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arr
 
 @checked(k=NUMBERS, k_double=NUMBERS, mass=WEIGHTS)
 def phase_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Array:
-    r"""Return the variance of the term of one cosine of random phase.
+    r"""Return the variance of the kernel estimate from one cosine of random phase.
 
-    The term is :math:`2 Z \cos(w^\top x + b) \cos(w^\top y + b)`, and its variance is `cosine_variance` plus
-    :math:`Z^2/2`, because the phase is random.
+    The estimate is :math:`2 Z \cos(w^\top x + b) \cos(w^\top y + b)`. Its variance is `cosine_variance` plus
+    :math:`Z^2/2`, which is due to the random phase b: for the difference :math:`\delta = x - y` of two rows it is
+    :math:`Z^2 + Z k(2\delta)/2 - k(\delta)^2`.
 
     Parameters
     ----------
-    k, k_double, mass : float or ndarray
-        As for `cosine_variance`.
+    k : float or ndarray
+        Kernel values :math:`k(\delta)`, in [-mass, mass].
+    k_double : float or ndarray
+        Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
+        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding raise an error.
+    mass : float or ndarray, default=1.0
+        Value :math:`Z = k(0)` of the kernel at zero, at least zero.
 
     %(theory_variances)s
 
     See Also
     --------
-    cosine_variance : The same for one sine-cosine pair.
+    cosine_variance : The variance for one sine-cosine pair.
 
     Examples
     --------
@@ -86,21 +95,27 @@ def phase_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arra
 
 
 def pair_term_variance(k: Array, k_double: Array, mass: float | Array) -> Array:
-    """Return the formula of `cosine_variance` unchecked, for kernel values that carry rounding of other terms."""
+    """Return Z^2 / 2 + Z k_double / 2 - k^2 for Z = mass, as `cosine_variance` does.
+
+    Arguments are not validated, and the result is not clipped at zero: kernel values may have the rounding error of a
+    sum that they were part of.
+    """
     return 0.5 * mass * mass + 0.5 * mass * k_double - np.square(k)
 
 
 def phase_term_variance(k: Array, k_double: Array, mass: float | Array) -> Array:
-    """Return the formula of `phase_variance` unchecked."""
+    """Return Z^2 + Z k_double / 2 - k^2 for Z = mass, as `phase_variance` does, without validation of the arguments."""
     return pair_term_variance(k, k_double, mass) + 0.5 * mass * mass
 
 
 @checked(distance=DISTANCES, ambient=AMBIENT)
 def orthogonal_covariance(distance: Array, ambient: int) -> Array:
-    r"""Return the covariance of the cosines of two orthogonal frequencies of the Gaussian kernel.
+    r"""Return the covariance of the cosines of two orthogonal random frequencies of the Gaussian kernel.
 
-    For :math:`w_i = r_i u_i` with orthogonal :math:`u_1, u_2`, uniform on the sphere of :math:`\mathbb{R}^P`, and
-    independent radii :math:`r_i \sim \chi_P`,
+    The cosines are :math:`\cos(w_i^\top \delta)` for the difference :math:`\delta = x - y` of two rows. The frequencies
+    of a kernel of lengthscale :math:`\ell` are :math:`w_i = r_i u_i / \ell`, where the directions :math:`u_1, u_2` are
+    orthogonal, each uniform on the unit sphere of :math:`\mathbb{R}^P`, and the radii :math:`r_i \sim \chi_P` are
+    independent. Then
 
     .. math:: \mathrm{Cov}[\cos(w_1^\top \delta), \cos(w_2^\top \delta)]
         = {}_1F_1(P; P/2; -s^2/2) - e^{-s^2}, \qquad s = \|\delta\| / \ell.
@@ -108,25 +123,25 @@ def orthogonal_covariance(distance: Array, ambient: int) -> Array:
     Parameters
     ----------
     distance : float or ndarray
-        Distances s in units of the lengthscale, at least zero; infinite ones have covariance zero.
+        Distances s in units of the lengthscale, at least zero. At infinite distance the covariance is zero.
     ambient : int
-        Dimension P of the sphere, at least 2.
+        Dimension P of the space of the frequencies, at least 2.
 
     Returns
     -------
     ndarray
-        Covariances, to an absolute accuracy of 1e-8 at worst, near the unit roundoff within 25 lengthscales.
+        Covariances. Their absolute error is at most 1e-8; for s up to 25 it is close to the unit roundoff.
 
     See Also
     --------
-    cosine_variance : Variance of one such cosine.
+    cosine_variance : Variance of the cosine of one frequency.
 
     Notes
     -----
     The mean of the product of the two cosines is the mean of :math:`\cos(s (r_1 g_1 + r_2 g_2))`, where
-    :math:`(g_1, g_2)` are two coordinates of a point on the sphere. It is the characteristic function of a uniform
-    direction at radius :math:`s \sqrt{r_1^2 + r_2^2}`, and :math:`r_1^2 + r_2^2 \sim \chi^2_{2P}`. For small s the
-    covariance is :math:`-s^4 / (2 (P + 2))`.
+    :math:`(g_1, g_2)` are two coordinates of a uniform point on the unit sphere. Given the radii, it is the
+    characteristic function of one coordinate of that point at :math:`s \sqrt{r_1^2 + r_2^2}`, and
+    :math:`r_1^2 + r_2^2 \sim \chi^2_{2P}`. For small s the covariance is about :math:`-s^4 / (2 (P + 2))`.
 
     References
     ----------
@@ -138,8 +153,8 @@ def orthogonal_covariance(distance: Array, ambient: int) -> Array:
     >>> f"{orthogonal_covariance(1.0, 16):.5f}"
     '-0.01122'
     """
-    # Kummer: 1F1(P; h; -x) = exp(-x) 1F1(-h; h; x), h = P / 2: a Poisson(x) mean of (-h)_j / (h)_j, whose terms are
-    # at most one in size, so nothing cancels badly.
+    # By Kummer's transformation, 1F1(P; h; -x) = exp(-x) 1F1(-h; h; x) with h = P / 2. This is the mean of
+    # (-h)_j / (h)_j over j ~ Poisson(x). These ratios are at most one in absolute value, so cancellation is harmless.
     far = distance > math.sqrt(700)  # both terms are below 1e-8 there
     x = 0.5 * np.square(np.where(far, 0.0, distance))
     h = 0.5 * ambient
@@ -157,7 +172,11 @@ def orthogonal_covariance(distance: Array, ambient: int) -> Array:
 
 
 def _ratios(owner: str, k: Array, k_double: Array, mass: Any) -> tuple[Array, Array]:
-    """Return k and k_double over the mass, clipped to what a positive definite kernel allows."""
+    """Return r = k / mass and s = k_double / mass, clipped to -1 <= r <= 1 and 2 r^2 - 1 <= s <= 1.
+
+    Every positive definite kernel satisfies these inequalities; values that violate them by more than rounding raise
+    `ParameterError` with the name `owner` of the function.
+    """
     broadcast(owner, k=k, k_double=k_double, mass=mass)
     k = within(owner, "k", k, -mass, mass, "in [-mass, mass]")
     k_double = within(owner, "k_double", k_double, -mass, mass, "in [-mass, mass]")
@@ -167,6 +186,6 @@ def _ratios(owner: str, k: Array, k_double: Array, mass: Any) -> tuple[Array, Ar
 
 
 def _scaled(mass: Any, variance: Array) -> Array:
-    """Return mass squared times a variance, which may overflow, but is zero where the variance is."""
+    """Return mass^2 * variance; infinity if it exceeds the range of float64, zero where the variance is zero."""
     with np.errstate(over="ignore"):
         return mass * (mass * variance)

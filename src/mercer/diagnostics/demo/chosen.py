@@ -1,4 +1,4 @@
-"""Details of the selected model: its penalties, its probabilities and its misclassified rows."""
+"""Details of the model that the demo selects: its penalties, the calibration of its probabilities, and its mistakes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_MISTAKES = 12
 
 
 def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
-    """Return the penalties that a fitted classifier selected from, with their scores."""
+    """Return the penalties that a fitted classifier tried, their scores, and the penalty that it selected."""
     path = model.path_
     assert path is not None
     scores = tuple(float(score) if np.isfinite(score) else None for score in path.scores)
@@ -25,7 +25,11 @@ def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
 
 
 def reliability(probabilities: Array, labels: Array) -> tuple[Bin, ...]:
-    """Return the observed frequencies of labels by predicted probability; column j has the probabilities of label j."""
+    """Return the bins of a reliability diagram: predicted probability and observed frequency of labels.
+
+    Column j of `probabilities` has the predicted probabilities of label j, for all rows. The five bins divide [0, 1]
+    into equal parts and pool all labels; empty bins are omitted.
+    """
     is_label = labels[:, None] == np.arange(probabilities.shape[1])
     index = np.minimum((BINS * probabilities).astype(int), BINS - 1)
     bins = []
@@ -39,9 +43,12 @@ def reliability(probabilities: Array, labels: Array) -> tuple[Bin, ...]:
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % confidence interval of a probability, which lies in [0, 1] unlike the normal one."""
+    """Return Wilson's 95 % confidence interval for a probability, given the observed fraction of `count` trials.
+
+    Unlike the interval of the normal approximation, it is contained in [0, 1].
+    """
     if share == 1:
-        # By symmetry, because rounding would leave the upper end just below one.
+        # Use the symmetry of the interval, because rounding could make the upper end less than one.
         return 1 - wilson(0.0, count)[1], 1.0
     z2 = Z_95**2 / count
     center = (share + z2 / 2) / (1 + z2)
@@ -50,7 +57,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def mistakes(probabilities: Array, rows: Rows) -> tuple[Mistake, ...]:
-    """Return the misclassified test rows in decreasing order of confidence, at most 12."""
+    """Return at most 12 misclassified test rows, in decreasing order of the probability of the predicted label."""
     predicted = probabilities.argmax(axis=1)
     confidence = probabilities.max(axis=1)
     wrong = np.flatnonzero(predicted != rows.y_test)

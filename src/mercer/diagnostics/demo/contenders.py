@@ -1,7 +1,7 @@
-"""Data and models of the demo: the digits, three maps of mercer, and their counterpart in scikit-learn.
+"""Data and models of the demo: the digits, classifiers on three maps of mercer, and a counterpart in scikit-learn.
 
-Elsewhere only base modules import scikit-learn. Here it provides the data and is measured itself, so it is imported
-inside the functions that need it.
+Here scikit-learn provides the data and is itself measured. In the other modules only base classes depend on it, so here
+it is imported inside the functions that need it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mercer.maps import BaseMap, Nystroem, RandomFourier
 __all__ = ["Entrant", "Peer", "Rows", "entrants", "load_rows", "maps_of_width"]
 
 Array = np.ndarray
-# One penalty per decade for scikit-learn, over about the range of mercer's path on these data. A finer grid changes its
-# accuracy little and costs time, because each of its penalties takes a pass over the rows.
+# Penalties that scikit-learn's classifier tries: one per decade, over about the range that mercer tries on these data.
+# A finer grid hardly changes the accuracy and takes longer, because each penalty requires a pass over the rows.
 PEER_ALPHAS = np.logspace(-8, 3, 12)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The data, split into training and test rows."""
+    """Training and test rows of the demo, with their labels."""
 
     X_train: Array
     X_test: Array
@@ -36,7 +36,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A classifier on a feature map, and functions that return its fitted map and its penalty."""
+    """One model of the comparison: a classifier on a feature map.
+
+    `map_of` and `penalty_of` are functions of the fitted model that return its feature map and its selected penalty.
+    """
 
     name: str
     library: str
@@ -48,7 +51,7 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Peer:
-    """A fitted transformer of scikit-learn and the kernel that it approximates."""
+    """A fitted scikit-learn transformer with the kernel that it approximates, in the interface of a map of mercer."""
 
     transformer: Any
     kernel_: Gaussian
@@ -64,7 +67,7 @@ class Peer:
 
 
 def load_rows(random_state: int) -> Rows:
-    """Return the digits, scaled to [0, 1], with a quarter of each class held out for testing."""
+    """Return the digits data with pixels scaled to [0, 1]; a quarter of each class are test rows."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -73,7 +76,7 @@ def load_rows(random_state: int) -> Rows:
 
 
 def maps_of_width(kernel: Gaussian, width: int, seed: int) -> dict[str, BaseMap]:
-    """Return the maps of mercer by name, not fitted."""
+    """Return the three unfitted maps of mercer by name, each with `width` components for the kernel."""
     shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
     return {
         "Fourier, independent": RandomFourier(kernel, width, directions="iid", **shared),
@@ -83,7 +86,7 @@ def maps_of_width(kernel: Gaussian, width: int, seed: int) -> dict[str, BaseMap]
 
 
 def entrants(kernel: Gaussian, width: int, seed: int) -> list[Entrant]:
-    """Return all contenders, in the order of the table."""
+    """Return the unfitted models of the comparison, in the order of the table; each map has `width` components."""
     ours = [
         Entrant(
             name=name,
@@ -99,7 +102,7 @@ def entrants(kernel: Gaussian, width: int, seed: int) -> list[Entrant]:
 
 
 def _peer(kernel: Gaussian, width: int, seed: int) -> Entrant:
-    """Return the counterpart in scikit-learn."""
+    """Return the model of scikit-learn: RBFSampler with `width` components, and RidgeClassifierCV."""
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.pipeline import make_pipeline

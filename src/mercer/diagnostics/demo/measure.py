@@ -1,4 +1,4 @@
-"""Measurements of the demo: times in interleaved rounds, memory by tracemalloc, errors of the kernel by `audit`."""
+"""Measurements of the demo: times in interleaved rounds, memory by tracemalloc, and kernel errors by `audit`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["Times", "error_curves", "measure", "peak_bytes_of_fit", "time_in_tur
 Array = np.ndarray
 Announce = Callable[[str], None]
 
-ROUNDS = 3  # of timing; each round fits every contender once
-TRANSFORMS = 5  # timed transforms per contender and round
-SEEDS = 5  # maps per width of the error curves
+ROUNDS = 3  # number of rounds of timing; each round fits every contender once
+TRANSFORMS = 5  # number of timed transforms per contender and round
+SEEDS = 5  # number of maps, with different seeds, for each number of components in the error curves
 DRAWN_PAIRS = 400
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of fits and of transforms."""
+    """Measured times of fits and of transforms, in seconds."""
 
     fit: tuple[float, ...]
     transform: tuple[float, ...]
@@ -41,7 +41,11 @@ class Times:
 
 
 def time_in_turns(entrants: Sequence[Entrant], rows: Rows, announce: Announce) -> list[Times]:
-    """Return the times of all contenders, measured in rounds so that other load on the machine affects all alike."""
+    """Fit all contenders and return their times, one `Times` per contender.
+
+    They are measured in rounds, each with one fit of every contender, so that other load on the machine affects all
+    contenders alike.
+    """
     everything = np.concatenate([rows.X_train, rows.X_test])
     times = [Times((), ())] * len(entrants)
     for turn in range(ROUNDS):
@@ -54,14 +58,17 @@ def time_in_turns(entrants: Sequence[Entrant], rows: Rows, announce: Announce) -
 
 
 def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
-    """Return the duration of a call."""
+    """Return the duration of call(*arguments) in seconds."""
     start = time.perf_counter()
     call(*arguments)
     return time.perf_counter() - start
 
 
 def measure(entrant: Entrant, rows: Rows, peak_bytes: int, times: Times, seed: int) -> Contender:
-    """Return the measurements of one contender, whose model is fitted."""
+    """Return all measurements of one contender, given its fitted model, peak memory and times.
+
+    `seed` selects the pairs of test rows that are shown in a figure.
+    """
     fitted = entrant.map_of(entrant.model)
     accuracy = float(np.mean(entrant.model.predict(rows.X_test) == rows.y_test))
     return Contender(
@@ -81,7 +88,7 @@ def measure(entrant: Entrant, rows: Rows, peak_bytes: int, times: Times, seed: i
 
 
 def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
-    """Return the peak of the memory that Python and NumPy allocated during a fit."""
+    """Fit the model of a contender; return the peak of the bytes that Python and NumPy allocated for it."""
     started_here = not tracemalloc.is_tracing()
     if started_here:
         tracemalloc.start()
@@ -96,7 +103,7 @@ def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
 
 
 def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
-    """Return the audit of a map, or of the transformer of scikit-learn."""
+    """Return the `Audit` of a fitted map of mercer or a fitted transformer of scikit-learn on the rows of X."""
     if isinstance(fitted, BaseMap):
         return audit(fitted, X)
     transformer = fitted.transformer
@@ -110,13 +117,13 @@ def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
 
 
 def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:
-    """Return kernel values and errors of a sample of pairs of rows."""
+    """Return the exact kernel values of a random sample of 400 pairs of rows of X, and the errors of a fitted map."""
     left, right = np.triu_indices(len(X), 1)
     drawn = np.random.default_rng(seed).choice(len(left), DRAWN_PAIRS, replace=False)
     at = left[drawn], right[drawn]
     exact = fitted.kernel_(X)[at]
     deviation = None
-    if isinstance(fitted, BaseMap):  # there is no prediction for scikit-learn
+    if isinstance(fitted, BaseMap):  # the variance of scikit-learn's features is not known
         with suppress(NoClosedFormError):
             deviation = tuple(np.sqrt(fitted.variance(X)[at]).tolist())
     return Pairs(tuple(exact.tolist()), tuple((fitted.gram(X)[at] - exact).tolist()), deviation)
@@ -125,7 +132,11 @@ def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:
 def error_curves(
     kernel: Gaussian, widths: Sequence[int], seed: int, rows: Rows, announce: Announce
 ) -> tuple[ErrorCurve, ...]:
-    """Return the errors of each map at several numbers of components, for several seeds."""
+    """Return the measured and predicted errors of each map of mercer for several widths (numbers of components).
+
+    For each width, five maps with the seeds `seed`, `seed` + 1, ... are fitted to the training rows and measured on the
+    test rows.
+    """
     audits: dict[str, list[list[Audit]]] = {name: [] for name in maps_of_width(kernel, 1, seed)}
     for width in widths:
         announce(f"error at width {width}")
@@ -136,8 +147,8 @@ def error_curves(
 
 
 def _curve(name: str, widths: Sequence[int], results: list[list[Audit]]) -> ErrorCurve:
-    """Return the error curve of one map, given its audits by width and seed."""
-    # The prediction is an average over draws, so it is the same for every seed of a width.
+    """Return the error curve of one map, given its audits as results[width index][seed index]."""
+    # The prediction is a mean over the random parameters of the map, so it is the same for all seeds of a width.
     predicted = [seeds[0].predicted_rmse for seeds in results]
     known = tuple(value for value in predicted if value is not None)
     rmse = tuple(tuple(one.rmse for one in seeds) for seeds in results)

@@ -1,4 +1,4 @@
-"""Results of the demo, as frozen dataclasses."""
+"""Frozen dataclasses that hold the results of the demo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Bin", "Contender", "Demo", "ErrorCurve", "Mistake", "Pairs", "Penalt
 
 @dataclass(frozen=True)
 class Split:
-    """Numbers of training rows, test rows, features and classes."""
+    """Name of the data, and its numbers of training rows, test rows, features and classes."""
 
     data: str
     n_train: int
@@ -24,9 +24,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Exact kernel values of a sample of pairs of test rows, and the errors of the approximation.
+    """Exact kernel values of a sample of pairs of test rows, and the errors of the approximation by a map.
 
-    `deviation` is the predicted standard deviation of the errors over draws of the map, or None.
+    `deviation` is the predicted standard deviation of each error over the random parameters of the map, or None if
+    there is no closed form for it.
     """
 
     exact: tuple[float, ...]
@@ -41,7 +42,7 @@ class Contender:
     Attributes
     ----------
     name, library, classifier : str
-        Names of the map, of the library and of the classifier.
+        Names of the map, of the library it belongs to, and of the classifier.
     accuracy : float
         Fraction of test rows that are classified correctly.
     accuracy_error : float
@@ -53,11 +54,11 @@ class Contender:
     fit_seconds, fit_seconds_slowest : float
         Shortest and longest time to fit the map and the classifier on the training rows, on one thread.
     transform_seconds : float
-        Shortest time to transform all rows, on one thread.
+        Shortest time to transform all training and test rows, on one thread.
     peak_bytes : int
         Peak memory during a fit, as measured by tracemalloc.
     pairs : Pairs
-        Kernel values and errors for the figure.
+        Kernel values and errors of a sample of pairs of test rows, for a figure.
     """
 
     name: str
@@ -80,7 +81,10 @@ class Contender:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """Measured errors of one map at several widths and seeds, and the predicted errors, or None."""
+    """Measured kernel errors (RMSE) of one map for several widths (numbers of components) and seeds.
+
+    `predicted` has the predicted error for each width, or is None if the variance of the map has no closed form.
+    """
 
     name: str
     widths: tuple[int, ...]
@@ -90,7 +94,10 @@ class ErrorCurve:
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """Scores of generalized cross-validation by penalty; an infinite score is None."""
+    """Penalties that a classifier tried, with their scores of generalized cross-validation and degrees of freedom.
+
+    A score of None is infinite. `alpha` is the selected penalty.
+    """
 
     alphas: tuple[float, ...]
     scores: tuple[float | None, ...]
@@ -100,7 +107,10 @@ class PenaltyPath:
 
 @dataclass(frozen=True)
 class Bin:
-    """Mean predicted probability in one fifth of [0, 1], and the observed frequency with its 95 % interval."""
+    """One bin of a reliability diagram, for the predicted probabilities in one fifth of [0, 1].
+
+    It holds their number, their mean, and the observed frequency of the labels with its 95 % confidence interval.
+    """
 
     count: int
     predicted: float
@@ -110,7 +120,10 @@ class Bin:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A misclassified test row; its 8 x 8 pixels have values 0 to 16, row by row."""
+    """A misclassified test row, with its true label, its predicted label and the probability of the latter.
+
+    `pixels` are the 8 x 8 pixels of the image, row by row, with values from 0 to 16.
+    """
 
     pixels: tuple[int, ...]
     label: int
@@ -124,28 +137,31 @@ class Demo:
 
     Attributes
     ----------
-    n_components, random_state : int
-        Number of components of every map, and the seed of the split, the maps and the samples.
+    n_components : int
+        Number of components of every map.
+    random_state : int
+        Seed of the split into training and test rows, of the maps, and of the samples of pairs.
     kernel : str
         The kernel that all maps approximate.
     lengthscale : float
-        Its lengthscale, which is the median distance of training rows.
+        Lengthscale of the kernel, which is the median distance of training rows.
     split : Split
-        The data.
+        Name and size of the data.
     contenders : tuple of Contender
-        In the order of the table.
+        Measurements of each feature map with its classifier, in the order of the table.
     chosen : str
-        Name of the contender of mercer with the lowest score of generalized cross-validation on the training rows.
+        Name of the contender, among those of mercer, with the lowest score of generalized cross-validation on the
+        training rows.
     curves : tuple of ErrorCurve
-        Errors by width.
+        Kernel errors of each map of mercer for several numbers of components.
     path : PenaltyPath
-        Penalties of the chosen contender.
+        Penalties and scores of the chosen contender.
     reliability : tuple of Bin
-        Calibration of the probabilities of the chosen contender, for all labels of all test rows.
+        Calibration of the probabilities that the chosen contender predicts, for all labels of all test rows.
     mistakes : tuple of Mistake
-        Misclassified test rows of the chosen contender, in decreasing order of confidence.
+        At most 12 misclassified test rows of the chosen contender, in decreasing order of confidence.
     environment : Environment
-        Versions, kernels and threads.
+        Versions, compiled kernels and threads of the process.
     seconds : float
         Total wall-clock time.
     """
@@ -165,7 +181,10 @@ class Demo:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the results as a dictionary of built-in types, without the pixels and pairs of the figures."""
+        """Return the results as a dictionary of built-in types.
+
+        The pixels of mistakes and the sampled pairs, which are only for figures, are omitted.
+        """
         plain = asdict(self)
         plain["contenders"] = [contender.to_dict() for contender in self.contenders]
         plain["environment"] = self.environment.to_dict()

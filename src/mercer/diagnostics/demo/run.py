@@ -1,4 +1,4 @@
-"""The run of the demo, from the data to the results."""
+"""The function `run_demo`, which runs the demo and returns its results."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["run_demo"]
 
 Progress = Callable[[int, int, str], None]
 
-# A narrower map is too inaccurate; a wider one would have more landmarks than there are training rows.
+# Limits of the number of components: below, maps are too inaccurate; above, there may be more landmarks than rows.
 NARROWEST, WIDEST = 16, 1024
 
 
 def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progress | None = None) -> Demo:
-    """Compare feature maps of equal width on the digits that come with scikit-learn.
+    """Compare feature maps with equal numbers of components on the digits data of scikit-learn.
 
     Parameters
     ----------
     n_components : int, default=512
         Number of components of every map, from 16 to 1024.
     random_state : int, default=0
-        Seed of the split, the maps and the samples.
+        Seed of the split into training and test rows, of the maps, and of the samples of pairs.
     progress : callable, default=None
         Called at the start of each step with the number of completed steps, the total number of steps and the name of
         the step.
@@ -41,13 +41,14 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
     Returns
     -------
     Demo
+        Accuracies, kernel errors, times and memory of all maps, and details of the selected one.
     """
     _check_integer("n_components", n_components, NARROWEST, WIDEST)
     _check_integer("random_state", random_state, 0, 2**32 - 1)  # scikit-learn takes no larger seed
     started = time.perf_counter()
     widths = [2**p for p in range(4, 11) if n_components / 16 <= 2**p <= 2 * n_components]
     announce = _counter(1 + 4 + ROUNDS + 4 + len(widths), progress)
-    # One thread for every contender, so that times are comparable and depend less on other processes.
+    # All contenders use one thread, so that times are comparable and depend less on other processes.
     with threadpool_limits(1):
         announce("loading the digits")
         rows = load_rows(random_state)
@@ -79,8 +80,8 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
 def _contenders(
     runners: list[Entrant], rows: Rows, random_state: int, announce: Callable[[str], None]
 ) -> tuple[Contender, ...]:
-    """Return the measurements of all contenders."""
-    # Memory first, because its fits also warm up imports and caches for the timed ones.
+    """Return the measurements of all models of the demo; `announce` is called with the name of each step."""
+    # Memory is measured first, because these fits also warm up imports and caches for the timed fits.
     peaks = []
     for runner in runners:
         announce(f"memory of {runner.name}")
@@ -94,7 +95,10 @@ def _contenders(
 
 
 def _counter(total: int, progress: Progress | None) -> Callable[[str], None]:
-    """Return a function that reports the start of a step, with its number, to `progress`."""
+    """Return a function that reports the start of a named step to `progress`.
+
+    It calls `progress` with the number of steps started before, the total number of steps, and the name of the step.
+    """
     started = 0
 
     def announce(name: str) -> None:
