@@ -341,6 +341,7 @@ class Learner(BaseEstimator, ABC):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
+        del accumulator  # its buffers are as large as the features of a block
         self._coding_ = settled_coding(reader, fit.engine)
         self._solve(statistic, fit)
 
