@@ -30,6 +30,7 @@ from mercer.engines import Block, Checkpoint, Engine
 from mercer.errors import DataError, NoClosedFormError
 from mercer.kernels import (
     DotProductKernel,
+    Gaussian,
     HomogeneousKernel,
     IsotropicKernel,
     Kernel,
@@ -40,6 +41,7 @@ from mercer.kernels import (
 from mercer.kernels.histogram import half_density
 from mercer.kernels.quadrature import UnitDensity
 from mercer.learners.base import Learner, Transformer
+from mercer.maps import RandomFourier
 from mercer.maps.base import BaseMap
 
 __all__ = ["check_engine", "check_engines", "check_kernel", "check_learner", "check_map"]
@@ -179,6 +181,14 @@ def check_shift_invariant(kernel: ShiftInvariantKernel) -> None:
 def check_isotropic(kernel: IsotropicKernel) -> None:
     """Check `profile`, `slope`, `mean_mixing` and `size_biased_mixing` against integrals of `mixing` by quadrature."""
     name = repr(kernel)
+    u = np.linspace(0.0, 1.0, 257)[1:-1]
+    tau = np.asarray(kernel.mixing(u))
+    expect(
+        tau.shape == u.shape, f"{name}: mixing(u) must return an array of the shape of u, {u.shape}, got {tau.shape}"
+    )
+    wrong = ~(tau >= 0)
+    at = f"{u[wrong][0]:.3g} is {tau[wrong][0]:.3g}" if wrong.any() else ""
+    expect(not wrong.any(), f"{name}: mixing(u) must be a number >= 0, but mixing({at}")
     mean, numerical = kernel.mean_mixing, UnitDensity.of(kernel.mixing).total
     # Numerical means above LARGEST_MEAN cannot be distinguished from infinite ones.
     known = min(mean, numerical) < LARGEST_MEAN
@@ -214,6 +224,10 @@ def check_separable(kernel: SeparableKernel) -> None:
     lags = np.abs(X[:, None] - X) / float(kernel.lengthscale)
     expected = np.prod([kernel.profile(lags[:, :, i]) for i in range(X.shape[1])], axis=0)
     expect(np.allclose(kernel(X), expected, atol=1e-12), f"{kernel!r}: values must be products of profile(lag)")
+    u = np.linspace(0.5, 1.0, 33)[1:-1]
+    upper, lower = kernel.spectral_quantile(u), kernel.spectral_quantile(1 - u)
+    close = np.allclose(upper, -lower, rtol=1e-6, atol=1e-9)
+    expect(close, f"{kernel!r}: spectral_quantile(1 - u) must be -spectral_quantile(u): the density is symmetric")
 
 
 def check_dot_product(kernel: DotProductKernel) -> None:
@@ -278,9 +292,10 @@ def check_threshold(kernel: ThresholdKernel) -> None:
 STRUCTURES: tuple[tuple[type[Kernel], Callable[[Any], None]], ...] = (
     (IsotropicKernel, check_mass),
     (SeparableKernel, check_mass),
-    (ShiftInvariantKernel, check_shift_invariant),
+    # Exact comparisons first: their messages name the formula that is wrong.
     (IsotropicKernel, check_isotropic),
     (SeparableKernel, check_separable),
+    (ShiftInvariantKernel, check_shift_invariant),
     (DotProductKernel, check_dot_product),
     (HomogeneousKernel, check_homogeneous),
     (ThresholdKernel, check_threshold),
@@ -367,6 +382,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
     """
     X = sample_rows(positive=get_tags(feature_map).input_tags.positive_only) if X is None else X
     name = repr(feature_map)
+    expect(isinstance(getattr(feature_map, "needs", None), str), f"{name}: needs must say what a kernel must have")
     raised = False
     try:
         clone(feature_map).transform(X)
@@ -516,17 +532,25 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
         f"{name}: blocks must give the model of arrays in memory",
     )
     once = learner._several_passes() is None
-    if once and not fresh._unfitted_map(None).needs_rows():
+    one_pass = fresh
+    if learner.feature_map is None and not is_clusterer(learner):
+        # The lengthscale of the default map is a median over the rows, which are then read twice.
+        one_pass = clone(fresh).set_params(feature_map=RandomFourier(Gaussian(1.0), 64, random_state=3))
+    if once and not one_pass._unfitted_map(None).needs_rows():
+        complete = outputs(clone(one_pass).fit(X, y))
         expect(
-            same(outputs(clone(fresh).fit(iter(blocks))), expected),
+            same(outputs(clone(one_pass).fit(iter(blocks))), complete),
             f"{name}: an iterator must give the same model",
         )
-        partial = clone(fresh)
+        expect(hasattr(one_pass, "partial_fit"), f"{name}: reads the rows once, so it must have partial_fit")
+        partial, continued = clone(one_pass), clone(one_pass).fit(X[:150], y[:150])
         for Xb, yb in blocks:
             if len(Xb):
                 partial.partial_fit(Xb, yb)
-        expect(same(outputs(partial), expected), f"{name}: partial_fit must equal fit")
-    else:
+        expect(same(outputs(partial), complete), f"{name}: partial_fit must equal fit")
+        continued.partial_fit(X[150:], y[150:])
+        expect(same(outputs(continued), complete), f"{name}: partial_fit must continue a fit")
+    if not once or fresh._unfitted_map(None).needs_rows():
         refused = False
         try:
             clone(fresh).fit(iter(blocks))

@@ -342,6 +342,8 @@ class Learner(BaseEstimator, ABC):
         accumulator = self._statistic(fit)
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
         del accumulator  # its buffers are as large as the features of a block
+        if self._several_passes() is None:
+            self.statistic_ = statistic  # to which `partial_fit` adds
         self._coding_ = settled_coding(reader, fit.engine)
         self._solve(statistic, fit)
 
@@ -639,6 +641,20 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner):
 
     def _coding(self) -> Ignored:
         return Ignored()
+
+    @available_if(can_add_rows)
+    @doc
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add a block of rows to the model.
+
+        The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
+        map adds the rows to its `FeatureGraph`; a graph that cannot grow raises.
+
+        %(partial_fit_rows)s
+        """
+        with unchanged_if_it_fails(self):
+            self._add_rows(X, y, sample_weight)
+        return self
 
     def _check_rows(self, X: Any) -> Any:
         """Return validated rows, which must have the same features as those of `fit`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from mercer.data.results import rowwise
 from mercer.engines import Report
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
-from mercer.learners.base import Fit, Transformer, available_if, can_add_rows
+from mercer.learners.base import Fit, Transformer
 from mercer.maps import BaseMap
-from mercer.maps.base import unchanged_if_it_fails
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum, no_targets, rows_as_targets
@@ -130,20 +129,6 @@ class KernelPCA(Transformer):
         self.progress = progress
 
     # ---- fitting ------------------------------------------------------------------------------
-
-    @available_if(can_add_rows)
-    @doc
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add a block of rows to the model.
-
-        The first call fits the map, to the rows it is given. Solving is deferred until a result is used. A `Deformed`
-        map adds the rows to its `FeatureGraph`; a graph that cannot grow raises.
-
-        %(partial_fit_rows)s
-        """
-        with unchanged_if_it_fails(self):
-            self._add_rows(X, y, sample_weight)
-        return self
 
     def _several_passes(self) -> None:
         return None
