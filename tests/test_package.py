@@ -1,6 +1,7 @@
 """The package as a whole: public names, quick import, versions that agree."""
 
 import importlib.metadata
+import inspect
 import subprocess
 import sys
 
@@ -25,3 +26,15 @@ def test_import_loads_nothing_heavy():
 
 def test_unknown_names_are_attribute_errors():
     assert not hasattr(mercer, "Gauss")
+
+
+def test_public_estimators_and_kernels_of_the_folders_are_public_names():
+    bases = (mercer.Kernel, mercer.maps.BaseMap, mercer.learners.base.Learner, mercer.graphs.Graph)
+    found = {
+        name
+        for room in (mercer.kernels, mercer.maps, mercer.graphs, mercer.learners)
+        for name in room.__all__
+        if inspect.isclass(getattr(room, name)) and issubclass(getattr(room, name), bases)
+    }
+    concrete = {name for name in found if not name.endswith(("Kernel", "Map", "Graph")) or name == "DeformedKernel"}
+    assert concrete <= set(mercer.__all__)

@@ -306,3 +306,45 @@ def test_check_engine_detects_an_engine_that_omits_a_block():
 def test_check_engines_detects_a_learner_that_ignores_weights_on_dask():
     with pytest.raises(AssertionError, match=r"dask with .* with weights must equal the result in memory"):
         check_engines(UnweightedOnDask(mercer.RandomFourier(mercer.Gaussian(0.7), 20)))
+
+
+class NegativeMixing(TwoScales):
+    def mixing(self, uniforms):
+        return np.where(uniforms < 0.5, -1.0, 9.0)
+
+
+class ScalarMixing(TwoScales):
+    def mixing(self, uniforms):
+        return 5.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (NegativeMixing(), r"mixing\(u\) must be a number >= 0, but mixing\(0.00391 is -1"),
+        (ScalarMixing(), r"mixing\(u\) must return an array of the shape of u, \(255,\), got \(\)"),
+    ],
+    ids=["negative", "scalar"],
+)
+def test_check_kernel_names_the_values_of_mixing_that_are_wrong(kernel, text):
+    with pytest.raises(AssertionError, match=text):
+        check_kernel(kernel)
+
+
+class AsymmetricQuantile(GaussianProduct):
+    def spectral_quantile(self, uniforms):
+        return super().spectral_quantile(uniforms) + 0.05
+
+
+def test_check_kernel_detects_a_spectral_quantile_that_is_not_symmetric():
+    with pytest.raises(AssertionError, match=r"spectral_quantile\(1 - u\) must be -spectral_quantile\(u\)"):
+        check_kernel(AsymmetricQuantile())
+
+
+class WithoutNeeds(RandomFourier):
+    needs = None
+
+
+def test_check_map_requires_the_phrase_needs():
+    with pytest.raises(AssertionError, match="needs must say what a kernel must have"):
+        check_map(WithoutNeeds(Gaussian(), 8))
