@@ -1,4 +1,4 @@
-"""Features of sums, products and compositions of kernels, from maps of their parts."""
+"""Feature maps of sums, products and compositions of kernels, built from maps for the single kernels."""
 
 from mercer.maps.algebra.composition import CompositionMap
 from mercer.maps.algebra.product_map import ProductMap

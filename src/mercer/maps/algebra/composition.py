@@ -25,7 +25,7 @@ from mercer.parameters import Choice, Domain, Interval
 __all__ = ["CompositionFeatures", "CompositionMap"]
 
 Array = np.ndarray
-# Number of scalar maps (see `copies`) in a pilot sample, from which the moments of the inner map are estimated.
+# Number of scalar maps (see the module `copies`) from which the moments of the inner map are estimated.
 PILOT_COPIES = 1000
 # Larger moments are replaced by this number, so that their sums are finite.
 HUGE = 1e300
@@ -35,9 +35,9 @@ HUGE = 1e300
 class CompositionMap(DrawnMap):
     r"""Features of f(k(x, y)) for a power series f and any kernel k that has an unbiased map.
 
-    A component of degree n is a product of n independent one-component maps of k, so that the product of its values at
-    x and y has mean :math:`k(x, y)^n`. The degree of a component is random, or fixed for a group of components [1]_.
-    The map of k, called the inner map, can be any unbiased map of this library or of your own.
+    A component of degree n is a product :math:`z(x) = w_1(x) \cdots w_n(x)` of n independent one-component maps of k,
+    so that :math:`\mathbb{E}[z(x) z(y)] = k(x, y)^n`. The degree of a component is random, or fixed for a group of
+    components [1]_. The map of k, called the inner map, can be any unbiased map of this library or of your own.
 
     Parameters
     ----------
@@ -46,21 +46,23 @@ class CompositionMap(DrawnMap):
         ``ExponentialDotProduct() @ Gaussian(lengthscale="median")``.
     %(n_components)s
     inner_map : BaseMap, default=None
-        Unfitted map for k; None means the default map of k. Its number of components is the one of the first pilot
-        draw for the linear term. Products need unbiased maps of one component; where a single component of the inner
-        map is biased, a sum of all its components with random signs is used.
+        Unfitted map for k; None means the default map of k. Its `n_components` is used only to start the search for the
+        number of components of the linear term. Products need unbiased maps of one component. If the single components
+        of the inner map are biased, the sum of all its components with random signs is used instead.
     plan : {"optimal", "geometric"}, default="optimal"
-        "optimal": the constant is exact. The linear term has a complete inner map, which is exact if few components
-        make it exact. The numbers of components of further degrees follow from their variances in a pilot draw, and
-        some components have a random degree. "geometric": every component has a random degree, as in [1]_.
+        "optimal": the constant term is exact. The linear term has the components of one inner map, which is exact if
+        this takes few components. The numbers of components for higher degrees are computed from variances that are
+        estimated on a pilot sample. Terms of small variance share components of random degree. "geometric": every
+        component has a random degree, as in [1]_.
     p : float, default=2.0
-        Base of the geometric distribution, above one: probability :math:`(p-1)/p^{n+1}` of degree n.
+        Base of the geometric distribution of degrees for the plan "geometric", greater than 1. Degree n has the
+        probability :math:`(p-1)/p^{n+1}`.
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     plan_ : Plan
-        Number of components of each degree, and the error predicted from the pilot draw.
+        Number of components for each degree, and the error predicted from a pilot sample.
     inner_map_ : BaseMap
         The unfitted map of k, from which independent maps were sampled.
     features_ : CompositionFeatures
@@ -75,8 +77,9 @@ class CompositionMap(DrawnMap):
 
     Notes
     -----
-    Unbiased if the inner map is, which `unbiased` reports. The error bounds of `mercer.theory` need more: a bounded
-    kernel k, bounded scalar maps, and both Lipschitz. Phase cosines of a Gaussian kernel have all of these properties.
+    The map is unbiased if the inner map is unbiased; the attribute `unbiased` reports this. The error bounds of
+    `mercer.theory` require in addition that the kernel k and its one-component maps are bounded and Lipschitz
+    continuous. A Gaussian kernel with random Fourier features cos(w . x + b) has these properties.
 
     References
     ----------
@@ -181,7 +184,7 @@ class CompositionMap(DrawnMap):
         return self._draw_strata(composed, series, sample)
 
     def _terms(self, kernel: Composed, series: PowerSeries, sample: Sample, pilot: tuple[Any, Array]) -> GivenTerms:
-        """Return the terms of the series, with moments estimated from one-component inner maps on pilot rows."""
+        """Return the terms a_n k^n of the series, with moments estimated from one-component maps of k on pilot rows."""
         rows, pair_weights = pilot
         copies = scalar_copies(self.inner_map_, kernel.inner, sample, PILOT_COPIES)
         W = features_of(copies.astype(np.float64), rows)
@@ -209,7 +212,7 @@ class CompositionMap(DrawnMap):
     ) -> tuple[Stratum, ...]:
         """Return the strata (groups of components with the same degrees) that minimize the total variance.
 
-        The linear term has a complete inner map, unless its components have a random degree.
+        The linear term is estimated by one inner map with many components, or by components of random degree.
         """
         linear = len(terms.coefficients) > 1 and terms.coefficients[1] != 0
         width = min(self.inner_map_.n_components, terms.linear_cost)
@@ -230,7 +233,10 @@ class CompositionMap(DrawnMap):
         return optimal_strata([terms], self.n_components)
 
     def _linear_second(self, kernel: Composed, width: int, sample: Sample, pilot: tuple[Any, Array]) -> float:
-        """Return the mean over pilot pairs of k^2 + width * (Z Z' - k)^2, with `width` inner features Z."""
+        """Return the mean of k^2 + width * (Z Z' - k)^2 over all pairs of pilot rows.
+
+        Z is the matrix of features of the pilot rows, from a sampled inner map with `width` components.
+        """
         rows, pair_weights = pilot
         drawn = draw_components(self.inner_map_, kernel.inner, sample, width)
         Z = features_of(drawn.astype(np.float64), rows)
@@ -269,14 +275,15 @@ class CompositionMap(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class CompositionFeatures(Features):
-    """Features of f(k(x, y)): a constant, a complete map for the linear term, and products of one-component maps of k.
+    """Sampled features of f(k(x, y)).
 
-    The products are sorted by decreasing degree. The object is immutable and independent of scikit-learn.
+    The components are a constant, a map of k for the linear term, and products of one-component maps of k. The products
+    are sorted by decreasing degree. The object is immutable and independent of scikit-learn.
     """
 
     kernel: Composed
     constant: float  # value of an exact first component; zero means no such component
-    linear: tuple[Features, float] | None  # complete map of k for the linear term, and the factor of its features
+    linear: tuple[Features, float] | None  # map of k for the linear term, and the number that multiplies it
     factors: tuple[Features, ...]  # factor j multiplies the products of degree > j, which are the first ones
     scales: Array
     n_components: int

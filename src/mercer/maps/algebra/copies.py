@@ -2,8 +2,8 @@
 
 A scalar map of a kernel k is a random function w of one component with E[w(x) w(y)] = k(x, y). Products of features
 approximate a product of kernels only if the factors are independent scalar maps (Kar, Karnick 2012, section 5). A
-single component of a map need not be a scalar map: a cosine without its sine, an exact constant and a monomial are not.
-The sum of all components of an unbiased map with random signs always is.
+single component of a map need not be a scalar map. For example, a cosine without its sine, an exact constant and a
+monomial are not scalar maps. The sum of all components of an unbiased map with random signs is always a scalar map.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ from mercer.maps.base import BaseMap, DrawnMap
 __all__ = ["MixedFeatures", "Sample", "ShuffledFeatures", "draw_components", "mixed", "scalar_copies"]
 
 Array = np.ndarray
-# Rows on whose pairs the error of a pilot draw is measured.
+# Number of pilot rows. The error of a pilot sample is measured on all pairs of them.
 PILOT_ROWS = 100
-# Number of coefficients of a series that are checked for negative ones, which a map of few components may not contain.
+# Number of coefficients of a power series that are checked to be non-negative. A map may have sampled only few of them.
 SEARCHED = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows to which the maps of the parts of a kernel are fitted, their weights, and the source of randomness."""
+    """Rows to which the maps of the single kernels are fitted, weights of the rows, and a random generator."""
 
     X: Any  # (n, d)
     weight: Array | None  # (n,)
     rng: np.random.Generator
 
     def pilot(self) -> tuple[Any, Array]:
-        """Return at most PILOT_ROWS of the rows, in float64, and the weights of all pairs of them, which sum to one."""
+        """Return the pilot rows and the weights of their pairs.
+
+        The pilot rows are at most `PILOT_ROWS` of the rows, in float64. The weights of all their pairs sum to 1.
+        """
         X, weight = self.X, self.weight
         if X.shape[0] > PILOT_ROWS:
             # Rows may be sorted, so that the first ones would not be representative.
@@ -50,8 +53,8 @@ class Sample:
 def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
     """Sample features of a map with exactly `count` components.
 
-    If the map needs more components than `count`, it is sampled with the least number that it can have, and the
-    result is `count` sums of its components with random signs.
+    If the map needs more components than `count`, it is sampled with the least possible number of components. Each of
+    the `count` results is then a sum of all these components with random signs.
     """
     fewest = prototype.least_components(kernel)
     wide = copy(prototype)  # a clone takes longer than sampling few components, and a product may need hundreds
@@ -62,9 +65,9 @@ def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: 
 
 
 def scalar_copies(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
-    """Sample `count` scalar maps: components w with E[w(x) w(y)] = k(x, y) for each single w.
+    """Sample `count` scalar maps of the kernel k: functions w_i with E[w_i(x) w_i(y)] = k(x, y) for each i.
 
-    Components of one call may depend on each other. Components of different calls are independent.
+    Scalar maps from the same call may depend on each other. Scalar maps from different calls are independent.
     """
     independent = prototype.with_independent_components(kernel, count)
     if independent is not None:
@@ -79,7 +82,7 @@ def scalar_copies(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: in
 
 
 def mixed(owner: BaseMap, features: Features, count: int, rng: np.random.Generator, *, scale: float) -> MixedFeatures:
-    """Return `count` components, each `scale` times the sum of all components of a map with random signs."""
+    """Return `count` components. Each is `scale` times the sum of all components of `features` with random signs."""
     check_unsigned(owner, features)
     signs = rng.integers(0, 2, (features.n_components, count), dtype=np.int8) * 2.0 - 1.0
     return MixedFeatures(features, scale * signs)
@@ -93,7 +96,7 @@ def check_real(owner: BaseMap, features: Features) -> None:
 
 
 def check_unsigned(owner: BaseMap, features: Features) -> None:
-    """Raise if the features of the map `owner` have signs, or if its kernel has negative coefficients.
+    """Raise if the features of the map `owner` have signs, or if the kernel of `owner` has negative coefficients.
 
     Products and random sums are not defined for features with signs.
     """
@@ -128,7 +131,7 @@ class ShuffledFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class MixedFeatures(Features):
-    """Sums of the components of other features with random signs: Z M, with M the matrix `mixing`."""
+    """Sums of the components of other features with random signs: the matrix product ``Z @ mixing`` for features Z."""
 
     features: Features
     mixing: Array  # (number of components of `features`, n_components)

@@ -61,10 +61,10 @@ class PairedFeatures(_JoinedFeatures):
 
 @dataclass(frozen=True, eq=False)
 class KroneckerFeatures(Features):
-    """Kronecker products of the features of several maps, in which the last map is sampled anew for each product.
+    """Products of the features of several maps, where the last map has an independent sample for each product.
 
-    Let p_i be the products of one component of each of `parts`. The components are p_i times all components of
-    ``inner[i]``, for all i, with zeros appended up to `n_components`.
+    Let p_1, p_2, ... be all products of one component from each of `parts`. The output consists of p_i times every
+    component of ``inner[i]``, for all i. Zeros are appended up to `n_components` components.
     """
 
     parts: tuple[Features, ...]

@@ -31,24 +31,27 @@ class Parts:
     maps: tuple[DrawnMap, ...]
 
     def rows_wanted(self) -> int:
-        """Return the number of rows that are needed to fit the maps and to measure the errors of pilot draws."""
+        """Return the number of rows that are needed to fit the maps and to measure the errors of pilot samples."""
         return max(PILOT_ROWS, *(part_map.rows_wanted() for part_map in self.maps))
 
     def exact_components(self, n_features: int) -> list[float]:
-        """Return, for each part, the least number of components >= 1 that makes its map exact, or infinity."""
+        """Return the least number >= 1 of components with which the map of each part is exact; inf if it never is."""
         found = (m.exact_components(k, n_features) for m, k in zip(self.maps, self.kernels, strict=True))
         return [math.inf if count is None else max(count, 1) for count in found]
 
 
 @dataclass(frozen=True)
 class Combination:
-    """A way to combine kernels, sum or product: `split` returns the parts of a kernel, `join` combines two parts."""
+    """An operation on kernels, sum or product. `split` returns the parts of a kernel, and `join` combines two parts."""
 
     split: Callable[[Kernel], tuple[Kernel, ...]]
     join: Callable[[Kernel, Kernel], Kernel]
 
     def groups_of(self, kernel: Kernel) -> tuple[Kernel, ...]:
-        """Return the parts of a kernel, after joining parts whose combination has a direct map (see `registry`)."""
+        """Return the parts of a kernel, some of them joined.
+
+        Parts are joined to one part if the module `registry` has a map for their sum or product as a whole.
+        """
         groups: list[Kernel] = []
         for part in self.split(kernel):
             for i, group in enumerate(groups):
@@ -69,7 +72,7 @@ class Combination:
         return all(explicit_map(group) is not None for group in groups)
 
     def parts_of(self, owner: HasMaps, kernel: Kernel) -> Parts:
-        """Return the parts of a kernel with a map for each: the maps that the user passed, else default maps."""
+        """Return the parts of a kernel, each with the map that the user passed for it, or else with its default map."""
         if owner.maps is None:
             groups = self.groups_of(kernel)
             found = (explicit_map(group) for group in groups)
@@ -84,7 +87,7 @@ class Combination:
         return Parts(kernels, tuple(drawn_for(m, part) for m, part in zip(owner.maps, kernels, strict=True)))
 
     def check_given(self, owner: HasMaps, kernel: Kernel) -> bool:
-        """Return whether the user passed maps for the parts; raise if one of them cannot approximate its part."""
+        """Return whether the user passed maps for the parts. Raise if one of these maps cannot approximate its part."""
         if owner.maps is None:
             return False
         parts = self.parts_of(owner, kernel)
@@ -94,13 +97,13 @@ class Combination:
 
 
 def unbiased_parts(maps: Sequence[BaseMap] | None) -> bool | str:
-    """Return True if all maps are unbiased, else a string with the first biased map and the reason."""
+    """Return True if all maps are unbiased, else a string that names the first biased map and says why it is biased."""
     biased = [m for m in maps or () if m.unbiased is not True]
     return f"{type(biased[0]).__name__} is biased: {biased[0].unbiased}" if biased else True
 
 
 def warn_of_zeros(owner: DrawnMap, used: int, stacklevel: int) -> None:
-    """Warn if fewer components than requested make a map exact, so that the remaining ones are zero."""
+    """Warn if the map `owner` is exact with `used` < n_components components, so that its other components are zero."""
     if used < owner.n_components:
         msg = (
             f"{type(owner).__name__}: {used} components make the map exact; the last {owner.n_components - used} of "

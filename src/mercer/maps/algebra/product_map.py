@@ -1,4 +1,4 @@
-"""The map `ProductMap` of products of kernels: products of the features of the factors."""
+"""The map `ProductMap` for products of kernels: its components are products of features of the factors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 def factors(kernel: Kernel, weight: float = 1.0) -> Iterator[Kernel]:
-    """Yield the factors of a product of kernels; a number in front of a product multiplies its first factor."""
+    """Yield the factors of `weight` times a product of kernels. Numbers multiply the first factor of their product."""
     if isinstance(kernel, Product):
         yield from factors(kernel.left, weight)
         yield from factors(kernel.right)
@@ -41,9 +41,13 @@ PRODUCTS = Combination(lambda kernel: tuple(factors(kernel)), operator.mul)
 class ProductMap(DrawnMap):
     r"""Features of a product of kernels, from independent maps of its factors.
 
-    With ``method="paired"``, each component is a product of independent one-component maps, one for each factor. With
-    ``method="kronecker"``, each component of one map is multiplied by all components of the other maps, so that the
-    approximate kernel is the product of their approximate kernels.
+    With ``method="paired"``, each component is a product of independent one-component maps, one for each factor of the
+    kernel.
+
+    With ``method="kronecker"``, one factor of the kernel is selected: the one whose map needs the most components to be
+    exact. The maps of the other factors are sampled once, and all products of one component from each of them are
+    formed. The map of the selected factor is sampled independently for each of these products, and the product is
+    multiplied by all components of its sample.
 
     Parameters
     ----------
@@ -51,12 +55,12 @@ class ProductMap(DrawnMap):
         Kernel to approximate; None means ``Matern(lengthscale="median") * Polynomial(2)``.
     %(n_components)s
     maps : sequence of BaseMap, default=None
-        An unfitted map for each factor; None means the default maps. Their numbers of components are used only for
-        "kronecker", and only for maps that are not exact. The last map, which is the widest one, gets the number of
-        components that results from `n_components`.
+        An unfitted map for each factor; None means the default maps. The `n_components` of these maps is used only by
+        the method "kronecker", and only for maps that cannot be exact. The map of the selected factor is an exception:
+        its number of components follows from the `n_components` of the ProductMap.
     method : {"auto", "paired", "kronecker"}, default="auto"
-        "auto" means "kronecker" if all factors but one have exact maps with at most `n_components` products of their
-        components, and "paired" otherwise.
+        "auto" means "kronecker" if all factors except the selected one have exact maps, and the product of the numbers
+        of components of these exact maps is at most `n_components`. Otherwise "auto" means "paired".
     %(random_state, n_jobs)s
 
     Attributes
@@ -76,9 +80,12 @@ class ProductMap(DrawnMap):
 
     Notes
     -----
-    Unbiased if the maps of the factors are, because they are sampled independently. In Kronecker products every
-    component of the first map is multiplied by its own independent sample of the second map. So any `n_components` can
-    be used in full, and errors average out.
+    The approximate kernel is unbiased if the maps of all factors are unbiased, because they are sampled independently.
+    For two factors, the method "kronecker" has the approximate kernel
+    :math:`\sum_i p_i(x)\, p_i(y)\, q_i(x, y)`, where :math:`p_i` are the components of the map of one factor and
+    :math:`q_i` are independent approximations of the other factor. Because the :math:`q_i` are independent, their
+    errors partly cancel in the sum. They may have different numbers of components, so that `n_components` need not be a
+    multiple of the number of :math:`p_i`.
 
     Examples
     --------

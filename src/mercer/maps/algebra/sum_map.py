@@ -1,4 +1,4 @@
-"""The map `SumMap` of sums of kernels: the concatenated features of the terms."""
+"""The map `SumMap` for sums of kernels: it concatenates the features of the terms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mercer.maps.series.allocation import apportion
 __all__ = ["SumMap"]
 
 Array = np.ndarray
-# Largest number of pilot draws. Each has the numbers of components that follow from the errors of the previous one.
+# Largest number of pilot samples. The errors of a pilot sample determine the numbers of components of the next one.
 PILOT_ROUNDS = 4
 
 
@@ -52,16 +52,17 @@ class SumMap(DrawnMap):
         Number of components of the output, at least 1. If there are fewer components than terms, each component is a
         random combination of all terms.
     maps : sequence of BaseMap, default=None
-        An unfitted map for each term; None means the default maps. Their numbers of components are replaced; see
-        `maps_`.
+        An unfitted map for each term; None means the default maps. The `n_components` of these maps is ignored, and new
+        numbers are chosen; see `maps_`.
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     maps_ : tuple of BaseMap
-        The maps of the terms, unfitted, with the numbers of components that were chosen. A term that few components
-        make exact has that number. The other terms have numbers in proportion to the square root of their variance in a
-        pilot draw, which minimizes the total variance.
+        The unfitted maps of the terms, with the numbers of components that were chosen. If a term can be represented
+        exactly by at most n_components / (number of terms) components, its map is exact. The components that remain are
+        divided among the other terms in proportion to the square roots of their variances, which are estimated from
+        pilot samples. This division minimizes the total variance.
     features_ : StackedFeatures
         The sampled features: a function from rows to features.
     %(kernel_, n_features_in_)s
@@ -139,10 +140,11 @@ class SumMap(DrawnMap):
         return StackedFeatures(tuple(drawn), self.n_components)
 
     def _widths(self, parts: Parts, sample: Sample) -> Array:
-        """Return the number of components of each term.
+        """Return the number of components for each term of the sum.
 
-        A term that at most n_components / (number of terms) components make exact gets that number. The remaining
-        components are divided among the other terms so that the mean squared error of a pilot draw is least.
+        If a term can be represented exactly by m <= n_components / (number of terms) components, it gets m. The
+        remaining components are divided among the other terms so that the mean squared error, measured on pilot
+        samples, is least.
         """
         exact = np.array(parts.exact_components(sample.X.shape[1]))
         fair = self.n_components // len(exact)
@@ -166,7 +168,10 @@ class SumMap(DrawnMap):
 
 
 def pilot_error(part_map: DrawnMap, part: Kernel, width: int, sample: Sample) -> float:
-    """Return the mean squared error, over pairs of pilot rows, of a sampled map of `part` with `width` components."""
+    """Sample a map of the kernel `part` with `width` components, and return its mean squared error.
+
+    The mean is over pairs of pilot rows.
+    """
     pilot, pair_weights = sample.pilot()
     features = draw_components(part_map, part, sample, width)
     Z = features_of(features.astype(np.float64), pilot)
@@ -175,7 +180,7 @@ def pilot_error(part_map: DrawnMap, part: Kernel, width: int, sample: Sample) ->
 
 
 def share_up_to(most: Array, weights: Array, total: int) -> Array:
-    """Divide `total` components among terms in proportion to `weights`, each at least one and at most `most`."""
+    """Divide `total` components among terms in proportion to `weights`. Term i gets between 1 and ``most[i]``."""
     widths = np.ones(len(most), dtype=int)
     full = np.zeros(len(most), dtype=bool)
     while not full.all():

@@ -1,8 +1,8 @@
 """Coefficients of the polynomial part of an arc-cosine kernel, which `RandomNeurons` represents exactly.
 
 The kernel is split into a polynomial of x . y, |x|^2 and |y|^2, which has exact components, and a remainder, which is
-estimated by random neurons. `random_neurons` chooses the layout, that is, which polynomial is split off; `features`
-evaluates the components of both parts.
+estimated by random neurons. The module `random_neurons` chooses the layout, that is, which polynomial is split off. The
+module `features` evaluates the components of both parts.
 """
 
 from __future__ import annotations

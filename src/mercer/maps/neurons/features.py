@@ -1,8 +1,8 @@
 """Sampled features of random neurons: exact components first, then functions of random projections.
 
 Throughout, u = w . x is the projection of a row x on a random direction w, and phi(u) = max(u, 0)^b is the activation
-of order b. The layout decides which components there are; see `random_neurons`. The coefficients of the exact
-components are in `expansion`.
+of order b. The layout decides which components there are; see the class `RandomNeurons`. The module `expansion` has the
+coefficients of the exact components.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ NEURON: tuple[linalg.FunctionName, ...] = ("sign", "relu", "relu_squared")
 
 @dataclass(frozen=True, eq=False)
 class NeuronFeatures(Features):
-    """Exact components and random neurons: an immutable, picklable function of rows without scikit-learn."""
+    """Exact components and random neurons, as an immutable, picklable callable that maps rows to features.
+
+    It does not depend on scikit-learn.
+    """
 
     projection: Projection
     order: int
@@ -55,7 +58,7 @@ class NeuronFeatures(Features):
         return replace(self, projection=self.projection.astype(dtype), signs_of_neurons=signs, squares=squares)
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both must have the dtype of these features (`astype`)."""
+        """Write the features of the rows of `X` into `out`. Both arrays must have the dtype set by `astype`."""
         check_range(self.projection, X, max(1, self.order))
         if self.layout == "single":
             self._write_single(X, out)
@@ -103,7 +106,8 @@ class NeuronFeatures(Features):
     def _write_residual(self, X: Any, out: Array) -> None:
         """Write the neurons of the residual layout, times `scale`.
 
-        They are sgn u - p1 u, |u| - p0 - p1 u^2 or u|u| - p1 u for order 0, 1 or 2.
+        The neurons are sgn u - p1 u for order 0, |u| - p0 - p1 u^2 for order 1, and u|u| - p1 u for order 2, where
+        u = w . x is the projection of a row x on a random direction w.
         """
         p0, p1 = self.exact.polynomial
         if self.order == 1:
@@ -130,9 +134,10 @@ class NeuronFeatures(Features):
         out *= self.scale
 
     def _write_pairs(self, X: Any, out: Array) -> None:
-        """Write the neurons of the layout "relu", times `scale`: phi(u) for all directions, followed by phi(-u).
+        """Write the neurons of the layout "relu", times `scale`: phi(u) for all directions w, followed by phi(-u).
 
-        If `out` has an odd number of columns, phi(-u) of the last direction is omitted.
+        Here u = w . x is the projection of a row x, and phi(u) = max(u, 0)^b is the activation of order b. If `out` has
+        an odd number of columns, phi(-u) of the last direction is omitted.
         """
         m = self.projection.n_frequencies
         left, right = out[:, :m], out[:, m:]
@@ -150,9 +155,10 @@ class NeuronFeatures(Features):
             np.square(out, out=out)
 
     def _write_single(self, X: Any, out: Array) -> None:
-        """Write the neurons of the layout "single", times `scale`: phi(u) for all directions.
+        """Write the neurons of the layout "single", times `scale`: phi(u) for all directions w.
 
-        If the kernel has a constant, each neuron is multiplied by its random sign and the constant is added to it.
+        Here u = w . x is the projection of a row x, and phi(u) = max(u, 0)^b is the activation of order b. If the map
+        has a constant, each neuron is multiplied by a random sign, and the constant is added to the result.
         """
         self.projection.write(X, NEURON[self.order], self.scale if self.order else 0.5 * self.scale, out)
         if self.order == 0:

@@ -1,7 +1,8 @@
 """Random neurons for arc-cosine kernels: the map `RandomNeurons`.
 
-The map chooses a layout and directions. `expansion` has the coefficients of the exact components, `features` evaluates
-the components for rows, and `variance` has the variance of the approximate kernel.
+The map chooses a layout, that is, which part of the kernel has exact components, and random directions for the neurons.
+The module `expansion` has the coefficients of the exact components, the module `features` evaluates all components, and
+the module `variance` has the variance of the approximate kernel.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ class RandomNeurons(DrawnMap):
         ``ArcCosine(1)``.
     %(n_components)s
     layout : {"auto", "residual", "parity", "relu", "single"}, default="auto"
-        Which part of the kernel is exact; see Notes. "auto" takes "residual" if at most two thirds of the components
-        are exact then, or else "parity" under the same condition, or else "relu" ("single" if there is one component
-        only and the kernel has a constant).
+        Which part of the kernel is exact; see Notes. "auto" takes the first of "residual" and "parity" in which at most
+        two thirds of the components are exact. If there is none, it takes "single" if `n_components` is 1 and the
+        kernel has a constant, and "relu" otherwise.
     directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
         Distribution of the directions w, as for `RandomFourier`. "auto" takes "butterfly" for dense rows with 32
         features or more. For other rows with d features it takes "simplex" [2]_ if the number of directions is a
@@ -251,14 +252,14 @@ class RandomNeurons(DrawnMap):
         return "orthogonal" if m % d == 0 or self.layout_ == "residual" or order == 2 else "big_block"
 
     def _draw_projection(self, order: int, m: int, d: int, rng: np.random.Generator) -> tuple[Projection, int]:
-        """Draw m directions of norm `radius(order, P)`, uniform on a sphere of R^P.
+        """Sample m random directions, uniform on the sphere of radius ``radius(order, P)`` in R^P.
 
         Returns
         -------
         projection : Projection
             Projection of rows with d features on the directions.
         ambient : int
-            P. It is larger than d if rows are padded with zeros or directions truncated to d coordinates.
+            The dimension P. It exceeds d if rows are padded with zeros, or directions are truncated to d coordinates.
         """
         if self.directions_ == "butterfly":
             mixing, rotations = butterfly_rotations(m, d, rng)
@@ -306,9 +307,9 @@ class RandomNeurons(DrawnMap):
 
 
 def neuron_part(kernel: Kernel) -> tuple[float, int, float] | None:
-    """Return (weight, order, constant) of a kernel of the form weight * ArcCosine(order) + constant.
+    """Return (weight, order, constant) for a kernel of the form weight * ArcCosine(order) + constant.
 
-    Several arc-cosine kernels of equal order count as one, with the sum of their weights. None is returned if the
+    A sum of arc-cosine kernels of equal order is treated as one kernel whose weight is the sum. None is returned if the
     kernel does not have this form.
     """
     found = weighted_sum(kernel, ArcCosine)

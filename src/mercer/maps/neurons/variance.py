@@ -18,10 +18,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class NeuronVariances:
-    """Variances over one random direction w, for all pairs of rows x and y, with u = w . x and v = w . y.
+    """Variances of products of neurons over one random direction w, with u = w . x and v = w . y for rows x and y.
 
     The direction is uniform on the sphere of radius `expansion.radius`, phi(u) = max(u, 0)^b is the activation of order
-    b, and p(u) is sgn u, |u| or u|u| for b = 0, 1 or 2. All arrays have the shape of the kernel matrix.
+    b, and p(u) is sgn u, |u| or u|u| for b = 0, 1 or 2. Entry (i, j) of each array is for row i of X and row j of Y.
     """
 
     parity: Array  # variance of p(u) p(v)
@@ -31,7 +31,7 @@ class NeuronVariances:
 
     @classmethod
     def of(cls, order: int, X: Any, Y: Any, d: int) -> NeuronVariances:
-        """Return the variances of neurons of an order for all pairs of rows of `X` and `Y`, which have `d` features."""
+        """Return the variances of neurons of order `order`, for all pairs of rows of `X` and `Y` with `d` columns."""
         kernel = ArcCosine(order)
         k, x, y = kernel(X, Y), kernel.diag(X)[:, None], kernel.diag(Y)[None, :]
         _, lengths = unit_rows(X)

@@ -1,7 +1,7 @@
 """Feature maps of kernels that are power series of the inner product.
 
-`RandomMaclaurin` approximates the series degree by degree, `PolynomialSketch` and `TensorSketch` approximate a
-polynomial kernel as one product.
+`RandomMaclaurin` approximates each term of the series separately. `PolynomialSketch` and `TensorSketch` approximate a
+polynomial kernel of degree p as one product of p factors.
 """
 
 from mercer.maps.series.polynomial_sketch import PolynomialSketch

@@ -1,16 +1,22 @@
 r"""Choice of a degree plan: the number of components for each term of a power series.
 
-If term n is estimated by :math:`m_n` independent components, each of variance :math:`a_n^2 V_n`, the sum of
-:math:`a_n^2 V_n / m_n` subject to :math:`\sum_n m_n = D` is minimal for :math:`m_n \propto |a_n| \sqrt{V_n}`. This is
-Neyman's optimal allocation in stratified sampling (Neyman 1934, JRSS), which Wacker et al. (2022, arXiv:2201.08712)
-apply to dot-product kernels. The variances are means over pairs of sampled rows (`terms`). Two extensions are made:
-terms of low degree can have exact components, one for each monomial, and terms too small for a component of their own
-share components of random degree, which keep the map unbiased.
+The kernel is a power series :math:`\sum_n a_n (x^\top y)^n`, and the map has D components. Suppose that term n is
+estimated by the average over :math:`m_n` independent random components, each of variance :math:`a_n^2 V_n`. The total
+variance is then :math:`\sum_n a_n^2 V_n / m_n`. Subject to :math:`\sum_n m_n = D`, it is minimal for
+:math:`m_n \propto |a_n| \sqrt{V_n}`. This is Neyman's optimal allocation in stratified sampling (Neyman 1934, JRSS),
+which Wacker et al. (2022, arXiv:2201.08712) apply to dot-product kernels.
 
-The result is a `Plan`, a sequence of strata. A stratum (`plans.Stratum`) is a group of components together with the
-terms that they represent. "Sketched" components are random components of one fixed degree. The sample is the set of
-rows that `terms` computes the moments from. Functions with an argument `index` store it in the stratum as the index of
-the power series, for a kernel that is a sum of several.
+This module extends the allocation in two ways. A term of low degree can be represented without error by exact
+components, one for each monomial. Terms that are too small for a component of their own share components of random
+degree, so that no term is omitted and the map is unbiased.
+
+Names in this module:
+
+- A stratum (`plans.Stratum`) is a group of components together with the terms that they represent.
+- A plan (`plans.Plan`) is a sequence of strata. Most functions here return the strata of a plan.
+- "Sketched" components are random components of one fixed degree.
+- The sample is a set of rows. All variances and moments are means over pairs of these rows, from the module `terms`.
+- The argument `index` is the position of a power series in a kernel that is a sum of several power series.
 """
 
 from __future__ import annotations
@@ -45,7 +51,7 @@ LEAST_BASE = 1.05
 def make_plan(
     name: PlanName, parts: list[SampledTerms], n_components: int, *, mean_square: float, p: float, eps: float
 ) -> Plan:
-    """Return the plan with this name for a kernel that is a sum of power series.
+    """Return the plan called `name` for a kernel that is a sum of power series.
 
     Parameters
     ----------
@@ -56,12 +62,12 @@ def make_plan(
     n_components : int
         Number of components of the map.
     mean_square : float
-        Mean square of the kernel on the sampled pairs.
+        Mean square of the kernel over pairs of sampled rows.
     p : float
-        Base of the geometric distribution of the plans "geometric" and "h01".
+        Base of the geometric distribution of degrees in the plans "geometric" and "h01".
     eps : float
-        Bound of the sum of the omitted terms, relative to the largest value of the kernel on the sample, for the plans
-        "truncated" and "degrees".
+        For the plans "truncated" and "degrees": upper bound for the sum of the omitted terms, relative to the largest
+        value of the kernel on the sample.
     """
     scale = math.sqrt(mean_square)
     if name == "optimal":
@@ -91,21 +97,24 @@ def make_plan(
 
 
 def _exact(part: Terms, index: int, degrees: Any) -> list[Stratum]:
-    """Return one stratum of exact components for each of the degrees whose coefficient is not zero."""
+    """Return one stratum of exact components for each degree n in `degrees` with a nonzero coefficient a_n."""
     return [Stratum(index, "exact", (n,), int(part.exact_cost(n))) for n in degrees if part.exact_cost(n)]
 
 
 def _sketched(part: Terms, index: int, n: int, m: int) -> Stratum:
-    """Return the stratum of m random components that estimate term n alone, with its predicted error."""
+    """Return the stratum of m random components of degree n, which estimate term n, with its predicted error."""
     return Stratum(index, "sketched", (n,), m, squared_error=part.sketch_error(n, m))
 
 
 def _random(part: Terms, index: int, distribution: DegreeDistribution, degrees: list[int], m: int) -> Stratum:
     """Return the stratum of m components whose random degree N has the given distribution, with its predicted error.
 
-    The components estimate the sum of the terms `degrees`, and of all terms beyond the last significant one if the
-    distribution has a tail. With c components per sampled product (`Terms.components_per_draw`), their mean variance is
-    (sum of shared_moments[n] / P[N = n] over the degrees, minus c times the mean square of the sum of the terms) / m.
+    The components estimate the sum S of the terms with the given `degrees`. If the distribution has a tail, they also
+    estimate all terms above the last significant one. The predicted squared error is
+
+        (sum over n in degrees of shared_moments[n] / P[N = n] - c * (mean square of S)) / m,
+
+    where c is `Terms.components_per_draw`, the number of real components per sampled product.
     """
     second = (
         float(np.sum(part.shared_moments[degrees] / distribution.probability(np.array(degrees)))) if degrees else 0.0
@@ -120,8 +129,8 @@ def _best_distribution(part: Terms, degrees: list[int]) -> DegreeDistribution:
     """Return the distribution of a random degree N in `degrees` that minimizes the variance of one component.
 
     P[N = n] is proportional to the square root of ``part.shared_moments[n]``, the mean square of the estimate of term
-    n. For an infinite series, the degrees above the last term of `part` have the total probability `TAIL_PROBABILITY`,
-    distributed geometrically.
+    n by one component. For an infinite series, the degrees above the last term of `part` are geometrically distributed
+    and have the total probability `TAIL_PROBABILITY`.
     """
     last = len(part.coefficients) - 1
     sizes = np.sqrt(part.second_moments[-2:])
@@ -147,8 +156,8 @@ def _best_distribution(part: Terms, degrees: list[int]) -> DegreeDistribution:
 def _geometric(part: SampledTerms, n_components: int, p: float, exact: int) -> tuple[Stratum, ...]:
     """Return strata with the first `exact` terms exact and a geometrically distributed degree for all further terms.
 
-    `exact` = 2 is the H0/1 heuristic of Kar and Karnick (2012, AISTATS), `exact` = 0 their Algorithm 1. The parameter p
-    is the ratio P[N = n] / P[N = n + 1] of the random degree N.
+    The random degree N satisfies P[N = n] / P[N = n + 1] = p. With `exact` = 2 this is the H0/1 heuristic of Kar and
+    Karnick (2012, AISTATS). With `exact` = 0 it is Algorithm 1 in the same paper.
     """
     strata = _exact(part, 0, range(min(exact, len(part.coefficients))))
     degrees = [n for n in range(exact, len(part.coefficients)) if part.coefficients[n] != 0]
@@ -169,11 +178,11 @@ def _geometric(part: SampledTerms, n_components: int, p: float, exact: int) -> t
 
 
 def optimal_strata(parts: Sequence[Terms], n_components: int) -> tuple[Stratum, ...]:
-    """Return the strata of the unbiased plan of least predicted variance for a sum of power series.
+    """Return the strata of the unbiased plan with the least predicted variance for a sum of power series.
 
-    In each series, all terms up to some degree are exact. Of the other terms, those of large variance have random
-    components of their own, in numbers proportional to the square roots of their variances, and those of small variance
-    share components of random degree. The degree up to which each series is exact is found by coordinate descent.
+    In each series, all terms up to some degree are exact; coordinate descent over the series finds this degree. Each
+    other term of large variance has random components of its own, and their number is proportional to the square root
+    of the variance. The terms of small variance share components of random degree.
     """
     options = [list(_exact_depths(part, n_components, len(part.coefficients) - 1)) for part in parts]
     chosen = [0] * len(parts)
@@ -204,10 +213,10 @@ def optimal_strata(parts: Sequence[Terms], n_components: int) -> tuple[Stratum, 
 
 
 def _truncated(part: SampledTerms, n_components: int, last: int, eps: float) -> tuple[Stratum, ...]:
-    """Return strata that represent each term up to degree `last` by components of its own, and omit all others.
+    """Return strata in which each term up to degree `last` has its own components, and higher terms are omitted.
 
-    The terms up to some degree are exact. The others are sketched, with numbers of components in proportion to the
-    square roots of their variances. The degree is chosen for the least predicted error.
+    The terms up to a degree k are exact. The terms of degree k + 1 to `last` have random components, in proportion to
+    the square roots of their variances. The degree k is chosen for the least predicted error.
     """
     best: list[Stratum] | None = None
     for depth, used in _exact_depths(part, n_components, last):
@@ -232,8 +241,7 @@ def _truncated(part: SampledTerms, n_components: int, last: int, eps: float) -> 
 def _summed(part: SampledTerms, n_components: int, last: int) -> tuple[Stratum, ...]:
     """Return the strata of the plan "degrees": every random component is a sum of one product for each degree.
 
-    Terms above degree `last` are omitted. The constant term has one exact component if there are at least two
-    components.
+    Terms above degree `last` are omitted. If n_components >= 2, the constant term has one exact component.
     """
     strata = _exact(part, 0, [0]) if n_components > 1 or last == 0 else []
     degrees = [n for n in range(len(strata), last + 1) if part.coefficients[n] != 0]
@@ -256,14 +264,16 @@ def truncation_degree(part: SampledTerms, eps: float) -> int:
 
 
 def _omitted(part: SampledTerms, last: int) -> tuple[float, float]:
-    """Return the size of s(x, y), the sum of the terms above degree `last`, which a truncated plan omits.
+    """Return two measures of the size of s(x, y), the sum of all terms above degree `last`.
+
+    A plan that is truncated at degree `last` omits s.
 
     Returns
     -------
     rms : float
         Root mean square of s over the sampled pairs of rows.
     bound : float
-        Bound of the absolute value of s for rows with norms up to the largest of the sample.
+        Upper bound for |s(x, y)| over all rows x and y whose norms are at most the largest norm in the sample.
     """
     beyond = list(range(last + 1, len(part.coefficients)))
     return math.sqrt(max(part.mean_square(beyond), 0.0)), part.tail(last)
@@ -274,7 +284,7 @@ def _omitted(part: SampledTerms, last: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Allocation:
-    """Numbers of random components: for terms with components of their own, and for terms that share components."""
+    """Numbers of random components, both for terms with components of their own and for terms that share components."""
 
     error: float  # predicted mean squared error
     # (index of the series, degree, number of components) of terms with components of their own
@@ -283,7 +293,7 @@ class _Allocation:
     random: list[tuple[int, list[int], int]]
 
     def strata(self, parts: Sequence[Terms]) -> list[Stratum]:
-        """Return a stratum for each term with components of its own, and for each series with shared components."""
+        """Return one stratum per term that has components of its own, and one per series that has shared components."""
         sketched = [_sketched(parts[i], i, n, m) for i, n, m in sorted(self.sketched)]
         return sketched + [
             _random(parts[i], i, _best_distribution(parts[i], left), left, m) for i, left, m in self.random
@@ -293,9 +303,9 @@ class _Allocation:
 def _allocate(parts: Sequence[Terms], depths: list[int], n_components: int) -> _Allocation | None:
     """Return the allocation of random components with the least predicted error.
 
-    The components estimate the terms of degree n > ``depths[i]`` of each series ``parts[i]``. The terms up to this
-    degree are exact and not considered here. None is returned if there are too few components: every infinite series
-    and every series with a nonzero term above its depth needs at least one.
+    In each series ``parts[i]``, the terms up to degree ``depths[i]`` are exact and not considered here. The random
+    components estimate the terms of higher degree. Every infinite series, and every finite series with a nonzero term
+    above degree ``depths[i]``, needs at least one component. None is returned if `n_components` is too small for this.
     """
     shared = [_SharedTerms(part, depth) for part, depth in zip(parts, depths, strict=True)]
     terms = [(i, n) for i, rest in enumerate(shared) for n in rest.degrees()]
@@ -327,7 +337,7 @@ def _allocate(parts: Sequence[Terms], depths: list[int], n_components: int) -> _
 class _SharedTerms:
     """Terms of one series above degree `depth` that share components of random degree.
 
-    The moments of their sum are updated as terms are removed.
+    The object holds the moments of the sum of these terms, and updates them if a term is removed.
     """
 
     def __init__(self, part: Terms, depth: int) -> None:
@@ -339,24 +349,25 @@ class _SharedTerms:
         self.size = float(self.sizes @ self.active)
 
     def remove(self, n: int) -> None:
-        """Remove term n from the shared terms, and update the moments."""
+        """Remove term n from the terms that share components, and update the moments of their sum."""
         self.active[n] = False
         self.mean_square += float(self.part.cross_moments[n, n] - 2 * self.products[n])
         self.products = self.products - self.part.cross_moments[:, n]
         self.size -= float(self.sizes[n])
 
     def any(self) -> bool:
-        """Return whether any term shares components."""
+        """Return whether at least one term shares components, that is, has not been removed."""
         return bool(self.active.any())
 
     def degrees(self) -> list[int]:
-        """Return the degrees of the terms that share components, that is, of all that were not removed."""
+        """Return the degrees of the terms that share components, that is, of the terms that have not been removed."""
         return np.flatnonzero(self.active).tolist()
 
     def variance(self) -> float:
-        """Return the mean variance of one shared component, for the best distribution of its degree.
+        """Return the variance of one component of random degree, as a mean over sampled pairs of rows.
 
-        Divided by m, this is the predicted squared error of m components; see `_best_distribution`.
+        The degree has the distribution of least variance; see `_best_distribution`. The predicted squared error of m
+        components is this variance divided by m.
         """
         if not np.isfinite(self.size):
             return math.inf
@@ -365,12 +376,12 @@ class _SharedTerms:
 
 
 def apportion(weights: Array, total: int) -> Array:
-    """Split `total` units among the weights: return an integer >= 1 for each weight, with sum `total`.
+    """Return integers >= 1 with the sum `total` that are as proportional to the weights as possible.
 
-    Every weight gets one unit. The other units are distributed so that the integers are as proportional to the weights
-    as possible, with rounding by the largest-remainder method. If some weights are infinite, these get all the other
-    units, in equal parts; if all weights are zero, all are treated as equal. If there are at least `total` weights, the
-    result is one for each, and the sum may exceed `total`.
+    Every weight gets one unit. The remaining units are distributed in proportion to the weights, with rounding by the
+    largest-remainder method. If some weights are infinite, these get all remaining units, in equal parts. If all
+    weights are zero, they are treated as equal. If there are at least `total` weights, every integer is 1, and the sum
+    may exceed `total`.
 
     Parameters
     ----------
@@ -382,7 +393,7 @@ def apportion(weights: Array, total: int) -> Array:
     Returns
     -------
     integers : ndarray of int of shape (n,)
-        Number of units of each weight.
+        Number of units for each weight.
     """
     share = np.ones(len(weights), dtype=int)
     left = total - len(weights)
@@ -399,9 +410,10 @@ def apportion(weights: Array, total: int) -> Array:
 
 
 def _exact_depths(part: Terms, n_components: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the pairs (k, cost) such that `cost` <= n_components components make all terms up to degree k exact.
+    """Yield pairs (k, cost) for k = -1, 0, 1, ..., `last`, while cost <= n_components.
 
-    The degrees k are -1 (no exact term, at cost 0), 0, 1, ... up to `last` at most.
+    The cost is the number of components that represent all terms up to degree k exactly. For k = -1 no term is exact,
+    and the cost is 0.
     """
     used = 0.0
     yield -1, 0

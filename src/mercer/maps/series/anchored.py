@@ -13,7 +13,7 @@ significant on the data. These functions are evaluated exactly, so that only the
 :math:`r^\top s` are estimated at random. The map stays unbiased.
 
 A term is one product :math:`f_{nj}(\alpha) f_{nj}(\beta) (r^\top s)^n`. `AnchoredTerms` computes the moments of the
-terms, from which `allocation` chooses a plan, and `AnchoredComponents` evaluates the sampled components.
+terms, from which the module `allocation` chooses a plan. `AnchoredComponents` evaluates the sampled components.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class AnchoredTerms(Terms):
 
         The anchor is the leading principal direction of the rows, without centering.
 
-        The terms are sorted by decreasing root mean square of their random estimates, divided by the number of exact
-        components that would represent the term. So the terms for which exact components help most come first.
+        The terms are sorted by decreasing value of (root mean square of the random estimate of the term) / (number of
+        exact components that would represent the term). So the terms for which exact components help most come first.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class AnchoredTerms(Terms):
         Returns
         -------
         degrees : ndarray of shape (n_terms,)
-            n of each polynomial.
+            Index n of each polynomial :math:`f_{nj}`.
         polynomials : ndarray of shape (powers, n_terms)
             Coefficients of each polynomial in powers of alpha.
         """
@@ -142,9 +142,10 @@ class AnchoredTerms(Terms):
         return np.concatenate(degrees), np.concatenate(polynomials, axis=1)
 
     def _with_moments(self) -> AnchoredTerms:
-        """Return the terms with their moments on the sampled pairs computed, in the order described in `of`.
+        """Return the terms in sorted order, with their moments computed on the sampled pairs of rows.
 
-        That is by decreasing root mean square of the random estimate, divided by the number of monomials.
+        The terms are sorted by decreasing value of (root mean square of the random estimate of the term) / (number of
+        monomials that represent the term exactly).
         """
         powers, second = np.zeros(self.factors.shape), np.zeros(len(self.degrees))
         for n in np.unique(self.degrees):
@@ -173,10 +174,10 @@ class AnchoredTerms(Terms):
         return float((np.square(self.factors[n]) * variance) @ self.weights)
 
     def by_degree(self, stratum: Stratum) -> Stratum:
-        """Return a stratum with the true degrees of its terms.
+        """Return a copy of `stratum` whose field `degrees` has the degrees n of its terms instead of their indices.
 
-        `allocation` identifies terms by index and puts the indices in `stratum.degrees`. The result has these indices
-        in `terms` and the degrees n of the terms in `degrees`.
+        The module `allocation` identifies terms by index and stores the indices in `stratum.degrees`. The result has
+        these indices in the field `terms`.
         """
         degrees = tuple(sorted({int(self.degrees[i]) for i in stratum.degrees}))
         return replace(stratum, degrees=degrees, terms=stratum.degrees)

@@ -1,11 +1,12 @@
 r"""Sampled components of a degree plan: `MaclaurinFeatures` and the functions that sample its parts.
 
 A stratum of a plan (`plans.Stratum`) is a group of components and the terms :math:`a_n (x^\top y)^n` that they
-represent. Exact strata consist of monomials (`monomials`), all others of products of random projections
-(`projection_products`). A sampled product of degree n is :math:`z(x) = \prod_{j \le n} w_j^\top x`, with
-:math:`\mathbb{E}[z(x)\, \overline{z(y)}] = (x^\top y)^n`. With complex weights it gives two components, its real and
-its imaginary part, otherwise one. If product i has a random degree :math:`N_i` and the weight :math:`c_i` in the
-average, with :math:`\sum_i c_i = 1`, an unbiased estimate of the series is
+represent. Exact strata consist of monomials (see the module `monomials`). All other strata consist of products of
+random projections (see the module `projection_products`). A sampled product of degree n is
+:math:`z(x) = \prod_{j \le n} w_j^\top x`, with :math:`\mathbb{E}[z(x)\, \overline{z(y)}] = (x^\top y)^n`. With complex
+weights, a product gives two components, its real and its imaginary part. With real weights it gives one component. If
+product i has a random degree :math:`N_i` and the weight :math:`c_i` in the average, with :math:`\sum_i c_i = 1`, an
+unbiased estimate of the series is
 
 .. math:: \sum_i q_i\, z_i(x)\, \overline{z_i(y)}, \qquad q_i = c_i\, a_n / P[N = n] \text{ for } n = N_i,
 
@@ -45,7 +46,7 @@ Array = np.ndarray
 def draw_series(
     part: SeriesPart, strata: list[Stratum], projection: ProjectionName, d: int, rng: np.random.Generator
 ) -> tuple[list[Monomials | ProjectionProducts], Array]:
-    """Sample the components of one power series for rows with `d` features.
+    """Sample the components of one power series, for rows with `d` input features.
 
     Parameters
     ----------
@@ -103,7 +104,10 @@ def draw_anchored(
     prepare: Preparation,
     rng: np.random.Generator,
 ) -> AnchoredComponents:
-    """Sample the components of an anchored expansion into terms f_nj(alpha) f_nj(beta) (r . s)^n; see `anchored`."""
+    """Sample the components of an anchored expansion.
+
+    The expansion has the terms f_nj(alpha) f_nj(beta) (r . s)^n, which the module `anchored` defines.
+    """
     exact = tuple(s.terms[0] for s in strata if s.kind == "exact")
     groups: list[tuple[ProjectionProducts, Array]] = []
     d = terms.pairs.width
@@ -126,7 +130,7 @@ def draw_anchored(
 def _draw_degrees(
     part: SeriesPart, stratum: Stratum, projection: ProjectionName, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Sample the degrees of the products of one stratum, and return what `draw_products` needs to sample the products.
+    """Sample the degrees of the products of one stratum. Return the arguments with which `draw_products` samples them.
 
     Returns
     -------
@@ -134,8 +138,8 @@ def _draw_degrees(
         Degree n of each product: the degree of the stratum, or random if the stratum has a distribution of degrees.
         Products with a_n = 0 get degree 0.
     squares : ndarray of shape (n_products,)
-        a_n / P[N = n] times the weight of the product in the average over the stratum. A product is multiplied by the
-        square root of the absolute value.
+        a_n / P[N = n] times the weight of the product in the average over the stratum. A product is later multiplied by
+        sqrt(abs(square)).
     paired : ndarray of bool of shape (n_products,)
         Whether the product gives two components, its real and its imaginary part, instead of one; see `pairing`.
     """
@@ -153,15 +157,16 @@ def _draw_degrees(
 def _draw_terms(stratum: Stratum, projection: ProjectionName, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Sample, for each product of one stratum of an anchored expansion, the term that the product estimates.
 
-    The terms are f_nj(alpha) f_nj(beta) (r . s)^n; see `anchored`.
+    The terms are f_nj(alpha) f_nj(beta) (r . s)^n, which the module `anchored` defines.
 
     Returns
     -------
     index : ndarray of int of shape (n_products,)
-        Index of the term that each product estimates: the term of the stratum, or random if it has a distribution.
+        Index of the term that each product estimates. It is the only term of the stratum, or a random term if the
+        stratum has a distribution of terms.
     squares : ndarray of shape (n_products,)
-        1 / P[term] times the weight of the product in the average over the stratum. A product is multiplied by the
-        square root.
+        1 / P[term] times the weight of the product in the average over the stratum. A product is later multiplied by
+        sqrt(square).
     paired : ndarray of bool of shape (n_products,)
         Whether the product gives two components, its real and its imaginary part, instead of one; see `pairing`.
     """
@@ -175,7 +180,7 @@ def _draw_terms(stratum: Stratum, projection: ProjectionName, rng: np.random.Gen
 def _draw_summed(
     part: SeriesPart, stratum: Stratum, projection: ProjectionName, d: int, rng: np.random.Generator
 ) -> SummedProducts:
-    """Sample components that are each a sum of one product of random projections for each degree n of the stratum.
+    """Sample components that are sums over all degrees n of a stratum, with one product of n projections per degree.
 
     The products of degree n are scaled so that they estimate a_n (x . y)^n without bias.
 
@@ -203,7 +208,7 @@ def _draw_summed(
 
 @dataclass(frozen=True, eq=False)
 class SeriesComponents:
-    """Sampled components of one power series: a function of rows."""
+    """Sampled components of one power series, as a callable that maps rows to values of the components."""
 
     radius: float  # radius of convergence of the series
     prepare: Preparation
@@ -231,7 +236,7 @@ class SeriesComponents:
 
 @dataclass(frozen=True, eq=False)
 class MaclaurinFeatures(Features):
-    """Sampled Maclaurin features: an immutable function of rows that does not depend on scikit-learn."""
+    """Sampled Maclaurin features: an immutable callable that maps rows to features, independent of scikit-learn."""
 
     parts: tuple[SeriesComponents | AnchoredComponents, ...]
     n_components: int  # the components after those of all parts are zero

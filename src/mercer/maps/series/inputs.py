@@ -1,8 +1,8 @@
 """Affine preprocessing of the rows before a power series of their inner products is approximated.
 
-The kernels are sums of parts s(x) s(y) f(z(x) . z(y)) with a power series f, an affine input map z and a prefactor
-s(x) = exp(-decay |z(x)|^2 / 2) for each row. `Preparation` computes z and s for a block of rows. `monomials` and
-`projection_products` turn the resulting `PreparedRows` into components.
+A kernel is a sum of parts s(x) s(y) f(z(x) . z(y)), where f is a power series, z is an affine input map and
+s(x) = exp(-decay |z(x)|^2 / 2) is a prefactor for each row. `Preparation` computes z and s for a block of rows. The
+modules `monomials` and `projection_products` compute components from the resulting `PreparedRows`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = np.ndarray
 
 
 def compose_affine(inputs: tuple[Affine, ...], d: int) -> tuple[Array, Array, Array]:
-    """Return the composition of affine input maps, applied from left to right to rows with `d` features.
+    """Return the composition of affine input maps, the first of which is applied first, for rows with `d` features.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def compose_affine(inputs: tuple[Affine, ...], d: int) -> tuple[Array, Array, Ar
 class Preparation:
     """The affine map z = x[columns] * scale - shift with the prefactor exp(-decay |z|^2 / 2).
 
-    A step whose field is None is skipped.
+    If `columns`, `scale` or `shift` is None, this step of the map is skipped.
     """
 
     columns: Array | None
@@ -60,10 +60,10 @@ class Preparation:
 
     @classmethod
     def of(cls, part: SeriesPart, X: Any, weight: Array | None) -> Preparation:
-        """Return the affine map and the decay of a part of the kernel.
+        """Return the preparation of rows for `part`, a part s(x) s(y) f(z(x) . z(y)) of the kernel.
 
-        If the part depends on x - y only and has a decay, z is centered at the mean of the rows of `X`, weighted by
-        `weight` (None means equal weights).
+        If the part depends on x - y only and has a decay, z(x) is shifted so that its mean over the rows of `X` is
+        zero. The mean is weighted by `weight`; None means equal weights.
         """
         d = X.shape[1]
         columns, scale, shift = compose_affine(part.inputs, d)
@@ -79,7 +79,7 @@ class Preparation:
         )
 
     def width(self, d: int) -> int:
-        """Return the number of features of the prepared rows, for rows with `d` features."""
+        """Return the number of columns of the prepared rows, if the input rows have `d` columns."""
         return d if self.columns is None else len(self.columns)
 
     def astype(self, dtype: Any) -> Self:
@@ -148,7 +148,7 @@ class PreparedRows:
         return self.dense if self.prefactor is None else self.dense * self.prefactor[:, None]
 
     def pairs(self, other: PreparedRows) -> Pairs:
-        """Return the inner products and norms of all pairs of a row z of this block and a row of another, in float64.
+        """Return, in float64, the inner products and norms for all pairs of a row z of this block and a row of `other`.
 
         Prefactors are not included. Sparse rows without a shift are not converted to dense arrays.
         """

@@ -1,8 +1,8 @@
 """Exact components for powers of the inner product: all monomials of a degree.
 
 By the multinomial theorem, (x . y)^n is the sum over all monomials of degree n of the multinomial coefficient times the
-product of the monomial's values at x and at y. `projection_products` has random components for degrees with too many
-monomials.
+product of the monomial's values at x and at y. For degrees with too many monomials, the module `projection_products`
+has random components.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Monomials:
     """All monomials of some degrees n, scaled so that their inner product is the sum of |a_n| (x . y)^n without error.
 
     The monomials of degree n are in lexicographic order. Those that begin with x_i are x_i times the monomials of
-    degree n - 1 in the variables x_i, x_{i+1}, ..., and these are the last ones among the monomials of degree n - 1.
+    degree n - 1 in the variables x_i, x_{i+1}, ... only. The latter are the last ones in the order of degree n - 1.
     """
 
     width: int  # number of variables
@@ -73,7 +73,7 @@ class Monomials:
                 done += len(factor)
 
     def _raise(self, X: Array, level: Array, starts: Array) -> tuple[Array, Array]:
-        """Return the values of all monomials of degree n + 1 from those of degree n.
+        """Compute the values of all monomials of degree n + 1 from the values of those of degree n.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Monomials:
         Returns
         -------
         level, starts : ndarrays
-            The same for degree n + 1.
+            Values of the monomials and indices of the first monomials, as above, for degree n + 1.
         """
         sizes = level.shape[1] - starts
         ends = np.cumsum(sizes)

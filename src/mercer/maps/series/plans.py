@@ -1,10 +1,10 @@
 """Degree plans: the number and kind of components for each term of a power series, with the predicted error.
 
 A term a_n (x . y)^n can have components of its own, which are "exact" (all monomials of degree n) or "sketched"
-(products of n random projections). Or it shares components with other terms: "random" components, each of which has a
-random degree, or "summed" components, each of which is a sum over several degrees. A stratum is a group of components
-of one of these four kinds, together with the terms that they represent. `allocation` chooses the plan, and `components`
-samples the components.
+(products of n random projections). Alternatively, it shares components with other terms. Shared components are "random"
+(each has a random degree) or "summed" (each is a sum over several degrees). A stratum is a group of components of one
+of these four kinds, together with the terms that they represent. The module `allocation` chooses the plan, and the
+module `components` samples the components.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = np.ndarray
 class DegreeDistribution:
     """Distribution of a random degree N: a table of probabilities, with a geometric tail above its last degree L.
 
-    For n > L, P[N = n] = tail * (base - 1) / base^(n - L).
+    The tail is P[N = n] = tail * (base - 1) / base^(n - L) for n > L.
     """
 
     degrees: Array  # degrees in the table, ascending
@@ -83,22 +83,24 @@ class Stratum:
 class Plan:
     """Assignment of components to the terms of a power series, with the predicted error.
 
-    "Sampled pairs" are the pairs of rows that the plan was chosen on.
+    The plan was chosen on a sample of rows. "Sampled pairs" are all pairs of these rows.
 
     Attributes
     ----------
     name : str
         Name of the plan.
     strata : tuple of Stratum
-        Groups of components, exact ones first. The components of a series are in this order, except that those of the
-        kinds "sketched" and "random" are sorted together by decreasing degree (with projection="srht", only "random").
+        Groups of components, exact ones first. The components of a series are in this order, with one exception: those
+        of the kinds "sketched" and "random" are merged and sorted by decreasing degree. With projection="srht", only
+        those of the kind "random" are sorted.
     n_components : int
         Number of components of the map. Components that no stratum uses are zero.
     truncation : float
-        Bias: root mean square, over the sampled pairs, of the sum of the omitted terms. Zero for an unbiased plan.
+        Size of the bias: root mean square, over the sampled pairs, of the sum of the omitted terms. It is zero for an
+        unbiased plan.
     truncation_bound : float
-        Bound of the absolute value of the sum of the omitted terms, for rows with norms up to the largest of the
-        sample.
+        Upper bound for the absolute value of the sum of the omitted terms, over all rows whose norms are at most the
+        largest norm in the sample.
     scale : float
         Root mean square of the kernel over the sampled pairs.
     """
@@ -112,22 +114,25 @@ class Plan:
 
     @property
     def n_components_used(self) -> int:
-        """Number of components that represent a term; the others are zero."""
+        """Number of components that represent a term. All other components of the map are zero."""
         return sum(stratum.n_components for stratum in self.strata)
 
     @property
     def predicted_deviation(self) -> float:
-        """Predicted standard deviation: square root of the mean variance over the sampled pairs."""
+        """Predicted standard deviation of the approximate kernel: root of its variance averaged over sampled pairs."""
         return math.sqrt(sum(s.squared_error for s in self.strata))
 
     @property
     def predicted_rmse(self) -> float:
-        """Predicted root mean square error over random draws and sampled pairs, from variance and bias."""
+        """Predicted root mean square error of the approximate kernel, over random draws and sampled pairs.
+
+        It includes variance and bias.
+        """
         return math.hypot(self.predicted_deviation, self.truncation)
 
     @property
     def predicted_relative_error(self) -> float:
-        """Predicted root mean square error relative to the root mean square of the kernel."""
+        """Predicted root mean square error, divided by the root mean square of the kernel."""
         return self.predicted_rmse / self.scale if self.scale > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:

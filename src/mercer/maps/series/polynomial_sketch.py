@@ -1,7 +1,8 @@
 """Sketches of polynomial kernels by products of random projections: the map `PolynomialSketch`.
 
-Every component is a product of p projections, where p is the degree of the kernel, in contrast to `random_maclaurin`,
-which expands the kernel into terms of degrees 0 to p. `projection_products` samples the products.
+Every component is a product of p projections, where p is the degree of the kernel. In contrast, the module
+`random_maclaurin` expands the kernel into terms of degrees 0 to p. The module `projection_products` samples the
+products.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class PolynomialSketch(DrawnMap):
 
     The kernel :math:`(c + s\,x^\top y)^p` is the p-th power of the inner product of the extended rows
     :math:`(\sqrt s\,x, \sqrt c)`. Each component is the product of p independent random projections of the extended row
-    [1]_. With rows of sign-Hadamard matrices as weights, a component takes :math:`O(p \log d)` operations [2]_; with
-    complex weights, the variance at high degrees is much lower [3]_.
+    [1]_. If the weights are rows of sign-Hadamard matrices, a component takes :math:`O(p \log d)` operations [2]_. If
+    the weights are complex, the variance at high degrees is much lower [3]_.
 
     Parameters
     ----------
@@ -128,11 +129,15 @@ class PolynomialSketch(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class PolynomialFeatures(Features):
-    """Products of random projections of the extended rows (slope * x, constant): an immutable function of rows."""
+    """Sampled features of a polynomial kernel v (c + s x . y)^p: an immutable callable that maps rows to features.
+
+    Each row x is extended to (sqrt(s) x, sqrt(c)), which is (slope * x, constant) in the names of the fields. If c = 0,
+    the constant is not appended. A feature is a scaled product of p random projections of the extended row.
+    """
 
     products: ProjectionProducts
     slope: float  # number that the rows are multiplied by, sqrt(s) for the kernel (c + s x . y)^p
-    constant: float  # feature appended to every row, sqrt(c); if it is zero, nothing is appended
+    constant: float  # number appended to every row, sqrt(c); zero means that nothing is appended
 
     @property
     def n_components(self) -> int:
@@ -143,7 +148,7 @@ class PolynomialFeatures(Features):
         return replace(self, products=self.products.astype(dtype))
 
     def extended(self, X: Any) -> Any:
-        """Return the extended rows (slope * x, constant), without the constant if it is zero."""
+        """Return the extended rows (slope * x, constant) for the rows x of `X`. A constant of zero is not appended."""
         X = X if self.slope == 1 else X * X.dtype.type(self.slope)
         if not self.constant:
             return X
@@ -161,7 +166,7 @@ class PolynomialFeatures(Features):
 
 
 def polynomial_of(kernel: Kernel) -> tuple[float, Polynomial]:
-    """Return (factor, polynomial) for a kernel of the form factor * polynomial, where polynomial is a `Polynomial`."""
+    """Return (c, q) for a kernel of the form c * q, where c is a number and q is a `Polynomial` kernel."""
     [(factor, polynomial)] = kernel.summands()
     if not isinstance(polynomial, Polynomial):
         msg = f"PolynomialSketch needs a polynomial kernel, got {kernel!r}."

@@ -3,9 +3,9 @@ r"""Random components for powers of the inner product: products of random projec
 If :math:`w_1, \dots, w_n` are independent with mean zero and identity covariance, then
 :math:`z(x) = \prod_{j \le n} w_j^\top x` satisfies :math:`\mathbb{E}[z(x) z(y)] = (x^\top y)^n` (Kar and Karnick 2012,
 Random Feature Maps for Dot Product Kernels, AISTATS). For complex weights, :math:`z(y)` is conjugated, and the real and
-the imaginary part of z are two real components. The classes differ in the distribution of the weights;
-`mercer.theory.products` has the variances. `components` and `polynomial_sketch` use these products, `monomials` has the
-exact components. "Prepared rows" are rows after an affine map, with a prefactor for each row; see `inputs`.
+the imaginary part of z are two real components. The classes differ in the distribution of the weights. The module
+`mercer.theory.products` has the variances, and the module `monomials` has the exact components. "Prepared rows" are
+rows after an affine map, with a prefactor for each row; see the module `inputs`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class DenseProducts:
     """Products of projections on dense real weights, in order of decreasing degree.
 
     A component of degree n is a scale times the product of the factors w_j . x for j = 0, ..., n - 1. Because of the
-    order, the components that have a factor j are the first ones, and factor j of all of them is one matrix product.
+    order, the components that have a factor j come first, so that one matrix product computes factor j for all of them.
     """
 
     # For each factor j, a matrix of shape (d, number of components of degree > j); that of j = 0 includes the scales.
@@ -114,7 +114,7 @@ class DenseProducts:
 
 @dataclass(frozen=True, eq=False)
 class ComplexProducts:
-    """Products of projections on complex weights from {1, -1, i, -i}, written as real and imaginary parts [1]_.
+    """Real and imaginary parts of products of projections on complex weights from {1, -1, i, -i} [1]_.
 
     A complex product z gives either two real components, Re z and Im z, or one, sqrt(2) Re z. The products are in order
     of decreasing degree.
@@ -180,7 +180,7 @@ class ComplexProducts:
 
 
 def write_constants(constants: Array, rows: PreparedRows, out: Array) -> None:
-    """Write the constants, which are components of degree zero, times the prefactors into the last columns of `out`."""
+    """Write the components of degree zero, which are constants times the prefactors, into the last columns of `out`."""
     start = out.shape[1] - len(constants)
     out[:, start:] = constants
     if rows.prefactor is not None:
@@ -197,11 +197,11 @@ def _project_plain(rows: PreparedRows, weights: Array, out: Array) -> None:
 class HadamardProducts:
     """Products of projections on rows of sign-Hadamard matrices, all of one degree [1]_.
 
-    A sign-Hadamard matrix is a P x P Hadamard matrix times a diagonal matrix of random signs, where P is the power of
-    two at or above d. A projection takes O(log d) operations instead of O(d), and only signs and indices are stored.
-    The components are split into blocks of P, and each block has one sign-Hadamard matrix for each factor of the
-    products, with randomly permuted rows. So each component by itself is a product of independent Rademacher
-    projections, but the components of the same block depend on each other.
+    A sign-Hadamard matrix is a P x P Hadamard matrix times a diagonal matrix of random signs, where P is the least
+    power of two with P >= d. A projection takes O(log d) operations instead of O(d), and only signs and indices are
+    stored. The components are split into groups of P. In each group, factor j of all P products is given by one
+    sign-Hadamard matrix with randomly permuted rows. So each component by itself is a product of independent Rademacher
+    projections, but the components of the same group depend on each other.
 
     References
     ----------
@@ -246,7 +246,7 @@ class HadamardProducts:
 
 @dataclass(frozen=True, eq=False)
 class SummedProducts:
-    """Components that are sums over several degrees: component i is the sum of the i-th products of all degrees."""
+    """Components that are sums over several degrees. Component i is the sum over n of the i-th product of degree n."""
 
     terms: tuple[ProjectionProducts, ...]  # products of one degree each, equally many for all degrees
 
@@ -268,7 +268,7 @@ class SummedProducts:
 
 
 def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
-    """Return how many products of random projections give m real components, and the weight of each product.
+    """Return, for each of the products of random projections that give m real components, its kind and its weight.
 
     With complex weights, a product gives two real components, its real and its imaginary part. If m is odd, only the
     real part of the last product is used. With any other projection, a product gives one component.
@@ -291,15 +291,15 @@ def pairing(projection: ProjectionName, m: int) -> tuple[Array, Array]:
 def draw_products(
     projection: ProjectionName, d: int, degrees: Array, scales: Array, paired: Array, rng: np.random.Generator
 ) -> ProjectionProducts:
-    """Sample products of random projections of rows with `d` features.
+    """Sample products of random projections, for prepared rows with `d` columns.
 
     Parameters
     ----------
     projection : str
-        Distribution of the weights. Hadamard matrices need components of equal degree, so that "srht" is replaced by
-        "rademacher" here.
+        Distribution of the weights. "srht" is treated as "rademacher" here, because Hadamard matrices require products
+        of equal degree.
     d : int
-        Number of features of the prepared rows.
+        Number of columns of the prepared rows.
     degrees : ndarray of int of shape (n_products,)
         Degree of each product, in decreasing order.
     scales : ndarray of shape (n_products,)

@@ -1,8 +1,8 @@
 """Random Maclaurin features: the map `RandomMaclaurin`.
 
-The map chooses a degree plan, that is, the number and kind of components for each term of the power series, on a
-sample of the rows (`terms`, `anchored`, `allocation`). Then it samples the components (`components`). `variance` has
-the variance of the approximate kernel.
+From a sample of the rows, the map chooses a degree plan, that is, the number and kind of components for each term of
+the power series (modules `terms`, `anchored` and `allocation`). Then it samples the components (module `components`).
+The module `variance` has the variance of the approximate kernel.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ class RandomMaclaurin(DrawnMap):
     r"""Random Maclaurin features for dot-product kernels and for the Gaussian kernel.
 
     A dot-product kernel :math:`k(x, y) = \sum_n a_n (x^\top y)^n` is approximated term by term. A term of low degree
-    can be represented without error by all monomials of this degree. Any other term is estimated by products of n
-    independent random projections, whose inner products have mean :math:`(x^\top y)^n` [1]_. The Gaussian kernel is a
-    dot-product kernel of the centered rows, times a factor for each row. On smooth kernels, whose series converges fast
-    on the data, this needs many times fewer components than random Fourier features for the same error.
+    can be represented without error by all monomials of this degree. Any other term is estimated by products
+    :math:`z(x) = \prod_{j \le n} w_j^\top x` of n independent random projections, which satisfy
+    :math:`\mathbb{E}[z(x) z(y)] = (x^\top y)^n` [1]_. The Gaussian kernel is a dot-product kernel of the centered rows,
+    times a factor for each row. On smooth kernels, whose series converges fast on the data, this map needs many times
+    fewer components than random Fourier features for the same error.
 
     Parameters
     ----------
@@ -66,14 +67,14 @@ class RandomMaclaurin(DrawnMap):
         written as real and imaginary parts, which has less variance at high degrees [2]_. "srht": rows of sign-Hadamard
         matrices, which take :math:`O(\log d)` instead of :math:`O(d)` operations each [3]_.
     anchor : {"auto", None}, default="auto"
-        Whether the plan "optimal" may use an anchor: components that are exact along the leading principal direction
-        of the rows, which helps for rows that are not centered; see Notes. "auto" does so if the predicted error is
-        lower.
+        Whether the plan "optimal" may use an anchor, that is, components that are exact along the leading principal
+        direction of the rows; see Notes. This helps if the rows are not centered. "auto" means that an anchor is used
+        if the predicted error is lower with it. None means that no anchor is used.
     p : float, default=2.0
-        Base of the geometric distribution of degrees of the plans "geometric" and "h01", greater than 1.
+        Base of the geometric distribution of degrees in the plans "geometric" and "h01", greater than 1.
     eps : float, default=1e-3
-        Bound of the sum of the omitted terms, relative to the largest value of the kernel on the sample. Only the plan
-        "truncated" and, for infinite series, the plan "degrees" omit terms.
+        Upper bound for the sum of the omitted terms, relative to the largest value of the kernel on the sample. Only
+        the plan "truncated" and, for infinite series, the plan "degrees" omit terms.
     %(random_state)s
     %(n_jobs)s
 
@@ -86,7 +87,7 @@ class RandomMaclaurin(DrawnMap):
     features_ : MaclaurinFeatures
         The sampled features: a pure function of rows.
     signs_ : None or ndarray of +-1
-        Sign of each component, if the kernel has negative coefficients.
+        Sign of each component if the kernel has negative coefficients, otherwise None.
     %(n_features_in_)s
 
     See Also
@@ -258,8 +259,8 @@ class RandomMaclaurin(DrawnMap):
     def _plan(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> _PlannedKernel:
         """Choose the plan for a kernel on at most `PLAN_ROWS` of the rows `X`.
 
-        The plan is for the anchored expansion if it is allowed and its predicted error is lower, and otherwise for the
-        plain power series.
+        If the anchored expansion is allowed and has a lower predicted error than the plain power series, the plan is
+        for the anchored expansion. Otherwise it is for the plain power series.
         """
         parts = kernel.series_parts()
         assert parts is not None
@@ -305,8 +306,7 @@ class RandomMaclaurin(DrawnMap):
     ) -> _PlannedKernel | None:
         """Return the plan for the anchored expansion along the leading principal direction of the rows.
 
-        None is returned if the expansion is impossible: if a coefficient is negative, all rows are zero, or
-        n_components is too small.
+        None is returned if a coefficient of the series is negative, all rows are zero, or n_components is too small.
         """
         if (sampled.coefficients < 0).any() or not rows.squared_norms.any():
             return None
@@ -365,7 +365,7 @@ class RandomMaclaurin(DrawnMap):
 
 @dataclass(frozen=True)
 class _PlannedKernel:
-    """A plan for a kernel, with the power series that sum to the kernel and their input maps."""
+    """A plan for a kernel, together with the power series whose sum is the kernel, and the input map of each series."""
 
     plan: Plan
     parts: tuple[SeriesPart, ...]

@@ -1,7 +1,7 @@
 """Tensor sketches of polynomial kernels: the map `TensorSketch`.
 
 A count sketch is a sparse linear map, and a tensor sketch is the convolution of several count sketches. In contrast to
-`polynomial_sketch`, the cost grows with the number of nonzero entries of the rows instead of the number of features.
+`PolynomialSketch`, the cost grows with the number of nonzero entries of the rows instead of the number of columns.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Array = np.ndarray
 class TensorSketch(DrawnMap):
     r"""Tensor sketch of a polynomial kernel, suitable for very wide sparse rows.
 
-    A count sketch adds every feature of a row, with a random sign, to one of D random buckets, and preserves inner
-    products in expectation. For the kernel :math:`(c + s\,x^\top y)^p`, p independent count sketches of the rows, with
-    :math:`\sqrt{c}` as one more feature, are convolved by fast Fourier transforms. The result is a count sketch of all
-    products of p features [1]_, so that
+    A count sketch adds every entry of a row, with a random sign, to one of D buckets, which is chosen at random. It
+    preserves inner products in expectation. For the kernel :math:`(c + s\,x^\top y)^p`, the row x is extended to
+    :math:`(\sqrt s\,x, \sqrt c)`. Then p independent count sketches of the extended row are convolved by fast Fourier
+    transforms. The result is a count sketch of all products of p entries of the extended row [1]_, so that
 
     .. math:: \mathbb{E}\,[z(x)^\top z(y)] = (c + s\,x^\top y)^p.
 
@@ -67,7 +67,7 @@ class TensorSketch(DrawnMap):
     `transform` takes O(p (nnz + n D log D)) operations for n rows with nnz nonzero entries. The map stores
     O(p (d + D)) numbers, never d D. Hashes and signs are fully independent, so that ``variance(X, Y)`` is exact for
     every degree and number of components (`theory.tensor_sketch_variance`). For similar rows it grows like :math:`3^p`
-    with the degree: high degrees need many components.
+    with the degree, so that high degrees require many components.
 
     References
     ----------
@@ -136,9 +136,9 @@ class TensorSketch(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class CountSketch:
-    """A count sketch: x_i times `entries[i]` is added to component `buckets[i]` for each feature i of a row x.
+    """A count sketch: for each i, entry x_i of a row times ``entries[i]`` is added to component ``buckets[i]``.
 
-    The components start from `offset` instead of zero.
+    The components have the initial values `offset`.
     """
 
     buckets: Array  # (d,), int32
@@ -147,7 +147,7 @@ class CountSketch:
 
     @classmethod
     def draw(cls, factor: LinearFactor, d: int, n_components: int, rng: np.random.Generator) -> CountSketch:
-        """Sample a random bucket and sign for each feature that a linear factor depends on, and for its constant."""
+        """Sample a bucket and a sign for each input feature on which `factor` depends, and for its constant."""
         columns, slopes, shift = compose_affine(factor.inputs, d)
         hashes = rng.integers(n_components, size=len(columns) + 1)
         signs = rng.choice((-1.0, 1.0), size=len(columns) + 1)
@@ -183,7 +183,7 @@ class CountSketch:
 
 @dataclass(frozen=True, eq=False)
 class SketchFeatures(Features):
-    """Sampled tensor sketch: an immutable, picklable function of rows that does not depend on scikit-learn."""
+    """Sampled tensor sketch: an immutable, picklable function from rows to features, independent of scikit-learn."""
 
     sketches: tuple[CountSketch, ...]
     n_components: int
@@ -193,7 +193,7 @@ class SketchFeatures(Features):
         return replace(self, sketches=tuple(sketch.astype(dtype) for sketch in self.sketches))
 
     def __call__(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of `X` into `out`; both must have the dtype of these features (`astype`)."""
+        """Write the features of the rows of `X` into `out`. Both arrays must have the dtype set by `astype`."""
         with np.errstate(over="ignore", invalid="ignore"):
             out[:] = self._convolved(X)
         if not np.isfinite(out).all():
@@ -204,7 +204,7 @@ class SketchFeatures(Features):
             raise DataError(msg)
 
     def _convolved(self, X: Any) -> Array:
-        """Return the circular convolution of all count sketches of each row."""
+        """Return, for each row, the circular convolution of its p count sketches."""
         first, *others = self.sketches
         if not others:
             return first(X)
@@ -229,7 +229,7 @@ class LinearFactor:
         """Return u . v, |u|^2 |v|^2 and the sum of u_i^2 v_i^2 for all pairs of a row of `X` and a row of `Y`.
 
         Here u and v are the extended rows: the rows after the affine input maps, times sqrt(scale), with sqrt(coef0)
-        appended. `tensor_sketch_variance` needs these numbers.
+        appended. The function `tensor_sketch_variance` uses these numbers.
         """
         for affine in self.inputs:
             X, Y = affine(X), affine(Y)
@@ -240,7 +240,7 @@ class LinearFactor:
 
 
 def squares(rows: Any) -> Any:
-    """Return the elementwise squares of dense or sparse rows; for sparse matrices ``**`` could be the matrix power."""
+    """Return the elementwise squares of rows. For sparse matrices, ``**`` could be the matrix power instead."""
     return rows.multiply(rows).tocsr() if sp.issparse(rows) else np.square(rows)
 
 

@@ -1,12 +1,11 @@
 """Moments of the terms of a power series on pairs of sampled rows.
 
-The choice of a degree plan in `allocation` depends, for every term a_n (x . y)^n, on the mean square of the term and
-the mean square of its estimate by one random component z, which is a_n z(x) z(y). `Terms` is the interface to
-these moments. `SampledTerms` computes them from sampled rows, `anchored.AnchoredTerms` does so for an anchored
-expansion, and `GivenTerms` holds moments that were estimated elsewhere.
+The module `allocation` chooses a degree plan from two moments of every term a_n (x . y)^n: the mean square of the term,
+and the mean square of its random estimate a_n z(x) z(y). Here z is one random component, a product of n random
+projections. With complex weights, a sampled product gives two real components, its real and its imaginary part.
 
-A component is a product of n random projections. With complex weights, a sampled product gives two real components, its
-real and its imaginary part.
+`Terms` is the interface to these moments. `SampledTerms` computes them from sampled rows, and `anchored.AnchoredTerms`
+computes them for an anchored expansion. `GivenTerms` holds moments that were estimated elsewhere.
 """
 
 from __future__ import annotations
@@ -59,36 +58,40 @@ class Terms(ABC):
 
     @property
     def variances(self) -> Array:
-        """For each term, the mean variance of its estimate by one real component, of shape (n_terms,)."""
+        """Variance of the estimate of each term by one real component, averaged over pairs of rows: (n_terms,)."""
         return np.maximum(self.second_moments - np.diagonal(self.cross_moments), 0.0)
 
     @property
     def shared_moments(self) -> Array:
-        """Second moments for components of random degree, of shape (n_terms,).
+        """Second moments E[(estimate of t_n)^2] for components of random degree; shape (n_terms,).
 
-        They replace `second_moments`. The real and the imaginary part of one complex product have the same degree, so
-        that their average has as much variance due to the random degree as each of them.
+        For real weights they equal `second_moments`. For complex weights they are larger by the mean square of t_n: the
+        real and the imaginary part of a product have the same random degree, so that averaging the two parts does not
+        reduce the variance due to the degree.
         """
         return self.second_moments + (self.components_per_draw - 1) * np.diagonal(self.cross_moments)
 
     def mean_square(self, degrees: list[int]) -> float:
-        """Return the mean square of the sum of the terms with the given degrees."""
+        """Return the mean square, over pairs of rows, of the sum of the terms with the given degrees."""
         return float(self.cross_moments[np.ix_(degrees, degrees)].sum())
 
     @abstractmethod
     def exact_cost(self, n: int) -> float:
-        """Return the number of components that represent term n without error; it is 0 if the coefficient is zero."""
+        """Return the number of components that represent term n without error, which is 0 if a_n = 0."""
 
     @abstractmethod
     def sketch_error(self, n: int, m: int) -> float:
-        """Return the mean variance of the estimate of term n by m random components of degree n."""
+        """Return the predicted squared error of an estimate of term n by the average over m random components.
+
+        This is the variance of the average over random weights, as a mean over the pairs of rows.
+        """
 
 
 @dataclass(frozen=True)
 class GivenTerms(Terms):
-    """Terms of which only the moments are known.
+    """Terms whose moments are given as numbers, without the rows from which they were computed.
 
-    Random components are independent. Exact components are available for the terms of degree 0 and 1 only.
+    Random components are assumed to be independent. Only the terms of degree 0 and 1 can have exact components.
     """
 
     linear_cost: float = field(default=math.inf, kw_only=True)  # number of exact components of term 1
@@ -122,8 +125,8 @@ class SampledTerms(Terms):
     ) -> SampledTerms:
         """Return the terms of a power series up to the last significant one, with their moments over pairs of rows.
 
-        A finite series has all its terms. An infinite series has at least two and at most `MAX_TERMS` terms; the last
-        significant one is defined in `count_significant`.
+        For a finite series, all terms are returned. For an infinite series, at least two and at most `MAX_TERMS` terms
+        are returned. The function `count_significant` defines the last significant term.
 
         Parameters
         ----------
@@ -210,7 +213,7 @@ def count_monomials(width: int, n: int) -> int:
 
 
 def count_significant(second_moments: Array) -> int:
-    r"""Return the number of terms up to the last significant one, at least one.
+    r"""Return the number of terms up to the last significant one, which is at least 1.
 
     With the second moments :math:`s_i`, the last significant term is the largest n with
     :math:`\sum_{i \ge n} \sqrt{s_i} > \varepsilon \sum_i \sqrt{s_i}`, where :math:`\varepsilon` is `NEGLIGIBLE`.
@@ -240,10 +243,12 @@ def pair_weights(weight: Array) -> tuple[tuple[Array, Array], Array]:
 
 
 def second_moment_of_component(projection: ProjectionName, pairs: Pairs, n: int, power: Array) -> Array:
-    """Return the mean square of the estimate of ``power``, which is (x . y)^n, by one real component, for each pair.
+    """Return, for each pair of rows, the mean square of the estimate of (x . y)^n by one real component.
 
-    With complex weights, real and imaginary part together have the variance V that follows from `second_moment`. This
-    is treated as the average of two independent real components, each of which has the variance 2 V.
+    The mean is over random weights. `power` has the values (x . y)^n.
+
+    With complex weights, the estimate by the real and the imaginary part together has a variance V, which follows from
+    `second_moment`. It is treated as the average of two independent real components, each of the variance 2 V.
     """
     return components_per_draw(projection) * (second_moment(projection, pairs, n) - power**2) + power**2
 
@@ -262,7 +267,7 @@ def check_convergence(radius: float, squared_radius: float) -> None:
 
 
 def _overflow(squared_radius: float) -> str:
-    """Return the error message for rows, up to this squared norm, on which a moment overflows."""
+    """Return the error message for a moment that overflows; `squared_radius` is the largest squared norm of a row."""
     return (
         "RandomMaclaurin: the squares of the terms of the kernel overflow on these rows, the longest of which has "
         f"squared norm {squared_radius:.3g}. Scale the rows down, for example to unit norm."

@@ -23,9 +23,10 @@ Array = np.ndarray
 def anchored_variance(
     components: AnchoredComponents, strata: list[Stratum], projection: ProjectionName, X: Array, Y: Array | None
 ) -> Array:
-    """Return the variance, for all pairs of rows, of the estimate by an anchored expansion (see `anchored`).
+    """Return the variance of the approximate kernel of an anchored expansion, for all pairs of rows of `X` and `Y`.
 
-    `strata` are the groups of random components of the plan. If `Y` is None, it is replaced by `X`.
+    The module `anchored` defines the expansion. `strata` are the groups of random components of the plan. If `Y` is
+    None, it is replaced by `X`.
     """
     left, f = components.split(X)
     right, g = (left, f) if Y is None else components.split(Y)
@@ -50,7 +51,7 @@ def anchored_variance(
 
 
 def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: Pairs) -> Array:
-    """Return the variance, for each pair of prepared rows, of the estimate by the random components of one stratum.
+    """Return, for each pair of prepared rows, the variance of the estimate by the random components of one stratum.
 
     The prefactors of the rows are not included.
     """
@@ -72,7 +73,7 @@ def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionN
 
 
 def _random_degree_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: Pairs) -> Array:
-    """Return the variance, for each pair of prepared rows, of the estimate by the components of random degree."""
+    """Return, for each pair of prepared rows, the variance of the estimate by components of random degree."""
     distribution, m = stratum.distribution, stratum.n_components
     assert distribution is not None
     last = part.series.degree
@@ -100,11 +101,12 @@ def _variance_of_average(projection: ProjectionName, variance: Array, lone: Arra
     projection : str
         Distribution of the weights.
     variance : ndarray
-        Variance of the estimate by one product of random projections; for "complex", by its real and imaginary part.
+        Variance of the estimate by one product of random projections. For "complex", the estimate uses both the real
+        and the imaginary part of the product.
     lone : ndarray
         For "complex": variance of the estimate by the real part of a product alone.
     m : int
-        Number of real components. If it is odd and weights are complex, only the real part of the last product is used.
+        Number of real components. For "complex" and odd m, only the real part of the last product is used.
     """
     if projection != "complex":
         return np.maximum(variance, 0.0) / m
