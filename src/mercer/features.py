@@ -19,10 +19,11 @@ Array = np.ndarray
 
 
 class Lengthscales(Protocol):
-    """Derivatives of an objective with respect to the lengthscales, one per feature of X.
+    """Base class for derivatives of an objective with respect to the lengthscales, one lengthscale per column of X.
 
     The objective, such as a marginal likelihood, is a function of the approximate kernel matrix Z Z', where Z are the
-    features of all rows. It does not change if the features are rotated. The random numbers of the map are fixed.
+    features of all rows. It therefore has the same value for Z and Z Q with an orthogonal matrix Q. The random numbers
+    of the map are fixed.
     """
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
@@ -54,13 +55,14 @@ class Lengthscales(Protocol):
         """
 
     def multiplied(self, factors: Array) -> Features:
-        """Return features with the same random numbers and the lengthscale of feature i multiplied by factors[i]."""
+        """Return features with the same random numbers, and with the lengthscale of column i of X times factors[i]."""
 
 
 class Features(ABC):
-    """Base class of functions from rows to features, with fixed parameters and independent of estimators.
+    """Base class of functions from rows to features.
 
-    A subclass has an attribute or property `n_components`, the number of components.
+    The parameters of such a function are fixed, and it does not refer to the map that created it. A subclass has an
+    attribute or property `n_components`, the number of components.
     """
 
     if TYPE_CHECKING:
@@ -99,14 +101,14 @@ class Features(ABC):
 
 
 def features_of(features: Features, X: Any) -> Array:
-    """Return the features of rows whose dtype is that of `features`, as set by `Features.astype`."""
+    """Return the features of the rows `X` as a new array; `X` must have the dtype passed to ``features.astype``."""
     out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
     features(X, out)
     return out
 
 
 def rows_to_features(features: Features, X: Any) -> Array:
-    """Return the features of float32 or float64 rows; `features` is converted to their dtype first."""
+    """Return the features of float32 or float64 rows `X`, after converting `features` to the dtype of `X`."""
     return features_of(features.astype(X.dtype), X)
 
 

@@ -10,7 +10,7 @@ A class declares the domain of each parameter as data, and `check_parameters` ra
             "rank": Integer(1) | Choice(None),
         }
 
-The message names the object, the parameter, what was needed and what was got::
+The message names the object, the parameter, the allowed values and the value that was passed::
 
     KernelRidge: alpha must be a finite number >= 0 or one of 'loo', 'evidence', 'gcv', got -1.
 """
@@ -30,7 +30,7 @@ __all__ = ["Choice", "Domain", "Instance", "Integer", "Interval", "check_paramet
 
 
 class Domain(ABC):
-    """A set of values that a parameter may have, and its description for error messages."""
+    """A set of allowed values of a parameter, with a description of the set for error messages."""
 
     @abstractmethod
     def __contains__(self, value: Any) -> bool:
@@ -77,7 +77,7 @@ class Interval(Domain):
     high : float or None, default=None
         Upper end; None means no upper end.
     closed : {"left", "right", "both", "neither"}, default="left"
-        Which ends belong to the interval, as in scikit-learn. An upper end of None never does.
+        Which ends belong to the interval, as in scikit-learn. If `high` is None, only the lower end matters.
 
     Examples
     --------
@@ -107,7 +107,10 @@ class Interval(Domain):
 
 
 class Choice(Domain):
-    """A closed set of options, usually strings, or None.
+    """The values passed to the constructor, usually strings or None, and no others.
+
+    A value belongs to the set if it is one of these objects, or has the same type as one of them and is equal to it.
+    For example, 1 does not belong to ``Choice(True)``, although ``1 == True``.
 
     Examples
     --------
@@ -126,7 +129,7 @@ class Choice(Domain):
 
 
 class Instance(Domain):
-    """Instances of a class; error messages describe them by a given phrase.
+    """Instances of the class `kind`, which error messages describe by `phrase`.
 
     Examples
     --------
@@ -146,7 +149,7 @@ class Instance(Domain):
 
 
 class _Union(Domain):
-    """Union of two domains."""
+    """Values that belong to at least one of two domains: the result of ``left | right``."""
 
     def __init__(self, left: Domain, right: Domain) -> None:
         self.left = left
@@ -165,11 +168,11 @@ def check_parameter(owner: str, name: str, value: Any, domain: Domain, *, hint: 
     Parameters
     ----------
     owner : str
-        Name of the class or function, with which the message starts.
+        Name of a class or function. The message starts with it.
     name : str
         Name of the parameter.
     value : object
-        Its value.
+        Value of the parameter.
     domain : Domain
         The allowed values.
     hint : str, default=""
@@ -186,7 +189,7 @@ def check_parameters(owner: Any, domains: Mapping[str, Domain], names: Iterable[
     Parameters
     ----------
     owner : object
-        An estimator; each parameter is an attribute of the same name.
+        An estimator, whose parameters are attributes of the same names.
     domains : mapping of str to Domain
         The domain of each parameter. Parameters that are not listed are not checked.
     names : iterable of str, default=None

@@ -112,8 +112,8 @@ def _transformed(feature_map: BaseMap, X: Any) -> Array:
 class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
     """Base class of maps from rows x to features z(x) whose inner products z(x)'z(y) approximate a kernel k(x, y).
 
-    A map with random parameters that are sampled for a kernel, given at most a sample of the rows, subclasses
-    `DrawnMap`. A map that is fitted to all rows, such as `Deformed`, subclasses this class.
+    A map whose `fit` samples parameters for a kernel, and uses at most a sample of the rows, subclasses `DrawnMap`. A
+    map that is fitted to all rows, such as `Deformed`, subclasses this class directly.
     """
 
     #: The property of a kernel that this map requires, as a phrase for error messages.
@@ -158,8 +158,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         Parameters
         ----------
         engine : Engine
-            Source of the rows. If the map needs more than the number of features, the rows must be readable more than
-            once.
+            Source of the rows. If the map uses the values of the rows, and not only the number of features d, the
+            engine must be able to read the rows more than once.
 
         Returns
         -------
@@ -172,7 +172,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @abstractmethod
     def needs_rows(self) -> bool:
-        """Return whether `fit` needs rows of data; if not, it only needs the number of features."""
+        """Return True if `fit` uses the values of the rows, False if it uses only the number of features d."""
 
     @abstractmethod
     def with_kernel(self, kernel: Kernel) -> Self:
@@ -185,7 +185,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of components of the unfitted map; for most maps the parameter `n_components`."""
+        """Number of components that the map has after `fit`. For most maps this is the parameter `n_components`."""
 
     @property
     @abstractmethod
@@ -196,7 +196,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     def grown(self, engine: Engine) -> tuple[Self, Array | None]:
         """Return the map updated with the rows of an engine, and the matrix T with Z_new = Z_old @ T.
 
-        Z_old and Z_new are the features of the same rows before and after. T is None if the features have not changed.
+        Z_old and Z_new are the features of the same rows before and after the update. T is None if the update does not
+        change the features.
         """
 
     # ---- fitting ------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
     @doc
     def transform(self, X: Any, *, out: Array | None = None) -> Array:
-        """Return the features of the rows, float32 if they are float32.
+        """Return the features of the rows, in single precision if the rows are float32.
 
         Parameters
         ----------
@@ -292,7 +293,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         return out
 
     def gram(self, X: Any, Y: Any = None) -> Array:
-        """Return the approximate kernel matrix (n, m) of the rows of `X` and `Y`; None for `Y` means `X`."""
+        """Return the approximate kernel matrix (n, m) of n rows `X` and m rows `Y`. None for `Y` means `X`."""
         left = self.apply(self.check_rows(X))
         right = left if Y is None else self.apply(self.check_rows(Y))
         return self.inner_products(left, right)
@@ -343,7 +344,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
 
 class DrawnMap(BaseMap):
-    """Base class of maps with random parameters that are sampled for a kernel, given at most a sample of the rows.
+    """Base class of maps whose `fit` samples parameters for a kernel, and uses at most a sample of the rows.
 
     These maps can be parts of other maps, for example of `SumMap`. A subclass has the parameters `kernel`,
     `n_components`, `random_state` and `n_jobs`, and defines `accepts`, `unbiased`, `_draw` and the phrase `needs`. The
@@ -366,14 +367,14 @@ class DrawnMap(BaseMap):
 
     @abstractmethod
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> Features:
-        """Sample the random parameters and return the features, a function from rows to features.
+        """Sample the random parameters, and return the function from rows to features that they define.
 
         Parameters
         ----------
         kernel : Kernel
             The kernel, with a number for every parameter.
         X : ndarray or CSR of shape (n, d)
-            A sample of the rows. It is a single row unless the kernel or the map needs more; see `_rows_to_draw`.
+            A sample of the rows. It is a single row unless the kernel or the map needs more rows; see `rows_wanted`.
         weight : ndarray of shape (n,) or None
             Weights > 0 of these rows.
         rng : Generator
@@ -437,24 +438,25 @@ class DrawnMap(BaseMap):
     # ---- drawing ------------------------------------------------------------------------------
 
     def rows_wanted(self) -> int:
-        """Return the number of rows that `fit` needs; it is 1 if only the number of features matters."""
+        """Return the number of rows that `fit` uses at most. It is 1 if `fit` uses only the number of features d."""
         self.check()
         for_kernel = MEDIAN_ROWS if self._kernel().needs_rows else 1
         return for_kernel if self._rows_to_draw is None else max(for_kernel, self._rows_to_draw())
 
     def sample_seed(self) -> int:
-        """Return the seed for sampling rows in `fit`, which is done if there are more rows than it needs."""
+        """Return the seed with which `fit` samples rows if there are more than `rows_wanted()` rows."""
         return seed_of(self.random_state, "map")
 
     def fit_engine(self, engine: Engine) -> Self:
         return self.fit_sample(*self._sample(engine))
 
     def _sample(self, engine: Engine) -> tuple[Any, Array | None]:
-        """Return rows for `fit_sample` and their weights: all rows of an engine, or a sample of `rows_wanted()` rows.
+        """Return the rows, and their weights or None, that `fit_engine` passes to `fit_sample`.
 
-        If `rows_wanted()` is 1, the result is the first row and None. If the data have at most `rows_wanted()` rows,
-        the result is all rows and their weights. Otherwise it is a sample with probabilities in proportion to the
-        weights, seeded by `sample_seed()`, and None.
+        If `rows_wanted()` is 1, only the first row of the engine is returned, with None for the weights. If the engine
+        has at most `rows_wanted()` rows, all rows and their weights are returned. Otherwise `rows_wanted()` rows are
+        sampled with the seed `sample_seed()` and with probabilities in proportion to their weights. The weights
+        returned are then None, because the sample already accounts for them.
         """
         wanted, seed = self.rows_wanted(), self.sample_seed()
         if wanted == 1:
@@ -468,14 +470,14 @@ class DrawnMap(BaseMap):
         return sample.X, sample.weight if sample.is_complete else None
 
     def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
-        """Fit the map to validated rows, all of which it may use.
+        """Fit the map to validated rows, without sampling from them first.
 
         Parameters
         ----------
         X : ndarray or CSR of shape (n, d)
-            At most `rows_wanted` rows.
+            At most `rows_wanted()` rows.
         weight : ndarray of shape (n,), default=None
-            Weights of the rows; rows of weight zero are ignored.
+            Weights of the rows. Rows of weight zero are ignored. None means that all weights are 1.
 
         Returns
         -------
@@ -513,9 +515,10 @@ class DrawnMap(BaseMap):
     # ---- as a part of another map -------------------------------------------------------------
 
     def with_independent_components(self, kernel: Kernel, n_components: int) -> Self | None:
-        """Return an unfitted copy of this map with independent and identically distributed components.
+        """Return an unfitted copy of this map whose components are independent and identically distributed.
 
-        None is returned if no parameters of this map make its components independent and identically distributed.
+        The copy has the given kernel and number of components. None is returned if the components of this map cannot
+        be independent and identically distributed, whatever its parameters.
         """
         parameters = None if self._independent is None else self._independent(kernel)
         if parameters is None:
@@ -523,9 +526,9 @@ class DrawnMap(BaseMap):
         return fresh_copy(self, kernel=kernel, n_components=n_components, **parameters)
 
     def exact_components(self, kernel: Kernel, n_features: int) -> int | None:
-        """Return the least number of components that makes this map exact for rows of `n_features` features.
+        """Return the least number of components for which the features of this map represent `kernel` exactly.
 
-        None is returned if no number of components makes it exact.
+        The rows have `n_features` features. None is returned if this map is not exact for any number of components.
         """
         return None if self._exact_at is None else self._exact_at(kernel, n_features)
 
@@ -535,7 +538,7 @@ class DrawnMap(BaseMap):
 
 
 def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:
-    """Return an unfitted copy of a map with another kernel; raise if the map cannot be a part of another map."""
+    """Return an unfitted copy of a map with another kernel. Raise if the map is not a `DrawnMap`."""
     part = feature_map.with_kernel(kernel)
     if isinstance(part, DrawnMap):
         return part
@@ -544,7 +547,7 @@ def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:
 
 
 def check_features(owner: str, feature_map: BaseMap) -> None:
-    """Raise if the features of a fitted map are complex, or have signs because the kernel is indefinite."""
+    """Raise if the features of a fitted map are complex, or if some components have the sign -1 (see `signs_`)."""
     if feature_map.features_.is_complex:
         msg = f"{owner} needs real features, got {feature_map!r}. Use form='pairs': real features of the same kernel."
         raise ParameterError(msg)

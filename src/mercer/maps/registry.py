@@ -71,7 +71,7 @@ def maps_for(kernel: Kernel, *, direct: bool = False) -> list[type[DrawnMap]]:
     kernel : Kernel
         The kernel.
     direct : bool, default=False
-        If True, omit maps that are composed of maps of parts of the kernel, and `Nystroem`.
+        If True, omit `Nystroem`, and omit maps that are composed of maps for parts of the kernel.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def maps_for(kernel: Kernel, *, direct: bool = False) -> list[type[DrawnMap]]:
 
 
 def why(kernel: Kernel) -> str:
-    """Return the maps that can approximate a kernel, one per line with the reason, the default first.
+    """Return a text that lists the maps for a kernel, one per line with the reason to use it, the default first.
 
     Examples
     --------
@@ -95,7 +95,10 @@ def why(kernel: Kernel) -> str:
 
 
 def explicit_map(kernel: Kernel, *, direct: bool = False) -> DrawnMap | None:
-    """Return an unfitted unbiased map of a kernel, or None if no map is unbiased; `direct` is passed to `maps_for`."""
+    """Return the first unbiased map for a kernel, unfitted, or None if no map of the table is unbiased for it.
+
+    If `direct` is True, maps that are composed of maps for parts of the kernel are not considered.
+    """
     candidates = (kind(kernel) for kind in maps_for(kernel, direct=direct))
     return next((candidate for candidate in candidates if candidate.unbiased is True), None)
 
@@ -156,14 +159,14 @@ def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> 
 
 
 def map_width(owner: str, choice: Any) -> int:
-    """Return the number of components of the map that `unfitted_map` would return, without making a copy of it."""
+    """Return the number of components of the map that the parameter `feature_map` of a learner represents."""
     if choice is None or isinstance(choice, Kernel):
         return default_map(choice).width
     return given_map(owner, choice).width
 
 
 def given_map(owner: str, choice: Any) -> BaseMap:
-    """Return `choice` if it is a map; otherwise raise, with a hint for users of scikit-learn."""
+    """Return `choice` if it is a map. Otherwise raise a `ParameterError` that suggests what to pass instead."""
     if isinstance(choice, BaseMap):
         return choice
     msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
@@ -181,9 +184,10 @@ def hint(choice: Any) -> str:
 
 
 def check_grows(model: Any) -> bool:
-    """Return True if the map of a learner can be updated with further rows; otherwise raise.
+    """Return True if the feature map of a learner can be updated with new rows. Otherwise raise a `ParameterError`.
 
-    This is the condition of `available_if` for `partial_fit`: a learner has no `partial_fit` if it raises.
+    Learners call this function in the condition that they pass to scikit-learn's decorator `available_if` for the
+    method `partial_fit`. If this function raises, ``hasattr(learner, "partial_fit")`` is False.
     """
     reason = model.feature_map.refuses_rows if isinstance(model.feature_map, BaseMap) else None
     if reason is not None:

@@ -1,7 +1,7 @@
 """Dense directions of frequencies: unit vectors that are independent, orthogonal, or of low discrepancy.
 
 A frequency is a radius times a direction. A map is unbiased if each single direction is uniformly distributed on a
-sphere, whatever the joint distribution of the directions. Orthogonal directions have less variance (Yu et al. 2016).
+sphere, whatever their joint distribution. With orthogonal directions its variance is smaller (Yu et al. 2016).
 The sphere may be that of R^P for any P >= d: the first d coordinates of a uniform direction of R^P, times a radius from
 the chi distribution with P degrees of freedom, are N(0, I_d).
 """
@@ -50,9 +50,9 @@ def iid(m: int, d: int, rng: np.random.Generator) -> Directions:
 
 
 def orthogonal(m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return m directions in independent groups of d orthonormal directions (Yu et al. 2016).
+    """Return m directions of R^d: independent groups of d orthonormal directions each (Yu et al. 2016).
 
-    The last group may have fewer directions.
+    The last group has fewer than d directions if m is not a multiple of d.
     """
     sizes = tuple(min(d, m - start) for start in range(0, m, d))
     return Directions(np.concatenate([haar(d, size, rng).T for size in sizes]), d, sizes)
@@ -69,9 +69,9 @@ def big_block(m: int, d: int, rng: np.random.Generator) -> Directions:
 
 
 def simplex(m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return m directions in groups, each the d + 1 vertices of a randomly rotated regular simplex.
+    """Return m directions of R^d in groups, each of which is the d + 1 vertices of a regular simplex.
 
-    The last group may have fewer vertices.
+    Each group has its own random rotation. The last group has fewer vertices if m is not a multiple of d + 1.
     """
     sizes = tuple(min(d + 1, m - start) for start in range(0, m, d + 1))
     vectors = [simplex_products(haar(d, d, rng))[:, :size].T for size in sizes]
@@ -117,9 +117,10 @@ def haar(n: int, d: int, rng: np.random.Generator) -> Array:
 
 
 def sobol_normals(m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return m scrambled Sobol points of dimension d + 1, as standard normals (m, d) and uniforms (m,).
+    """Return standard normal numbers (m, d) and uniform numbers (m,), made from m scrambled Sobol points.
 
-    The first d coordinates are transformed to normals by the quantile function; the last one stays uniform.
+    The points have d + 1 coordinates. The normal quantile function is applied to the first d. The last one is returned
+    as it is.
     """
     if d + 1 > SOBOL_MAX_DIMENSION:
         msg = (

@@ -1,10 +1,10 @@
-"""Random frequencies W and the products X W of rows with them, called angles, for dense or structured W.
+"""Products X W of rows X with a dense or structured matrix W of random frequencies. The entries of X W are angles.
 
-A frequency is a column of W: a radius times a direction, which is a unit vector. Dense directions are sampled in
-`directions` and stored as a matrix. Structured directions are sampled in this module. They are products of sparse
-factors (Hadamard or butterfly matrices), in blocks of P directions where P >= d is a power of two, and are applied to
-rows in O(log P) operations per angle without forming W. Radii are quantiles of uniform numbers, which are sampled in
-this module (`RADII`) as well.
+A frequency is a column of W. It is a radius times a direction, which is a unit vector. Dense directions are sampled in
+the module `directions` and stored as a matrix. Structured directions are sampled in this module. They come in blocks of
+P directions, where P >= d is a power of two. A block is a product of sparse factors (Hadamard or butterfly matrices),
+which are applied to rows in O(log P) operations per angle without forming W. Radii are quantiles of uniform numbers,
+which the functions in `RADII` sample.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ Array = np.ndarray
 FUSED_UP_TO = 128
 # Features of X from which butterflies beat dense projections (benchmarks/transform.py).
 STRUCTURED_FROM = 32
-# Number of factors (Hadamard matrix times random signs) of sign-Hadamard directions: three make them nearly uniform.
+# Number of factors (Hadamard matrix times random signs) in sign-Hadamard directions. Three make them nearly uniform.
 HADAMARD_FACTORS = 3
-# Least size of a butterfly matrix. Smaller ones take as long, and padding narrower rows to it lowers the variance.
+# Least size of a butterfly matrix. Smaller ones are not faster, and padding narrower rows to this size lowers the
+# variance.
 BUTTERFLY_WIDTH = 64
 
 #: Names of directions that are products of sparse factors, applied without forming the matrix.
@@ -65,7 +66,10 @@ def plain(m: int, rng: np.random.Generator) -> Array:
 
 
 def stratified(m: int, rng: np.random.Generator) -> Array:
-    """Return one uniform number in each interval [i/m, (i+1)/m), in random order; each number is uniform in [0, 1)."""
+    """Return m random numbers in random order, one in each interval [i/m, (i + 1)/m).
+
+    Each number is uniform in [0, 1), but the numbers are not independent.
+    """
     return (rng.permutation(m) + rng.random(m)) / max(m, 1)
 
 
@@ -74,7 +78,10 @@ RADII: dict[str, Callable[[int, np.random.Generator], Array]] = {"plain": plain,
 
 
 def chi_quantile(uniforms: Array, degrees: int) -> Array:
-    """Return quantiles of the chi distribution, that of the norm of a standard normal vector of R^degrees."""
+    """Return the quantiles at `uniforms` of the chi distribution with `degrees` degrees of freedom.
+
+    This is the distribution of the norm of a standard normal vector of R^degrees.
+    """
     return np.sqrt(2 * special.gammaincinv(0.5 * degrees, uniforms))
 
 
@@ -82,7 +89,10 @@ def chi_quantile(uniforms: Array, degrees: int) -> Array:
 
 
 def hadamard_signs(m: int, d: int, rng: np.random.Generator) -> Array:
-    """Return random signs (blocks, factors, P) for m sign-Hadamard directions; P is the least power of two >= d."""
+    """Return random signs of shape (blocks, HADAMARD_FACTORS, P), which define m sign-Hadamard directions.
+
+    P is the least power of two >= d, and blocks = ceil(m / P).
+    """
     ambient = 1 << (d - 1).bit_length()
     blocks = -(-m // ambient)
     return rng.choice(np.array([-1, 1], dtype=np.int8), size=(blocks, HADAMARD_FACTORS, ambient))
@@ -101,16 +111,17 @@ class Rotations:
 
 
 def butterfly_rotations(m: int, d: int, rng: np.random.Generator) -> tuple[Array, Rotations]:
-    """Sample m butterfly directions: return random signs (2, P), and the rotations of butterfly matrices.
+    """Sample m butterfly directions. Return random signs (2, P), and the rotations of the butterfly matrices.
 
-    A butterfly matrix of size 2h joins two of size h by one rotation. If the squared cosine has the distribution
-    Beta(h/2, h/2), and at h = 1 the angle is uniform, every column is exactly uniform on the sphere: the two halves of
-    a uniform direction are independent uniform directions times lengths, which have the distribution of these cosines
-    and sines. The rows are not uniform, so the transpose is applied to the data. (Munkhoeva et al. 2018 use another
-    distribution of the angles, which is biased.)
+    P >= d, a power of two, is the size of a butterfly matrix. A butterfly matrix of size 2h joins two butterfly
+    matrices of size h by one rotation. If the angle is uniform for h = 1, and the squared cosine has the distribution
+    Beta(h/2, h/2) for h > 1, then every column of the matrix is exactly uniform on the sphere. The reason is that the
+    two halves of a uniform direction are independent uniform directions times lengths, and the lengths have the
+    distribution of this cosine and sine. The rows of the matrix are not uniform, so its transpose is applied to the
+    data. (Munkhoeva et al. 2018 use another distribution of the angles, which is biased.)
 
-    Signs and one Hadamard transform mix the features of X first. All butterfly matrices share these signs, which does
-    not change the variance: given the signs, each direction is still uniform.
+    Before the butterfly matrices, random signs and one Hadamard transform mix the features of X. All butterfly matrices
+    share these signs. This does not change the variance, because each direction is uniform for any given signs.
     """
     widest = 1 << max(0, m.bit_length() - 1)  # largest power of two <= m; a larger matrix would have unused directions
     width = max(1 << (d - 1).bit_length(), min(BUTTERFLY_WIDTH, widest))
@@ -148,7 +159,7 @@ class DenseProjection:
 
     @cached_property
     def gain(self) -> float:
-        """Largest |angle| of a row x with |x_i| <= 1 for all i: the maximum over j of sum_i |W_ij|."""
+        """Largest |angle| of any row x with |x_i| <= 1 for all i. It is the maximum over j of sum_i |W_ij|."""
         return float(np.abs(self.weights).sum(axis=0).max(initial=0.0))
 
     def astype(self, dtype: Any) -> Self:
@@ -176,7 +187,7 @@ class DenseProjection:
             linalg.cosines(angles, phases, scale, out)
 
     def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write scale * function(X W) into `out`, for a function given by name."""
+        """Write ``scale * f(X W)`` into `out`, where f is the function whose name is `function`."""
         if self._is_narrow(X):
             linalg.dense(np.ascontiguousarray(X), self.weights, out, function=function, scale=scale)
             return
@@ -209,15 +220,15 @@ class StructuredProjection(ABC):
 
     @abstractmethod
     def _project(self, X: Array, out: Array) -> None:
-        """Write Q x into `out`, for rows x that `_prepare` has returned."""
+        """Write Q x into `out` for each row x of `X`, which `_prepare` has returned."""
 
     @abstractmethod
     def _pairs(self, X: Array, scale: float, out: Array) -> None:
-        """Write the scaled cosines, then sines, of the angles into `out`, for rows that `_prepare` has returned."""
+        """Write scale * cos(angles), then scale * sin(angles), into the columns of `out`; `X` is from `_prepare`."""
 
     @abstractmethod
     def _write(self, X: Array, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write scale * function(angles) into `out`, for rows that `_prepare` has returned."""
+        """Write ``scale * f(angles)`` into `out`, with f named by `function`, for rows returned by `_prepare`."""
 
     @property
     def n_frequencies(self) -> int:
@@ -225,12 +236,12 @@ class StructuredProjection(ABC):
 
     @cached_property
     def gain(self) -> float:
-        """Upper bound of the |angle| of a row x with |x_i| <= 1 for all i."""
+        """Upper bound of |angle| over all angles of all rows x with |x_i| <= 1 for all i."""
         scale = 1.0 if self.input_scale is None else np.abs(self.input_scale).max()
         return float(np.abs(self.radii).max(initial=0.0) * self.width * scale)
 
     def __call__(self, X: Any) -> Array:
-        """Return the angles r_j (Q x)_j of all rows x, one row of angles per row of `X`."""
+        """Return the matrix of angles, with the entry r_j (Q x)_j for each row x of `X` and each frequency j."""
         X = self._prepare(X)
         angles = np.empty((len(X), self.n_frequencies), X.dtype)
         self._project(X, angles)
@@ -238,7 +249,10 @@ class StructuredProjection(ABC):
         return angles
 
     def pairs(self, X: Any, scale: float, out: Array) -> None:
-        """Write the scaled cosines, then sines, of the angles into `out`, without holding all angles in memory."""
+        """Write scale * cos(angles), then scale * sin(angles), into the columns of `out`.
+
+        The angles of all rows are never in memory at once.
+        """
         self._pairs(self._prepare(X), scale, out)
 
     def cosines(self, X: Any, phases: Array, scale: float, out: Array) -> None:
@@ -246,11 +260,14 @@ class StructuredProjection(ABC):
         linalg.cosines(self(X), phases, scale, out)
 
     def write(self, X: Any, function: linalg.FunctionName, scale: float, out: Array) -> None:
-        """Write scale * function(angles) into `out`, function given by name, without holding all angles in memory."""
+        """Write ``scale * f(angles)`` into `out`, where f is the function whose name is `function`.
+
+        The angles of all rows are never in memory at once.
+        """
         self._write(self._prepare(X), function, scale, out)
 
     def _prepare(self, X: Any) -> Array:
-        """Return rows as the compiled kernels need them: dense, multiplied by `input_scale`, and contiguous."""
+        """Return rows as the compiled functions require them: dense, multiplied by `input_scale`, and contiguous."""
         X = X.toarray() if sp.issparse(X) else X
         if self.input_scale is not None:
             X = X * self.input_scale
@@ -259,7 +276,10 @@ class StructuredProjection(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HadamardProjection(StructuredProjection):
-    """Structured angles with blocks Q = H S_3 H S_2 H S_1 of random signs S_i and Hadamard matrices H."""
+    """Structured angles with blocks Q = H S_3 H S_2 H S_1.
+
+    H is the Hadamard matrix. Each block has its own diagonal matrices S_i of random signs.
+    """
 
     signs: Array  # (blocks, factors, P)
     radii: Array
@@ -288,9 +308,9 @@ class HadamardProjection(StructuredProjection):
 class ButterflyProjection(StructuredProjection):
     """Structured angles with blocks Q = B' S_2 H S_1, each with its own butterfly matrix B.
 
-    All blocks share the random signs S_i and the Hadamard matrix H. The rotations that define B are O(P) numbers. The
-    O(P log P) coefficients for the compiled kernels are computed at first use and cached with the object, but not in
-    its pickle.
+    All blocks share the diagonal matrices S_i of random signs and the Hadamard matrix H. The rotations that define B
+    are O(P) numbers. The compiled functions use O(P log P) coefficients instead, which are computed at first use and
+    cached with the object. They are not pickled.
     """
 
     signs: Array  # (2, P)
@@ -304,7 +324,7 @@ class ButterflyProjection(StructuredProjection):
 
     @cached_property
     def plan(self) -> linalg.ButterflyPlan:
-        """Coefficients with which the compiled kernels apply the rotations, in the dtype of `radii`."""
+        """Coefficients with which the compiled functions apply the rotations, in the dtype of `radii`."""
         return linalg.butterfly_plan(self.rotations.cosines, self.rotations.sines).astype(self.radii.dtype)
 
     @cached_property
@@ -312,7 +332,7 @@ class ButterflyProjection(StructuredProjection):
         return {self.radii.dtype: self}
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same projection for rows of another dtype, cached for each dtype."""
+        """Return the same projection for rows of another dtype. The result is cached for each dtype."""
         dtype = np.dtype(dtype)
         if dtype not in self._casts:
             scale = None if self.input_scale is None else self.input_scale.astype(dtype)
@@ -345,7 +365,7 @@ def draw_structured(
     *,
     input_scale: Array | None = None,
 ) -> HadamardProjection | ButterflyProjection:
-    """Sample structured directions, given by name, and their radii.
+    """Sample structured directions and radii, and return the projection on these frequencies.
 
     Parameters
     ----------
@@ -358,7 +378,7 @@ def draw_structured(
     rng : Generator
         Source of randomness.
     input_scale : ndarray of shape (d,), default=None
-        Factors of the features of X, applied before the projection.
+        Numbers by which the features of X are multiplied before the projection. None means 1 for all features.
     """
     if name == "butterfly":
         mixing, rotations = butterfly_rotations(m, d, rng)
@@ -368,7 +388,7 @@ def draw_structured(
 
 
 def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
-    """Replace the angles in `out` by a function of them, given by name."""
+    """Replace each angle a in `out` by f(a), where f is the function whose name is `function`."""
     if function == "sign":
         np.sign(out, out=out)
     elif function == "abs":
@@ -384,7 +404,7 @@ def apply_in_place(function: linalg.FunctionName, out: Array) -> None:
 
 
 def check_range(projection: Projection, X: Any, power: int = 1) -> None:
-    """Raise if |angle|^power could overflow for an angle of the rows of `X`, or if an entry of `X` is NaN."""
+    """Raise if an entry of `X` is NaN, or if |angle|^power could overflow for some angle of the rows of `X`."""
     values = X.data if sp.issparse(X) else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no array of absolute values
     limit = (float(np.finfo(X.dtype).max) / 4) ** (1 / power) / max(projection.gain, 1.0)

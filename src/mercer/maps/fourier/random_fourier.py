@@ -43,7 +43,7 @@ Array = np.ndarray
 class RandomFourier(DrawnMap):
     r"""Random Fourier features for shift-invariant kernels.
 
-    Draws frequencies :math:`w_j` from the spectral distribution of the kernel (Bochner's theorem) [1]_ and maps x to
+    Samples frequencies :math:`w_j` from the spectral distribution of the kernel (Bochner's theorem) [1]_ and maps x to
     cosines and sines of :math:`w_j^\top x`, so that
 
     .. math:: \mathbb{E}\,[z(x)^\top z(y)] = k(x, y)
@@ -198,7 +198,10 @@ class RandomFourier(DrawnMap):
         return "butterfly" if wide and common_isotropic_factors(parts) is not None else "big_block"
 
     def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:
-        """Return the spectral part p of each of m frequencies, with probability masses[p] / masses.sum()."""
+        """Assign each of m frequencies to a spectral part (term of the kernel). Return the indices (m,).
+
+        Part p has the probability masses[p] / masses.sum().
+        """
         if len(masses) == 1 or masses.sum() == 0:
             return np.zeros(m, dtype=int)
         edges = np.cumsum(masses / masses.sum())
@@ -220,9 +223,9 @@ class RandomFourier(DrawnMap):
         return DenseProjection(np.ascontiguousarray(frequencies.T))
 
     def _normals(self, m: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return standard normal rows (m, d) and uniform numbers (m,).
+        """Return m standard normal vectors (m, d) and m uniform numbers (m,).
 
-        Each row has the standard normal distribution; `directions` and `radii` determine the joint distribution.
+        The vectors need not be independent. The parameters `directions` and `radii` determine their joint distribution.
         """
         if self.directions_ == "sobol":
             return sobol_normals(m, d, rng)
@@ -252,7 +255,11 @@ class RandomFourier(DrawnMap):
     def _radii(
         self, factors: dict[int, SpectralFactor], labels: Array, rng: np.random.Generator, ambient: int
     ) -> Array:
-        """Return the length of each frequency j, for its spectral part labels[j] and a direction in R^ambient."""
+        """Sample and return the length of each frequency.
+
+        Frequency j belongs to the spectral part (term of the kernel) labels[j], with the isotropic kernel
+        factors[labels[j]]. Its direction is a unit vector of R^ambient.
+        """
         radii = np.zeros(len(labels))
         uniforms = RADII[self.radii]
         for p, factor in factors.items():
@@ -263,8 +270,8 @@ class RandomFourier(DrawnMap):
         return radii
 
     def _variance(self, X: Any, Y: Any) -> Array:
-        # In closed form for iid directions and every kernel, and for orthogonal or big-block directions and a single
-        # Gaussian kernel; with plain radii.
+        # A closed form is known for plain radii, with iid directions for every kernel, and with orthogonal or big-block
+        # directions for a single Gaussian kernel.
         features = self.features_
         mass, constant, parts = split_constant(self.kernel_, features.n_components)
         self._check_closed_form(parts)
@@ -304,7 +311,10 @@ class RandomFourier(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class TrigFeatures(Features):
-    """Cosines and sines of the angles X W, for sampled frequencies W: immutable, picklable, without scikit-learn."""
+    """Cosines and sines of the angles X W of rows X, for sampled frequencies W.
+
+    The object is immutable and picklable, and does not depend on scikit-learn.
+    """
 
     projection: Projection
     phases: Array  # (m,), zero where both sine and cosine are written
@@ -351,7 +361,10 @@ class TrigFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class FrequencyScales:
-    """Derivatives of random Fourier features with respect to the lengthscales: lengthscale i divides row i of W."""
+    """Derivatives of random Fourier features with respect to the lengthscales.
+
+    The features are cosines and sines of the angles X W, where row i of the frequencies W is divided by lengthscale i.
+    """
 
     features: TrigFeatures  # real, of a dense projection
 
@@ -364,7 +377,7 @@ class FrequencyScales:
         """Return the contribution of a block of rows to the gradient of an objective, with respect to log lengthscales.
 
         Z are the features of the rows `X`, and G is the derivative of the objective with respect to Z. The features are
-        cosines and sines of the angles X W, and lengthscale i divides row i of W.
+        cosines and sines of the angles X W, where row i of the frequencies W is divided by lengthscale i.
         """
         f, weights = self.features, self._weights
         start = int(f.constant > 0)
@@ -381,19 +394,19 @@ class FrequencyScales:
         return -(weights * (X.T @ in_angles)).sum(axis=1)
 
     def gradient_of_draw(self, ZG: Array) -> Array:  # noqa: ARG002 - frequencies do not depend on rows
-        """Return zeros (d,): the sum of `gradient` over all blocks of rows is the complete gradient."""
+        """Return zeros (d,), because the sum of `gradient` over all blocks of rows is the complete gradient."""
         return np.zeros(len(self._weights))
 
     def multiplied(self, factors: Array) -> TrigFeatures:
-        """Return the features with lengthscale i multiplied by factors[i], which divides row i of the frequencies W."""
+        """Return the features with lengthscale i times factors[i], that is, with row i of W divided by factors[i]."""
         return replace(self.features, projection=DenseProjection(self._weights / factors[:, None]))
 
 
 def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tuple[SpectralPart, ...]]:
     """Split a kernel into a constant, which gets an exact component, and parts with random frequencies.
 
-    Return the total mass of the random parts, the constant, and the random parts. If `n_components` is 1, there is no
-    exact component, and the constant is a random part with frequency zero.
+    The result has three entries: the sum of the masses of the random parts, the constant, and the random parts. If
+    `n_components` is 1, there is no exact component. The constant is then one of the random parts, with frequency zero.
     """
     parts = kernel.spectral_parts()
     assert parts is not None
@@ -403,11 +416,10 @@ def split_constant(kernel: Kernel, n_components: int) -> tuple[float, float, tup
 
 
 def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, SpectralFactor] | None:
-    """Return the single factor of each part, by the index of the part, if all are isotropic kernels of the same inputs.
+    """Return a dictionary from the index of each part to its factor, if every part is a single isotropic kernel.
 
-    None is returned if a part has several factors, if a factor is not isotropic, or if the inputs differ.
-
-    A constant part has no factor, and is not in the result. It occurs in `parts` only if it has no exact component.
+    None is returned if a part is a product of several factors, if a factor is not an isotropic kernel, or if two
+    factors are kernels of different inputs. A constant part has no factor, and its index is not in the dictionary.
     """
     drawn = {p: part.factors[0] for p, part in enumerate(parts) if len(part.factors) == 1}
     others = [part for part in parts if len(part.factors) > 1]
@@ -422,5 +434,8 @@ def is_gaussian(kernel: Kernel) -> bool:
 
 
 def in_float64(X: Any) -> Any:
-    """Return rows in float64, sparse or dense: a variance is a difference of nearly equal numbers."""
+    """Return rows, sparse or dense, in float64.
+
+    Variances require this precision, because they are differences of nearly equal numbers.
+    """
     return X.astype(np.float64, copy=False)

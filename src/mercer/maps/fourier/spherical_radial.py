@@ -1,7 +1,7 @@
 """Quadrature features of isotropic kernels: the spherical-radial rule of degree (3, 3).
 
-The rule approximates the Fourier integral of the kernel by a weighted sum over random frequencies. For orthogonal
-directions it integrates quadratic functions of the frequency exactly.
+This quadrature rule approximates the Fourier integral of the kernel by a weighted sum over random frequencies. If the
+directions of the frequencies are orthogonal, it integrates quadratic functions of the frequency exactly.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ class SphericalRadial(DrawnMap):
     .. math:: k(x, y) \approx \Bigl(1 - \sum_j a_j^2\Bigr) + \sum_j a_j^2 \cos w_j^\top (x - y),
               \qquad a_j^2 = \frac{P}{m \rho_j^2}
 
-    Unbiased if the directions are uniform. A block of orthogonal directions integrates quadratic functions without
-    error, because :math:`\sum_j a_j^2 w_j w_j^\top = I`, so that the error at small distances is of higher order than
-    that of random Fourier features.
+    Here m is the number of points, the directions :math:`u_j` are unit vectors of :math:`\mathbb{R}^P` with
+    :math:`P \ge d`, and k is the Gaussian kernel of unit lengthscale; other isotropic kernels are mixtures of Gaussian
+    kernels. The approximation is unbiased if the directions are uniform. A block of orthogonal directions integrates
+    quadratic functions without error, because :math:`\sum_j a_j^2 w_j w_j^\top = I`, so that the error at small
+    distances is of higher order than that of random Fourier features.
 
     Parameters
     ----------
@@ -209,7 +211,10 @@ class SphericalRadial(DrawnMap):
     def _draw_points(
         self, factor: SpectralFactor, m: int, n_features: int, shares: Array, rng: np.random.Generator
     ) -> tuple[Projection, Array]:
-        """Sample m frequencies; return the projection on them, and their squared weights a_j^2."""
+        """Sample m frequencies. Return the projection on these frequencies, and their squared weights a_j^2.
+
+        `shares` (m,) are the weights that the frequencies would have as random Fourier features. Their sum is 1.
+        """
         d = factor.width(n_features)
         # Structured projections use all features of X; features that the kernel ignores are multiplied by zero.
         scale = factor.pull_back(np.ones((1, d)), n_features)[0] if factor.inputs else None
@@ -232,12 +237,13 @@ class SphericalRadial(DrawnMap):
     def _draw_radii(
         self, factor: SpectralFactor, shares: Array, ambient: int, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Sample the lengths of the frequencies; return them and the squared weights a_j^2.
+        """Sample the lengths of the frequencies. Return the lengths and the squared weights a_j^2.
 
-        A length is sqrt(tau) rho / lengthscale. The density of tau is that of the mixing distribution of the kernel
-        times tau / E[tau], and rho has the distribution chi(P + 2) with P = `ambient`. With the weight
-        E[tau] P / (tau rho^2), these frequencies represent the spectral distribution of the kernel, because the density
-        of chi(P + 2) times P / rho^2 is that of chi(P) (Munkhoeva et al. 2018, for tau = 1).
+        A length is sqrt(tau) rho / lengthscale. The density of tau is tau / E[tau] times the density of the mixing
+        distribution of the kernel, over which E is the mean. The distribution of rho is chi(P + 2) with P = `ambient`.
+        The squared weight is shares[j] E[tau] P / (tau rho^2). Frequencies with these weights represent the spectral
+        distribution of the kernel, because P / rho^2 times the density of chi(P + 2) is the density of chi(P)
+        (Munkhoeva et al. 2018, for tau = 1).
         """
         kernel = factor.kernel
         assert isinstance(kernel, IsotropicKernel)
@@ -253,7 +259,10 @@ class SphericalRadial(DrawnMap):
 
 @dataclass(frozen=True, eq=False)
 class QuadratureFeatures(Features):
-    """Cosines and sines of the angles X W, with one weight per frequency: immutable, independent of scikit-learn."""
+    """Cosines and sines of the angles X W of rows X, multiplied by one weight per frequency (column of W).
+
+    The object is immutable and does not depend on scikit-learn.
+    """
 
     projection: Projection
     phases: Array  # (m,), zero where both sine and cosine are written
@@ -284,9 +293,9 @@ class QuadratureFeatures(Features):
 
 
 def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Sample m dense directions for rows of d features, which are padded to 4 features if d < 3.
+    """Return the first d coordinates of m dense directions of R^P, where P = d if d >= 3, and P = 4 otherwise.
 
-    Without padding, the weights would have an infinite variance. Only the first d coordinates are returned.
+    In dimension P < 3 the weights of the quadrature rule would have an infinite variance.
     """
     ambient = d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
     drawn = DENSE_DIRECTIONS[name](m, ambient, rng)
@@ -294,7 +303,10 @@ def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:
 
 
 def isotropic_part(kernel: Kernel) -> tuple[float, SpectralFactor, float] | None:
-    """Return (mass, factor, constant) of a kernel mass * factor + constant with isotropic factor; None for others."""
+    """Return (mass, factor, constant) such that the kernel is mass * factor + constant, with an isotropic factor.
+
+    None is returned if the kernel does not have this form.
+    """
     parts = kernel.spectral_parts()
     if parts is None:
         return None

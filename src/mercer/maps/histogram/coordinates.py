@@ -1,7 +1,7 @@
-"""Evaluation of components that depend on one coordinate (feature of X) each, on the nonzero entries of sparse rows.
+"""Index from the coordinates (columns of X) to the components of a map, if each component depends on one coordinate.
 
-`homogeneous` and `indicators` use `CoordinateIndex` for sparse rows, so that their cost is proportional to the number
-of nonzero entries.
+The modules `homogeneous` and `indicators` use this index to compute features of sparse rows from the nonzero entries
+only.
 """
 
 from __future__ import annotations
@@ -21,30 +21,38 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class CoordinateIndex:
-    """Lookup of the components that depend on a coordinate, for components that depend on one coordinate each."""
+    """Index from each coordinate (column of X) to the components that depend on it.
+
+    Component j depends only on the coordinate ``coordinates[j]``.
+    """
 
     coordinates: Array  # (m,): the coordinate that each component depends on
     d: int  # number of coordinates
 
     @cached_property
     def order(self) -> Array:
-        """Indices of the components, sorted by their coordinate."""
+        """Indices (m,) of all components: first those that depend on coordinate 0, then on coordinate 1, and so on."""
         return np.argsort(self.coordinates, kind="stable")
 
     @cached_property
     def starts(self) -> Array:
-        """Positions (d + 1,): the components of coordinate i are ``order[starts[i] : starts[i + 1]]``."""
+        """Positions (d + 1,) such that ``order[starts[i] : starts[i + 1]]`` are the components for coordinate i."""
         return np.concatenate([[0], np.cumsum(np.bincount(self.coordinates, minlength=self.d))])
 
     def entries(self, X: Any) -> tuple[Array, Array, Array]:
-        """Return all pairs of a nonzero entry of CSR rows and a component that depends on its coordinate.
+        """Return all triples (r, j, x) where x is a nonzero entry in row r of `X` on which component j depends.
+
+        Parameters
+        ----------
+        X : CSR matrix of shape (n, d)
+            Rows.
 
         Returns
         -------
         rows, components : ndarrays of int
-            Index of the row of the entry, and of the component.
+            The row index r and the component index j of each triple.
         values : ndarray
-            Value of the entry.
+            The value x of each triple.
         """
         X = canonical(X)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))

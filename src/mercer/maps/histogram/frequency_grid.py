@@ -1,7 +1,7 @@
 """Regular grids of frequencies for homogeneous kernels: the error of a grid and its best step.
 
 A homogeneous kernel is a sum over features of sqrt(x y) K(lag), where lag = log(y / x). A grid of frequencies 0, L, 2L,
-..., nL with step L replaces the Fourier integral of K by a sum. `homogeneous` uses these grids for its frequencies.
+..., nL with step L replaces the Fourier integral of K by a sum. The module `homogeneous` uses these grids.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ LAGS = np.linspace(0.0, 30.0, 1201)
 
 
 def density(mixture: Mixture, frequencies: Array) -> Array:
-    """Return the spectral density of K at some frequencies, for a weighted sum of homogeneous kernels."""
+    """Return the spectral density of a weighted sum of homogeneous kernels at the given frequencies."""
     return np.sum([weight * leaf.spectral_density(frequencies) for weight, leaf in mixture], axis=0)
 
 
 def fine_lags(highest: float) -> Array:
-    """Return values of lag = log(y / x) that resolve oscillations with frequencies up to `highest`."""
+    """Return equally spaced values of lag = log(y / x), fine enough for cos(w * lag) with all w <= `highest`."""
     return np.linspace(LAGS[0], LAGS[-1], int(np.clip(20 * highest * LAGS[-1], len(LAGS), 20_001)))
 
 
 def grid_error(mixture: Mixture, pairs: int, step: float, lags: Array = LAGS) -> float:
-    """Return the largest error of a grid with `pairs` positive frequencies, over values x, y with max(x, y) = 1."""
+    """Return the largest absolute error of the approximation of sqrt(x y) K(lag) over values x, y with max(x, y) = 1.
+
+    The frequencies are 0, step, 2 step, ..., pairs * step. The error is evaluated at the given values of
+    lag = log(y / x).
+    """
     frequencies = step * np.arange(pairs + 1)
     weights = step * density(mixture, frequencies) * np.where(frequencies > 0, 2.0, 1.0)
     exact = sum(weight * leaf.signature(lags) for weight, leaf in mixture)
@@ -45,7 +49,8 @@ def grid_error(mixture: Mixture, pairs: int, step: float, lags: Array = LAGS) ->
 def best_step(mixture: Mixture, pairs: int) -> float:
     """Return the step with the least `grid_error`, for a grid with `pairs` positive frequencies.
 
-    A scan over steps, since there may be several minima, is followed by a local search.
+    The error may have several local minima. The best of 40 steps is therefore found first, and a local search improves
+    it.
     """
     scan = np.geomspace(0.01, 4.0, 40)
     best = int(np.argmin([grid_error(mixture, pairs, step) for step in scan]))

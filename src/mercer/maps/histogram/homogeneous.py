@@ -1,7 +1,7 @@
 """Features of additive homogeneous kernels for histograms: the map `HomogeneousFeatures`.
 
-The components are cosines and sines of logarithms of the values, times square roots of the values. Their frequencies
-are random or on a regular grid (`frequency_grid`).
+For a value x of a row, the components are sqrt(x) cos(w log x) and sqrt(x) sin(w log x), times constants. The
+frequencies w are random or on a regular grid (see the module `frequency_grid`).
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ class HomogeneousFeatures(DrawnMap):
     def _draw_grid(
         self, mixture: Mixture, width: int, d: int, rng: np.random.Generator
     ) -> tuple[tuple[Array, Array, Array, Array], float | None]:
-        """Return coordinate, frequency, phase and amplitude of each cosine, and the error bound.
+        """Return the parameters of cosines with frequencies on a regular grid, and the error bound or None.
 
-        The frequencies of each coordinate are on a regular grid. The cosines of frequency zero, which have no sine,
-        are last.
+        The parameters are four arrays: coordinate i (column of X), frequency w, phase p and amplitude a of the cosines
+        a sqrt(x_i) cos(w log x_i + p). The cosines of frequency zero, which have no sine, are last.
         """
         if width < d:
             step = self._step(mixture, 0)
@@ -186,12 +186,13 @@ class HomogeneousFeatures(DrawnMap):
     def _draw_random(
         self, mixture: Mixture, width: int, d: int, rng: np.random.Generator
     ) -> tuple[tuple[Array, Array, Array, Array], None]:
-        """Return coordinate, random frequency, phase and amplitude of each cosine, and None for the error bound.
+        """Return the parameters of cosines with random frequencies, and None instead of an error bound.
 
-        If `width` is odd, the last cosine has a random phase and no sine.
+        The parameters are four arrays: coordinate i (column of X), frequency w, phase p and amplitude a of the cosines
+        a sqrt(x_i) cos(w log x_i + p). If `width` is odd, the last cosine has a random phase and no sine.
         """
         m = -(-width // 2)
-        # The numbers of frequencies for the features of X differ by one at most; which have one more is random.
+        # Features of X have m // d frequencies or one more. Which of them have one more is random.
         counts = np.full(d, m // d)
         counts[rng.permutation(d)[: m % d]] += 1
         coordinates = rng.permutation(np.repeat(np.arange(d), counts))  # any may be the unpaired one
@@ -235,14 +236,14 @@ class HomogeneousFeatures(DrawnMap):
 
 
 def choice_variance(values: Array, squares: Array, n: int, d: int) -> Array:
-    """Return the variance of (d / n) times the sum of v_i over a random subset of n of d features.
+    """Return the variance of (d / n) * sum_{i in S} v_i, where S is a random subset of n of the indices 1, ..., d.
 
     Parameters
     ----------
     values, squares : ndarray
-        Sum of v_i, and sum of v_i^2, over all d features.
+        The sum of v_i and the sum of v_i^2, over all i = 1, ..., d.
     n, d : int
-        Number of features in the subset, and of all features.
+        Number of indices in the subset, and of all indices.
     """
     if n >= d:
         return np.zeros_like(values)
@@ -250,7 +251,7 @@ def choice_variance(values: Array, squares: Array, n: int, d: int) -> Array:
 
 
 def coordinate_values(mixture: Mixture, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Return sqrt(x y) K(lag), sqrt(x y) K(2 lag) and sqrt(x y) K(0) for one feature, where lag is log(y / x)."""
+    """Return sqrt(x y) K(lag), sqrt(x y) K(2 lag) and sqrt(x y) K(0) for values x, y, where lag = log(y / x)."""
     lag = logarithms(y) - logarithms(x)
     root = np.sqrt(x) * np.sqrt(y)
     k = sum(weight * leaf.coordinate(x, y) for weight, leaf in mixture)
@@ -259,7 +260,7 @@ def coordinate_values(mixture: Mixture, x: Array, y: Array) -> tuple[Array, Arra
 
 
 def constant_and_mixture(kernel: Kernel) -> tuple[float, Mixture]:
-    """Split a kernel c + sum_i w_i k_i with homogeneous kernels k_i: return c and the pairs (w_i, k_i)."""
+    """Return the constant c and the pairs (w_i, k_i) of a kernel c + sum_i w_i k_i with homogeneous kernels k_i."""
     parts = weighted_sum(kernel, HomogeneousKernel)
     assert parts is not None
     return parts[0], tuple(parts[1])
@@ -267,10 +268,11 @@ def constant_and_mixture(kernel: Kernel) -> tuple[float, Mixture]:
 
 @dataclass(frozen=True, eq=False)
 class LogarithmicFeatures(Features):
-    """Cosines and sines of w log(x) times sqrt(x), for sampled frequencies w: immutable, picklable, no scikit-learn.
+    """Features a sqrt(x_i) cos(w log(x_i) + p) and a sqrt(x_i) sin(w log(x_i) + p) of rows x.
 
-    The components are, in this order: the constant, if it is not zero; m cosines; and the sines of the same angles,
-    starting with the first one, up to `n_components` components.
+    Each cosine has its own column i of X, frequency w, phase p and amplitude a. The constant comes first, if it is not
+    zero, then m cosines, then the sines of the first angles, up to `n_components` components in total. The object is
+    immutable and picklable, and does not depend on scikit-learn.
     """
 
     coordinates: Array  # (m,): the feature of the rows that each cosine depends on
@@ -326,5 +328,5 @@ class LogarithmicFeatures(Features):
 
 
 def logarithms(values: Array) -> Array:
-    """Return log(values), and 0 where a value is 0: its features are multiplied by sqrt(0)."""
+    """Return log(values), with 0 where a value is 0. The factor sqrt(value) makes the features zero there."""
     return np.log(values, out=np.zeros_like(values), where=values > 0)

@@ -1,6 +1,7 @@
 """Evaluation of threshold features, which are indicators of x_i >= t for thresholds t.
 
-`thresholds` places the thresholds. This module evaluates the features and checks the range of the values.
+The module `thresholds` chooses the thresholds. This module computes the features, and checks that the values of rows
+are not negative and not above the largest possible threshold.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Indicators:
-    """Components that equal their amplitude if x_i >= t_i for all their features i with thresholds t_i, else zero."""
+    """Components that have the value a if x_i >= t_i for all i in I, and the value 0 otherwise.
+
+    Each component has its own amplitude a, its own set I of columns of X, and its own thresholds t_i. All sets I have
+    the same size.
+    """
 
     coordinates: Array  # (m, size): the features of the rows that each component depends on
     levels: Array  # (m, size): thresholds for these features
@@ -33,7 +38,7 @@ class Indicators:
 
     @classmethod
     def always(cls, amplitude: float, m: int) -> Self:
-        """Return m components with the constant value `amplitude`, without thresholds."""
+        """Return m components without thresholds, whose value is `amplitude` for every row."""
         return cls(np.zeros((m, 0), dtype=int), np.zeros((m, 0)), np.full(m, amplitude), 0)
 
     @cached_property
@@ -69,7 +74,10 @@ class Indicators:
 
 @dataclass(frozen=True, eq=False)
 class IndicatorFeatures(Features):
-    """Threshold features with fixed thresholds: immutable, picklable, independent of scikit-learn."""
+    """Threshold features with fixed thresholds.
+
+    The object is immutable and picklable, and does not depend on scikit-learn.
+    """
 
     upper: Array  # (d,): largest possible threshold of each feature of X
     groups: tuple[Indicators, ...]
@@ -96,14 +104,14 @@ class IndicatorFeatures(Features):
 
 
 def column_maxima(X: Any) -> Array:
-    """Return the largest value of each feature, at least zero, in the dtype of the rows."""
+    """Return max(0, largest value) of each column of `X`, in the dtype of `X`."""
     X = canonical(X)
     largest = X.max(axis=0).toarray().ravel() if sp.issparse(X) else X.max(axis=0)
     return np.maximum(largest, 0)
 
 
 def check_upper(X: Any, upper: Array) -> None:
-    """Raise a DataError if a value of `X` is negative, or above the largest possible threshold of its feature."""
+    """Raise a DataError if a value in column i of `X` is negative or above upper[i], the largest possible threshold."""
     if not X.shape[0]:
         return
     check_non_negative("ThresholdFeatures", X)

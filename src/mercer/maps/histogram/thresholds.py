@@ -2,8 +2,8 @@
 
 A product of minima over some features i is the volume of the thresholds t with t_i <= x_i and t_i <= y_i. These lie in
 the box of all t with 0 <= t_i <= T_i, where T_i is the largest value of feature i. `Intersection` has one box per
-feature of X, and `Min` has one box for all features. This module places the thresholds in the boxes; `indicators`
-evaluates the features.
+feature of X, and `Min` has one box for all features. This module places the thresholds in the boxes. The module
+`indicators` evaluates the features.
 """
 
 from __future__ import annotations
@@ -175,7 +175,11 @@ class ThresholdFeatures(DrawnMap):
         return IndicatorFeatures(upper, tuple(groups))
 
     def _count_mid_points(self, boxes: list[Box], width: int) -> list[int]:
-        """Return the number of mid-points for each box, at least one, such that the error bound is least."""
+        """Return numbers n_b >= 1 of mid-points for the boxes b (terms of the kernel), with the sum `width`.
+
+        They minimize the error bound sum_b mass_b / (2 n_b). Raise if a box has several features, or if `width` is less
+        than the number of boxes.
+        """
         if any(len(box.coordinates) > 1 for box in boxes):
             msg = (
                 f"thresholds='stratified' cannot approximate {self.kernel!r}.\n"
@@ -230,9 +234,10 @@ class ThresholdFeatures(DrawnMap):
 
 @dataclass(frozen=True)
 class Box:
-    """Term w * prod_i min(x_i, y_i) of a kernel, over the features i in `coordinates`; without features, a constant.
+    """Term w * prod_i min(x_i, y_i) of a kernel, where i runs over the features of X in `coordinates`.
 
-    Its thresholds lie in the box of all t with 0 <= t_i <= T_i, where T_i is the largest value of feature i.
+    If `coordinates` is empty, the term is the constant w. The thresholds for the term lie in the box of all t with
+    0 <= t_i <= T_i, where T_i is the largest value of feature i.
     """
 
     coordinates: tuple[int, ...]
@@ -240,9 +245,10 @@ class Box:
 
 
 def split_constant(kernel: Kernel, upper: Array, n_components: int) -> tuple[float, list[Box]]:
-    """Split a kernel into a constant, which gets an exact component, and boxes, in which thresholds are placed.
+    """Split a kernel into a constant, which gets an exact component, and terms (see `Box`), which get thresholds.
 
-    Boxes of mass zero are omitted. If `n_components` is 1, the constant is returned as the first box instead.
+    Terms of mass zero are omitted. If `n_components` is 1, there is no exact component: the constant returned is 0, and
+    the constant of the kernel is the first term. If it is the only nonzero term, it keeps the exact component.
     """
     parts = weighted_sum(kernel, ThresholdKernel)
     assert parts is not None
@@ -263,7 +269,10 @@ def split_constant(kernel: Kernel, upper: Array, n_components: int) -> tuple[flo
 
 
 def mid_points(boxes: list[Box], counts: list[int], upper: Array) -> list[Indicators]:
-    """Return indicators with counts[b] evenly spaced thresholds for each box b; every box has one feature."""
+    """Return indicators with counts[b] thresholds for box b, which has a single feature i.
+
+    The thresholds are the mid-points of counts[b] equal intervals, which divide the interval from 0 to upper[i].
+    """
     coordinates = np.repeat(np.array([box.coordinates[0] for box in boxes], dtype=int), counts)
     fractions = np.concatenate([(np.arange(n) + 0.5) / n for n in counts])
     masses = np.repeat([box.mass / n for box, n in zip(boxes, counts, strict=True)], counts)
@@ -312,7 +321,10 @@ def at_random(boxes: list[Box], line: Array, upper: Array, rng: np.random.Genera
 
 
 def largest_values(X: Any) -> Array:
-    """Return the largest value of each feature, in float64."""
+    """Return max(0, largest value) of each column of `X`, in float64.
+
+    For float32 rows, positive results are increased to the next float32 number.
+    """
     largest = column_maxima(X)
     if X.dtype == np.float32:
         # The same rows in float64 may be above their rounded values.

@@ -21,7 +21,8 @@ Array = np.ndarray
 def isotropic_form(kernel: Kernel) -> tuple[IsotropicKernel, Array | None] | None:
     """Return an isotropic kernel k and lengthscales l such that the given kernel is k(x / l, y / l).
 
-    The lengthscales are None if rows are not divided. The result is None if the kernel does not have this form.
+    The lengthscales l are None if the given kernel is isotropic itself. None is returned instead of the pair (k, l) if
+    the kernel does not have this form.
     """
     if isinstance(kernel, Transformed) and kernel.columns is None:
         inner = isotropic_form(kernel.kernel)
@@ -53,7 +54,7 @@ class LandmarkScales:
         return kernel_derivative(self.kernel, X, dense64(self.landmarks), G @ self.whitening.T)
 
     def gradient_of_draw(self, ZG: Array) -> Array:
-        """Return the part of the gradient that is due to the kernel matrix K_ss of the landmarks.
+        """Return the part (d,) of the gradient that is due to the kernel matrix K_ss of the landmarks.
 
         `ZG` is Z'G over all rows, where Z are the features and G is the derivative of the objective with respect to Z.
         The approximate kernel is K_xs K_ss^-1 K_sx, whatever the root W with W W' = K_ss^-1. The derivative of the
@@ -69,7 +70,10 @@ class LandmarkScales:
 
 
 def kernel_derivative(kernel: Kernel, X: Array, Y: Array, weights: Array) -> Array:
-    """Return sum_ij weights_ij d kernel(x_i, y_j) / d log l_k, for the lengthscale l_k of each feature k of X."""
+    """Return the vector g of shape (d,) with g_c = sum_ij weights_ij dk(x_i, y_j) / d log l_c.
+
+    Here k is the kernel, and l_c is the lengthscale of column c of X.
+    """
     form = isotropic_form(kernel)
     assert form is not None
     leaf, scales = form

@@ -1,4 +1,4 @@
-"""Nystroem features of any kernel: its values k(x, S) at landmark rows S, whitened."""
+"""Nystroem features k(x, S) W for any kernel k, with landmark rows S and the whitening matrix W = k(S, S)^(-1/2)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,10 @@ class Nystroem(DrawnMap):
 
 
 def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatures:
-    """Return the landmark features of a kernel, in float64, with zeros appended up to `n_components` components."""
+    """Return the features k(x, S) W of a kernel k with landmarks S, where W W' is the inverse of k(S, S).
+
+    The features are in float64. If there are fewer than `n_components` of them, the remaining components are zero.
+    """
     if MANY <= landmarks.shape[0] == n_components:
         root = triangular_root(np.ascontiguousarray(kernel(landmarks), np.float64))
         if root is not None:
@@ -160,7 +163,10 @@ def triangular_root(K: Array) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFeatures(Features):
-    """Features k(x, S) W with landmarks S and whitening matrix W: immutable, picklable, independent of scikit-learn."""
+    """Features k(x, S) W with landmarks S and whitening matrix W.
+
+    The object is immutable and picklable, and does not depend on scikit-learn.
+    """
 
     kernel: Kernel
     landmarks: Any  # (S, d), float64
@@ -205,5 +211,5 @@ def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
 
 
 def as_float64(X: Any) -> Any:
-    """Return rows in float64, sparse or dense."""
+    """Return rows, sparse or dense, in float64."""
     return X.astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)

@@ -37,16 +37,16 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
     X : ndarray or CSR of shape (n, d)
         Rows, in float64.
     weight : ndarray of shape (n,)
-        Weights > 0; k copies of a row are as probable as one row of weight k.
+        Weights > 0 of the rows. A row of weight k has the same effect as k copies of the row.
     count : int
-        Number of rows to choose; fewer are returned if the residuals of all other rows are rounding errors.
+        Number of rows to choose. Fewer are returned if the residuals of all other rows are within rounding error.
     rng : Generator
         Source of randomness.
 
     Returns
     -------
     ndarray of int
-        Indices of the rows, ascending; at least one.
+        Indices of the chosen rows, in ascending order. There is at least one.
 
     References
     ----------
@@ -102,7 +102,7 @@ def accepted(left: Array, noise: Array, most: int, rng: np.random.Generator) -> 
     Returns
     -------
     taken : list of int
-        Indices of the accepted rows.
+        Indices of the accepted rows, among the m proposed rows.
     triangle : ndarray
         The lower Cholesky factor of ``left[taken][:, taken]``.
     spent : list of int
