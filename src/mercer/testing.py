@@ -65,7 +65,10 @@ def expect(condition: Any, sentence: str) -> None:
 
 
 def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = False) -> np.ndarray:
-    """Return `n` random rows, not centered, of different norms, the last equal to the first; >= 0 if `positive`."""
+    """Return `n` random rows of `d` features, >= 0 if `positive`.
+
+    The rows have a mean other than zero and different norms. The last row is equal to the first.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(0.3, 1.0, size=(n, d)) * rng.uniform(0.2, 1.5, size=(n, 1))
     X[-1] = X[0]
@@ -163,7 +166,11 @@ def check_spectrum(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> None:
 
 
 def check_shift_invariant(kernel: ShiftInvariantKernel) -> None:
-    """Check `frequencies` by sampling in 1, 2 and 7 dimensions, and the values of `power(n)` for n = 2 and 3."""
+    """Check the methods `frequencies` and `power` of a shift-invariant kernel.
+
+    Random `frequencies` are compared with kernel values in 1, 2 and 7 dimensions. The values of `power(n)` are compared
+    with k(x, y)^n for n = 2 and 3.
+    """
     rng = np.random.default_rng(1)
     for d in (1, 2, 7):
         lags = np.zeros((6, d))
@@ -303,10 +310,10 @@ STRUCTURES: tuple[tuple[type[Kernel], Callable[[Any], None]], ...] = (
 
 
 def bernstein_radius(samples: np.ndarray, *, width: float) -> np.ndarray:
-    """Return bounds on |column mean - expectation| that hold for all columns with probability 1 - `FAILURE`.
+    """Return bounds on |column mean - expectation|, which hold for all columns with probability 1 - `FAILURE`.
 
-    The empirical Bernstein bound, two-sided and for all columns at once: Maurer and Pontil (2009), Empirical Bernstein
-    Bounds and Sample Variance Penalization, COLT, Theorem 4.
+    This is the empirical Bernstein bound, two-sided and for all columns at once, by Maurer and Pontil (2009), Empirical
+    Bernstein Bounds and Sample Variance Penalization, COLT, Theorem 4.
 
     Parameters
     ----------
@@ -325,13 +332,13 @@ def bernstein_radius(samples: np.ndarray, *, width: float) -> np.ndarray:
 
 
 def misfit(samples: np.ndarray, expected: np.ndarray, *, width: float) -> float:
-    """Return the largest |column mean - expected value| over the columns, in units of `bernstein_radius`."""
+    """Return the largest |column mean - expected value| / `bernstein_radius` over the columns of `samples`."""
     gap = np.abs(samples.mean(axis=0) - expected)
     return float((gap / bernstein_radius(samples, width=width)).max())
 
 
 def catoni_misfit(samples: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float:
-    """Return the largest |robust mean - expected value| over the columns, in units of the radius of Catoni's bound.
+    """Return the largest |robust mean - expected value| / radius over the columns, with the radius of Catoni's bound.
 
     Catoni (2012), Challenging the empirical mean and empirical variance, Annales de l'IHP 48, Proposition 2.4: if the
     variances are at most `variance`, and with no other assumption on the distribution, the robust means of all columns
@@ -367,8 +374,8 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
     Features must be finite, the same for any batch, order, sparse format, dtype and number of threads, and determined
     by the seed. If `unbiased` is True, the mean of the approximate kernel over seeds must be the kernel, up to a radius
     that an unbiased map exceeds with probability below 1e-9. The radius depends on the variance of the approximate
-    kernel. If the map has no formula for it, twice the sample variance over seeds is used; maps whose features have
-    rare and large values may then need more seeds.
+    kernel. If the map has no formula for this variance, twice the sample variance over seeds is used. Maps whose
+    features have rare and large values may then need more seeds.
 
     Parameters
     ----------
@@ -377,8 +384,8 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
     X : ndarray of shape (n, d), default=None
         Rows for the checks; None means 24 rows of 3 features, which are >= 0 if the map requires it.
     draws : int, default=100
-        Number of seeds over which the approximate kernel is averaged; zero omits the check for bias. More seeds, or a
-        wider map, detect a smaller bias.
+        Number of seeds over which the approximate kernel is averaged. If it is zero, bias is not checked. More seeds,
+        or a wider map, detect a smaller bias.
     """
     X = sample_rows(positive=get_tags(feature_map).input_tags.positive_only) if X is None else X
     name = repr(feature_map)
@@ -469,7 +476,10 @@ class StoppedError(Exception):
 
 
 class StoppedBlocks:
-    """Iterable over blocks that raises StoppedError after `reads` blocks have been read, counted over all passes."""
+    """Iterable over blocks that raises StoppedError after `reads` blocks.
+
+    Blocks are counted over all passes, so that a later pass may raise the error.
+    """
 
     def __init__(self, blocks: Sequence[Any], reads: int) -> None:
         self.blocks = blocks

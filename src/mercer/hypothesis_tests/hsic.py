@@ -41,7 +41,7 @@ def hsic_test(
     r"""Test whether x and y are independent, given pairs (x_i, y_i), at a cost that is linear in the number of pairs.
 
     The statistic is the Hilbert-Schmidt independence criterion [1]_, which is the squared Frobenius norm of the
-    cross-covariance matrix of the features z of x and u of y,
+    cross-covariance matrix of the features z(x) and u(y),
 
     .. math:: \Bigl\| \frac{1}{n} \sum_i (z(x_i) - \bar z) (u(y_i) - \bar u)^\top \Bigr\|_F^2 .
 
@@ -126,7 +126,7 @@ def hsic_test(
 
 
 def centered_features(feature_map: BaseMap, X: Any, n_jobs: int | None) -> Array:
-    """Return the features of the rows of X by a fitted map, minus their column means, in float64."""
+    """Return the matrix of features of the rows of X, given by a fitted map, minus its column means, in float64."""
     features = feature_map.features_.astype(X.dtype)
     Z = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
     fill_rows(features, X, Z, n_jobs=n_jobs)

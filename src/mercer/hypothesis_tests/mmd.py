@@ -38,7 +38,7 @@ def mmd_test(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> PermutationTest:
-    r"""Test whether two samples come from the same distribution, at a cost that is linear in their rows.
+    r"""Test whether two samples come from the same distribution, at a cost that is linear in the number of rows.
 
     The statistic is the unbiased estimate of the squared maximum mean discrepancy. The discrepancy is the distance
     between the mean features of the two distributions [1]_, and the estimate for samples of m and n rows is
@@ -46,9 +46,9 @@ def mmd_test(
     .. math:: \frac{|\sum z(x)|^2 - \sum |z(x)|^2}{m (m - 1)} + \frac{|\sum z(y)|^2 - \sum |z(y)|^2}{n (n - 1)}
         - \frac{2}{m n} \sum z(x)^\top \sum z(y) .
 
-    It is compared with the statistics of B random divisions of the pooled rows into samples of sizes m and n. All of
-    them are computed from one matrix product with the features. With D components the test takes time O(B (m + n) D)
-    and memory O(B D), where the Gram matrix would take O((m + n)^2).
+    It is compared with the statistics of B random divisions of the pooled rows into samples of sizes m and n. The sums
+    for all divisions are computed by one matrix product with the features. With D components the test takes time
+    O(B (m + n) D) and memory O(B D), where the Gram matrix would take O((m + n)^2).
 
     Parameters
     ----------
@@ -123,9 +123,11 @@ def mmd_test(
 
 @dataclass(frozen=True)
 class SumsOfDivisions:
-    """Sums of features over the first sample, for the observed division of the pooled rows and B random ones.
+    """Sums of features over the first sample, for 1 + B divisions of the pooled rows into two samples.
 
-    The last column holds the sums of the squared norms of the features.
+    The array `first` has one row per division: the observed division, then B random divisions. The array `total` holds
+    the sums over all pooled rows. The last column of `first` and the last entry of `total` are sums of |z|^2 over the
+    feature vectors z.
     """
 
     first: Array  # (1 + B, D + 1): one row per division, with the sums over its first sample
@@ -137,9 +139,10 @@ class SumsOfDivisions:
 
 @dataclass(frozen=True)
 class DividedSums:
-    """Function of a block of rows that returns its `SumsOfDivisions`: the observed division, then B random ones.
+    """Function of a block of rows that returns the `SumsOfDivisions` of its features.
 
-    The observed first sample consists of the first `first_rows` pooled rows.
+    There are 1 + B divisions of the pooled rows into two samples: the observed division, whose first sample consists of
+    the first `first_rows` rows, and B random divisions.
     """
 
     draw: RowFeatures
@@ -164,8 +167,8 @@ class DividedSums:
 def unbiased_mmd(first: Array, total: Array, m: int, n: int) -> Array:
     """Return the unbiased squared MMD of each division of the pooled rows into samples of m and n rows.
 
-    `first` has one row per division, with the sum of the features over the first sample and, in the last column, the
-    sum of their squared norms. `total` is the same for all pooled rows.
+    `first` has one row per division: the sum of the feature vectors z over the first sample and, in the last column,
+    the sum of |z|^2. `total` holds the same sums over all pooled rows.
     """
     second = total - first
 

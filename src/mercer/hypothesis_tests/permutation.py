@@ -114,8 +114,8 @@ def permutation_result(
     statistics : ndarray of shape (1 + B,)
         The statistic of the observed samples, followed by those of the permutations.
     size : float
-        Magnitude of the terms that the statistics are differences of. It determines their rounding error, and thereby
-        which statistics are treated as equal.
+        Magnitude of the terms whose differences are the statistics. Statistics that differ by no more than the rounding
+        error of these terms are treated as equal.
     rows : tuple of int
         Sample sizes.
     maps : tuple of BaseMap

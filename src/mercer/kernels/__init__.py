@@ -1,4 +1,4 @@
-"""Kernels, the functions k(x, y) that feature maps approximate: immutable objects that compute exact values."""
+"""Kernels: immutable objects that compute the exact values k(x, y) that feature maps approximate."""
 
 from mercer.kernels.algebra import Composed, Constant, Product, Scaled, Sum, Transformed
 from mercer.kernels.arc_cosine import ArcCosine, neural_tangent_kernel

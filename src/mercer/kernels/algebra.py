@@ -30,7 +30,7 @@ __all__ = ["Composed", "Constant", "Product", "Scaled", "Sum", "Transformed"]
 
 @dataclass(frozen=True)
 class Constant(Kernel):
-    """Constant kernel, k(x, y) = value; ``1 + k`` is the sum of one and `k`.
+    """Constant kernel, k(x, y) = value. ``1 + k`` is the sum of ``Constant(1.0)`` and the kernel `k`.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ class Composed(Kernel):
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """Kernel of transformed inputs, k((x[columns] - center) / lengthscales, (y[columns] - center) / lengthscales).
+    """Kernel of transformed inputs, k(Ax, Ay) with Ax = (x[columns] - center) / lengthscales.
 
     It is used for automatic relevance determination (one lengthscale per feature), for centering, and for kernels on a
     subset of the features.
@@ -374,8 +374,9 @@ class Transformed(Kernel):
 def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np.ndarray | None:
     """Return the coefficients a_n of f(about + t) = sum_n a_n t^n that are not negligible at t = `mass`.
 
-    f is the function of the dot-product kernel `outer`. The result is None if f needs more than `MOST_PARTS`
-    coefficients, if a coefficient is negative, or if the series does not converge to f at t = `mass`.
+    f is the function of the dot-product kernel `outer`, f(x . y). The result is None if more than `MOST_PARTS`
+    coefficients are not negligible, if a coefficient is negative, or if the series does not converge to f at
+    t = `mass`.
     """
     series = outer.series
     count = MOST_PARTS if series.degree is None else series.degree + 1
@@ -395,7 +396,11 @@ def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np
 
 
 def expanded_power(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[float, tuple[SpectralFactor, ...]]]:
-    """Expand the n-th power of a sum of parts into products; yield the weight and the factors of each product."""
+    """Expand the n-th power of a sum of spectral parts; yield (weight, factors) for each term.
+
+    A spectral part is a mass times a product of kernels (`SpectralFactor`). The n-th power of the sum of the parts is
+    the sum of all terms, each of which is `weight` times the product of `factors`.
+    """
     if not parts:
         if n == 0:
             yield 1.0, ()
@@ -408,7 +413,7 @@ def expanded_power(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[floa
 
 
 def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:
-    """Return the values as a tuple, which is hashable; None remains None."""
+    """Return the values as a tuple, which is hashable, or None if `values` is None."""
     return None if values is None else tuple(values)
 
 
@@ -433,5 +438,5 @@ def check_weight(kernel: Kernel, name: str) -> None:
 
 
 def as_operand(kernel: Kernel) -> str:
-    """Return the repr of a kernel for use in a larger expression: in parentheses if it contains operators."""
+    """Return the repr of a kernel, in parentheses if it contains operators, for use in a larger expression."""
     return f"({kernel!r})" if isinstance(kernel, Sum | Scaled | Product | Composed) else repr(kernel)

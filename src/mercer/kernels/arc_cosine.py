@@ -130,7 +130,7 @@ def neural_tangent_kernel() -> Kernel:
 
 
 def arc_cosine_values(order: int, X: Rows, Y: Rows) -> Array:
-    """Return the matrix of arc-cosine kernel values of an order from 0 to 4; values that overflow are infinite."""
+    """Return the matrix of k_b(x, y) for the arc-cosine kernel of order b, from 0 to 4. Overflow gives infinity."""
     U, x = unit_rows(X)
     V, y = unit_rows(Y)
     cosines = np.clip(inner_products(U, V), -1.0, 1.0)
@@ -143,7 +143,7 @@ def arc_cosine_values(order: int, X: Rows, Y: Rows) -> Array:
 
 
 def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite: tuple[Array, Array]) -> Array:
-    r"""Return :math:`J_b(\theta)`, the factor of the arc-cosine kernel that depends on the angle of the two rows.
+    r"""Return :math:`J_b(\theta)`, the factor of the arc-cosine kernel that depends on the angle between two rows.
 
     .. math:: J_b(\theta) = b! \int_0^{\pi - \theta} (\cos\theta + \cos\psi)^b \,d\psi
 
@@ -192,12 +192,14 @@ def angular_part(order: int, cosines: Array, near: tuple[Array, Array], opposite
 def accurate_angles(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Find pairs of unit rows that are nearly equal or nearly opposite, and compute their angles accurately.
 
-    The angle theta of two unit rows u and v follows from |u - v| = 2 sin(theta / 2), and pi - theta from |u + v|.
+    The angle theta between two unit rows u and v follows from |u - v| = 2 sin(theta / 2), and pi - theta follows from
+    |u + v| = 2 sin((pi - theta) / 2).
 
     Returns
     -------
     tuple of two ndarrays
-        Flat indices into `cosines` of nearly equal pairs, and theta for each of them. Empty arrays unless `near`.
+        Flat indices into `cosines` of nearly equal pairs, and theta for each of them. Both are empty if `near` is
+        False.
     tuple of two ndarrays
         Flat indices into `cosines` of nearly opposite pairs, and pi - theta for each of them.
     """
@@ -214,7 +216,7 @@ def accurate_angles(U: Rows, V: Rows, cosines: Array, *, near: bool) -> tuple[tu
 
 
 def unit_rows(X: Rows) -> tuple[Any, Array]:
-    """Return rows divided by their norms, and the norms, without overflow; rows of zeros stay zero."""
+    """Return the rows divided by their norms, and the norms, without overflow. Rows of zeros remain zero."""
     if sp.issparse(X):
         X = canonical(X)
         counts = np.diff(X.indptr)

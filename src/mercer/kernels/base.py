@@ -201,21 +201,23 @@ class Kernel(ABC):
         Returns
         -------
         tuple of (float, Kernel or None)
-            Weights and kernels; None represents the constant kernel of value one.
+            Weights and kernels. None represents the constant kernel k(x, y) = 1.
         """
         return ((1.0, self),) if self._sum_form is None else self._sum_form()
 
     def spectral_parts(self) -> tuple[SpectralPart, ...] | None:
         """Return the kernel as a sum of products of shift-invariant kernels, or None if it has no such form.
 
-        The form is that of `mercer.kernels.spectral`; the parts of the tuple are the terms of the sum.
+        The module `mercer.kernels.spectral` defines this form. The result is a tuple with one `SpectralPart` for each
+        term of the sum.
         """
         return None if self._spectral_form is None else self._spectral_form()
 
     def series_parts(self) -> tuple[SeriesPart, ...] | None:
         """Return the kernel as a sum of power series of inner products, or None if it has no such form.
 
-        The form is that of `mercer.kernels.power_series`; the parts of the tuple are the terms of the sum.
+        The module `mercer.kernels.power_series` defines this form. The result is a tuple with one `SeriesPart` for each
+        term of the sum.
         """
         return None if self._series_form is None else self._series_form()
 
@@ -227,7 +229,7 @@ class Kernel(ABC):
         X : array-like or CSR of shape (n, d)
             Rows.
         weight : ndarray of shape (n,), default=None
-            Weights of the rows; a row of weight two counts as two equal rows.
+            Weights of the rows. A row of weight 2 counts as two equal rows.
 
         Returns
         -------
@@ -370,7 +372,10 @@ def check_positive_parameters(kernel: Kernel, *names: str) -> None:
 
 
 def as_rows(owner: object, X: Rows) -> Rows:
-    """Return rows as a 2-d array or CSR matrix of float32 or float64; raise DataError if invalid or not finite."""
+    """Return rows as a 2-d array or CSR matrix of float32 or float64.
+
+    Raise DataError if the rows cannot be converted, or if an entry is not finite.
+    """
     if sp.issparse(X):
         X = X.tocsr()
         values = X.data
@@ -396,7 +401,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
 
 
 def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:
-    """Copy kernel values in float64 into `out`, and raise DataError if they overflow the dtype of `out`."""
+    """Copy float64 kernel values into `out`. Raise DataError if a value overflows the dtype of `out`."""
     with np.errstate(over="ignore"):
         out[...] = values
     if out.dtype != values.dtype and not np.isfinite(out).all():
@@ -416,20 +421,20 @@ def sparse64(rows: Rows) -> Rows:
 
 
 def squared_norms(rows: Rows) -> np.ndarray:
-    """Return the squared Euclidean norms of rows, sparse or dense."""
+    """Return the vector of |x|^2 for all rows x of a sparse or dense matrix."""
     if sp.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", rows, rows)
 
 
 def inner_products(X: Rows, Y: Rows) -> np.ndarray:
-    """Return the inner products of all pairs of rows, sparse or dense, as a dense array."""
+    """Return the inner products x . y of all rows x of `X` and y of `Y`, sparse or dense, as a dense array."""
     product = X @ Y.T
     return product.toarray() if sp.issparse(product) else product
 
 
 def tile_side(d: int) -> int:
-    """Return the largest number of rows of `d` features to evaluate at once: `TILE`, or fewer if `d` is large."""
+    """Return how many rows of `d` features to evaluate at once: `TILE`, or fewer if `d` is large."""
     return max(1, min(TILE, TILE * TILE // max(1, d)))
 
 

@@ -1,4 +1,4 @@
-"""Reproducing kernel of a norm with a penalty on function values at given rows; exact, for small data."""
+"""Reproducing kernel of a norm with a penalty on function values at given rows. Values are exact, at cubic cost."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class DeformedKernel(Kernel):
 
     @cached_property
     def _correction(self) -> Array:
-        """The symmetric matrix (I + M K)^-1 M."""
+        """The symmetric matrix (I + M K)^-1 M, where M is `penalty` and K is the kernel matrix of `rows`."""
         K = self.kernel(self.rows).astype(np.float64)
         solved = scipy.linalg.solve(np.eye(len(K)) + self.penalty @ K, self.penalty)
         return (solved + solved.T) / 2

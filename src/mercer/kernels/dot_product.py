@@ -79,23 +79,23 @@ class DotProductKernel(Kernel):
     @property
     @abstractmethod
     def series(self) -> PowerSeries:
-        """The Maclaurin series of f."""
+        """The Maclaurin series of f, where k(x, y) = f(x . y)."""
 
     def function(self, t: Array) -> Array:
-        """Return f(t), for an array of inner products within the radius of convergence."""
+        """Return f(t), elementwise for an array of inner products t = x . y within the radius of convergence."""
         t = np.asarray(t, dtype=float)
         return self._sum_of_series(t) if self.closed_function is None else self.closed_function(t)
 
     @property
     def radius(self) -> float:
-        """Radius of convergence of the series; inner products must be below it."""
+        """Radius of convergence of the series of f. Inner products x . y must be smaller in absolute value."""
         return self.series.radius
 
     def _series_form(self) -> tuple[SeriesPart, ...]:
         return (SeriesPart(self.series),)
 
     def _sum_of_series(self, t: Array) -> Array:
-        """Return f(t) by summing the series, with so many terms that more would not change f at the largest |t|."""
+        """Return f(t) as a sum of terms a_n t^n. More terms would not change the sum at the largest |t|."""
         series = self.series
         if series.degree is not None:
             return np.polynomial.polynomial.polyval(t, series.coefficients(series.degree + 1))
@@ -305,12 +305,12 @@ class DotProduct(DotProductKernel):
         doubling the number of terms does not change the sum. A run of zero coefficients must therefore be shorter than
         the number of terms before it, or than 64.
     radius : float, default=inf
-        Radius of convergence of an infinite series; inner products must be below it.
+        Radius of convergence of an infinite series. Inner products must be smaller in absolute value.
     signed : bool, default=False
         Allow negative coefficients. The kernel is then indefinite, its feature maps have the attribute `signs_`, and
         learners reject these maps.
     formula : callable, default=None
-        Closed form of f(t), used to compute values in place of the series; set by `from_function`.
+        Closed form of f(t), from which values are computed instead of the series. `from_function` sets it.
 
     See Also
     --------

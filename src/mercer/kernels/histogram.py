@@ -43,7 +43,7 @@ TINY = 1e-300
 
 
 class HomogeneousKernel(Kernel):
-    r"""Base class of homogeneous kernels of rows >= 0, which are sums over features of one homogeneous function.
+    r"""Base class of homogeneous kernels, sums over features of kappa(x_i, y_i), for rows >= 0.
 
     .. math:: k(x, y) = \sum_{i=1}^{d} \kappa(x_i, y_i), \qquad \kappa(cx, cy) = c\, \kappa(x, y), \quad
         \kappa(x, 0) = 0, \quad \kappa(1, 1) = 1
@@ -72,7 +72,7 @@ class HomogeneousKernel(Kernel):
 
     @abstractmethod
     def spectral_density(self, frequencies: Array) -> Array:
-        """Return the probability density of frequencies, symmetric around zero, with Fourier transform `signature`."""
+        """Return the probability density whose Fourier transform is `signature`. It is symmetric around zero."""
 
     def frequencies(self, n: int, rng: np.random.Generator) -> Array:
         """Return `n` independent samples from the spectral density."""
@@ -84,7 +84,10 @@ class HomogeneousKernel(Kernel):
         return np.minimum(sizes, LARGEST_SCALE) * rng.choice([-1.0, 1.0], n)
 
     def signature(self, lags: Array) -> Array:
-        r"""Return :math:`K(\lambda) = \kappa(e^{-\lambda/2}, e^{\lambda/2})` at differences of logarithms, `lags`."""
+        r"""Return :math:`K(\lambda) = \kappa(e^{-\lambda/2}, e^{\lambda/2})` for each :math:`\lambda` in `lags`.
+
+        Here :math:`\lambda = \log y - \log x`, so that :math:`\kappa(x, y) = \sqrt{xy}\, K(\lambda)`.
+        """
         half = 0.5 * np.minimum(np.abs(lags), 600.0)
         return self.coordinate(np.exp(-half), np.exp(half))
 
@@ -117,9 +120,9 @@ class HomogeneousKernel(Kernel):
 
 @lru_cache(maxsize=64)
 def half_density(kernel: HomogeneousKernel) -> UnitDensity:
-    """Return the spectral density of frequencies w >= 0 as a density of x in (0, 1), where w = x / (1 - x).
+    """Return the spectral density p(w) of frequencies w >= 0 as a density of x = w / (1 + w) in (0, 1).
 
-    Its integral is 1/2, because the spectral density is symmetric.
+    The density of x is p(x / (1 - x)) / (1 - x)^2. Its integral is 1/2, because p is symmetric around zero.
     """
 
     def density(x: Array) -> Array:
@@ -173,12 +176,12 @@ class ThresholdKernel(Kernel):
 
 @dataclass(frozen=True)
 class Min(ThresholdKernel):
-    r"""Min kernel of rows >= 0, a product over features; for one feature, the covariance of Brownian motion.
+    r"""Min kernel, a product over features of min(x_i, y_i), for rows >= 0.
 
     .. math:: k(x, y) = \prod_{i=1}^{d} \min(x_i, y_i)
 
-    For one feature this is :math:`\min(x, y)`, and ``1 + Min()`` is the kernel of linear splines. The *sum* of minima
-    over features is `Intersection`; for one feature the two are equal.
+    For one feature this is :math:`\min(x, y)`, the covariance of Brownian motion, and ``1 + Min()`` is the kernel of
+    linear splines. The *sum* of minima over features is `Intersection`, which for one feature equals `Min`.
 
     See Also
     --------
@@ -278,7 +281,8 @@ class JensenShannon(HomogeneousKernel):
     .. math:: k(x, y) = \sum_{i=1}^{d} \frac{x_i}{2} \log_2 \frac{x_i + y_i}{x_i}
         + \frac{y_i}{2} \log_2 \frac{x_i + y_i}{y_i}
 
-    with :math:`0 \log 0 = 0`. For rows of sum one it is one minus their Jensen-Shannon divergence in bits.
+    with :math:`0 \log 0 = 0`. If the entries of x and of y sum to 1, then k(x, y) is 1 minus the Jensen-Shannon
+    divergence of x and y in bits.
 
     See Also
     --------
@@ -343,7 +347,7 @@ class Hellinger(Kernel):
 
 
 def check_non_negative(owner: str, X: Rows) -> None:
-    """Raise DataError unless all entries of `X` are >= 0; the message begins with `owner`."""
+    """Raise DataError unless all entries of `X` are >= 0. The error message begins with `owner`."""
     values = canonical(X).data if sp.issparse(X) else X
     smallest = values.min(initial=0.0)
     if smallest < 0:
@@ -356,7 +360,7 @@ def check_non_negative(owner: str, X: Rows) -> None:
 
 
 def smaller_and_ratio(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return min(x, y) and min(x, y) / max(x, y), the latter in (0, 1]."""
+    """Return min(x, y) and the ratio min(x, y) / max(x, y) in (0, 1], elementwise."""
     smaller, larger = np.minimum(x, y), np.maximum(x, y)
     with np.errstate(under="ignore"):
         return smaller, np.maximum(smaller / np.maximum(larger, TINY), TINY)
@@ -370,7 +374,7 @@ def sech(t: Array) -> Array:
 
 
 def canonical(X: Rows) -> Rows:
-    """Return CSR rows without duplicate entries, and other rows unchanged; the input is not written to."""
+    """Return a CSR matrix without duplicate entries, or a dense array as it is. The input is not changed."""
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

@@ -1,9 +1,10 @@
 """Kernels of the distance |x - y|: Gaussian, Matern, rational quadratic.
 
-Each is a scale mixture of Gaussian kernels, exp(-tau |x - y|^2 / 2) averaged over tau >= 0: by Schoenberg's theorem
-(1938, Annals of Mathematics 39, Theorem 2), the isotropic functions that are positive definite in every dimension are
-exactly these mixtures. The distribution of tau is called the mixing distribution. A random frequency of the kernel, a
-sample of its spectral distribution, is then sqrt(tau) z / lengthscale with z standard normal.
+Each of these kernels is a scale mixture of Gaussian kernels: the mean of exp(-tau r^2 / 2) over a random tau >= 0,
+where r = |x - y| / lengthscale. By Schoenberg's theorem (1938, Annals of Mathematics 39, Theorem 2), the isotropic
+functions that are positive definite in every dimension are exactly these mixtures. The distribution of tau is called
+the mixing distribution. If z is standard normal and independent of tau, then sqrt(tau) z / lengthscale is a random
+frequency of the kernel, which is a sample of its spectral distribution.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     @abstractmethod
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles tau of the mixing distribution; frequencies are sqrt(tau) * normal / lengthscale.
+        """Return quantiles of tau, where profile(r) is the mean of exp(-tau r^2 / 2) over random tau.
 
         Parameters
         ----------
@@ -153,7 +154,7 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     @property
     def mean_mixing(self) -> float:
-        """Mean of the mixing distribution, equal to -profile''(0); infinite if that derivative does not exist."""
+        """Mean of the mixing distribution. It is -profile''(0), or infinite if that derivative does not exist."""
         if self.closed_mean_mixing is not None:
             return float(self.closed_mean_mixing())
         return mixing_density(self).total
@@ -178,7 +179,7 @@ class IsotropicKernel(ShiftInvariantKernel):
         return density.values(*density.quantiles(uniforms))
 
     def scales(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return sqrt(mixing(uniforms)) / lengthscale, the factors that turn standard normal rows into frequencies."""
+        """Return sqrt(mixing(uniforms)) / lengthscale. A random frequency is this factor times a normal row."""
         return np.minimum(np.sqrt(self.mixing(uniforms)), LARGEST_SCALE) / self.lengthscale
 
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
@@ -192,9 +193,10 @@ class IsotropicKernel(ShiftInvariantKernel):
 
 @lru_cache(maxsize=64)
 def mixing_density(kernel: IsotropicKernel) -> UnitDensity:
-    """Return the quantile function ``mixing(u)`` of tau as an unnormalized density of u in (0, 1).
+    """Return ``kernel.mixing(u)`` as a `UnitDensity`, an unnormalized density of u in (0, 1).
 
-    Its integral is the mean of tau. If u is a sample of this density, then ``mixing(u)`` is a sample of the size-biased
+    ``mixing`` is the quantile function of the mixing distribution, so its integral over (0, 1) is the mean of that
+    distribution. If u is a random number with the density ``mixing(u)`` / mean, then ``mixing(u)`` has the size-biased
     mixing distribution.
     """
     try:
@@ -386,7 +388,7 @@ class RationalQuadratic(IsotropicKernel):
     Parameters
     ----------
     alpha : float, default=1.0
-        Shape :math:`\alpha > 0`; the kernel tends to `Gaussian` as it grows.
+        Shape :math:`\alpha > 0`. As it grows, the kernel tends to `Gaussian`.
     lengthscale : float or "median", default=1.0
         Scale :math:`\ell > 0`, in the units of the inputs. When a map is fitted, "median" is replaced by the median
         distance between rows.
@@ -434,7 +436,7 @@ class RationalQuadratic(IsotropicKernel):
 
 
 def euclidean_distances(X: Rows, Y: Rows) -> np.ndarray:
-    """Return the matrix of Euclidean distances |x - y| of all pairs of rows, exactly zero for equal rows.
+    """Return the matrix of |x - y| for all rows x of `X` and y of `Y`. It is exactly zero for equal rows.
 
     Squared distances are |x|^2 + |y|^2 - 2 x.y, with a matrix product for x.y. Pairs for which this loses digits are
     recomputed from differences.
@@ -467,7 +469,10 @@ def euclidean_distances(X: Rows, Y: Rows) -> np.ndarray:
 
 
 def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
-    """Return 2^(1-nu) / Gamma(nu) x^nu K_nu(x) for moderate nu, by logarithms so that no factor overflows."""
+    """Return 2^(1-nu) / Gamma(nu) x^nu K_nu(x) for moderate nu.
+
+    The logarithms of the factors are added, so that no factor overflows.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         bessel = special.kve(nu, x)
         log_value = (1 - nu) * np.log(2) - special.gammaln(nu) + nu * np.log(x) + np.log(bessel) - x
@@ -481,10 +486,11 @@ def matern_bessel(x: np.ndarray, nu: float) -> np.ndarray:
 
 
 def matern_large_nu(r: np.ndarray, nu: float) -> np.ndarray:
-    """Return the Matern profile by the uniform expansion of K_nu(nu z), DLMF 10.41.4, and Stirling's series of Gamma.
+    """Return the profile of the Matern kernel at distances r / lengthscale, for large nu.
 
-    The large terms of the two expansions have been canceled analytically, so that the value is accurate for every nu up
-    to infinity, where it is the Gaussian profile.
+    It is computed by the uniform expansion of K_nu(nu z), DLMF 10.41.4, and Stirling's series of Gamma. The large terms
+    of the two expansions have been canceled analytically, so that the value is accurate for every nu up to infinity,
+    where it is the Gaussian profile.
     """
     z = r * np.sqrt(2 / nu)
     root = np.sqrt(1 + np.square(z))

@@ -37,7 +37,7 @@ class PowerSeries:
     coefficients : callable
         Takes n and returns the first n coefficients, an ndarray of shape (n,).
     degree : int, default=None
-        The degree of a polynomial; None means an infinite series.
+        The degree, if f is a polynomial. None means an infinite series.
     radius : float, default=inf
         Radius of convergence.
     """
@@ -88,7 +88,10 @@ class PowerSeries:
         return shifted
 
     def after(self, inner: PowerSeries) -> PowerSeries:
-        """Return the series of f(g(t)) for g = `inner`, with non-negative coefficients and g(0) < radius of f."""
+        """Return the series of f(g(t)), where g is `inner`.
+
+        The coefficients of f and g must be non-negative, and g(0) must be below the radius of convergence of f.
+        """
 
         def coefficients(n: int) -> Array:
             g = inner.coefficients(n).copy()
@@ -107,7 +110,7 @@ class PowerSeries:
 
 
 def _radius_of_composition(limit: float, inner: PowerSeries) -> float:
-    """Return by bisection the largest t with g(t) < `limit`, for g = `inner` with non-negative coefficients."""
+    """Return the largest t with g(t) < `limit`, by bisection; g is `inner`, with coefficients >= 0."""
     powers = np.arange(500 if inner.degree is None else inner.degree + 1)
     a = inner.coefficients(len(powers))
 
@@ -150,7 +153,11 @@ class SeriesPart:
 
 
 def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
-    """Merge parts with equal inputs and decays by adding their series, so that they share the components of a map."""
+    """Replace parts of a kernel that have equal inputs and equal decays by one part with the sum of their series.
+
+    The parts of a kernel are the terms of a sum (`SeriesPart`). A feature map approximates merged parts by the same
+    components. Parts with a decay > 0 are merged only if all of them are shift-invariant.
+    """
     merged: list[SeriesPart] = []
     for part in parts:
         for i, other in enumerate(merged):
@@ -165,7 +172,11 @@ def merge(parts: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...]:
 
 
 def multiply(left: tuple[SeriesPart, ...], right: tuple[SeriesPart, ...]) -> tuple[SeriesPart, ...] | None:
-    """Return the product of two kernels that are sums of parts, or None if two non-constant parts differ in inputs."""
+    """Return the parts of the product of two kernels, given the parts of each kernel.
+
+    The parts of a kernel are the terms of a sum (`SeriesPart`). The result is None if there are two non-constant parts,
+    one of each kernel, with different inputs.
+    """
     products = []
     for a in left:
         for b in right:

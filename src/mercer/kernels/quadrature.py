@@ -7,8 +7,8 @@ The interval is divided into panels that become shorter towards both ends: [1/4,
 images [1/2, 3/4], [3/4, 7/8], .... The function is integrated over each panel by Gauss-Legendre quadrature. Between the
 last panel and the end of the interval it is approximated by a power of the distance from that end (`PowerTail`).
 
-A position x is represented by its distance from one end of (0, 1) and a boolean, `right`, that says which end:
-x = distance if `right` is False, and x = 1 - distance if `right` is True. Close to one, the float64 distance has more
+A position x is represented by its distance from an end of (0, 1) and a boolean, `right`, that says which end:
+x = distance if `right` is False, and x = 1 - distance if `right` is True. Close to 1, the float64 distance has more
 significant digits than the float64 x.
 """
 
@@ -46,16 +46,16 @@ MOST_STEPS = 60
 
 @dataclass(frozen=True, eq=False)
 class UnitDensity:
-    """Unnormalized probability density on (0, 1): a non-negative function with its integral and quantiles.
+    """Non-negative function f on (0, 1), with its integral and the quantiles of the density f(x) / integral.
 
-    A position x in (0, 1) is given by two values: its distance from the nearer end, and whether that end is one. Close
-    to one, the float64 distance 1 - x has more significant digits than x itself.
+    A position x in (0, 1) is given by two values: its distance from an end of the interval, and whether that end is 1.
+    If it is, the distance is 1 - x. Close to 1, the float64 number 1 - x has more significant digits than x itself.
 
     Attributes
     ----------
     total : float
-        The integral of the function over (0, 1). It is infinite if the integral diverges, or if it is too uncertain
-        close to an end to exclude that it diverges.
+        The integral of f over (0, 1). It is infinite if the integral diverges, or if the values of f close to an end do
+        not exclude that it diverges.
     """
 
     function: Callable[[Array], Array]
@@ -70,7 +70,7 @@ class UnitDensity:
 
     @classmethod
     def of(cls, function: Callable[[Array], Array]) -> UnitDensity:
-        """Integrate a function over (0, 1).
+        """Integrate a function over (0, 1) and return it as a `UnitDensity`.
 
         Parameters
         ----------
@@ -121,7 +121,11 @@ class UnitDensity:
         return cls(function, total, lower[order], upper[order], right[order], integrals[order], left_tail, right_tail)
 
     def quantiles(self, uniforms: Array) -> tuple[Array, Array]:
-        """Return quantiles of the normalized density function(x) / total, where `total` must be finite.
+        """Return the quantiles of the probability density f(x) / `total`.
+
+        Here f is `function`, and `total` is its integral over (0, 1), which must be finite. The quantile of a
+        probability u is the position x at which the integral of f from 0 to x is u * `total`. It is returned as a
+        distance from an end of (0, 1), because close to 1 the distance 1 - x has more significant digits than x.
 
         Parameters
         ----------
@@ -131,9 +135,9 @@ class UnitDensity:
         Returns
         -------
         distances : ndarray of shape (n,)
-            Distance of each quantile from the nearer end of (0, 1).
-        right : ndarray of shape (n,)
-            Whether the nearer end is one.
+            x where `right` is False, and 1 - x where `right` is True, for each quantile x.
+        right : ndarray of bool of shape (n,)
+            Whether the distance is measured from 1.
         """
         edges = self.left_tail.integral + np.concatenate([[0.0], np.cumsum(self.integrals)])
         wanted = np.asarray(uniforms, dtype=float) * (edges[-1] + self.right_tail.integral)
@@ -150,8 +154,9 @@ class UnitDensity:
         return distances, right
 
     def _within(self, panel: Array, wanted: Array) -> Array:
-        """Return the positions within panels at which the integral from the start of the panel has given values.
+        """Return positions x such that the integral of the function from the start of a panel to x has given values.
 
+        A panel is one of the subintervals of (0, 1) that are integrated separately. The equation for x is solved by
         Newton's method, with bisection where a step would leave the panel.
 
         Parameters
@@ -159,12 +164,12 @@ class UnitDensity:
         panel : ndarray of int of shape (n,)
             Index of the panel that contains each position.
         wanted : ndarray of shape (n,)
-            Integral from the start of the panel to the position.
+            Value of the integral from the start of the panel to each position.
 
         Returns
         -------
         ndarray of shape (n,)
-            Distance of each position from the nearer end of (0, 1).
+            Distance of each position from 1 if the panel is in the right half of (0, 1), else from 0.
         """
         right, integrals = self.right[panel], self.integrals[panel]
         # Distances from one decrease as positions increase: integrate from the other end of the panel.
@@ -188,7 +193,7 @@ class UnitDensity:
         return point
 
     def values(self, distances: Array, right: Array) -> Array:
-        """Return the function at positions in (0, 1) that are given by distances from the nearer end.
+        """Return the values of the function at positions in (0, 1) that are given by their distances from an end.
 
         Close to one, float64 positions have too few digits to evaluate the function, so the power law that was fitted
         to its right tail is used there instead.
@@ -196,9 +201,9 @@ class UnitDensity:
         Parameters
         ----------
         distances : ndarray of shape (n,)
-            Distance of each position from the nearer end.
+            Distance of each position from 1 where `right` is True, and from 0 elsewhere.
         right : ndarray of bool of shape (n,)
-            Whether the nearer end is one.
+            Whether the distance is measured from 1.
 
         Returns
         -------
@@ -214,7 +219,7 @@ class UnitDensity:
 class PowerTail:
     """Power law ``value * (distance / start) ** -exponent`` that approximates a function close to an end of (0, 1).
 
-    It is used at distances from that end below `start`.
+    `distance` is the distance from that end. The power law is used for distances below `start`.
     """
 
     start: float
@@ -226,9 +231,11 @@ class PowerTail:
 
     @classmethod
     def of(cls, function: Callable[[Array], Array], panels: int, *, right: bool) -> PowerTail:
-        """Fit a power law to the values of a function at the distances 2^-k and 2^(1-k) from an end of (0, 1).
+        """Fit a power law to the values of a function close to an end of (0, 1).
 
-        The end is one if `right`, else zero, and k <= `panels` is the largest with finite values up to there.
+        The end is 1 if `right`, else 0. The power law has the values of the function at the distances 2^-k and 2^(1-k)
+        from that end. Here k <= `panels` is the largest integer such that the function is finite at the distances 2^-j
+        for all j from 1 to k.
         """
         k = np.arange(1.0, panels + 1)
         at = values_at(function, 2.0**-k, np.full(panels, right), infinite=True)
@@ -247,21 +254,22 @@ class PowerTail:
         return cls(start, value, exponents[1], integrals[1], float(uncertainty), last)
 
     def quantiles(self, wanted: Array) -> Array:
-        """Return the distances r at which the integral of the power law over [0, r] has the values `wanted`."""
+        """Return the distances r such that the integral of the power law from 0 to r is `wanted`, elementwise."""
         if self.integral == 0:
             return np.full(len(wanted), self.start)
         return self.start * np.clip(wanted / self.integral, 0.0, 1.0) ** (1 / (1 - self.exponent))
 
     def values(self, distances: Array) -> Array:
-        """Return the power law at distances from the end of the interval, all below `start`."""
+        """Return the values of the power law at distances below `start` from the end of (0, 1)."""
         with np.errstate(divide="ignore", over="ignore"):
             return self.value * (distances / self.start) ** -self.exponent
 
 
 def values_at(function: Callable[[Array], Array], distances: Array, right: Array, *, infinite: bool = False) -> Array:
-    """Return the values of a function at given distances from one, where `right`, and from zero elsewhere.
+    """Return the values of a function at positions in (0, 1) that are given by their distances from an end.
 
-    Raises ValueError unless the function returns one number >= 0 per position, finite unless `infinite` is True.
+    The position is 1 - distance where `right` is True, and equal to the distance elsewhere. Raise ValueError unless the
+    function returns one number >= 0 per position. Infinite values are allowed only if `infinite` is True.
     """
     with np.errstate(all="ignore"):
         values = np.asarray(function(np.where(right, 1 - distances, distances)))
@@ -279,9 +287,9 @@ def values_at(function: Callable[[Array], Array], distances: Array, right: Array
 def integrate(function: Callable[[Array], Array], lower: Array, upper: Array, right: Array) -> tuple[Array, Array]:
     """Return the integral of a function over each panel, and an estimate of its error.
 
-    A panel is the interval of distances from `lower` to `upper`, measured from one where `right`, and from zero
-    elsewhere. The integral is computed by Gauss-Legendre quadrature with 16 nodes; the error is the difference from the
-    result with 8 nodes.
+    A panel is an interval of distances from `lower` to `upper`. Distances are measured from 1 where `right` is True,
+    and from 0 elsewhere. The integral is computed by Gauss-Legendre quadrature with 16 nodes. The estimate of the error
+    is the absolute difference from the result with 8 nodes.
     """
     half = 0.5 * (upper - lower)
     nodes = np.concatenate([FINE_NODES, COARSE_NODES])

@@ -17,11 +17,13 @@ __all__ = ["Cauchy", "Laplacian", "SeparableKernel"]
 
 
 class SeparableKernel(ShiftInvariantKernel):
-    r"""Base class of products over features, k(x, y) = f(x_1 - y_1) ... f(x_d - y_d).
+    r"""Base class of kernels that are products over features, k(x, y) = f(x_1 - y_1) ... f(x_d - y_d).
 
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
-    It supplies two formulas, ``profile(t)`` and ``spectral_quantile(u)``, which determine each other: the profile is
-    the characteristic function of the spectral distribution,
+    It supplies two formulas. ``profile(t)`` is the factor of one feature,
+    f(x_i - y_i) = profile(|x_i - y_i| / lengthscale). ``spectral_quantile(u)`` is the quantile function of the spectral
+    distribution of one feature. They determine each other, because the profile is the characteristic function of that
+    distribution,
 
     .. math:: \mathrm{profile}(t) = \int_0^1 \cos(t\, \mathrm{spectral\_quantile}(u))\, du.
 
@@ -39,11 +41,18 @@ class SeparableKernel(ShiftInvariantKernel):
 
     @abstractmethod
     def profile(self, t: np.ndarray) -> np.ndarray:
-        """Return the factor of one feature at t = |x_i - y_i| / lengthscale, from 0 to 1e150, with profile(0) = 1."""
+        """Return the factor of one feature: k(x, y) is the product over i of profile(|x_i - y_i| / lengthscale).
+
+        The argument `t` is an array of numbers from 0 to 1e150. The result has the same shape, and profile(0) = 1.
+        """
 
     @abstractmethod
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return quantiles of the spectral distribution of one feature at lengthscale one, symmetric around zero."""
+        """Return quantiles of the spectral distribution of one feature, for lengthscale 1.
+
+        The distribution is symmetric around zero. `uniforms` is an array of probabilities in [0, 1], and the result has
+        the same shape.
+        """
 
     def frequencies(self, normals: np.ndarray, uniforms: np.ndarray) -> np.ndarray:  # noqa: ARG002 - normals suffice
         # The normal distribution function maps each normal number to a uniform one, and the quantile function maps that

@@ -40,7 +40,7 @@ MEDIAN_ENTRIES = 20_000_000
 
 @dataclass(frozen=True)
 class Affine:
-    """The input map A: x -> (x[columns] - center) / lengthscales; steps whose parameter is None are omitted."""
+    """The input map A(x) = (x[columns] - center) / lengthscales. A step is omitted if its parameter is None."""
 
     columns: tuple[int, ...] | None = None
     center: tuple[float, ...] | None = None
@@ -58,11 +58,14 @@ class Affine:
         return X
 
     def width(self, d: int) -> int:
-        """Return the number of features of transformed rows, for rows of `d` features."""
+        """Return the number of entries of A(x), for rows x of `d` features."""
         return d if self.columns is None else len(self.columns)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
-        """Return A'w for each row w of `frequencies`, with `d` entries, so that w'A(x) = (A'w)'x plus a constant."""
+        """Return the vector v with w . A(x) = v . x + constant for all x, for each row w of `frequencies`.
+
+        The rows x and the vectors v have `d` entries.
+        """
         if self.lengthscales is not None:
             frequencies = frequencies / np.asarray(self.lengthscales)
         if self.columns is None:
@@ -73,7 +76,7 @@ class Affine:
 
 
 def width_of(inputs: tuple[Affine, ...], d: int) -> int:
-    """Return the number of features after a chain of input maps, for rows of `d` features."""
+    """Return the number of features that a row of `d` features has after all input maps in `inputs` are applied."""
     for affine in inputs:
         d = affine.width(d)
     return d
@@ -81,7 +84,10 @@ def width_of(inputs: tuple[Affine, ...], d: int) -> int:
 
 @dataclass(frozen=True)
 class SpectralFactor:
-    """The kernel k(Ax, Ay), with a shift-invariant `kernel` k, k(x, x) = 1, and the chain A of input maps `inputs`."""
+    """The kernel k(Ax, Ay), where k is `kernel` and A applies the input maps `inputs` in sequence.
+
+    The kernel k must be shift-invariant, with k(x, x) = 1.
+    """
 
     kernel: ShiftInvariantKernel
     inputs: tuple[Affine, ...] = ()
@@ -100,7 +106,10 @@ class SpectralFactor:
         return frequencies
 
     def power(self, n: int) -> tuple[SpectralFactor, ...]:
-        """Return factors whose product is the n-th power: one factor if that has a closed form, else n equal ones."""
+        """Return factors whose product is the n-th power of this factor.
+
+        The result is a single factor if the power has a closed form, else n copies of this factor.
+        """
         if n == 0:
             return ()
         kernel = None if self.kernel.needs_rows else self.kernel.power(n)
@@ -109,7 +118,7 @@ class SpectralFactor:
 
 @dataclass(frozen=True)
 class SpectralPart:
-    """One term of a shift-invariant kernel: `mass` times the product of `factors`. Without factors it is constant."""
+    """One term of a shift-invariant kernel: `mass` times the product of `factors`, or `mass` if `factors` is empty."""
 
     mass: float
     factors: tuple[SpectralFactor, ...] = ()
@@ -129,8 +138,8 @@ class ShiftInvariantKernel(Kernel):
     metric : str
         Name of the distance for ``lengthscale="median"``, one of those that `scipy.spatial.distance.pdist` accepts.
     closed_power : callable or None
-        Optional formula for `power`: takes n and returns the n-th power of the kernel as a kernel of the same family,
-        or None if it is of another family.
+        Optional formula for `power`. It takes n and returns the n-th power of the kernel as a kernel of the same
+        family, or None if the power is not in this family.
     """
 
     structure = "a shift-invariant kernel, k(x, y) = f(x - y)"
@@ -206,10 +215,11 @@ class ShiftInvariantKernel(Kernel):
 
 
 def median_distance(X: np.ndarray, weight: np.ndarray | None, metric: str) -> float | None:
-    """Return the (lower) median distance of pairs of different rows, or None if all rows are equal.
+    """Return the median distance between different rows, or None if all rows are equal.
 
-    A pair counts with the product of the weights of its two rows. Pairs of equal rows are left out, because in data
-    with many duplicates the median would be zero.
+    The median is over all pairs of different rows, and a pair has the product of the weights of its two rows as its
+    weight. Of two middle values, the lower one is returned. Pairs of equal rows are omitted, because in data with many
+    duplicates the median would be zero.
     """
     largest = np.abs(X).max(initial=0.0)
     # Squares of values above 1e100 or below 1e-100 could overflow or underflow: measure in units of the largest value.

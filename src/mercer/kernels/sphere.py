@@ -19,7 +19,7 @@ ROUNDING = 1e-13
 
 
 def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, n: int = 32) -> Array:
-    r"""Return the first coefficients of the expansion of f in Gegenbauer polynomials of dimension d.
+    r"""Return the first `n` coefficients of a function f in Gegenbauer polynomials of dimension d.
 
     f(x . y) is positive definite on the unit sphere of :math:`\mathbb{R}^d` if and only if all coefficients of f in the
     Gegenbauer polynomials :math:`P_n` of dimension d are non-negative [1]_. It is then positive definite for all
@@ -79,10 +79,10 @@ def gegenbauer_coefficients(function: Callable[[Array], Array], dimension: int, 
 
 
 def positive_definite_on_sphere(function: Callable[[Array], Array], dimension: int, n: int = 32) -> bool:
-    """Return whether the first `n` Gegenbauer coefficients of f are non-negative, up to rounding.
+    """Return whether the first `n` Gegenbauer coefficients of f are non-negative, up to rounding error.
 
-    If one is negative, f(x . y) is not positive definite on the unit sphere of the given dimension. If all are
-    non-negative, it may be positive definite; higher coefficients are not checked.
+    If a coefficient is negative, f(x . y) is not positive definite on the unit sphere of the given dimension. If the
+    first `n` are non-negative, f(x . y) may be positive definite, but higher coefficients are not checked.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def positive_definite_on_sphere(function: Callable[[Array], Array], dimension: i
     Returns
     -------
     bool
-        False if one of the coefficients is negative beyond rounding.
+        False if a coefficient is negative by more than the rounding error.
 
     See Also
     --------

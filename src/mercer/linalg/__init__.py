@@ -1,8 +1,7 @@
 """Compiled inner loops of the feature maps, each with a reference implementation in NumPy.
 
-Every function that computes features fills an array that the caller provides and returns it, computes each row
-independently of the other rows, computes in the dtype of its input, and runs on one thread with the interpreter lock
-released.
+Every function that computes features fills an array that the caller provides, and returns this array. It computes each
+row independently of the other rows, in the dtype of its input. It runs on one thread and releases the interpreter lock.
 """
 
 from mercer.linalg.butterfly_projections import ButterflyPlan, butterfly, butterfly_pairs, butterfly_plan

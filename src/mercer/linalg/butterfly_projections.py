@@ -1,7 +1,7 @@
 """Projections of rows by butterfly matrices.
 
 A butterfly matrix of size P, a power of two, is a product of log2(P) orthogonal matrices, called levels. Each level
-rotates P / 2 pairs of columns. It is applied with one multiply-add per column and level.
+rotates P / 2 pairs of columns. To multiply a row by a butterfly matrix takes one multiply-add per column and level.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class ButterflyPlan:
     Parameters
     ----------
     order : ndarray of int64 of shape (blocks, P), P a power of two
-        Permutation of the columns.
+        For each matrix, a permutation of the entries of the input row.
     multipliers : ndarray of shape (blocks, log2 P, P)
         For each level, the multiple of column ``i ^ 2**level`` that is added to column ``i``.
     factors : ndarray of shape (blocks, P)
@@ -41,7 +41,7 @@ class ButterflyPlan:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of butterfly matrices (blocks), and their size P."""
+        """The pair (`blocks`, P): the number of butterfly matrices, and their size."""
         blocks, width = self.order.shape
         return blocks, width
 
@@ -56,7 +56,7 @@ class ButterflyPlan:
 
 
 def butterfly_plan(cosines: Sequence[FloatArray], sines: Sequence[FloatArray]) -> ButterflyPlan:
-    r"""Return the plan that applies butterfly matrices, given by their rotations, with one multiply-add per column.
+    r"""Return the `ButterflyPlan` of butterfly matrices that are given by the cosines and sines of their rotations.
 
     The matrix of size :math:`2h` is :math:`B_{2h} = \mathrm{diag}(B_h, \hat B_h) R`, with two butterfly matrices
     :math:`B_h, \hat B_h` of size :math:`h` and :math:`R = \begin{pmatrix} cI & -sI \\ sI & cI \end{pmatrix}`;
@@ -154,10 +154,11 @@ def butterfly(
 ) -> FloatArray:
     r"""Project rows by random signs, one Hadamard matrix and transposed butterfly matrices.
 
-    Block :math:`b` of the output is :math:`B_b^\top D_2 H D_1 x / \sqrt P`, for the row :math:`x` padded with
-    zeros to length :math:`P`, :math:`H` the Hadamard matrix in Sylvester's order, :math:`D_i` the diagonal matrix of
-    ``signs[i - 1]`` and :math:`B_b` the butterfly matrices of `plan`. It is an orthogonal map. Signs and :math:`H`
-    are applied once for all blocks.
+    The output for a row consists of blocks of length :math:`P`. Block :math:`b` is
+    :math:`B_b^\top D_2 H D_1 x / \sqrt P`, where :math:`x` is the row padded with zeros to length :math:`P`, :math:`H`
+    the Hadamard matrix in Sylvester's order, :math:`D_i` the diagonal matrix of ``signs[i - 1]`` and :math:`B_b` a
+    butterfly matrix of `plan`. Each block is an orthogonal transform of :math:`x`. Signs and :math:`H` are applied once
+    for all blocks.
 
     Parameters
     ----------
@@ -168,8 +169,8 @@ def butterfly(
     plan : ButterflyPlan
         Butterfly matrices of size P, in the dtype of `X`; see `butterfly_plan`.
     out, radii : ndarrays of shape (n, m) and (m,), (blocks - 1) * P < m <= blocks * P
-        Output, with the blocks side by side and the last one truncated, and a factor of each projection, one by
-        default; as in `sign_hadamard`.
+        `out` is the output, with the blocks side by side and the last block truncated. `radii` are factors of the
+        projections, ones by default. Both are as in `sign_hadamard`.
     scale, function, product : float, str and bool
         As in `dense`: `out` is filled with, or multiplied by, ``scale * function(radii * projections)``.
 
@@ -243,7 +244,11 @@ def butterfly_pairs(
 
 
 def _check_inputs(function: str, X: FloatArray, signs: FloatArray, plan: ButterflyPlan) -> None:
-    """Require a matrix `X` of width d, a plan of its dtype and of size P >= d, and signs of shape (2, P)."""
+    """Check the arguments of `butterfly` and `butterfly_pairs`; raise an error that names `function` if one is invalid.
+
+    `X` must be a matrix with d columns. `plan` must have the dtype of `X` and a size P >= d, and `signs` must have the
+    shape (2, P).
+    """
     dispatch.check_array(function, "X", X, 2)
     if not isinstance(plan, ButterflyPlan):
         msg = f"{function}: plan must be a ButterflyPlan, got {type(plan).__name__}"
@@ -271,12 +276,16 @@ def _check_inputs(function: str, X: FloatArray, signs: FloatArray, plan: Butterf
 
 
 def _named(plan: ButterflyPlan) -> dict[str, NDArray[Any]]:
-    """Return a dict of the arrays of a plan, with their names in error messages as keys."""
+    """Return a dict from names to the arrays of a plan. The names are those in error messages."""
     return {"plan.order": plan.order, "plan.multipliers": plan.multipliers, "plan.factors": plan.factors}
 
 
 def _nodes(name: str, values: Sequence[Any]) -> list[NDArray[np.float64]]:
-    """Return the cosines or sines of each level in float64; raise ValueError if the shapes are not (blocks, P / 2h)."""
+    """Return the cosines or sines of each level in float64.
+
+    Raise ValueError unless the arrays have the shapes (blocks, P / (2h)) for h = 1, 2, 4, ..., P / 2, or there is one
+    array of shape (blocks, 0).
+    """
     arrays = [np.asarray(a, float) for a in values]
     shapes = [a.shape for a in arrays]
     blocks = shapes[0][0] if shapes and shapes[0] else 0

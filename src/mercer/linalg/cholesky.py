@@ -15,7 +15,7 @@ BLOCK = 2048
 
 
 def factorize(A: Matrix) -> bool:
-    """Replace the upper triangle of a symmetric matrix A by its Cholesky factor R, A = R'R.
+    """Replace the upper triangle of a symmetric matrix A by its Cholesky factor R, with A = R'R.
 
     Parameters
     ----------
@@ -54,7 +54,10 @@ def _by_lapack(A: Matrix) -> bool:
 
 
 def inverse_root(R: Matrix) -> Matrix:
-    """Overwrite the Cholesky factor R, A = R'R, by the upper triangular T with A^-1 = T T', and return T."""
+    """Overwrite an upper triangular matrix R by T = R^-1 and return T.
+
+    If R is the Cholesky factor of A = R'R, then A^-1 = T T'.
+    """
     lapack.dtrtri(R.T, lower=1, overwrite_c=1)  # A = R'R, so A^-1 = R^-1 R^-T
     for start in range(0, len(R), BLOCK):  # in place, because allocating a matrix of this size is slow
         rows = R[start : start + BLOCK]

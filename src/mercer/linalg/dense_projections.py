@@ -1,4 +1,4 @@
-"""Products of rows with a dense matrix, with a function or a cosine applied to each product as it is written."""
+"""Products of rows with a dense matrix, and functions such as max(u, 0) or cos(u) of these products u."""
 
 from mercer.linalg import dispatch
 from mercer.linalg.numpy_kernels import FloatArray, FunctionName
@@ -7,7 +7,7 @@ __all__ = ["dense", "dense_cosines", "dense_pairs"]
 
 
 def _check_factors(function: str, X: FloatArray, weights: FloatArray) -> None:
-    """Require two matrices of the same dtype, with as many rows of `weights` as columns of `X`."""
+    """Require that `X` and `weights` are matrices of the same dtype, of shapes (n, d) and (d, m)."""
     dispatch.check_array(function, "X", X, 2)
     dispatch.check_array(function, "weights", weights, 2, X.dtype)
     if len(weights) != X.shape[1]:
@@ -33,8 +33,8 @@ def dense(
     X : ndarray of shape (n, d)
         Rows to project, float32 or float64.
     weights : ndarray of shape (d, m)
-        Matrix, in the dtype of `X`. It is copied once per call; compared with the products, the cost is small if `X`
-        has a few dozen rows or more.
+        Matrix, in the dtype of `X`. It is copied once per call. The cost of the copy is small compared with that of the
+        products if `X` has a few dozen rows or more.
     out : ndarray of shape (n, m)
         Filled with ``scale * function(X @ weights)``. Has the dtype of `X` and shares no memory with it.
     scale : float

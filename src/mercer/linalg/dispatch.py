@@ -38,7 +38,7 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class _WarningKernels:
-    """The functions of `numpy_kernels`, with a RuntimeWarning when one of them is used for the first time."""
+    """The functions of the module `numpy_kernels`. A RuntimeWarning is issued once, at the first use of any of them."""
 
     def __init__(self) -> None:
         # Acquired by the first use and never released, so that two threads cannot both warn.
@@ -156,7 +156,7 @@ def check_pair_width(function: str, m: int, out: FloatArray) -> None:
 
 
 def check_length(function: str, name: str, vector: FloatArray, m: int) -> None:
-    """Require that the vector, the argument `name`, has `m` entries."""
+    """Require that `vector` has `m` entries. The error names the argument as `name`."""
     if len(vector) != m:
         msg = f"{function}: {name} must have length m = {m}, got {len(vector)}"
         raise ValueError(msg)

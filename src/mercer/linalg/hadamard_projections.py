@@ -1,4 +1,9 @@
-"""Projections by products of random signs and Hadamard matrices, with a function or a cosine applied to each result."""
+"""Orthogonal projections of rows by random signs and Hadamard matrices.
+
+A projection multiplies the entries of a row by random signs +1 and -1 and the result by a Hadamard matrix, k times in
+sequence. A product with a Hadamard matrix of size P takes O(P log P) operations. `sign_hadamard` computes functions
+of the projections, such as max(u, 0), and `sign_hadamard_pairs` computes their cosines and sines.
+"""
 
 from mercer.linalg import dispatch
 from mercer.linalg.numpy_kernels import FloatArray, FunctionName
@@ -18,9 +23,10 @@ def sign_hadamard(
 ) -> FloatArray:
     r"""Project rows by products of random signs and Hadamard matrices.
 
-    Block :math:`b` of the output is :math:`H D_{b,k} \cdots H D_{b,1} x / P^{k/2}`, for the row
-    :math:`x` padded with zeros to length :math:`P`, :math:`H` the Hadamard matrix in Sylvester's order
-    and :math:`D_{b,i}` the diagonal matrix of ``signs[b, i - 1]``. It is an orthogonal map.
+    The output for a row consists of blocks of length :math:`P`. Block :math:`b` is
+    :math:`H D_{b,k} \cdots H D_{b,1} x / P^{k/2}`, where :math:`x` is the row padded with zeros to length :math:`P`,
+    :math:`H` the Hadamard matrix in Sylvester's order and :math:`D_{b,i}` the diagonal matrix of ``signs[b, i - 1]``.
+    Each block is an orthogonal transform of :math:`x`.
 
     Parameters
     ----------
@@ -29,8 +35,8 @@ def sign_hadamard(
     signs : ndarray of shape (blocks, k, P), P a power of two >= d
         Entries +1 or -1, in the dtype of `X`.
     out : ndarray of shape (n, m), (blocks - 1) * P < m <= blocks * P
-        Filled with the blocks side by side, the last one truncated at `m`. Has the dtype of `X` and
-        shares no memory with it.
+        Filled with the blocks side by side. The last block is truncated, so that there are `m` columns. `out` has the
+        dtype of `X` and shares no memory with it.
     scale, function, product : float, str and bool
         As in `dense`: `out` is filled with, or multiplied by, ``scale * function(radii * projections)``.
     radii : ndarray of shape (m,), optional
@@ -112,7 +118,10 @@ def sign_hadamard_pairs(
 
 
 def _check_inputs(function: str, X: FloatArray, signs: FloatArray) -> None:
-    """Require a matrix `X` of width d, and signs of its dtype and of shape (blocks, k, P), P a power of two >= d."""
+    """Require that `X` has d columns, and `signs` the shape (blocks, k, P) with a power of two P >= d.
+
+    Both must have the same dtype. The error names the caller, `function`.
+    """
     dispatch.check_array(function, "X", X, 2)
     dispatch.check_array(function, "signs", signs, 3, X.dtype)
     blocks, repeats, width = signs.shape

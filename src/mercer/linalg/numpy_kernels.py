@@ -1,6 +1,6 @@
 """Reference implementations of the compiled functions in NumPy, used where the extension is not installed.
 
-The public functions of `mercer.linalg` with the same names describe the arguments and check them.
+For each of these functions, the public function of the same name in `mercer.linalg` documents and checks the arguments.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def sign_hadamard(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out` with a function of projections: the rows of `X` after sign flips and Hadamard transforms."""
+    """Fill `out` with a function of the projections of rows by random signs and Hadamard matrices."""
     blocks, _, width = signs.shape
     projections = np.empty((len(X), blocks * width), X.dtype)
     for b, block_signs in enumerate(signs):
@@ -100,7 +100,7 @@ def butterfly(
     scale: float = 1.0,
     product: bool = False,
 ) -> None:
-    """Fill `out` with a function of projections: the rows of `X` after signs, Hadamard transform, signs, rotations."""
+    """Fill `out` with a function of the projections of rows by signs, a Hadamard matrix and butterfly matrices."""
     n, (blocks, width) = len(X), order.shape
     mixed = signs[1] * (_hadamard(signs[0] * _padded(X, width)) / np.sqrt(width, dtype=X.dtype))
     projections = np.empty((n, blocks * width), X.dtype)
@@ -181,7 +181,10 @@ def _write(
 
 
 def _product(X: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return ``X @ weights``, one row at a time, because in a batch the rounding of a row depends on other rows."""
+    """Return ``X @ weights``, computed one row at a time.
+
+    In a product of many rows at once, the rounding errors of a row would depend on the other rows.
+    """
     products = np.empty((len(X), weights.shape[1]), X.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         for row, result in zip(X, products, strict=True):
