@@ -130,7 +130,7 @@ def _write_page(result: Any, output: str) -> str | None:
 
 
 def _check_target(output: str) -> None:
-    """Raise `OSError` if the file `output` cannot be written; called before the demo, which takes a while, is run."""
+    """Raise `OSError` if the file `output` cannot be written. This is checked first, because the demo takes a while."""
     if output == "-":
         return
     target = Path(output)
@@ -149,7 +149,7 @@ def _print_json(value: Any) -> None:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Print warnings, errors of mercer and errors of files as one line each on stderr; exit with code 1 on an error."""
+    """Print each warning, mercer error or file error as one line on stderr. Exit with code 1 after an error."""
     with warnings.catch_warnings():
         warnings.showwarning = _print_warning
         try:

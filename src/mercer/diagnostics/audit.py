@@ -39,11 +39,12 @@ class Audit:
         Root mean squared error over the random parameters of the map, from the closed form of its variance; None if the
         map is biased or its variance has no closed form.
     relative_error : float
-        Frobenius norm of the error matrix divided by that of the exact kernel matrix, with their diagonals.
+        Frobenius norm of the error matrix divided by the Frobenius norm of the exact kernel matrix. Both norms include
+        the diagonals.
     max_error : float
         Largest absolute error over all pairs of rows in the sample, including pairs of a row with itself.
     mean_error : float
-        Mean of approximate minus exact kernel value over pairs of different rows.
+        Mean of (approximate kernel value - exact kernel value) over pairs of different rows.
     """
 
     feature_map: str
@@ -99,7 +100,8 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     Notes
     -----
     The mean squared error over pairs is a U-statistic of degree two. Its standard error is 2 s / sqrt(n) for n rows,
-    where s is the standard deviation of the n means of the squared errors in the rows of the error matrix [1]_.
+    where s is the standard deviation of the n numbers m_i, and m_i is the mean of the squared errors of the pairs of
+    row i with all other rows [1]_.
 
     References
     ----------
@@ -149,7 +151,7 @@ def audit_matrix(
     n_components: int,
     predicted_rmse: float | None = None,
 ) -> Audit:
-    """Return the `Audit` of an approximate kernel matrix of a sample of rows, given the exact one.
+    """Return the `Audit` of an approximate kernel matrix of a sample of rows, given the exact kernel matrix.
 
     `feature_map`, `kernel`, `n_components` and `predicted_rmse` are copied into the result.
     """

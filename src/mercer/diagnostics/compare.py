@@ -81,7 +81,7 @@ def compare(
         Unfitted maps by name. Each is copied with `kernel` in place of its own kernel. None means all maps that accept
         the kernel, with their default parameters.
     repeats : int, default=3
-        Number of times that each transform is timed; the shortest time is reported.
+        How often the transform of each map is timed. The shortest time is reported.
     random_state : int, default=0
         Seed of the sample of rows on which errors are measured, and of the maps if `maps` is None.
     progress : callable, default=None

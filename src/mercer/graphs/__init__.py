@@ -1,4 +1,4 @@
-"""Graphs over rows, their Laplacians, and feature maps of kernels that are deformed by them."""
+"""Graphs over rows, graph Laplacians, and feature maps of kernels that are deformed by a graph."""
 
 from mercer.graphs.base import Graph, GraphSummary, GrowingGraph
 from mercer.graphs.deformed import Deformed

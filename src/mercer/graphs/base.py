@@ -1,9 +1,9 @@
 r"""Base classes of graphs over rows, and the objects that graphs and deformed maps exchange.
 
-A graph is an estimator that connects rows by edges. `Deformed` requires only one result of it: the roughness
+A graph is an estimator that connects rows by edges. `Deformed` requires only one result from a graph: the roughness
 :math:`\Phi^\top M \Phi` of features :math:`\Phi` on the graph, with the penalty matrix :math:`M = \alpha L^c` of
-strength :math:`\alpha`, for the graph Laplacian L. Each graph decides how to compute it, with a sparse Laplacian or
-without one. To define a new graph:
+strength :math:`\alpha`, for the graph Laplacian L. Each graph decides how to compute the roughness, with a sparse
+Laplacian or without one. To define a new graph:
 
 - Subclass `mercer.graphs.LaplacianGraph` and implement `laplacian` if the graph is built from all rows at once and has
   a sparse Laplacian. The docstring of that class has an example.
@@ -56,12 +56,12 @@ class Penalty:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """Sizes and settings of a graph that was built; values that are not known are None.
+    """Sizes and settings of a graph that was built. Attributes that are not known are None.
 
     Attributes
     ----------
     n_nodes : int
-        Number of nodes: the rows, where equal rows are one node of a `NeighborGraph`.
+        Number of nodes. Each row is a node, except that equal rows are one node of a `NeighborGraph`.
     n_edges : int or None
         Number of pairs of nodes with a positive weight.
     n_isolated : int
@@ -98,7 +98,7 @@ class Nodes:
 
 
 class GraphMoments(Protocol):
-    """Sums over the rows of a graph from which the roughness is computed, and to which more rows can be added."""
+    """Sums over the rows of a graph. The roughness is computed from the sums, and more rows can be added to them."""
 
     def roughness(self, penalty: Penalty) -> Roughness:
         """Return the roughness of the features on the graph of all rows that were added."""
@@ -106,7 +106,7 @@ class GraphMoments(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Roughness:
-    """The roughness of features on a graph.
+    """The roughness Phi' M Phi of features Phi (n, D) on a graph with the penalty matrix M = strength * L^power.
 
     Attributes
     ----------
@@ -118,9 +118,9 @@ class Roughness:
         The rows and the Laplacian, for the exact deformed kernel; None if there are more than `EXACT_ROWS` nodes, or
         if the exact kernel is not defined.
     error : float
-        Bound on the spectral norm of the error of M / strength, which is positive for fractional powers only.
+        Bound on the spectral norm of the error of L^power. It is positive for fractional powers only.
     moments : GraphMoments or None
-        The sums to which a `GrowingGraph` adds more rows; None for other graphs.
+        The sums to which a `GrowingGraph` adds more rows, or None for other graphs.
     """
 
     matrix: Array
@@ -179,7 +179,7 @@ class GrowingGraph(Graph):
     def moments(
         self, features: Features, engine: Engine, *, seed: int, previous: GraphMoments | None = None
     ) -> GraphMoments:
-        """Return the sums over the rows of an engine, plus the sums over previous rows if `previous` is given.
+        """Return the sums over the rows of an engine, plus the sums in `previous` unless it is None.
 
         Parameters
         ----------

@@ -57,8 +57,8 @@ class Deformed(BaseMap):
         by polynomials with an error of at most `power_error_` and cost more. Powers below 1/3 are too inaccurate on a
         graph with a sparse Laplacian, and a warning is issued.
     rank : int or None, default=None
-        Shrink only this number of directions, those of the greatest roughness, which reduces the cost of a transform
-        from O(D^2) to O(D rank) per row. The error of a kernel value is at most :math:`|\phi(x)| |\phi(z)|` times
+        Number of directions that are shrunk, those of the greatest roughness. It reduces the cost of a transform from
+        O(D^2) to O(D rank) per row. The error of a kernel value is at most :math:`|\phi(x)| |\phi(z)|` times
         `rank_error_`. None means all directions.
     max_bytes : float, default=2**30
         Number of bytes that the features of all rows may take during `fit`. If they need more, they are computed in
@@ -77,10 +77,10 @@ class Deformed(BaseMap):
     graph_ : GraphSummary
         Numbers of nodes, edges and connected components of the graph, and its bandwidth.
     power_error_ : float
-        Bound on the spectral norm of the error of :math:`M / \alpha`; zero for integer powers.
+        Bound on the spectral norm of the error of :math:`L^c`. It is zero for integer powers c.
     rank_error_ : float
-        Bound on the error of the kernel by `rank`, relative to :math:`|\phi(x)| |\phi(z)|`; zero if all directions are
-        used.
+        Bound on the kernel error that is due to `rank`, divided by :math:`|\phi(x)| |\phi(z)|`. It is zero if all
+        directions are used.
     kernel_ : DeformedKernel
         The exact deformed kernel, for graphs of at most 4000 rows.
     features_ : WhitenedFeatures or LowRankFeatures
@@ -206,13 +206,13 @@ class Deformed(BaseMap):
     def _unfitted_inner_map(self) -> BaseMap:
         """Return an unfitted copy of the inner map.
 
-        Its `random_state` and `n_jobs` are replaced by those of this map that are not None.
+        The parameters `random_state` and `n_jobs` of this map, unless they are None, replace those of the copy.
         """
         changes = {name: getattr(self, name) for name in ("random_state", "n_jobs")}
         return fresh_copy(self._inner_map(), **{name: value for name, value in changes.items() if value is not None})
 
     def _graph(self) -> Graph:
-        """Return the parameter `graph`; None is replaced by the default graph, a matrix of weights by its graph."""
+        """Return the graph: `graph` itself, the default graph if it is None, or the graph of a matrix of weights."""
         if self.graph is None:
             return NeighborGraph()
         if sp.issparse(self.graph):
@@ -244,7 +244,7 @@ class Deformed(BaseMap):
         return self.fit_roughness(inner, measure(self._requested_penalty()), engine.first().X.dtype)
 
     def measure(self, engine: Engine) -> tuple[BaseMap, Measure]:
-        """Fit the inner map and build the graph, the part of a fit that does not depend on `strength` and `power`.
+        """Fit the inner map and build the graph. This part of a fit does not depend on `strength` and `power`.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Deformed(BaseMap):
         return inner, graph.measure(inner.features_, engine, max_bytes=int(self.max_bytes), seed=seed)
 
     def fit_roughness(self, inner: BaseMap, found: Roughness, dtype: Any) -> Self:
-        """Set the fitted attributes from the results of `measure`, the second part of a fit.
+        """Set the fitted attributes from the results of `measure`. This is the second part of a fit.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Deformed(BaseMap):
 
     @property
     def kernel_(self) -> DeformedKernel:
-        """The exact deformed kernel, at a cost that is cubic in the rows of the graph."""
+        """The exact deformed kernel. Its cost is cubic in the number of rows of the graph."""
         self._check_fitted()
         if self._exact is None:
             msg = (

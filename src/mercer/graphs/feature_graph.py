@@ -1,6 +1,7 @@
 r"""A graph of all pairs of rows whose weights are inner products of positive features.
 
-With weights :math:`W = \Psi \Psi^\top` the degrees are :math:`\Psi (\Psi^\top 1)`, and with :math:`Q = D^{-1/2} \Psi`
+Let the rows of :math:`\Psi` be the positive features of the rows of the data. With weights :math:`W = \Psi \Psi^\top`
+the degrees, which form the diagonal matrix D, are :math:`\Psi (\Psi^\top 1)`, and with :math:`Q = D^{-1/2} \Psi`
 
 .. math:: L^c = (I - Q Q^\top)^c = I - Q f(Q^\top Q) Q^\top, \qquad f(g) = (1 - (1 - g)^c) / g
 
@@ -112,7 +113,8 @@ class FeatureGraph(GrowingGraph):
     def draw(self, X: Any, weight: Array | None = None) -> PositiveFeatures:
         """Return positive random features for the Gaussian kernel.
 
-        Their bandwidth, center and variance are adapted to a sample of rows `X` with weights.
+        The bandwidth, the center and the parameter A of least variance are computed from a sample of rows `X`. `weight`
+        has the weights of the rows; None means equal weights.
         """
         self.check()
         rows = as_rows(self, X)
@@ -174,7 +176,7 @@ class FeatureGraph(GrowingGraph):
 @storable
 @dataclass(frozen=True)
 class FeatureMoments:
-    """Joint second moments of features and of positive features that are scaled by the degrees."""
+    """Joint second moments of features Phi and of Q, the positive features scaled by the degrees, as sums over rows."""
 
     gram: Array  # (D + m, D + m), upper triangle
     rows: int  # with a positive weight
@@ -193,7 +195,7 @@ class FeatureMoments:
         )
 
     def roughness(self, penalty: Penalty) -> Roughness:
-        """Return the roughness of the features on the graph of all rows, for a penalty."""
+        """Return the roughness, for a penalty, of the features on the graph of all rows that were added."""
         D = len(self.gram) - self.positive.n_components
         scale = max(self.weight, np.finfo(float).tiny)
         values, vectors = np.linalg.eigh(self.gram[D:, D:] / scale, UPLO="U")
@@ -204,10 +206,10 @@ class FeatureMoments:
 
 
 def gain(values: Array, power: float) -> Array:
-    """Return f(g) = (1 - (1 - g)^c) / g for the eigenvalues g of Q'Q.
+    """Return f(g) = (1 - (1 - g)^c) / g for the eigenvalues g = `values` of Q'Q and c = `power`.
 
-    The eigenvalues of the Laplacian are 1 - g. If the degrees are those of the same rows, g lies in [0, 1], up to
-    rounding. If the degrees are computed with the mean of previous rows, g may exceed one, and the eigenvalue 1 - g is
+    The eigenvalues of the Laplacian I - Q Q' are 1 - g. If the degrees are those of the same rows, g lies in [0, 1], up
+    to rounding. If the degrees are computed with the mean of previous rows, g may exceed 1, and the eigenvalue 1 - g is
     replaced by zero.
     """
     if power == 0:
@@ -261,7 +263,7 @@ class FeatureMomentSum(Accumulator[FeatureMoments]):
 
 @dataclass(frozen=True, eq=False)
 class FeatureLaplacian:
-    """The Laplacian I - Q Q' of a `FeatureGraph` of few rows; its rows and columns of isolated nodes are zero."""
+    """The Laplacian I - Q Q' of a `FeatureGraph` of few nodes. Rows and columns of nodes without edges are zero."""
 
     scaled: Array  # (n, m), Q
     linked: Array  # (n,), whether a node has an edge

@@ -2,7 +2,7 @@ r"""The normalized Laplacian of a graph, and its powers as sequences of sparse p
 
 .. math:: L = D^{-1/2} (D - W) D^{-1/2}
 
-with the matrix of weights W and the diagonal matrix D of its row sums. The row of L of a node without edges is zero
+with the matrix of weights W and the diagonal matrix D of its row sums. If a node has no edges, its row of L is zero
 (Chung 1997, Spectral graph theory), because a function cannot vary along edges that do not exist.
 """
 
@@ -110,7 +110,7 @@ class GraphLaplacian:
         return int(sp.csgraph.connected_components(self.matrix, directed=False)[0])
 
     def astype(self, dtype: Any) -> GraphLaplacian:
-        """Return a copy that multiplies matrices of another dtype."""
+        """Return a copy with the Laplacian matrix in another dtype."""
         return replace(self, matrix=self.matrix.astype(dtype))
 
     def power(self, power: float) -> Array:
@@ -119,7 +119,7 @@ class GraphLaplacian:
         return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
 
     def root(self, power: float) -> LaplacianRoot:
-        """Return the factors of L^power, which are applied by sparse products."""
+        """Return the factorization L^power = R L^odd R, whose factors are applied by sparse products."""
         if float(power).is_integer():
             return LaplacianRoot(self, int(power) // 2, int(power) % 2, None, 0.0)
         coefficients, error = fractional_power(power / 2)
@@ -140,7 +140,7 @@ class LaplacianRoot:
     half_power : int
         The integer h such that R = L^h, if `coefficients` is None.
     odd : int
-        One if there is a factor L between the two factors R, otherwise zero.
+        1 if there is a factor L between the two factors R, otherwise 0.
     coefficients : ndarray or None
         Chebyshev coefficients of R on [0, 2] for fractional powers; None for integer powers.
     error : float
@@ -154,7 +154,7 @@ class LaplacianRoot:
     error: float
 
     def astype(self, dtype: Any) -> LaplacianRoot:
-        """Return a copy that multiplies matrices of another dtype."""
+        """Return a copy with the Laplacian matrix in another dtype."""
         return replace(self, laplacian=self.laplacian.astype(dtype))
 
     def __call__(self, columns: Array) -> Array:
@@ -181,13 +181,13 @@ def clenshaw(L: Any, coefficients: Array, columns: Array) -> Array:
 def fractional_power(s: float) -> tuple[Array, float]:
     r"""Return Chebyshev coefficients of a polynomial :math:`p(x) \approx x^s` on [0, 2], and a bound on its error.
 
-    For s that is not an integer, the Chebyshev series of :math:`(1 + t)^s` has coefficients with the ratio
+    For non-integer s, the Chebyshev series of :math:`(1 + t)^s` has coefficients with the ratio
     :math:`a_{k+1} / a_k = (s - k) / (s + 1 + k)`, where t = x - 1. Their signs alternate for k > s, so the remainder of
-    a partial sum of degree k > s is largest at t = -1. The function is zero there, so the error of the partial sum is
-    at most the absolute value e of its value at t = -1, which is of order :math:`k^{-2s}`. The null space of L is
-    preserved only if p is exactly zero at x = 0. Therefore that value times Fejer's kernel is subtracted, a polynomial
-    that is one at t = -1 and nearly zero elsewhere. It lies in [0, 1], so the error is at most 2e everywhere, and far
-    below that if x is not near zero.
+    a partial sum of degree k > s is largest at t = -1. The function is zero there, so the error is at most the
+    absolute value e of the partial sum at t = -1, which is of order :math:`k^{-2s}`. The null space of L is preserved
+    only if p is exactly zero at x = 0, that is, at t = -1. Therefore p is the partial sum minus its value at t = -1
+    times Fejer's kernel, a polynomial with values in [0, 1] that is 1 at t = -1 and nearly zero elsewhere. So the error
+    of p is at most 2e everywhere, and far less if x is not near zero.
 
     Examples
     --------
@@ -213,11 +213,11 @@ def fractional_power(s: float) -> tuple[Array, float]:
 
 
 def error_of_square(coefficients: Array, power: float) -> float:
-    r"""Return a bound on :math:`|p(x)^2 - x^c|` on [0, 2] for a Chebyshev series p of degree at most 200.
+    r"""Return a bound on :math:`|p(x)^2 - x^c|` for x in [0, 2] and a Chebyshev series p of degree K <= 200.
 
-    With :math:`x = 1 + \cos\theta`, the interval is divided at equidistant angles of distance h. On each part the power
-    is monotone, and p differs from its linear interpolant by at most :math:`h^2 K^2 \max|p| / 8`, since the second
-    derivative of a trigonometric polynomial of degree K is at most :math:`K^2` times its maximum (Bernstein's
+    With :math:`x = 1 + \cos\theta`, the interval is divided at equidistant angles of distance h. On each part
+    :math:`x^c` is monotone, and p differs from its linear interpolant by at most :math:`h^2 K^2 \max|p| / 8`, since the
+    second derivative of a trigonometric polynomial of degree K is at most :math:`K^2` times its maximum (Bernstein's
     inequality).
 
     Examples
@@ -243,7 +243,7 @@ def error_of_square(coefficients: Array, power: float) -> float:
 
 
 def checked_weights(W: Any) -> Any:
-    """Return weights as a symmetric CSR matrix of float64 without stored zeros; raise `DataError` if invalid."""
+    """Return weights as a symmetric float64 CSR matrix without stored zeros; raise `DataError` for invalid weights."""
     if not sp.issparse(W):
         raise_weights("must be a SciPy sparse matrix", f"{type(W).__name__}. Try scipy.sparse.csr_array(W)")
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:

@@ -93,7 +93,7 @@ class LaplacianGraph(Graph):
 
 
 class GivenGraph(LaplacianGraph):
-    """The graph with a given matrix of weights, whose nodes are the rows of the data, in their order."""
+    """The graph with a given matrix of weights. Node i of the graph is row i of the data."""
 
     def __init__(self, weights: Any) -> None:
         self.weights = weights
@@ -130,16 +130,16 @@ def laplacian_roughness(
 @storable
 @dataclass(frozen=True, eq=False)
 class AllRows:
-    """The rows with a positive weight, as a list of parts.
+    """Accumulator of the rows with a positive weight, as a list with one array per block.
 
-    The parts are concatenated only once, because concatenation after every block has a quadratic cost.
+    The arrays are concatenated only once, because concatenation after every block has a quadratic cost.
     """
 
     parts: tuple[tuple[int, Any], ...]  # the index of the first row of each part, and its rows
 
     @classmethod
     def of(cls, block: Block) -> Self:
-        """Return a copy of the rows of one block, since the reader may reuse the memory of the block."""
+        """Return an `AllRows` with a copy of the rows of one block, whose memory the reader may reuse."""
         X = block.X.copy() if block.weight is None else block.X[block.weight > 0]
         return cls(((block.start, X),))
 
@@ -147,7 +147,7 @@ class AllRows:
         return AllRows(self.parts + other.parts)
 
     def joined(self) -> Any:
-        """Return the rows in the order of the data."""
+        """Return all rows as one array, in the order of the data."""
         parts = [X for _, X in sorted(self.parts, key=itemgetter(0))]
         if len(parts) == 1:
             return parts[0]

@@ -29,10 +29,10 @@ FEW_NEIGHBORS = 3
 
 
 class NeighborGraph(LaplacianGraph):
-    r"""The graph of nearest neighbors: two rows have an edge if one of them is among the nearest of the other.
+    r"""The graph of nearest neighbors: x and y have an edge if x is a nearest neighbor of y, or y of x.
 
-    The weight of an edge is one, or :math:`\exp(-\|x - y\|^2 / (2 s^2))`. Equal rows are one node, because copies of a
-    row would be each other's nearest neighbors, without an edge to any other row.
+    The weight of an edge between rows x and y is 1 ("binary"), or :math:`\exp(-\|x - y\|^2 / (2 s^2))`. Equal rows are
+    one node, because copies of a row would be each other's nearest neighbors, without an edge to any other row.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class NeighborGraph(LaplacianGraph):
         threads. "auto" is approximate for 20,000 rows or more if that package is installed. The attribute `graph_` of
         `Deformed` reports which search was used.
     max_rows : int or None, default=None
-        If there are more rows than this, the graph is built from a uniform sample of them. None means all rows, which
-        then have to fit in memory, even if they are read from files. Their features do not have to.
+        Largest number of rows. If there are more, the graph is built from a uniform sample of this size. None means all
+        rows, which must then fit in memory, even if they are read from files. Their features need not fit in memory.
 
     See Also
     --------
@@ -145,7 +145,7 @@ class NeighborGraph(LaplacianGraph):
         return graph
 
     def _resolved_bandwidth(self, lengths: Array, i: Array, j: Array, n: int) -> float:
-        """Return the bandwidth, given the lengths of the edges between nodes i and j."""
+        """Return the bandwidth. Edge k connects the nodes i[k] and j[k] of n nodes and has the length lengths[k]."""
         if self.bandwidth != "median":
             return float(self.bandwidth)
         longest = np.zeros(n)

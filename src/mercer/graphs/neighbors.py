@@ -43,7 +43,7 @@ MAX_UNCERTAIN = 0.01
 def nearest_neighbors(
     X: Any, count: int, *, search: Literal["auto", "exact", "approximate"], seed: int, n_jobs: int | None = None
 ) -> tuple[Array, str]:
-    """Return the indices of the nearest other rows of each row, and how they were searched.
+    """Return the indices of the nearest neighbors of each row, and whether the search was exact or approximate.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def nearest_neighbors(
     indices : ndarray of shape (n, count)
         Indices of the neighbors; -1 for neighbors that an approximate search missed.
     search : {"exact", "approximate"}
-        How they were searched.
+        The kind of search that was used.
 
     Warns
     -----
@@ -107,7 +107,7 @@ def nearest_neighbors(
 
 
 def _exact(X: Any, count: int, threads: int) -> Array:
-    """Return the nearest neighbors (n, count) of all rows by an exact search with scikit-learn."""
+    """Return the indices (n, count) of the nearest neighbors of all rows, by an exact search with scikit-learn."""
     from sklearn.neighbors import NearestNeighbors
 
     n, d = X.shape
@@ -124,7 +124,7 @@ def _exact(X: Any, count: int, threads: int) -> Array:
 
 
 def lengths_over_distances(X: Any, found: Array) -> Array:
-    """Return |x| / r for each row x, where r is the distance to the farthest of its neighbors, or zero if r is zero.
+    """Return |x| / r for each row x, where r is the largest distance to its neighbors. The result is 0 where r is 0.
 
     `found` (n, count) holds the indices of the neighbors; -1 is ignored.
     """
@@ -137,9 +137,10 @@ def lengths_over_distances(X: Any, found: Array) -> Array:
 
 
 def nearest_by_differences(X: Any, rows: Array, count: int) -> Array:
-    """Return the nearest neighbors (m, count) of the rows with indices `rows` (m,), by distances from differences.
+    """Return the indices (m, count) of the nearest neighbors of the rows with indices `rows` (m,).
 
-    In contrast to distances from inner products, distances from differences do not lose digits.
+    Distances |x - y| are computed from the differences x - y. In contrast to distances from inner products, they do not
+    lose digits.
     """
     out = np.empty((len(rows), count), dtype=int)
     everything = np.arange(X.shape[0])
@@ -163,9 +164,9 @@ def largest_entry(X: Any) -> float:
 
 
 def near_zero(X: Any) -> Any:
-    """Return the rows minus their mean if the mean is far from zero compared with their spread.
+    """Return dense rows minus their mean, if the norm of the mean is large compared with the spread of the rows.
 
-    Otherwise, and if they are sparse, the rows are returned unchanged.
+    Otherwise the rows are returned unchanged. Sparse rows are always returned unchanged.
     """
     if sp.issparse(X):
         return X
@@ -177,7 +178,7 @@ def near_zero(X: Any) -> Any:
 
 
 def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
-    """Return the nearest neighbors (n, count) of all rows by nearest-neighbor descent, with -1 for those it missed."""
+    """Return the indices (n, count) of the nearest neighbors by an approximate descent; -1 is a missed neighbor."""
     import numba
     from pynndescent import NNDescent
 
@@ -198,7 +199,7 @@ def _descent(X: Any, count: int, seed: int, threads: int) -> Array:
 
 
 def distances(X: Any, i: Array, j: Array) -> Array:
-    """Return the distances |X[i] - X[j]| of pairs of rows in float64, computed from differences: equal rows have 0."""
+    """Return the distances |X[i] - X[j]| in float64, computed from differences, so that equal rows have distance 0."""
     out = np.empty(len(i))
     step = max(1, CHUNK_ENTRIES // X.shape[1]) if not sp.issparse(X) else 2**16
     for start in range(0, len(i), step):
@@ -210,7 +211,7 @@ def distances(X: Any, i: Array, j: Array) -> Array:
 
 
 def distinct_rows(X: Any) -> Array | None:
-    """Return the indices of the first row of each set of equal rows, ascending, or None if no two rows are equal."""
+    """Return the ascending indices of rows that differ from all earlier rows, or None if no two rows are equal."""
     step = max(1, CHUNK_ENTRIES // max(1, X.shape[1]))
     hashes = np.concatenate([row_hashes(X[start : start + step]) for start in range(0, X.shape[0], step)])
     order = np.argsort(hashes, kind="stable")

@@ -1,4 +1,4 @@
-"""Positive random features of the Gaussian kernel, whose inner products are weights of a graph."""
+"""Positive random features of the Gaussian kernel. Their inner products are the weights of a `FeatureGraph`."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ class PositiveFeatures:
 
     @classmethod
     def of(cls, frequencies: Array, center: Array, bandwidth: float, A: float) -> Self:
-        """Return the features for standard normal frequencies of shape (d, m)."""
+        """Return the positive features with the given standard normal frequencies (d, m), center, bandwidth and A."""
         d, m = frequencies.shape
         offsets = A * np.square(frequencies).sum(axis=0) + 0.25 * d * math.log1p(-4 * A) - 0.5 * math.log(m)
         return cls(math.sqrt(1 - 4 * A) * frequencies / bandwidth, offsets, center, bandwidth)
 
     @property
     def n_components(self) -> int:
-        """Number of features."""
+        """Number m of positive features."""
         return self.frequencies.shape[1]
 
     def __call__(self, X: Any) -> Array:
-        """Return the features of rows."""
+        """Return the positive features (n, m) of the rows `X`."""
         if sp.issparse(X):
             # Sparse rows are not centered, because that would make them dense.
             exponent = X.astype(np.float64) @ self.frequencies + (self.offsets - self.center @ self.frequencies)
@@ -82,9 +82,9 @@ class PositiveFeatures:
             return np.exp(exponent, out=exponent)
 
     def scaled(self, X: Any, mean: Array) -> tuple[Array, Array]:
-        """Return psi(x) / sqrt(psi(x)'mean) for each row x (n, m), and whether the row has an edge (n,).
+        """Return an array (n, m) of psi(x) / sqrt(psi(x)'mean) for each row x, and booleans (n,) of rows with an edge.
 
-        A row has no edge if psi(x)'mean underflows to zero; its scaled features are zero.
+        A row has no edge if psi(x)'mean underflows to zero. Then its scaled features are zero.
         """
         psi = self(X)
         degree = psi @ mean
@@ -97,14 +97,14 @@ class PositiveFeatures:
 @storable
 @dataclass(frozen=True)
 class PositiveSum:
-    """The sum of the positive features of rows, and their total weight."""
+    """Accumulator of the weighted sum of the positive features of rows, and of the total weight of the rows."""
 
     total: Array
     weight: float
 
     @classmethod
     def of(cls, block: Block, *, positive: PositiveFeatures) -> Self:
-        """Return the sum over the rows of one block."""
+        """Return the sums over the rows of one block."""
         weight = np.ones(len(block)) if block.weight is None else block.weight
         total = np.zeros(positive.n_components)
         for i in range(0, len(block), SLICE_ROWS):
@@ -116,5 +116,5 @@ class PositiveSum:
 
     @property
     def mean(self) -> Array:
-        """The mean of the positive features."""
+        """The weighted mean of the positive features over all rows."""
         return self.total / self.weight if self.weight > 0 else self.total

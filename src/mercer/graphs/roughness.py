@@ -1,7 +1,8 @@
 r"""The roughness :math:`\Phi^\top M \Phi` of features on a graph, :math:`M = \alpha L^c`, by sparse products.
 
-Let :math:`L^c = R L^{odd} R`. The columns of :math:`\Phi` are processed in panels that are as wide as `max_bytes`
-allows. A panel P holds some columns of the features of all rows:
+Let :math:`L^c = R L^{odd} R`, where R is an integer power of L or a polynomial in L, and odd is 0 or 1. The columns of
+:math:`\Phi` are processed in panels that are as wide as `max_bytes` allows. A panel P holds some columns of the
+features of all rows:
 
 1. P is overwritten by R P. The products :math:`P^\top L^{odd} P` are the diagonal block of the result that belongs to
    the columns of the panel.
@@ -49,7 +50,7 @@ PILOT_COLUMNS = 16
 def sum_roughness(
     features: Features, X: Any, root: LaplacianRoot, *, strength: float, max_bytes: int, n_jobs: int | None
 ) -> Array:
-    """Return strength * Phi' L^c Phi.
+    """Return strength * Phi' L^c Phi for the features Phi (n, D) of the nodes of a graph with the Laplacian L.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def sum_roughness(
     strength : float
         Weight of the roughness.
     max_bytes : int
-        Number of bytes of the panel of features of all rows.
+        Largest number of bytes of a panel, which holds some columns of the features of all rows.
     n_jobs : int or None
         Number of threads; the result does not depend on it.
 
@@ -104,7 +105,7 @@ class _Sum:
         self.narrow = NARROW_COLUMNS
 
     def result(self, max_bytes: int, limit: float = np.inf) -> Any:
-        """Return the sum, or None as soon as an entry of its diagonal exceeds `limit`."""
+        """Return Phi' L^c Phi, or None as soon as an entry of its diagonal exceeds `limit`."""
         total = np.zeros((self.width, self.width))
         columns = max(1, min(self.width, max_bytes // (self.n * self.dtype.itemsize)))
         count = -(-self.width // columns)
@@ -127,7 +128,7 @@ class _Sum:
         return total
 
     def _fill(self, panel: Array, start: int, stop: int) -> None:
-        """Write some columns of the features of all rows into a panel."""
+        """Write the columns `start` to `stop` - 1 of the features of all rows into a panel."""
         all_columns = stop - start == self.width and self.dtype == self.X.dtype
 
         def compute(i: int) -> None:
@@ -191,7 +192,7 @@ class _Sum:
         self.team.run(function, slices(rows, TASK_ROWS))
 
     def _add_diagonal(self, panel: Array, total: Array) -> None:
-        """Add P' L^odd P to `total`, for a panel P."""
+        """Add P' L^odd P to `total`, for a panel P and odd = 0 or 1."""
         buffer = with_spare_columns(min(self.n, self.block_rows) * self.root.odd, panel.shape[1], self.dtype)
         for rows in slices(self.n, self.block_rows):
             block = image = panel[rows]

@@ -48,7 +48,7 @@ def whitening_of(roughness: Array, *, overwrite: bool = False) -> Array:
 
 
 def roughest_directions(roughness: Array, rank: int) -> tuple[Array, Array, float]:
-    """Return the leading eigenvectors of the roughness U, their shrinkage, and the error of leaving out the others.
+    """Return the leading eigenvectors of the roughness U, their shrinkage, and the error of omitting the others.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ def roughest_directions(roughness: Array, rank: int) -> tuple[Array, Array, floa
 
 @dataclass(frozen=True, eq=False)
 class WhitenedFeatures(Features):
-    """Features times an upper triangular matrix T, as returned by `whitening_of`."""
+    """Features of an inner map times an upper triangular matrix T, as returned by `whitening_of`."""
 
     features: Features
     whitening: Array  # (D, D), upper triangle
 
     @property
     def matrix(self) -> Array:
-        """The matrix by which features are multiplied, in float64."""
+        """The matrix (D, D) by which the features of the inner map are multiplied, in float64."""
         return self.whitening.astype(np.float64)
 
     @property
@@ -107,7 +107,7 @@ class LowRankFeatures(Features):
 
     @property
     def matrix(self) -> Array:
-        """The matrix by which features are multiplied, in float64."""
+        """The matrix (D, D) by which the features of the inner map are multiplied, in float64."""
         basis, shrinkage = self.basis.astype(np.float64), self.shrinkage.astype(np.float64)
         return np.eye(len(basis)) - (basis * shrinkage) @ basis.T
 

@@ -19,7 +19,7 @@ def percent(fraction: float, digits: int = 1) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number rounded to `digits` significant digits; with an exponent only if it is smaller than 1e-5.
+    """Return a number as text with `digits` significant digits, in exponent notation only if it is below 1e-5.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def interval(bounds: tuple[float, float]) -> str:
-    """Return an interval as text, with as many decimals at both ends as two significant digits of the upper end need.
+    """Return an interval as text. The upper end has at least two significant digits, the lower end as many decimals.
 
     Examples
     --------

@@ -64,8 +64,8 @@ def demo_page(demo: Demo) -> str:
 
 
 def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
-    """Return the formatting function `write` with its spaces replaced by no-break spaces.
+    """Return a function that calls `write` and replaces the spaces in its result by no-break spaces.
 
-    They keep a number and its unit on one line.
+    No-break spaces keep a number and its unit on one line.
     """
     return lambda *arguments: write(*arguments).replace(" ", "\N{NO-BREAK SPACE}")

@@ -16,7 +16,7 @@ HOW_TO_COMPILE = "Install a C++ compiler and reinstall mercer: pip install --for
 
 
 def headline(demo: Demo) -> str:
-    """Return one sentence with the range of accuracies and of kernel errors of the maps in the demo."""
+    """Return a sentence with the range of the accuracies and the range of the kernel errors of the maps in the demo."""
     accuracies = [contender.accuracy for contender in demo.contenders]
     errors = [contender.audit.rmse for contender in demo.contenders]
     low, high = percent(min(accuracies)), percent(max(accuracies))

@@ -50,7 +50,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def figure_style(name: str) -> Iterator[None]:
-    """Within the context, plot in placeholder colors and with SVG identifiers that depend only on `name`."""
+    """Context manager in which figures have placeholder colors, and SVG identifiers that depend only on `name`."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):

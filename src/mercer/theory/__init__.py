@@ -1,8 +1,9 @@
 """Variances, error bounds and required numbers of components of feature maps, computed without fitting a map.
 
-Each function implements one theorem. It raises `ParameterError` if an argument lies outside its domain; values that
-exceed a boundary only by rounding are clipped to it. A bound that exceeds the range of float64 is returned as infinity,
-or as one if it bounds a probability. `docs/theory/` states the theorems and where they differ from their sources.
+Each function implements one theorem. It raises `ParameterError` if an argument lies outside its domain. Arguments that
+exceed a boundary of the domain only by rounding error are clipped to the boundary. A bound that exceeds the range of
+float64 is returned as infinity, or as 1 if it bounds a probability. `docs/theory/` states the theorems and where they
+differ from their sources.
 """
 
 from mercer.theory.bounds import fourier_failure, hoeffding_radius

@@ -55,9 +55,10 @@ def hoeffding_radius(n: int, *, width: float, failure: float) -> float:
 def fourier_failure(eps: float, n_terms: int, *, mass: float = 1.0, form: FormName = "pairs") -> float:
     r"""Return a bound on the probability that the error of one Fourier kernel value exceeds `eps`.
 
-    The estimate is the mean of the contributions of m independent frequencies, each in an interval of length c Z. By
-    Hoeffding's inequality the bound is :math:`2 \exp(-2 m \epsilon^2 / (c Z)^2)`. For sine-cosine pairs c = 2, which
-    gives :math:`2 \exp(-m \epsilon^2 / (2 Z^2))`; c is 4 for cosines of random phase and 2 for complex exponentials.
+    The kernel value is estimated by the mean of m contributions, one from each of m independent frequencies. Every
+    contribution lies in an interval of length c Z, where Z = k(0). By Hoeffding's inequality the bound is
+    :math:`2 \exp(-2 m \epsilon^2 / (c Z)^2)`. For sine-cosine pairs c = 2, which gives
+    :math:`2 \exp(-m \epsilon^2 / (2 Z^2))`; c is 4 for cosines of random phase and 2 for complex exponentials.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ __all__ = ["InnerConstants", "composed_bound", "composed_failure", "composed_gra
 class InnerConstants:
     r"""Bounds of an inner kernel K, of its random scalar feature W, and of their gradients.
 
-    `composed_bound` and `composed_gradient` compute the constants of the error bound for f(K) from them.
+    `composed_bound` and `composed_gradient` use these bounds to compute the constants in the error bound for f(K).
 
     Attributes
     ----------
@@ -195,8 +195,9 @@ def composed_failure(
     Notes
     -----
     This is Theorem 15 of the supplement [1]_, which prints
-    :math:`\frac{32 R L_1}{\epsilon} \exp(-D \epsilon^2 / (8 C_1^2 d))`. That is smaller than its proof can give, whose
-    exponent has d + 1 in place of d. Moreover, the covering has to be one of pairs of points, which makes it 2d + 1.
+    :math:`\frac{32 R L_1}{\epsilon} \exp(-D \epsilon^2 / (8 C_1^2 d))`. That is smaller than the proof in the
+    supplement can give, because the proof leads to d + 1 in place of d in the exponent. Moreover, the covering must
+    cover pairs of points, which have 2d coordinates, so that d + 1 becomes 2d + 1.
 
     Proof of the bound: the ball is covered by at most :math:`(4R/r)^d` balls of radius r. The error exceeds
     :math:`\epsilon / 2` at some pair of their centers with probability at most

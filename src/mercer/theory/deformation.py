@@ -6,13 +6,15 @@ power of the normalized graph Laplacian L of the rows. The deformed kernel matri
 .. math:: \tilde K = K (I + M K)^{-1} \text{ (exact)}, \qquad \bar K = \hat K (I + M \hat K)^{-1} \text{ (approximate)}.
 
 Ionescu, Popa and Sminchisescu (2017), Large-Scale Data-Dependent Kernel Approximation, AISTATS, bound
-:math:`E \|\bar K - \tilde K\|` by the product of a factor and of :math:`E \|\hat K - K\|`. The functions implement it
-with these corrections:
+:math:`E \|\bar K - \tilde K\|` by a factor times :math:`E \|\hat K - K\|`. The functions implement this bound with
+these corrections:
 
-- the bound of :math:`E \|\hat K - K\|` has :math:`\log 2N` where :math:`\log N` is printed, and the norm of the matrix
-  of one frequency is twice as large for cosines of random phase, :math:`\sqrt 2 \cos`;
-- the factor depends on the same random frequencies, so it is bounded for all of their values and not on average;
-- the factor is bounded by means of :math:`\|\hat K\| \|M\|`, and not by determinants, which grow like a power of N.
+- The bound on :math:`E \|\hat K - K\|` has :math:`\log 2N` where the paper prints :math:`\log N`. Here :math:`\hat K`
+  is a mean of one matrix per frequency. For cosines of random phase, :math:`\sqrt 2 \cos`, the bound on the norm of
+  such a matrix is twice as large as for sine-cosine pairs.
+- The factor and :math:`\hat K` depend on the same random frequencies, so the factor is bounded for all values of the
+  frequencies and not on average.
+- The factor is bounded in terms of :math:`\|\hat K\| \|M\|`, and not by determinants, which grow like a power of N.
 
 See `docs/theory/deformation.md`.
 """
@@ -311,8 +313,8 @@ def deformation_mean_error(
     r"""Return a bound on the expected error :math:`E \|\bar K - \tilde K\|` of a deformed kernel matrix.
 
     The matrices are :math:`\tilde K = K (I + M K)^{-1}` and :math:`\bar K = \hat K (I + M \hat K)^{-1}`, where
-    :math:`\hat K` is the kernel matrix from iid Fourier features, and the norm is the spectral norm. The bound is the
-    product of `kernel_matrix_mean_error`, which bounds :math:`E \|\hat K - K\|`, and of
+    :math:`\hat K` is the kernel matrix from iid Fourier features, and the norm is the spectral norm. The bound is
+    `kernel_matrix_mean_error`, which bounds :math:`E \|\hat K - K\|`, times the factor
     :math:`(1 + \|K\| \|M\|)(1 + B \|M\|)`, with B = 2 N Z for cosines of random phase and B = N Z otherwise. The factor
     is `deformation_factor` with :math:`\|\hat K\| \le B`, which is true for all values of the random frequencies.
 
@@ -409,10 +411,10 @@ def deformation_components(
 
 
 def _mean_error(owner: str, kernel_norm: float, n_rows: int, n_terms: int, mass: float, form: FormName) -> float:
-    """Return the bound of `kernel_matrix_mean_error`; `owner` is the name of the function for error messages.
+    """Return the bound that `kernel_matrix_mean_error` documents; error messages name the function `owner`.
 
-    The matrix of one frequency has an error of at most B, because it and K are positive semi-definite with norms of at
-    most B.
+    The approximation is the mean of m matrices A_i, one per frequency. The norm of A_i - K is at most B, because A_i
+    and K are positive semi-definite and have norms of at most B.
     """
     kernel_norm = _admissible(owner, kernel_norm, n_rows, mass)
     bound = _term_bound(n_rows, mass, form) / n_terms
@@ -422,7 +424,10 @@ def _mean_error(owner: str, kernel_norm: float, n_rows: int, n_terms: int, mass:
 
 
 def _admissible(owner: str, kernel_norm: float, n_rows: int, mass: float) -> float:
-    """Return the spectral norm of a kernel matrix; raise unless it is in [Z, N Z], as the trace N Z implies."""
+    """Return `kernel_norm`, the spectral norm of an N x N kernel matrix; raise unless it is in [Z, N Z].
+
+    Here Z is `mass` and N is `n_rows`. The norm of every kernel matrix lies in the interval, because the trace is N Z.
+    """
     return float(
         within(
             owner,
@@ -436,5 +441,8 @@ def _admissible(owner: str, kernel_norm: float, n_rows: int, mass: float) -> flo
 
 
 def _term_bound(n_rows: int, mass: float, form: FormName) -> float:
-    """Return the bound B on the spectral norm of the matrix of one frequency: N Z, or 2 N Z for random phases."""
+    """Return a bound B on the spectral norm of the N x N kernel matrix that is estimated from one frequency.
+
+    With N = `n_rows` and Z = `mass`, B is 2 N Z for cosines of random phase and N Z for the other forms.
+    """
     return n_rows * mass * (2.0 if form == "phase" else 1.0)

@@ -3,9 +3,9 @@ r"""Validation of the arguments of `mercer.theory`: the domain of each parameter
 A function of `mercer.theory` declares the domain of every parameter in a `checked` decorator. The decorator converts
 the arguments (numbers to float or int, arrays to float64) and raises `ParameterError` for a value outside its domain,
 so that the functions compute with validated numbers. Relations between arguments, such as :math:`|k| \le Z`, are
-checked by `within`, which clips values that exceed the boundary only by rounding.
+checked by `within`, which clips values that exceed the boundary only by rounding error.
 
-If a bound exceeds the range of float64, or cannot be evaluated in it, `probability` returns one and `upper` infinity.
+If a bound exceeds the range of float64, or is NaN there, `probability` returns 1 and `upper` returns infinity.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ class OutsideError(Exception):
 class Argument:
     """The domain of one argument: validates a value and converts it.
 
-    Unlike `mercer.parameters.Domain`, which only tests membership, it converts numbers to float or int and lists to
-    arrays, and clips values that exceed a boundary only by rounding.
+    Unlike `mercer.parameters.Domain`, which only tests membership, an `Argument` converts numbers to float or int and
+    lists to arrays. It clips values that exceed a boundary only by rounding error.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class Argument:
 
 
 def refuse(owner: str, name: str, needs: str, got: str, hint: str = "") -> NoReturn:
-    """Raise `ParameterError` with the message "owner: name must be needs, got got. hint"."""
+    """Raise `ParameterError` with the message "{owner}: {name} must be {needs}, got {got}. {hint}"."""
     msg = f"{owner}: {name} must be {needs}, got {got}.{' ' if hint else ''}{hint}"
     raise ParameterError(msg) from None
 
@@ -270,7 +270,7 @@ def real(value: Any) -> float:
 def interval(
     low: float, high: float, needs: str, *, closed: tuple[bool, bool] = (False, False), hint: str = ""
 ) -> Argument:
-    """Return the domain of real numbers between `low` and `high`; `closed` says which of the two ends it includes."""
+    """Return the domain of real numbers between `low` and `high`; `closed` says whether each end is included."""
 
     def read(value: Any) -> float:
         number = real(value)
@@ -343,7 +343,7 @@ def instance_of(kind: type, needs: str) -> Argument:
 
 
 def optional(domain: Argument) -> Argument:
-    """Return the union of a domain and None."""
+    """Return a domain that accepts None in addition to the values of `domain`."""
     return Argument(f"None or {domain.needs}", lambda value: None if value is None else domain.read(value), domain.hint)
 
 
@@ -405,7 +405,7 @@ def numbers(value: Any) -> Array:
 
 
 def array_between(low: float, high: float, needs: str, *, infinite: bool = False) -> Argument:
-    """Return the domain of numbers or arrays in [low, high]; values outside it by rounding only are clipped."""
+    """Return the domain of numbers or arrays in [low, high]; values outside only by rounding error are clipped."""
 
     def read(value: Any) -> Array:
         array = numbers(value)
@@ -462,10 +462,10 @@ def broadcast(owner: str, **arrays: Array) -> None:
 def within(
     owner: str, name: str, value: Array | float, low: Array | float, high: Array | float, needs: str, *, hint: str = ""
 ) -> Any:
-    """Return the value clipped to [low, high]; raise `ParameterError` if it is outside by more than rounding.
+    """Return the value clipped to [low, high]; raise `ParameterError` if it is outside by more than rounding error.
 
-    The tolerance is relative to the larger of the finite ends in absolute value. `needs` describes the interval in the
-    error message.
+    The tolerance is relative to max(|low|, |high|), where an infinite `high` is ignored. `needs` describes the interval
+    in the error message.
     """
     larger = np.where(np.isfinite(high), np.maximum(np.abs(low), np.abs(high)), np.abs(low))
     with np.errstate(over="ignore"):
@@ -482,18 +482,18 @@ def within(
 
 
 def probability(logarithm: float) -> float:
-    """Return min(1, exp(logarithm)), the bound on a probability with the given logarithm; one if that is NaN."""
+    """Return min(1, exp(logarithm)), a bound on a probability, given its logarithm; return 1 if that is NaN."""
     return math.exp(logarithm) if logarithm < 0 else 1.0
 
 
 def upper(bound: Any) -> Any:
-    """Return an upper bound with NaN, the result of operations such as inf - inf, replaced by infinity."""
+    """Return an upper bound, or infinity if it is NaN, which results from operations such as inf - inf."""
     bound = np.where(np.isnan(bound), np.inf, bound)
     return bound if bound.ndim else float(bound)
 
 
 def components(owner: str, number: float, **arguments: Any) -> int:
-    """Return a number of components rounded up, at least one; raise `ParameterError` if it is infinite or NaN.
+    """Return a number of components rounded up, at least 1; raise `ParameterError` if it is infinite or NaN.
 
     The error message names the function `owner` and the `arguments` that led to the number.
     """

@@ -1,17 +1,17 @@
 r"""Bounds for random Maclaurin features of dot-product kernels.
 
 A random Maclaurin feature of the kernel :math:`f(x^\top y)`, :math:`f(t) = \sum_n a_n t^n`, samples a degree N and N
-vectors :math:`w_j` of random signs,
+vectors :math:`w_j` of random signs. The feature is
 
 .. math:: Z(x) = \sqrt{a_N / q_N} \prod_{j \le N} w_j^\top x, \qquad q_n = P[N = n] = (p - 1) / p^{n + 1},
 
 with a base p > 1. The mean of :math:`Z(x) Z(y)` over D independent features is an unbiased estimate of the kernel. The
 theorems are those of Kar and Karnick (2012), Random Feature Maps for Dot Product Kernels, AISTATS, and of its
-supplement. The supplement uses the scale for p = 2 with every p, and one lemma omits a factor R. The functions
-implement the corrected statements; `docs/theory/maclaurin.md` gives the reasons and counterexamples.
+supplement. The supplement uses for every p a scale that is correct only for p = 2, and one lemma omits a factor R. The
+functions implement the corrected statements; `docs/theory/maclaurin.md` gives the reasons and counterexamples.
 
-The parameter `radius` is R. Bounds of features Z hold for rows in the l1 ball of radius R, where
-:math:`|w^\top x| \le R` for all sign vectors w. Bounds of the kernel alone hold in the Euclidean ball of radius R.
+The parameter `radius` is R. Bounds on features Z hold for rows in the l1 ball of radius R, where
+:math:`|w^\top x| \le R` for all sign vectors w. Bounds on the kernel alone hold in the Euclidean ball of radius R.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def maclaurin_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.
 
     It holds for all x and y in the l1 ball of radius R, if the projections are vectors of signs (not normal vectors)
     and :math:`p R^2` is less than the radius of convergence of f. It is Lemma 8 of the supplement [1]_, which prints
-    :math:`p f(p R^2)`: this is equal for p = 2 and too small for p < 2.
+    :math:`p f(p R^2)`. The printed bound is the same for p = 2 and too small for p < 2.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def maclaurin_uniform_failure(
 
 
 def log_covering(radius: float, gradient: float, eps: float) -> float:
-    """Return log(16 R L / eps) for radius R and gradient L, also if 16 R L / eps exceeds the range of float64."""
+    """Return log(16 * radius * gradient / eps), even if the argument of the logarithm exceeds the range of float64."""
     if gradient == 0:
         return -math.inf
     return math.log(16) + math.log(radius) + math.log(gradient) - math.log(eps)

@@ -2,7 +2,7 @@ r"""Second moments and variances of products of random projections, which estima
 
 A component of degree n is the product :math:`z(x) = \prod_{j \le n} w_j^\top x` of n independent random projections
 with :math:`\mathbb{E}\,w_j w_j^\top = I`. So :math:`z(x) z(y)` has the mean :math:`(x^\top y)^n`, and its second moment
-is the n-th power of that of one factor :math:`w_j^\top x \, w_j^\top y`. The formulas are derived in
+is the n-th power of the second moment of one factor :math:`w_j^\top x \, w_j^\top y`. The formulas are derived in
 `docs/theory/sketches.md`. Arguments are not validated, because maps evaluate the formulas in inner loops.
 """
 
@@ -43,7 +43,7 @@ class Pairs:
 
     @classmethod
     def all_of(cls, X: Any, Y: Any) -> Pairs:
-        """Return the statistics of all pairs of a row of X and a row of Y, dense or CSR, in float64."""
+        """Return inner products and norms, in float64, for all pairs (row of X, row of Y); X and Y are dense or CSR."""
         X, Y = X.astype(np.float64), Y.astype(np.float64)
         X2, Y2 = (Z.multiply(Z).tocsr() if sp.issparse(Z) else np.square(Z) for Z in (X, Y))
         x2, y2 = (np.asarray(Z2.sum(axis=1)).ravel() for Z2 in (X2, Y2))
@@ -53,11 +53,11 @@ class Pairs:
         return cls(inner, x2[:, None], y2[None, :], overlap, X.shape[1])
 
     def at(self, i: Array, j: Array) -> Pairs:
-        """Return the statistics of the pairs of row i[k] of X and row j[k] of Y, from those of all pairs."""
+        """Return inner products and norms for the pairs (row i[k] of X, row j[k] of Y), selected from all pairs."""
         return Pairs(self.inner[i, j], self.left[i, 0], self.right[0, j], self.overlap[i, j], self.width)
 
     def scaled(self, left: Array | float, right: Array | float) -> Pairs:
-        """Return the statistics of the pairs (left * x, right * y), with one factor for each row."""
+        """Return inner products and norms for the pairs (left * x, right * y), given the factors `left` and `right`."""
         return Pairs(
             self.inner * (left * right),
             self.left * np.square(left),
@@ -82,8 +82,8 @@ def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, l
     n : int or ndarray that broadcasts with the pairs
         Degree.
     lone : bool, default=False
-        For "complex": whether the component is the real part of z alone, times the square root of two, which is used
-        as the last component if the number of real components is odd.
+        Used for "complex" only. If True, the component is sqrt(2) times the real part of z, without the imaginary part.
+        It is the last component of a map with an odd number of real components.
 
     %(theory_per_pair)s
     """
@@ -105,14 +105,17 @@ def second_moment(projection: ProjectionName, pairs: Pairs, n: Array | int, *, l
 
 @doc
 def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) -> Array:
-    r"""Return the variance of the estimate of :math:`(x^\top y)^n` by m real components of degree n.
+    r"""Return the variance of the estimate of :math:`(x^\top y)^n` from m real components of degree n.
+
+    The estimate is the mean of :math:`z(x) z(y)` over the m components z, each a product of n random projections.
+    For complex projections, the real and the imaginary part of a product, times sqrt(2), are two real components.
 
     Parameters
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex", "srht"}
         Distribution of the projection vectors. For "srht" (randomized Hadamard transform), components are computed in
         blocks whose size is the smallest power of two that is at least the number of features. Components of one block
-        share their signs; signs and rows of the Hadamard matrix are independent for the n factors of a component.
+        share their random signs. The n factors of a component have independent signs and Hadamard rows.
     pairs : Pairs
         The pairs of rows.
     n, m : int
@@ -143,11 +146,22 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
 
 @doc
 def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Array, m: int) -> Array:
-    r"""Return the variance of an estimate of :math:`\sum_n a_n (x^\top y)^n` by m components that sum over degrees.
+    r"""Return the variance of an estimate of :math:`\sum_n a_n (x^\top y)^n` from m components.
 
-    The components are independent; each is :math:`\sum_n \sqrt{a_n} \prod_{j \le n} w_{nj}^\top x` [1]_. In the product
-    of its values at x and y, terms of different degrees i and j have mean zero and add
-    :math:`\sum_{i \ne j} a_i a_j (|x|^{2i} |y|^{2j} + (x^\top y)^{i+j})` to the variance of a real component.
+    Each component is a sum over degrees n, and the estimate is the mean of :math:`z(x) z(y)` over m independent
+    components z [1]_,
+
+    .. math:: z(x) = \sum_n \sqrt{a_n}\, z_n(x), \qquad z_n(x) = \prod_{j \le n} w_{nj}^\top x,
+
+    with independent random projections :math:`w_{nj}`. For real projections the variance is
+
+    .. math:: \frac{1}{m} \Bigl[\sum_n a_n^2 \mathrm{Var}(z_n(x) z_n(y))
+        + \sum_{i \ne j} a_i a_j \bigl(|x|^{2i} |y|^{2j} + (x^\top y)^{i+j}\bigr)\Bigr].
+
+    The second sum is due to the products :math:`z_i(x) z_j(y)` of different degrees, which have mean zero. For complex
+    projections the estimate is the mean of the real part of :math:`z(x) \overline{z(y)}` over m / 2 components z, each
+    of which counts as two real components. If m is odd, the last component is the real part of z. Its terms of
+    degree n > 0 are multiplied by sqrt(2).
 
     Parameters
     ----------
@@ -156,7 +170,7 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
     pairs : Pairs
         The pairs of rows.
     coefficients : ndarray
-        Coefficients a_0, a_1, ... of the power series; zero for degrees that the components omit.
+        Coefficients a_0, a_1, ... of the power series. A coefficient of zero omits the degree.
     m : int
         Number of real components.
 
@@ -176,7 +190,12 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
 
 
 def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *, lone: bool) -> Array:
-    """Return E[(z(x) z(y))^2] for a component z that sums over all degrees; `lone` is explained in `second_moment`."""
+    """Return E[(z(x) z(y))^2] for one component z = sum_n sqrt(a_n) z_n, where z_n is a product of n projections.
+
+    For "complex" projections it is the second moment of the real part of z(x) conj(z(y)) if `lone` is False. If `lone`
+    is True, z is replaced by its real part, in which the terms of degree n > 0 are multiplied by sqrt(2). For other
+    projections `lone` has no effect.
+    """
     # Let Z_i be the part of degree i of the component. The square expands into terms Z_i(x) Z_j(y) Z_k(x) Z_l(y). Their
     # mean is zero unless every degree above zero occurs twice: i = j and k = l, or i = k and j = l, or i = l and j = k.
     # Degree zero may occur once, but then another degree does, too, and the mean is zero.

@@ -6,17 +6,18 @@ A (quadrature) rule is a random estimate of :math:`E f(w)`, where w is standard 
     w_j = \rho_j u_j, \quad \rho_j \sim \chi(d + 2).
 
 Its directions :math:`u_j` are one block of N vectors: the columns of a random orthogonal matrix (N = d), or the
-vertices of a randomly rotated simplex (N = d + 1). Its weights are :math:`a_j^2 = d / (N \rho_j^2)`, and "its constant"
-is :math:`1 - \sum_j a_j^2`. The mean of n independent rules, with :math:`f(w) = \cos(w^\top \delta)`, approximates the
-Gaussian kernel at the difference :math:`\delta = x - y` of two rows.
+vertices of a randomly rotated simplex (N = d + 1). Its weights are :math:`a_j^2 = d / (N \rho_j^2)`, and the constant
+of the rule is :math:`1 - \sum_j a_j^2`. The mean of n independent rules, with :math:`f(w) = \cos(w^\top \delta)`,
+approximates the Gaussian kernel at the difference :math:`\delta = x - y` of two rows.
 
 The construction is that of Munkhoeva, Kapushev, Burnaev and Oseledets (2018), Quadrature-based Features for Kernel
 Approximation, NeurIPS. Two of its theorems do not hold as printed. Proposition 3.1 counts a covariance once that occurs
-twice. Proposition 3.2 treats the points of a rule as independent, and their summands as bounded by M where the bound is
-d M. The functions implement corrected statements; `docs/theory/quadrature.md` has the proofs.
+twice. Proposition 3.2 treats the points of a rule as independent, and bounds their summands by M although the correct
+bound is d M. The functions implement corrected statements; `docs/theory/quadrature.md` has the proofs.
 
 Distances and diameters are in units of the lengthscale of the Gaussian kernel. For a scale mixture of Gaussian kernels,
-with the radii that `SphericalRadial` samples, multiply them by the square root of `mean_mixing` of the kernel.
+with the radii that `SphericalRadial` samples, multiply distances and diameters by the square root of `mean_mixing` of
+the kernel.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def quadrature_variance(n_rules: int, *, dimension: int, bound: float = 1.0, at_
     dimension : int
         Dimension d, at least 3: for d < 3 the variance of the weights is not finite.
     bound : float, default=1.0
-        Bound :math:`\kappa^2` of :math:`|f|`; one for a kernel with k(0) = 1.
+        Bound :math:`\kappa^2` on :math:`|f|`, which is 1 for a kernel with k(0) = 1.
     at_zero : float, default=1.0
-        Value f(0), or any other constant that multiplies :math:`1 - \sum_j a_j^2`; one for a kernel with k(0) = 1.
+        Value f(0), or any other number that multiplies :math:`1 - \sum_j a_j^2`. It is 1 for a kernel with k(0) = 1.
 
     %(theory_bound)s
 
@@ -400,15 +401,15 @@ def fourier_uniform_failure(
 
 
 def _exponent(eps: float, n_rules: int, diameter: float) -> float:
-    """Return n (eps / l^2)^2 for n rules and diameter l."""
+    """Return n_rules * (eps / diameter^2)^2, to which the exponent of Hoeffding's inequality is proportional."""
     return hoeffding_exponent(eps / diameter, n_rules, diameter)
 
 
 def _at_net(dimension: float, radius: float, slope: float, eps: float, share: Array, exponents: Array | float) -> Array:
     """Return log(2 N exp(-exponents)), where N = (1 + 2 radius / r)^dimension and r = share * eps / slope.
 
-    N bounds the number of balls of radius r that cover a ball of the given radius. If the logarithm cannot be evaluated
-    in float64, infinity is returned.
+    N bounds the number of balls of radius r that cover a ball of the given radius. If the logarithm is NaN in float64,
+    infinity is returned.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         size = float(dimension) * np.log1p(2 * radius / eps * slope / share)

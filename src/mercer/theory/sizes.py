@@ -1,4 +1,4 @@
-"""Numbers of components with which the error of a kernel value is at most eps with probability 1 - delta."""
+"""Number of components for which the kernel error is at most eps with probability at least 1 - delta."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
     r"""Return how many Fourier components give one kernel value an error of at most `eps` with probability 1 - `delta`.
 
     The frequencies are independent. Hoeffding's inequality for one pair of rows (`theory.fourier_failure`) requires
-    :math:`m \ge 2 Z^2 \log(2/\delta) / \epsilon^2` frequencies for sine-cosine pairs, with two components each, where
-    Z = k(0). The number is valid for every pair of rows and every dimension. It is conservative: the error that
-    `mercer.audit` measures for a fitted map is usually smaller.
+    :math:`m \ge 2 Z^2 \log(2/\delta) / \epsilon^2` frequencies for sine-cosine pairs, where Z = k(0). Each frequency
+    has two components. The number is valid for every pair of rows and every dimension. It is conservative: the error
+    that `mercer.audit` measures for a fitted map is usually smaller.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def maclaurin_components(
 ) -> int:
     r"""Return how many Maclaurin components give a kernel error of at most `eps` with probability 1 - `delta`.
 
-    - If `dimension` is None, the error is that of one pair of rows, and
+    - If `dimension` is None, the error is that of one pair of rows, and the number D of components satisfies
       :math:`D \ge 2 C^2 \log(2/\delta) / \epsilon^2` (`theory.maclaurin_failure`).
     - If `dimension` is an integer d, the error is the largest over all pairs of rows of the l1 ball of radius R, and
       :math:`D \ge (8 C^2 / \epsilon^2) (2d \log(16 R L / \epsilon) + \log(2/\delta))`

@@ -18,7 +18,7 @@ OWNER = "tensor_sketch_variance"
 
 @checked(factors=iterable("an iterable of (t, norms, overlap)"), n_components=COUNT)
 def tensor_sketch_variance(factors: Iterable[tuple[Array, Array, Array]], n_components: int) -> Array:
-    r"""Return the variance of a tensor sketch's estimate of :math:`\prod_j \langle x_j, y_j \rangle`.
+    r"""Return the variance of the estimate of :math:`\prod_j \langle x_j, y_j \rangle` by a tensor sketch.
 
     The estimate is the inner product :math:`\langle T(x), T(y) \rangle` of two sketches of D = `n_components`
     components. For each factor j, with :math:`t = \langle x_j, y_j \rangle` and
@@ -90,7 +90,7 @@ def tensor_sketch_variance(factors: Iterable[tuple[Array, Array, Array]], n_comp
 
 
 def _factor(i: int, factor: Any) -> tuple[Array, Array, Array]:
-    """Return the validated arrays t, |x|^2 |y|^2 and S = sum of x_i^2 y_i^2 of factor number i."""
+    """Return the validated arrays (t, |x|^2 |y|^2, S) of factor number i, with t = <x, y> and S = sum_k x_k^2 y_k^2."""
     try:
         inner, norms, overlap = factor
     except (TypeError, ValueError):

@@ -1,10 +1,10 @@
-r"""Variances of estimates of min(x, y), and of sums of such minima, from random thresholds.
+r"""Variances of estimates of min(x, y), and of sums of min(x_i, y_i) over features i, from random thresholds.
 
 For x and y in [0, T], min(x, y) is the length of the interval [0, min(x, y)]. A threshold is a random point u, uniform
 on [0, T]; T times the indicator that :math:`u \le \min(x, y)` has the mean min(x, y). For a sum of minima over several
-features, the intervals [0, T] of the features are placed end to end and form a line of length M, of which the parts
-[0, min(x, y)] are covered. A threshold is uniform on the line, and M times the indicator that it lies in a covered part
-has the mean :math:`k = \sum_i \min(x_i, y_i)`.
+features, the intervals [0, T] of the features are placed end to end and form a line of length M. The part
+[0, min(x, y)] of each interval is called covered. A threshold is uniform on the line, and M times the indicator that it
+lies in a covered part has the mean :math:`k = \sum_i \min(x_i, y_i)`.
 
 The variance is smaller if the line is divided into n parts of equal length, called strata, and one threshold is sampled
 in each. See `docs/theory/thresholds-and-histograms.md`.
@@ -68,21 +68,22 @@ def threshold_variance(k: Array, length: float, n: int) -> Array:
 
 
 def indicator_variance(k: Array, length: float) -> Array:
-    """Return the variance k (M - k) of an estimate of k from one uniform threshold on a line of length M.
+    """Return k (M - k), the variance of an estimate of k from one uniform threshold on a line of length M.
 
-    Arguments are not validated: k may lie outside [0, M] by the rounding error of a sum that it was part of.
+    A part of the line, of length k, is covered. The estimate is M if the threshold lies in that part, and 0 otherwise.
+    Arguments are not validated, because rounding errors may place k slightly outside [0, M].
     """
     return k * (length - k)
 
 
 @checked(segments=SEGMENTS, n=COUNT)
 def jittered_variance(segments: Iterable[tuple[float, Any, Any]], n: int) -> Array:
-    r"""Return the variance of an estimate from `n` stratified thresholds.
+    r"""Return the variance of an estimate from n stratified thresholds, one in each of n parts of a line.
 
     A line of length M is divided into n strata of equal length h = M / n. Each stratum has one threshold, uniform in it
-    and independent of the others. The estimate is h times the number of thresholds at which an indicator is one. Its
-    variance is :math:`h^2 \sum_s p_s (1 - p_s)`, where :math:`p_s` is the mean of the indicator in stratum s. If the
-    indicator is that of a covered part of the line, only strata that are partly covered contribute.
+    and independent of the others. The estimate is h times the number of thresholds at which an indicator is 1. The
+    variance of the estimate is :math:`h^2 \sum_s p_s (1 - p_s)`, where :math:`p_s` is the mean of the indicator in
+    stratum s. If the indicator is that of a covered part of the line, only strata that are partly covered contribute.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def jittered_variance(segments: Iterable[tuple[float, Any, Any]], n: int) -> Arr
 
 
 def _segment(i: int, segment: Any) -> tuple[float, Array, Array]:
-    """Return segment number i, validated: its length, its covered fraction, and the mean of the indicator there."""
+    """Return the validated (length, covered fraction, mean of the indicator on the covered part) of segment i."""
     try:
         length, reached, inside = segment
     except (TypeError, ValueError):

@@ -129,9 +129,10 @@ def value_of(kernel: DotProductKernel, t: float) -> float:
 
 
 def series_terms(kernel: DotProductKernel, t: float) -> np.ndarray:
-    """Return the terms a_0, a_1 t, a_2 t^2, ... of the power series of f up to the last one that matters in float64.
+    """Return the terms a_0, a_1 t, a_2 t^2, ... of the power series of f, up to a sufficient degree.
 
-    The value f(t) must be finite. The sum of the terms is f(t); the omitted terms do not contribute to f(t) or f'(t).
+    The kernel is f(x . y), and f(t) must be finite. The omitted terms of higher degrees are negligible in f(t) and
+    f'(t) in float64.
     """
     value, degree = value_of(kernel, t), kernel.series.degree
     size = FIRST_TERMS if degree is None else degree + 1
@@ -150,7 +151,7 @@ def series_terms(kernel: DotProductKernel, t: float) -> np.ndarray:
 
 
 def derivative_of(kernel: DotProductKernel, t: float) -> float:
-    """Return f'(t) for the kernel f(x . y), from the power series; infinity if f(t) exceeds the range of float64."""
+    """Return f'(t) for the kernel f(x . y), or infinity if f(t) exceeds the range of float64."""
     if value_of(kernel, t) == math.inf:
         return math.inf
     size = max(2, len(series_terms(kernel, t)))
@@ -166,7 +167,7 @@ def coefficients_of(kernel: DotProductKernel, size: int) -> np.ndarray:
 
 
 def weighted_powers(weights: np.ndarray, t: float, exponents: np.ndarray) -> np.ndarray:
-    """Return weights * t^exponents, also if a power overflows but its product with the weight does not."""
+    """Return weights * t^exponents, without overflow if only a power t^exponent exceeds the range of float64."""
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         powers = float(t) ** exponents
         by_logarithms = np.exp(np.log(weights) + exponents * (math.log(t) if t > 0 else -math.inf))
@@ -182,8 +183,8 @@ def check_signs(kernel: DotProductKernel, coefficients: np.ndarray) -> None:
 
 
 def tails(kernel: DotProductKernel, t: float) -> np.ndarray:
-    """Return the tails s_n = a_n t^n + a_{n + 1} t^{n + 1} + ... of the power series of a kernel; the last one is zero.
+    """Return the tails s_n = a_n t^n + a_{n + 1} t^{n + 1} + ... of the power series of a kernel; the last is zero.
 
-    They are summed from the last term, to add small terms first.
+    The terms are added from the last to the first, so that small terms are added first.
     """
     return np.append(np.cumsum(series_terms(kernel, t)[::-1])[::-1], 0.0)

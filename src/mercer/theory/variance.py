@@ -34,7 +34,8 @@ def cosine_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arr
         Kernel values :math:`k(\delta)`, in [-mass, mass].
     k_double : float or ndarray
         Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
-        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding raise an error.
+        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding error raise
+        `ParameterError`.
     mass : float or ndarray, default=1.0
         Value :math:`Z = k(0)` of the kernel at zero, at least zero.
 
@@ -75,7 +76,8 @@ def phase_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arra
         Kernel values :math:`k(\delta)`, in [-mass, mass].
     k_double : float or ndarray
         Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
-        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding raise an error.
+        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding error raise
+        `ParameterError`.
     mass : float or ndarray, default=1.0
         Value :math:`Z = k(0)` of the kernel at zero, at least zero.
 
@@ -97,8 +99,8 @@ def phase_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arra
 def pair_term_variance(k: Array, k_double: Array, mass: float | Array) -> Array:
     """Return Z^2 / 2 + Z k_double / 2 - k^2 for Z = mass, as `cosine_variance` does.
 
-    Arguments are not validated, and the result is not clipped at zero: kernel values may have the rounding error of a
-    sum that they were part of.
+    Arguments are not validated, and the result may be negative by rounding error, if the kernel values have rounding
+    errors.
     """
     return 0.5 * mass * mass + 0.5 * mass * k_double - np.square(k)
 
@@ -174,8 +176,8 @@ def orthogonal_covariance(distance: Array, ambient: int) -> Array:
 def _ratios(owner: str, k: Array, k_double: Array, mass: Any) -> tuple[Array, Array]:
     """Return r = k / mass and s = k_double / mass, clipped to -1 <= r <= 1 and 2 r^2 - 1 <= s <= 1.
 
-    Every positive definite kernel satisfies these inequalities; values that violate them by more than rounding raise
-    `ParameterError` with the name `owner` of the function.
+    Every positive definite kernel satisfies these inequalities; values that violate them by more than rounding error
+    raise `ParameterError`. The message names the function `owner`.
     """
     broadcast(owner, k=k, k_double=k_double, mass=mass)
     k = within(owner, "k", k, -mass, mass, "in [-mass, mass]")
@@ -186,6 +188,6 @@ def _ratios(owner: str, k: Array, k_double: Array, mass: Any) -> tuple[Array, Ar
 
 
 def _scaled(mass: Any, variance: Array) -> Array:
-    """Return mass^2 * variance; infinity if it exceeds the range of float64, zero where the variance is zero."""
+    """Return mass^2 * variance: infinity where it exceeds the range of float64, and zero where `variance` is zero."""
     with np.errstate(over="ignore"):
         return mass * (mass * variance)

@@ -25,10 +25,10 @@ def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
 
 
 def reliability(probabilities: Array, labels: Array) -> tuple[Bin, ...]:
-    """Return the bins of a reliability diagram: predicted probability and observed frequency of labels.
+    """Return the bins of a reliability diagram, each with a mean predicted probability and an observed frequency.
 
-    Column j of `probabilities` has the predicted probabilities of label j, for all rows. The five bins divide [0, 1]
-    into equal parts and pool all labels; empty bins are omitted.
+    Column j of `probabilities` has the predicted probabilities of label j, for all rows. The five bins are equal parts
+    of [0, 1] and contain the probabilities of all labels. Empty bins are omitted.
     """
     is_label = labels[:, None] == np.arange(probabilities.shape[1])
     index = np.minimum((BINS * probabilities).astype(int), BINS - 1)

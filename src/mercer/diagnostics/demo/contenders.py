@@ -1,7 +1,7 @@
 """Data and models of the demo: the digits, classifiers on three maps of mercer, and a counterpart in scikit-learn.
 
-Here scikit-learn provides the data and is itself measured. In the other modules only base classes depend on it, so here
-it is imported inside the functions that need it.
+In this module, scikit-learn provides the data and is itself measured. It is imported inside the functions that need it,
+because the other modules of mercer depend only on base classes of scikit-learn.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Peer:
 
 
 def load_rows(random_state: int) -> Rows:
-    """Return the digits data with pixels scaled to [0, 1]; a quarter of each class are test rows."""
+    """Return the digits data with pixels scaled to [0, 1]. A quarter of the rows of each class are test rows."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 

@@ -43,8 +43,8 @@ class Times:
 def time_in_turns(entrants: Sequence[Entrant], rows: Rows, announce: Announce) -> list[Times]:
     """Fit all contenders and return their times, one `Times` per contender.
 
-    They are measured in rounds, each with one fit of every contender, so that other load on the machine affects all
-    contenders alike.
+    The times are measured in rounds. Each round fits every contender once, so that other load on the machine affects
+    all contenders alike.
     """
     everything = np.concatenate([rows.X_train, rows.X_test])
     times = [Times((), ())] * len(entrants)
@@ -88,7 +88,7 @@ def measure(entrant: Entrant, rows: Rows, peak_bytes: int, times: Times, seed: i
 
 
 def peak_bytes_of_fit(entrant: Entrant, rows: Rows) -> int:
-    """Fit the model of a contender; return the peak of the bytes that Python and NumPy allocated for it."""
+    """Fit the model of a contender, and return the peak number of bytes that Python and NumPy allocated in the fit."""
     started_here = not tracemalloc.is_tracing()
     if started_here:
         tracemalloc.start()

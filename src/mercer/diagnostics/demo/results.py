@@ -94,9 +94,9 @@ class ErrorCurve:
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """Penalties that a classifier tried, with their scores of generalized cross-validation and degrees of freedom.
+    """Penalties that a classifier tried, each with its generalized cross-validation score and degrees of freedom.
 
-    A score of None is infinite. `alpha` is the selected penalty.
+    A score of None means infinity. `alpha` is the selected penalty.
     """
 
     alphas: tuple[float, ...]
@@ -109,7 +109,8 @@ class PenaltyPath:
 class Bin:
     """One bin of a reliability diagram, for the predicted probabilities in one fifth of [0, 1].
 
-    It holds their number, their mean, and the observed frequency of the labels with its 95 % confidence interval.
+    It holds the number and the mean of these probabilities, the observed frequency of the labels, and a 95 % confidence
+    interval for that frequency.
     """
 
     count: int
@@ -120,7 +121,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A misclassified test row, with its true label, its predicted label and the probability of the latter.
+    """A misclassified test row, with its true label, its predicted label and the probability of the predicted label.
 
     `pixels` are the 8 x 8 pixels of the image, row by row, with values from 0 to 16.
     """
