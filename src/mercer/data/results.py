@@ -1,4 +1,4 @@
-"""Application of fitted models to rows from all sources: arrays, files and Dask collections."""
+"""Predictions and scores of fitted models for rows in arrays, files and Dask collections."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Call:
-    """Picklable function of a model and rows in memory, which calls a method of the model with fixed arguments."""
+    """Picklable function that calls a given method of a model on rows in memory, with fixed further arguments."""
 
     method: str
     args: tuple[Any, ...]
@@ -59,14 +59,14 @@ class Call:
 def predictions_and_targets(
     model: Any, coding: Coding, X: Any, y: Any, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return targets, predictions and weights of the rows whose target is known, for a score.
+    """Return targets, predictions and weights for the rows whose target is known, from which a score is computed.
 
     Parameters
     ----------
     model : BaseEstimator
         A fitted model with `predict`.
     coding : Coding
-        The coding of its targets.
+        The coding of the targets of the model.
     X, y, sample_weight
         Rows, targets and weights as in `fit`, except that iterables of blocks are not supported.
 
@@ -101,7 +101,7 @@ def predictions_and_targets(
 
 
 def _of_files(model: Any, source: FileRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return predictions, targets and weights of all rows of files, in one pass."""
+    """Read all rows of files in one pass, and return their predictions, targets and weights."""
 
     def of_block(twin: Any, X: Any, y: Any, weight: Any) -> tuple[Any, ...]:
         if y is None:
@@ -114,7 +114,7 @@ def _of_files(model: Any, source: FileRows) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return predictions, targets and weights of all rows of a Dask collection, computed in one pass."""
+    """Compute a Dask collection in one pass, and return predictions, targets and weights of all its rows."""
     reading = copy(model)  # the reader sets names and number of features on this copy, so the model is not changed
     reader = Reader(reading, coding, width=model.feature_map_.features_.n_components)
     engine = source.engine(reader)

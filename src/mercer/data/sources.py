@@ -70,7 +70,7 @@ def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -
 
 
 def is_dask(value: Any) -> bool:
-    """Return whether a value is a Dask collection, a list of them, or `Partitions`; Dask is not imported."""
+    """Return whether a value is a Dask collection, a list of Dask objects, or `Partitions`, without importing Dask."""
     if isinstance(value, list | tuple):
         return len(value) > 0 and not isinstance(value[0], list | tuple) and is_dask(value[0])
     module = type(value).__module__
@@ -90,7 +90,7 @@ def is_blocks(X: Any) -> bool:
 
 
 def is_table(rows: Any) -> bool:
-    """Return whether `rows` is a non-empty list whose first entry is a list; tuples count as lists."""
+    """Return whether `rows` is a non-empty list or tuple whose first entry is a list or tuple."""
     return isinstance(rows, list | tuple) and len(rows) > 0 and isinstance(rows[0], list | tuple)
 
 
@@ -98,10 +98,10 @@ def is_table(rows: Any) -> bool:
 
 
 class Reader:
-    """Validates the blocks of one fit, and determines the number of rows of a block.
+    """Validates the blocks of rows of one fit, and determines how many rows a block has.
 
     The first block determines the number and names of the features, which scikit-learn records on the estimator, and
-    the form of the targets. Later blocks must agree with it.
+    the form of the targets. Later blocks must agree with the first block.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class Reader:
     n_jobs : int or None, default=None
         Number of threads.
     fresh : bool, default=True
-        Whether the next block is the first one of a fit. If not, it must agree with the rows that the estimator was
-        fitted on.
+        Whether the next block is the first block of a fit. If False, the next block must agree with the rows that the
+        estimator was fitted on.
 
     Attributes
     ----------
@@ -173,18 +173,18 @@ class Reader:
         return (X, y, weight) if len(X.shape) and X.shape[0] == 0 else self(X, y, weight)
 
     def block_rows(self, X: Any) -> int:
-        """Return the number of rows of a block, given the validated rows `X`, of which width and dtype are used."""
+        """Return the number of rows per block for rows with the number of columns and the dtype of `X`."""
         if self._block_size is not None:
             return int(self._block_size)
         rows = block_rows_for(max(self._width, X.shape[1]), X.dtype.itemsize)
         return rows if self._most_rows is None else min(rows, self._most_rows)
 
     def feature_bytes(self, X: Any) -> int:
-        """Return the bytes of the features of one row, or of the row itself if that is larger, given rows `X`."""
+        """Return the larger of two sizes in bytes: that of one row of `X`, and that of the features of one row."""
         return max(self._width, X.shape[1]) * X.dtype.itemsize
 
     def later(self) -> BlockCheck:
-        """Return a picklable function that validates further blocks, after this reader has validated the first."""
+        """Return a picklable function that validates later blocks. This reader must have validated the first block."""
         return BlockCheck(bare(self.estimator, with_names=self._names is None), self.coding)
 
 
@@ -204,7 +204,7 @@ def validated(
 ) -> tuple[Any, np.ndarray | None, np.ndarray | None, Coding]:
     """Return validated rows, targets and weights of a block, and the coding for the next block.
 
-    `reset` is True for the first block of a fit, and False for blocks that must agree with earlier ones.
+    `reset` is True for the first block of a fit, and False for a later block, which must agree with the earlier blocks.
     """
     owner = type(estimator).__name__
     for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
@@ -231,9 +231,9 @@ def validated(
 
 
 def bare(estimator: Any, *, with_names: bool) -> Any:
-    """Return a copy of an estimator with only the attributes that validation needs.
+    """Return a copy of an estimator with only the attributes that the validation of rows needs.
 
-    These are its parameters, the number of features and, with `with_names`, the names of the features.
+    These are the parameters of the estimator, the number of features and, if `with_names` is True, their names.
     """
     twin = copy(estimator)
     needed = {*estimator.get_params(deep=False), "n_features_in_", *(("feature_names_in_",) if with_names else ())}
@@ -245,9 +245,9 @@ def bare(estimator: Any, *, with_names: bool) -> Any:
 
 
 def without_names(estimator: Any) -> Any:
-    """Return a shallow copy of an estimator without feature names, so that it accepts rows without names.
+    """Return a shallow copy of an estimator without feature names, which therefore accepts rows without names.
 
-    The caller must have compared the feature names.
+    The copy cannot compare feature names, so the caller must have done so.
     """
     twin = copy(estimator)
     vars(twin).pop("feature_names_in_", None)
@@ -279,7 +279,7 @@ def check_feature_names(estimator: Any, names: Sequence[str] | None) -> None:
 
 
 class Source(ABC):
-    """Base class of rows as a caller passed them, with one subclass per kind: arrays, blocks, files, Dask."""
+    """Base class of sources of rows. There is one subclass each for arrays, blocks, files and Dask collections."""
 
     @abstractmethod
     def engine(self, reader: Reader) -> Engine:
@@ -296,7 +296,7 @@ class Source(ABC):
         method : str
             Name of the method that is evaluated, for messages.
         function : callable
-            Takes a model and rows in memory, and returns an array with one row per row, or a tuple of such arrays.
+            Takes a model and rows in memory, and returns an array with as many rows, or a tuple of such arrays.
         """
 
     @abstractmethod
@@ -395,7 +395,7 @@ class FileRows(Source):
         raise not_an_array(owner, self.files, hint)
 
     def on_blocks(self, model: Any, function: Callable[..., T]) -> list[T]:
-        """Return the list of ``function(model, X, y, weight)`` over all blocks of the files that have rows.
+        """Return a list with ``function(model, X, y, weight)`` for each block of the files, except blocks without rows.
 
         `y` and `weight` are None if the files were opened without targets and weights.
         """
@@ -462,13 +462,13 @@ class DaskRows(Source):
 
 
 def not_an_array(owner: str, X: Any, hint: str) -> DataError:
-    """Return the error that `owner` requires rows in memory but got `X`."""
+    """Return an error whose message says that `owner` requires rows in memory but got `X`, and ends with `hint`."""
     return DataError(f"{owner} takes rows in memory, got {type(X).__name__}. {hint}")
 
 
 @dataclass(frozen=True)
 class OnRows:
-    """Picklable function of rows: ``function(model, X)`` with a fixed model."""
+    """Picklable function of rows `X` that returns ``function(model, X)`` for a fixed function and a fixed model."""
 
     function: Callable[[Any, Any], Any]
     model: Any
@@ -478,7 +478,7 @@ class OnRows:
 
 
 def bytes_of(part: Any) -> int:
-    """Return the number of bytes of a dense array or CSR matrix; zero for None."""
+    """Return the number of bytes of a dense array or CSR matrix, or 0 if `part` is None."""
     if part is None:
         return 0
     return sum(a.nbytes for a in (part.data, part.indices, part.indptr)) if sp.issparse(part) else int(part.nbytes)

@@ -49,7 +49,7 @@ MISSING_STRINGS = ("nan", "None", "<NA>")
 
 @dataclass(frozen=True)
 class Coding(ABC):
-    """Base class of validators of targets; all blocks of a fit must have targets of the same form."""
+    """Base class of objects that validate targets. All blocks of a fit must have targets of the same form."""
 
     #: Value in `y` of rows whose target is not known; None if every row has a target.
     unlabeled: Any = None
@@ -72,8 +72,8 @@ class Coding(ABC):
         y : array-like or None
             Targets.
         reset : bool
-            Whether these are the first rows of a fit. If not, they must have the features and the form of targets of
-            the earlier rows.
+            Whether these are the first rows of a fit. If False, their features and the form of their targets must agree
+            with those of the earlier rows.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class Numbers(Coding):
         return X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), replace(self, shape=y.shape[1:])
 
     def _validate_some(self, estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """Return validated rows and targets of a learner whose `unlabeled` is set, so that targets may be missing."""
+        """Return validated rows and targets for a learner with an `unlabeled` value: rows may have no target."""
         name = type(estimator).__name__
         X = validate_rows(estimator, X, reset=reset)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y")
@@ -180,7 +180,7 @@ class Labels(Coding):
 
 @dataclass(frozen=True)
 class Ignored(Coding):
-    """Coding of learners without targets: `y` may be passed, as pipelines do, and is ignored."""
+    """Coding for learners that use no targets. A `y` that is passed, as pipelines do, is ignored."""
 
     @property
     def settled(self) -> bool:
@@ -193,8 +193,8 @@ class Ignored(Coding):
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return rows as a float array or CSR matrix.
 
-    With `reset`, the number and names of the features are recorded on the estimator; otherwise they must agree with
-    those recorded.
+    If `reset` is True, the number and names of the features are recorded on the estimator. Otherwise they must agree
+    with the number and names recorded earlier.
     """
     return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
 
@@ -203,14 +203,14 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def label_codes(y: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the indices i with ``labels[i] == y``, for sorted `labels` that contain all entries of `y`."""
+    """Return the integer array `i` with ``labels[i] == y``. `labels` is sorted and contains all entries of `y`."""
     return np.minimum(np.searchsorted(labels, y), len(labels) - 1)
 
 
 def label_signs(codes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return targets +1 and -1 for classification: +1 in column j if the label of a row has index j, -1 elsewhere.
+    """Return targets for classification: column j is +1 in rows whose label has index j, and -1 in all other rows.
 
-    With two labels there is a single column, which is +1 for the second label.
+    With two labels there is a single column, which is +1 in rows with the second label.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def check_unlabeled_value(owner: str, y: np.ndarray, unlabeled: Any, learned: st
 def check_kinds_agree(owner: str, y: np.ndarray, unlabeled: Any, learned: str | None) -> None:
     """Raise for an `unlabeled` value that is a number if `y` holds strings, or a string if `y` holds numbers.
 
-    There is no error if all rows of `y` have known labels. `learned` is the kind of the labels of earlier blocks, or
+    No error is raised if all rows of `y` have known labels. `learned` is the kind of the labels of earlier blocks, or
     None if no label is known.
     """
     strings, missing = y.dtype.kind in "US", is_missing(unlabeled)
@@ -344,7 +344,7 @@ def check_kinds_agree(owner: str, y: np.ndarray, unlabeled: Any, learned: str | 
 
 
 def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
-    """Raise the error that `y` is missing, for a learner whose `unlabeled` is None, so that it requires targets."""
+    """Raise an error that `y` is missing if `unlabeled` is None, which means that the learner requires targets."""
     if unlabeled is None:
         msg = (
             f"{owner} requires y to be passed, but the target y is None. Pass y, or blocks (X, y). If these rows have "
@@ -354,7 +354,10 @@ def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
 
 
 def unlabeled_entry(unlabeled: Any) -> Any:
-    """Return the value for rows without a target in an array `y`: NaN if `unlabeled` is NaN, None or NA."""
+    """Return the entry of `y` that marks a row without a target.
+
+    It is NaN if `unlabeled` is NaN, None or the NA of pandas, and `unlabeled` itself otherwise.
+    """
     return np.nan if is_missing(unlabeled) else unlabeled
 
 
@@ -382,9 +385,9 @@ def check_no_missing_targets(estimator: Any, y: Any) -> None:
 
 
 def as_targets(y: Any) -> Any:
-    """Return targets unchanged, except for lists that mix strings with other values, which become object arrays.
+    """Convert a list that mixes strings with other values to an object array; return other targets unchanged.
 
-    NumPy would convert all entries of a mixed list to strings.
+    Without this, NumPy would convert all entries of a mixed list to strings.
     """
     if isinstance(y, list | tuple) and 0 < sum(isinstance(one, str) for one in y) < len(y):
         out = np.empty(len(y), dtype=object)
@@ -417,10 +420,10 @@ def reads_as_number(string: str | bytes) -> bool:
 
 
 def known_labels(owner: str, y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Return the labels in `y` that are not the `unlabeled` value, as in `plain_labels`.
+    """Return the labels in `y` that are not the `unlabeled` value, converted by `plain_labels`.
 
-    Raises DataError if they contain missing values, or if they are neither all strings, all bytes, all numbers nor all
-    booleans.
+    Raises DataError if a label is a missing value, or if the labels are of different kinds: all must be strings, or all
+    bytes, or all numbers, or all booleans.
     """
     known = y if unlabeled is None else y[has_target(y, unlabeled)]
     missing = is_unlabeled(known, np.nan) if known.dtype.kind in ("f", "O") else np.zeros(len(known), bool)

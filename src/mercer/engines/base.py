@@ -75,7 +75,7 @@ class Block:
     y : ndarray or None
         Targets, or None if the rows have no targets.
     weight : ndarray of shape (n,) or None
-        Sample weights; None means that all are one.
+        Sample weights; None means that all weights are 1.
     positions : ndarray of shape (n,) or None
         Indices of the rows in the data. None means that the rows are consecutive, from `start` on; see `index`.
     """
@@ -113,7 +113,7 @@ def row_blocks(block: Block, rows: int, done: int = 0) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class Position:
-    """Position of a pass in the rows: all rows before `row` are done."""
+    """How far a pass over the rows has come: all rows before the index `row` have been processed."""
 
     row: int = 0
     item: int = 0  # index of the block or part of the source that the row belongs to
@@ -159,9 +159,9 @@ class Accumulator(ABC, Generic[S]):
     def result(self) -> S:
         """Return the sum over the blocks added so far, as a value that supports ``+``.
 
-        It holds the complete state: an empty accumulator that is given it by `restore`, and then the remaining blocks,
-        returns bitwise the same sum. It may share memory with the accumulator, so it is valid only until the next block
-        is added.
+        The sum is also the complete state of the accumulator: if it is passed to `restore` of an empty accumulator, and
+        the remaining blocks are added to that accumulator, the final sum is bitwise the same. The returned value may
+        share memory with this accumulator, so it is valid only until the next block is added.
         """
 
     @abstractmethod
@@ -214,13 +214,13 @@ class Engine(ABC):
 
     @abstractmethod
     def first(self) -> Block:
-        """Return the first block that has rows; it may be shorter than the first block of a pass."""
+        """Return the first block that has rows. It may have fewer rows than the first block that `blocks` yields."""
 
     @abstractmethod
     def blocks(self, since: Position = START) -> Iterator[Block]:
         """Yield the blocks of rows in order, from the position `since` on.
 
-        Blocks have the same boundaries as in a complete pass.
+        The boundaries between the blocks are those of a pass over all rows.
         """
 
     @abstractmethod
@@ -268,7 +268,7 @@ class LocalEngine(Engine):
         progress: Report | None = None,
         seconds: float = 0.0,
     ) -> Iterator[tuple[int, S]]:
-        """Sum ``term(block)``, and yield ``(rows, total)`` after each block: rows processed so far and their sum.
+        """Sum ``term(block)`` over the blocks. After each block, yield the number of rows so far and the sum so far.
 
         To continue an interrupted pass, specify the position `since` where it stopped, its sum `total` up to there, and
         its time `seconds` up to there.
@@ -321,7 +321,7 @@ def _with_end(term: Callable[[Block], S], block: Block) -> tuple[int, S]:
 def closing_all(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
     """Provide an iterator inside a with statement, and close it at the end if it is a generator.
 
-    After an error, the traceback refers to the generator, which would otherwise stay open as long as the traceback.
+    Otherwise, after an error, the generator would stay open as long as the traceback, which refers to it, exists.
     """
     try:
         yield iterator
@@ -404,7 +404,7 @@ def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads for `n_jobs`; None means all cores that this process may use.
 
     Results do not depend on the number of threads, so the default is the fastest choice. Negative values count from
-    the number of cores, as in joblib: -1 is all cores, -2 all but one.
+    the number of cores, as in joblib: -1 means all cores, and -2 all cores except 1.
     """
     if n_jobs is None:
         return int(joblib.cpu_count())
@@ -430,7 +430,7 @@ class _BlasLimit:
         self.forget()
 
     def forget(self) -> None:
-        """Reset to the state without users, in a forked child, where the threads that used the limit do not exist."""
+        """Reset the count of users in a forked child process, where the threads that used the limit do not exist."""
         self._lock = threading.Lock()
         self._users = 0
         self._limit: Any = None

@@ -25,7 +25,7 @@ _idle: dict[int, np.ndarray] = {}
 
 
 def recycled_bytes(size: int) -> np.ndarray:
-    """Return an uninitialized uint8 array of `size` bytes, in a buffer of the pool if one fits."""
+    """Return an uninitialized uint8 array of `size` bytes. A large array may reuse a buffer of the pool."""
     if size < LARGE:
         return np.empty(size, np.uint8)
     owner = _take(size)
@@ -35,9 +35,9 @@ def recycled_bytes(size: int) -> np.ndarray:
 
 
 class Lease(np.ndarray):
-    """View of a buffer that returns the buffer to the pool when it is deleted.
+    """Array that is a view of a buffer, and returns this buffer to the pool when the array is deleted.
 
-    Views and slices of it refer to it, so it is deleted after the last of them.
+    Views and slices of the array hold a reference to it, so it is deleted only after the last of them.
     """
 
     owner: Any = None  # the buffer; None for views and slices of this view, which return nothing to the pool
@@ -48,7 +48,10 @@ class Lease(np.ndarray):
 
 
 def _take(size: int) -> np.ndarray | None:
-    """Remove and return the smallest buffer of the pool that fits `size` bytes, or None if no buffer fits."""
+    """Remove the smallest suitable buffer from the pool and return it, or None if no buffer is suitable.
+
+    Suitable buffers have at least `size` and at most ``MOST_EXCESS * size`` bytes.
+    """
     fitting = [(owner.size, key) for key, owner in list(_idle.items()) if size <= owner.size <= MOST_EXCESS * size]
     for _, key in sorted(fitting):
         owner = _idle.pop(key, None)  # another thread may have taken it

@@ -76,9 +76,9 @@ class Checkpoint:
 
 
 class CheckpointedEngine(Engine):
-    """An engine that computes sums by another engine, and saves them to a file from which a fit can be resumed.
+    """An engine that computes sums with another engine, and saves them to a file from which a fit can be resumed.
 
-    If the file exists, sums that it contains are returned without reading rows.
+    If the file exists, a sum that it contains is returned without reading rows.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class CheckpointedEngine(Engine):
     checkpoint : Checkpoint
         The file.
     fingerprint : mapping of str to str
-        Named strings that identify the learner and its parameters. Those that identify the rows are added.
+        Named strings that identify the learner and its parameters. The strings that identify the rows are added.
 
     Attributes
     ----------
@@ -151,10 +151,10 @@ class CheckpointedEngine(Engine):
         return journal.finish(into.result())
 
     def check_same(self, what: str, function: Callable[[Any], np.ndarray]) -> None:
-        """Raise CheckpointError if `function` of the first rows differs from its values stored in the checkpoint.
+        """Raise CheckpointError if `function`, evaluated on the first rows, differs from the values in the checkpoint.
 
-        If the checkpoint has no values under the name `what`, the values are stored instead. A resumed fit thus detects
-        that, for example, its feature map was sampled with another seed.
+        If the checkpoint has no values under the name `what`, the values of `function` are stored. In this way, a
+        resumed fit detects, for example, that its feature map was sampled with another seed.
 
         Parameters
         ----------
@@ -178,8 +178,8 @@ def _itself(value: S) -> S:
 class Journal:
     """Checkpoint file of one fit, with the sums of its finished passes and the partial sum of the current pass.
 
-    A fit that is resumed repeats its passes in the same order; `next_is_finished` tells for each whether its sum is in
-    the file. If the file exists, it is opened, and CheckpointError is raised if its fingerprint differs.
+    A resumed fit repeats its passes in the same order. Before each pass, `next_is_finished` tells whether the sum of
+    this pass is in the file. If the file exists but has another fingerprint, CheckpointError is raised.
     """
 
     def __init__(self, checkpoint: Checkpoint, fingerprint: Mapping[str, str]) -> None:
@@ -240,7 +240,7 @@ class Journal:
         return Position(**running["position"]), running["total"], running["seconds"]
 
     def finish(self, result: S) -> S:
-        """Store the sum of the current pass, now or with the next saving, and return it."""
+        """Record the sum of the finished current pass, and return it. The file is written now or at the next saving."""
         name = f"pass{self._passes - 1}"
         # Copied unless it is written at once, since the caller may modify the result.
         self._waiting[name] = store((result,), copy=not self._is_due())
@@ -251,13 +251,13 @@ class Journal:
     # ---- saving -----------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
-        """Return whether the last saving is long enough ago for the next one."""
+        """Return whether enough time has passed since the last saving to save again."""
         return time.monotonic() - self._last >= max(self._seconds, SHARE * self._cost)
 
     def save_if_due(
         self, position: Callable[[int], Position], row: int, start: float, total: Callable[[], Any]
     ) -> None:
-        """Save the state of the current pass if the last saving is long enough ago.
+        """Save the state of the current pass if enough time has passed since the last saving.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class Journal:
         start : float
             Start time of the pass, on the clock of `time.perf_counter`.
         total : callable
-            Returns the partial sum.
+            Returns the sum over the rows processed so far.
         """
         if self._is_due():
             seconds = time.perf_counter() - start

@@ -30,7 +30,7 @@ class Rule(Protocol):
 class FilteredEngine(Engine):
     """An engine over selected rows of another engine.
 
-    ``block.index`` are the indices of the rows of a block in the other engine.
+    For each block, ``block.index`` are the indices of its rows among all rows of the other engine.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class FilteredEngine(Engine):
         return self.engine.fingerprint()
 
     def _found(self, total: Selected) -> Any:
-        """Return the sum over the selected rows; raise DataError if no row was selected."""
+        """Return ``total.value``, the sum over the selected rows; raise DataError if no row was selected."""
         if total.value is None:
             raise DataError(self.nothing)
         return total.value
@@ -81,7 +81,7 @@ class FilteredEngine(Engine):
 @storable
 @dataclass(frozen=True)
 class Selected:
-    """A sum over selected rows; `value` is None if no row was selected."""
+    """A sum over the selected rows, stored in `value`, which is None if no row was selected."""
 
     value: Any
 
@@ -93,7 +93,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class SelectedTerm:
-    """Function of a block of rows that returns ``term(selected rows)`` as a `Selected`."""
+    """Function of a block of rows that evaluates `term` on the selected rows, and returns the value as `Selected`."""
 
     term: Callable[[Block], Any]
     rule: Rule
@@ -127,7 +127,7 @@ class SelectedSum(Accumulator[Selected]):
 
 
 def some_rows(block: Block, mask: np.ndarray) -> Block:
-    """Return the rows of a block for which the boolean `mask` of shape (n,) is true, with their indices."""
+    """Return a block with the rows for which the boolean `mask` of shape (n,) is True, and with their row indices."""
     if mask.all():
         return block
     y, weight = (None if values is None else values[mask] for values in (block.y, block.weight))

@@ -29,13 +29,13 @@ CACHE_LINE = 64
 def block_rows_for(n_components: int, itemsize: int = 8) -> int:
     """Return the number of rows of a block, for features with `n_components` components of `itemsize` bytes.
 
-    It depends on no property of the machine, so that equal rows are summed in the same order on every machine.
+    This number does not depend on the machine, so that the same rows are summed in the same order on every machine.
     """
     return int(np.clip(BLOCK_BYTES // max(1, n_components * itemsize), 256, BLOCK_ROWS))
 
 
 class MemoryEngine(LocalEngine):
-    """An engine over arrays in memory or memory-mapped: `X`, and optionally `y` and `weight`, with as many rows.
+    """An engine over arrays `X`, `y` and `weight` in memory or memory-mapped files; `y` and `weight` may be None.
 
     `block_rows` is the number of rows of a block, and `start` the index of the first row.
     """
@@ -79,8 +79,8 @@ class MemoryEngine(LocalEngine):
 def empty_rows(n: int, columns: int, dtype: Any, *, recycled: bool = False) -> np.ndarray:
     """Return an uninitialized matrix of shape (n, columns) whose memory is aligned to a cache line.
 
-    NumPy aligns arrays to 16 bytes only, so that a store of a wide register may touch two cache lines. With `recycled`,
-    the memory may be that of an earlier result that is no longer referenced; see `mercer.engines.buffers`.
+    NumPy aligns arrays to 16 bytes only, so that writing a wide register may touch two cache lines. If `recycled` is
+    True, the memory of an earlier result that is no longer referenced may be reused; see `mercer.engines.buffers`.
     """
     dtype = np.dtype(dtype)
     size = n * columns * dtype.itemsize
@@ -97,9 +97,9 @@ def fill_rows(
     n_jobs: int | None,
     width: int | None = None,
 ) -> None:
-    """Fill `out` by calls of ``function(X[rows], out[rows])`` for slices `rows`, on several threads.
+    """Fill `out` by calling ``function(X[rows], out[rows])`` for slices `rows`, on several threads.
 
-    `width` is the number of columns of the intermediate matrices of `function`, by default that of `out`. The number of
+    `width` is the number of columns of the intermediate matrices in `function`; None means that of `out`. The number of
     rows of a slice depends only on `width` and on the width and dtype of `X`, so the result is bitwise the same for any
     number of threads.
     """

@@ -16,8 +16,8 @@ class Passes:
 
     There are two ways to report. `tell` and `end` are for many short passes: the number of rows reported is the total
     over all passes. `within` and `done` are for long passes: progress is reported within each pass, with the number of
-    the pass as a note, and with seconds that count from the start of the pass, so that the remaining time is that of
-    the pass.
+    the pass as a note. Seconds are counted from the start of the pass, so the estimated remaining time is for this pass
+    alone.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Passes:
 
     @property
     def within(self) -> Callable[[Progress], None] | None:
-        """The `progress` argument for the engine in the next pass, or None if progress is not reported."""
+        """Function to pass as `progress` to the engine in the next pass, or None if progress is not reported."""
         return None if self._report is None else self._part
 
     def _part(self, progress: Progress) -> None:

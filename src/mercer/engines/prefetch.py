@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def read_ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items of an iterator, which a separate thread reads ahead by at most `depth` items.
+    """Yield the items of an iterator. A separate thread reads the iterator, at most `depth` items ahead.
 
-    The thread ends after the last item, after an error of the iterator, or when this generator is closed. It then
-    closes the iterator. An error of the iterator is raised by this generator.
+    The thread ends after the last item, after an error in the iterator, or when this generator is closed. It then
+    closes the iterator. An error in the iterator is raised again by this generator.
     """
     ready: SimpleQueue[tuple[T | None, BaseException | None, bool]] = SimpleQueue()
     slots = threading.Semaphore(depth)

@@ -10,7 +10,7 @@ __all__ = ["show_progress"]
 
 
 def show_progress(progress: Progress) -> None:
-    """Write the progress of a pass as a line that replaces the previous one; do nothing unless stderr is a terminal."""
+    """If stderr is a terminal, write the progress of a pass to it, as a line that replaces the previous line."""
     if not sys.stderr.isatty():
         return
     done = progress.rows == progress.total

@@ -139,7 +139,7 @@ class StreamEngine(LocalEngine):
                 yield number, parts
 
     def _check_rows(self, rows: int) -> None:
-        """Raise if the number of rows of a complete pass differs from the first pass or from `n_rows`."""
+        """Raise if `rows`, the number of rows in a complete pass, differs from the first pass or from `n_rows`."""
         if self._rows is not None and rows != self._rows:
             msg = (
                 f"The blocks had {self._rows} rows in the first pass and {rows} in the next. Pass a list, or an object "
@@ -152,9 +152,9 @@ class StreamEngine(LocalEngine):
         self._rows = rows
 
     def _checked(self, number: int, start: int, parts: Any) -> Block:
-        """Return the validated block of ``parts = (X, y, weight)``; `start` is the index of its first row.
+        """Validate ``parts = (X, y, weight)`` and return them as a `Block` whose first row has the index `start`.
 
-        `number` is the index of the part or block of the source, for messages.
+        `number` is the index of the part or block in the source, for messages.
         """
         if len(getattr(parts, "shape", ())) == 2:
             parts = (parts,)
@@ -173,7 +173,7 @@ class StreamEngine(LocalEngine):
         return Block(start, X, y, weight)
 
     def _cut(self, block: Block, done: int) -> Iterator[Block]:
-        """Skip the first `done` rows of a block, and yield its other rows as blocks of the size set by `block_rows`."""
+        """Skip the first `done` rows of a block, and yield its other rows in blocks of the size set by `block_rows`."""
         if 0 < len(block) <= done:
             return
         if self.block_rows is None or not len(block):

@@ -35,9 +35,10 @@ class ArchiveError(ValueError):
 
 
 def storable(cls: C) -> C:
-    """Class decorator: declare that instances of a dataclass can be written to archives, under the name of the class.
+    """Class decorator that allows instances of a dataclass to be written to archives, under the name of the class.
 
-    Their state is written and restored as by pickle: with ``__getstate__`` and ``__setstate__`` if these are defined.
+    The state of an instance is written and restored as by pickle, with ``__getstate__`` and ``__setstate__`` if the
+    class defines them.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Stored:
 
 
 def store(value: Any, *, copy: bool = True) -> Stored:
-    """Encode a value for an archive; with ``copy=False`` the arrays may share memory with the value."""
+    """Encode a value for an archive. With ``copy=False``, the encoded arrays may share memory with the value."""
     stored = Stored(None)
     stored.tree = _encode(value, stored.arrays, copy)
     return stored
@@ -203,7 +204,7 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _rebuilt(cls: Any, state: Any) -> Any:
-    """Return an instance of `cls` with a given state, created as by pickle, without calling ``__init__``."""
+    """Create an instance of `cls` with the given state, as pickle does: ``__init__`` is not called."""
     value = cls.__new__(cls)
     restore = getattr(value, "__setstate__", None)
     if restore is not None:

@@ -1,4 +1,7 @@
-"""Fingerprints of rows: digests of all bytes of arrays; metadata and a digest of the last bytes of files."""
+"""Fingerprints of rows.
+
+An array is identified by a digest of all its bytes, and a file by its metadata and a digest of its last bytes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SLAB_BYTES = 2**24
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return a hexadecimal digest of the shapes, dtypes and bytes of arrays. Each may be dense, sparse or None.
+    """Return a hexadecimal digest of the shapes, dtypes and bytes of arrays. Each array may be dense, sparse or None.
 
     Examples
     --------

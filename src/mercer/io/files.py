@@ -55,7 +55,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def remove_file(path: str | os.PathLike[str]) -> None:
-    """Remove a file written by `replacing`, if it exists, and the temporary file that a killed process may leave."""
+    """Remove a file written by `replacing` and its temporary file, which a killed process may leave, if they exist."""
     target = Path(path).resolve()
     for file in (target, _temporary_path(target)):
         with suppress(FileNotFoundError):

@@ -14,11 +14,11 @@ __all__ = ["check_file", "find_files"]
 
 
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
-    """Return the files that a path, a glob pattern, a folder or a list of these denotes, in order.
+    """Return the list of files given by a path, a glob pattern, a folder, or a list of these.
 
-    A folder denotes the files below it, at any depth, whose names end in one of `ends`, in the order of their paths.
-    Files and folders below it whose names start with a dot or an underscore are skipped, as in Arrow and Spark. The
-    path of a single file is returned even if the file does not exist; see `check_file`.
+    For a folder, these are the files in it and in its subfolders whose names end in one of `ends`, sorted by path.
+    Files and subfolders whose names start with a dot or an underscore are skipped, as in Arrow and Spark. The path of a
+    single file is returned even if the file does not exist; see `check_file`.
     """
     if isinstance(source, list | tuple):
         found = [path for one in source for path in find_files(one, ends)]
@@ -50,9 +50,19 @@ def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
 
 
 def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Iterator[Path]:
-    """Yield the files below a folder whose names end in one of `ends`, sorted by path.
+    """Yield the files in a folder and its subfolders whose names end in one of `ends`, sorted by path.
 
-    `above` are the resolved folders through which the search reached this one; it detects cycles of symbolic links.
+    Names that start with a dot or an underscore are skipped. Raises DataError if symbolic links form a cycle.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder to search.
+    ends : tuple of str
+        Endings of file names in lower case, such as ".csv".
+    above : set of Path
+        Resolved paths of the parent folders that are being searched; empty for the first folder. If `folder` is a link
+        to one of them, there is a cycle.
     """
     real = folder.resolve()
     if real in above:
@@ -68,7 +78,7 @@ def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Itera
 
 
 def check_file(path: Path) -> Path:
-    """Return the path of a file; raise if it does not exist or is empty."""
+    """Return `path` unchanged; raise DataError if this file does not exist or is empty."""
     if not path.exists():
         folder = path.parent
         why = "There is no such file." if folder.is_dir() else f"There is no folder {folder}."

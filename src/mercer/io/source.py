@@ -82,7 +82,7 @@ class RowSource:
         return self._parts
 
     def fingerprint(self) -> dict[str, str]:
-        """Return named strings that identify the rows; a fit resumes from a checkpoint only if they are the same.
+        """Return named strings that identify the rows. A fit resumes from a checkpoint only if these strings are equal.
 
         Files are identified by their metadata, and rows in memory by a digest.
         """
@@ -105,7 +105,7 @@ class RowSource:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 row", "2,000 rows"."""
+    """Return a number followed by its noun, such as "1 row" or "2,000 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -123,7 +123,7 @@ def rows_per_part(block_rows: int) -> int:
 def load_pyarrow(module: str, what: str) -> Any:
     """Return an imported module of pyarrow, or raise an error with instructions to install it.
 
-    `what` is what needs pyarrow, for the message, such as "A CSV file".
+    `what` names the input that needs pyarrow in the message, such as "A CSV file".
     """
     try:
         return importlib.import_module(module)

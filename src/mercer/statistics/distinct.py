@@ -27,9 +27,9 @@ class DistinctRows:
     """The `size` distinct rows with the smallest keys, each with the total weight of its copies.
 
     The caller computes the key of a row from its content alone. The sample is therefore the same for every order of the
-    rows and every division into blocks, and a row repeated k times is equivalent to one row of weight k. A row of the
-    final sample is among the `size` smallest keys in every block that contains a copy of it, so the weights of all its
-    copies are counted. Rows are ordered by their hashes.
+    rows and every division into blocks, and a row repeated k times is equivalent to one row of weight k. In every block
+    that contains a copy of a row of the final sample, this row has one of the `size` smallest keys, so the weights of
+    all its copies are counted. The rows of the sample are ordered by their hashes.
     """
 
     size: int
@@ -41,7 +41,7 @@ class DistinctRows:
 
     @classmethod
     def of(cls, block: Block, hashes: np.ndarray, keys: np.ndarray, *, size: int) -> Self:
-        """Return the `size` distinct rows of one block with the smallest finite keys, given hash and key of each row.
+        """Return the `size` distinct rows of a block with the smallest finite keys, given the hash and key of each row.
 
         Rows of weight zero are left out.
         """
@@ -119,7 +119,7 @@ def row_hashes(X: Any) -> np.ndarray:
 
 
 def folded_bits(values: np.ndarray) -> np.ndarray:
-    """Return the bits of numbers as float64, with the upper bits XORed into the lower ones; 0.0 and -0.0 give 0."""
+    """Return the float64 bits of numbers, with the upper bits XORed into the lower bits. 0.0 and -0.0 give 0."""
     bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
     return bits ^ (bits >> np.uint64(32)) ^ (bits >> np.uint64(52))
 

@@ -33,7 +33,7 @@ class RowFeatures:
     _casts: dict[Any, Features] = field(default_factory=dict, compare=False, repr=False)
 
     def cast(self, dtype: Any) -> Features:
-        """Return the sampled features converted to the dtype of the rows; each conversion is made once."""
+        """Return the sampled features converted to `dtype`. Each conversion is made only once and then stored."""
         if dtype not in self._casts:
             self._casts[dtype] = self.features.astype(dtype)
         return self._casts[dtype]
@@ -64,7 +64,7 @@ class RowFeatures:
     def cached(self, engine: Engine, n_jobs: int | None) -> RowFeatures:
         """Return a copy with a cache of the features of all rows of an engine.
 
-        If the rows are not in memory, or the cache would exceed `CACHE_BYTES`, return the object itself, without cache.
+        If the rows are not in memory, or the cache would exceed `CACHE_BYTES`, return this object, without a cache.
         """
         rows = engine.in_memory
         if rows is None:

@@ -32,7 +32,7 @@ class LabelCounts:
         return LabelCounts(labels, weight, self.sample + other.sample)
 
     def sample_weight(self) -> Array:
-        """Return weights of the sampled rows that add up to the total weight of all rows."""
+        """Return weights for the sampled rows whose sum is the total weight of all rows."""
         n = len(self.sample.key)
         if not self.sample.is_complete:  # sampled in proportion to the weights: equal weights
             return np.full(n, self.weight.sum() / n)

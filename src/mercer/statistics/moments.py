@@ -106,7 +106,7 @@ class GramSum:
         return buffer[:rows, :D]
 
     def add(self, Z: Array, workers: Workers) -> None:
-        """Add Z'Z of a block; rows of `Z` must already be multiplied by the square roots of their weights."""
+        """Add Z'Z for the features `Z` of a block, whose rows are already multiplied by the square roots of weights."""
         add_products(self.result(), Z, Z, workers, upper=True)
 
     def result(self) -> Array:
@@ -121,10 +121,10 @@ class GramSum:
 
 
 def far_mean(Z: Array) -> Array | None:
-    """Return the mean of the rows of `Z`, or None if it is close to zero compared with their deviations from it.
+    """Return the mean m of the rows z of `Z`, or None if m is close to zero compared with the deviations z - m.
 
-    The mean m is returned if |m|^2 > FAR * mean of |z - m|^2; otherwise subtracting it would improve the accuracy
-    little. It is rounded to float32, so that exactly the same point is subtracted from float32 and float64 features.
+    The mean is returned if |m|^2 > FAR * (mean over the rows of |z - m|^2). Otherwise subtracting m would improve the
+    accuracy little. m is rounded to float32, so that the same point is subtracted from float32 and float64 features.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         mean = Z.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
@@ -285,7 +285,7 @@ class TargetMoments:
         return replace(self, feature_sum=matrix.T @ self.feature_sum, cross=matrix.T @ self.cross)
 
     def with_labels(self, labels: Array) -> TargetMoments:
-        """Return the moments for the union of the present labels and `labels`; new labels have zero indicators."""
+        """Return the moments for the union of the present labels and `labels`. No row has one of the new labels."""
         assert self.labels is not None
         union = np.union1d(self.labels, labels)
         if len(union) == len(self.labels):
@@ -371,7 +371,7 @@ class Moments(Triangular):
         return Moments(gram, self.targets + other.targets, roundoff, self.shift, blur, sample)
 
     def with_labels(self, labels: Array) -> Moments:
-        """Return the moments for the union of the present labels and `labels`; no row has the new labels."""
+        """Return the moments for the union of the present labels and `labels`. No row has one of the new labels."""
         return replace(self, targets=self.targets.with_labels(labels))
 
     def signed(self) -> Moments:
@@ -400,7 +400,9 @@ class Moments(Triangular):
 
     @property
     def rounding(self) -> float:
-        """Estimate of the spectral norm of the rounding error of `gram`; a smaller ridge penalty would fit that error.
+        """Estimate of the spectral norm of the rounding error of `gram`.
+
+        With a ridge penalty below this value, a fit would fit the rounding error.
 
         Rounding errors of different blocks are treated as independent, so the relative error decreases as
         1 / sqrt(number of blocks).
@@ -409,7 +411,7 @@ class Moments(Triangular):
         return self.roundoff * upper_norm(self.gram) / np.sqrt(blocks)
 
     def about(self, point: Array | None) -> Array:
-        """Return sum of w (z - point)(z - point)', upper triangle; None means that `point` is zero."""
+        """Return the upper triangle of the sum of w (z - point)(z - point)'. If `point` is None, it is zero."""
         if same_point(self.shift, point):
             return self.gram
         to = np.zeros(len(self.gram)) if point is None else point
@@ -419,7 +421,7 @@ class Moments(Triangular):
 def joint_rounding(gram: Array, one: Moments, other: Moments) -> tuple[float, Array | None]:
     """Return `roundoff` and `blur` of the sum of two `Moments`, whose second moments are `gram`.
 
-    See `Moments` for both fields. `blur` is None if both moments have None.
+    Both are fields of `Moments`, which describes them. The returned `blur` is None if it is None in both moments.
     """
     if one.blur is None and other.blur is None:
         return max(one.roundoff, other.roundoff), None
@@ -482,7 +484,7 @@ def no_targets(block: Block) -> tuple[Array, None]:
 
 
 class MomentSum(Accumulator[Moments]):
-    """Accumulator of `Moments`; the features of a block are computed once, into a buffer that is reused.
+    """Accumulator that sums `Moments` over blocks. It computes the features of each block once, in a reused buffer.
 
     Parameters
     ----------

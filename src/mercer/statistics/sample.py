@@ -36,8 +36,8 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def seed_of(random_state: Any, purpose: str) -> int:
     """Return a seed for a random sample of rows that is used for a given purpose.
 
-    Different purposes get different seeds from the same `random_state`, so that their samples are independent. For
-    example, errors measured on the rows that a feature map was built from would be too small.
+    The same `random_state` gives different seeds for different purposes, so that the samples are independent. This
+    matters, for example, for measured errors: on the rows that a feature map was built from, they would be too small.
     """
     if isinstance(random_state, Integral) and int(random_state) >= 0:
         return int(np.random.default_rng([int(random_state), *b"mercer", *purpose.encode()]).integers(2**63))
@@ -136,7 +136,7 @@ def smallest(key: np.ndarray, size: int) -> np.ndarray:
 
 
 def stack(top: Any, bottom: Any) -> Any:
-    """Return two matrices stacked vertically; the result is CSR if one of them is sparse."""
+    """Return two matrices stacked vertically. The result is a CSR matrix if at least one of the two is sparse."""
     if sp.issparse(top) or sp.issparse(bottom):
         return sp.vstack([top, bottom], format="csr")
     return np.concatenate([top, bottom])

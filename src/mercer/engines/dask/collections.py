@@ -29,7 +29,7 @@ __all__ = ["file_partitions", "lazy_rows", "partitions_of"]
 def file_partitions(source: Any) -> Partitions:
     """Return the result of `mercer.open_rows` as `Partitions`, one per part of the files; see `mercer.on_dask`.
 
-    The workers read the parts whose number of rows is unknown once, to count their rows.
+    If the number of rows of a part is unknown, a worker reads this part once to count them.
     """
     try:
         parts = source.parts()
@@ -158,7 +158,9 @@ def _columns(pieces: list[Delayed], columns: str | list[str]) -> list[Delayed]:
 
 
 def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
-    """Return targets or weights as one delayed array per partition of the rows, or one None each if `values` is None.
+    """Divide targets or weights among the partitions of the rows: return a list with one delayed array per partition.
+
+    If `values` is None, the list has one None per partition.
 
     Parameters
     ----------
@@ -197,7 +199,7 @@ def _aligned(name: str, values: Any, rows: list[int]) -> list[Any]:
 
 
 def _undivided_rows(name: str, array: Any) -> Any:
-    """Return a Dask array in which every row is in one chunk, and warn if that requires rechunking."""
+    """Return a Dask array whose chunks contain whole rows. Warn if the array had to be rechunked for this."""
     if array.ndim < 2 or array.numblocks[1] == 1:
         return array
     msg = (
@@ -226,13 +228,13 @@ def _is_frame(value: Any) -> bool:
 
 
 def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
-    """Return ``function(X)``, which has one row per row of `X`, as a Dask array that is not computed yet.
+    """Return ``function(X)`` as a Dask array that is not computed yet. It has as many rows as `X`.
 
     Parameters
     ----------
     function : callable
-        Takes rows in memory, and returns an array with one row per row of them, or a tuple of such arrays. It is stored
-        in the graph once.
+        Takes rows in memory, and returns an array with as many rows, or a tuple of such arrays. The graph contains
+        the function only once.
     X : dask.array.Array, dask.dataframe.DataFrame, or Partitions of files
         Rows.
 
@@ -272,9 +274,10 @@ def lazy_rows(function: Callable[[Any], Any], X: Any) -> Any:
 
 
 def _empty_result(function: Callable[[Any], Any], sample: Any) -> Any:
-    """Return ``function`` of zero rows, for its shape and dtype; raise if a result depends on more than one row.
+    """Return an array with the dtype and columns of ``function(X)``, but without rows, or a tuple of such arrays.
 
-    `sample` are two rows, on which the function is evaluated.
+    The function is evaluated on `sample`, which has two rows, and on the first row of `sample`. Raises DataError if the
+    number of columns differs between these results, as for a kernel matrix with one column per row.
     """
     two, one = function(sample), function(sample[:1])
     same_for_one_row("dask collections", two, one)
@@ -284,7 +287,7 @@ def _empty_result(function: Callable[[Any], Any], sample: Any) -> Any:
 def _lazy_array(
     name: str, tasks: dict[Any, Task], call: tuple[Any, Any], pieces: list[Any], sizes: Any, empty: np.ndarray
 ) -> Any:
-    """Return a Dask array with one chunk ``function(first, piece, empty)`` per piece; ``call = (function, first)``.
+    """Return a Dask array that has one chunk ``function(first, piece, empty)`` for each piece in `pieces`.
 
     Parameters
     ----------
@@ -293,13 +296,13 @@ def _lazy_array(
     tasks : dict
         Further tasks for the graph, on which `first` may depend.
     call : tuple
-        A function and its first argument.
+        The pair ``(function, first)``: the function that computes a chunk, and its first argument.
     pieces : list of Delayed
         Input of each chunk.
     sizes : tuple
         Number of rows of each chunk, NaN if unknown.
     empty : ndarray
-        Result for zero rows, which gives shape and dtype.
+        Result without rows, which gives the dtype and the number of columns of the Dask array.
     """
     function, first = call
     keys = [(name, i, *(0,) * (empty.ndim - 1)) for i in range(len(pieces))]
@@ -309,12 +312,12 @@ def _lazy_array(
 
 
 def _apply(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
-    """Return ``function(X)``, or `empty`, the result for zero rows, if `X` has no rows."""
+    """Return ``function(X)`` if `X` has rows. Otherwise return `empty`, a result without rows."""
     return function(X) if not hasattr(X, "shape") or X.shape[0] else empty
 
 
 def _of_blocks(function: Callable[[Any], Any], part: Any) -> Any:
-    """Return the concatenation of ``function(X)`` over all blocks ``(X, ...)`` of `part`, a part of files."""
+    """Concatenate ``function(X)`` over all blocks ``(X, ...)`` of `part`, which yields the rows of a part of a file."""
     results = [function(block[0]) for block in part if block[0].shape[0]]
     if isinstance(results[0], tuple):
         return tuple(np.concatenate(some) for some in zip(*results, strict=True))
@@ -322,5 +325,5 @@ def _of_blocks(function: Callable[[Any], Any], part: Any) -> Any:
 
 
 def _item(number: int, results: tuple[Any, ...], empty: np.ndarray) -> Any:  # noqa: ARG001 - signature of `_apply`
-    """Return ``results[number]``; `empty` is unused."""
+    """Return ``results[number]``. The argument `empty` is not used; `_lazy_array` passes it to every function."""
     return results[number]

@@ -69,7 +69,7 @@ class Partitions:
     row_bytes : float or None, default=None
         Bytes of one row, or None if they are not known before a row is computed.
     holds : object, default=None
-        Collections that the pieces come from. This reference keeps Dask from releasing the futures of persisted ones.
+        Collections that the pieces come from. As long as they are referenced, Dask does not release persisted data.
     source : RowSource or None, default=None
         The files that the rows are read from, or None if the rows do not come from files.
     """
@@ -81,7 +81,7 @@ class Partitions:
     source: Any = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
-        """Yield ``(number, start, rows, pieces)`` for each partition that has rows; `start` is its first row index."""
+        """Yield ``(number, start, rows, pieces)`` for each partition with rows; `start` is its first row index."""
         starts = [0, *accumulate(self.rows)]
         for number, (rows, pieces) in enumerate(zip(self.rows, self.pieces, strict=True)):
             if rows:
@@ -181,7 +181,7 @@ class DaskEngine(Engine):
         return packed.unpack_copy()
 
     def _graph(self, work: bytes, token: str, topic: str | None) -> Delayed:
-        """Return the delayed sum over all partitions; its tasks form one layer of the graph.
+        """Return the sum over all partitions as a delayed value, whose tasks form one layer of the Dask graph.
 
         Parameters
         ----------
@@ -211,27 +211,31 @@ class DaskEngine(Engine):
 
 
 def _part(token: str) -> str:
-    """Return the name of the tasks that sum over partitions; their keys are ``(name, number of the partition)``."""
+    """Return the name of the tasks that sum over one partition each. The key of task i is ``(name, i)``."""
     return f"mercer-part-{token}"
 
 
 def ref(piece: Delayed | None) -> TaskRef | None:
-    """Return the reference to a delayed value for use as an argument of a task, or None for None.
+    """Return the reference to a delayed value for use as an argument of a task, or None if `piece` is None.
 
-    Passing the key itself as the argument is not enough: Dask replaces keys by values only if they are in the graph,
-    which the keys of persisted collections are not.
+    The key alone would not be enough as an argument. Dask replaces a key by its value only if the key is in the graph,
+    and the keys of persisted collections are not.
     """
     return None if piece is None else TaskRef(piece.key)
 
 
 def _shared_work(work: bytes) -> bytes:
-    """Return the serialized `Work`; the task of each partition deserializes its own copy, with an empty accumulator."""
+    """Return the serialized `Work`. Each partition's task deserializes its own copy, which has an empty accumulator."""
     # As bytes, Dask also knows its size.
     return work
 
 
 def _run(work: bytes, number: int, start: int, rows: int, topic: str | None, *values: Any) -> Packed | None:
-    """Return the serialized sum over one partition with computed pieces `values`, and report it on the Dask topic."""
+    """Return the serialized sum over one partition, or None if the partition has no rows.
+
+    `values` are the computed pieces of the partition. If `topic` is not None, report on this Dask topic that the
+    partition is finished.
+    """
     packed = pickle.loads(work).on(_blocks(*values), number=number, start=start, rows=rows)
     if topic is not None:
         from distributed import get_worker
@@ -299,7 +303,7 @@ def layer_of(name: str, tasks: dict[Any, Task], pieces: Pieces) -> HighLevelGrap
 def as_delayed(key: Any, tasks: dict[Any, Task], pieces: Pieces) -> Delayed:
     """Return the result of the task with key `key` as a delayed value.
 
-    `tasks` are all tasks that it needs, besides the delayed values `pieces` of partitions.
+    The graph consists of `tasks` and of the graphs of the delayed values `pieces`.
     """
     name = f"mercer-{uuid.uuid4().hex}"
     return Delayed(key, layer_of(name, tasks, pieces), layer=name)
@@ -337,7 +341,7 @@ def active_client() -> Any:
 
 
 def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str | None, watch: _Watch) -> Packed:
-    """Compute a delayed sum on a cluster and return it; if this process is interrupted, the tasks are canceled.
+    """Compute a delayed sum on a cluster and return it. If this process is interrupted, cancel the tasks.
 
     Parameters
     ----------
@@ -375,7 +379,7 @@ def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str 
 
 @contextmanager
 def memory_errors_explained(**sizes: Any) -> Iterator[None]:
-    """Inside a with statement, replace an error that a task ran out of memory by one with advice on partition sizes.
+    """Inside a with statement, replace an out-of-memory error of a task by an error with advice on partition sizes.
 
     The keyword arguments `rows`, `row_bytes`, `block_rows` and `feature_bytes` are passed on to `memory_advice`.
     """
@@ -394,7 +398,7 @@ def memory_errors_explained(**sizes: Any) -> Iterator[None]:
 
 
 def worker_resources(error: Exception) -> tuple[int | None, int]:
-    """Return memory limit in bytes and number of threads of the worker that caused an out-of-memory error.
+    """Return the memory limit in bytes and the number of threads of the worker that ran out of memory.
 
     The limit is None if it is unknown or if the worker has no limit.
     """
@@ -416,7 +420,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 class _Watch:
-    """Reports the number of rows of finished partitions; a partition that is computed more than once counts once."""
+    """Reports how many rows are in finished partitions. A partition that is computed more than once counts once."""
 
     def __init__(self, total: int, report: Report | None) -> None:
         self._total = total

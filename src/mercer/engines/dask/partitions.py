@@ -57,7 +57,7 @@ def on_dask(source: Any) -> Any:
     -------
     Partitions
         Rows for `fit` and `predict` of a learner: ``model.fit(on_dask(source))``. They are processed by the active
-        ``distributed.Client``, or by the threads of this process if there is none.
+        ``distributed.Client``, or by the threads of this process if no client is active.
 
     See Also
     --------
@@ -116,7 +116,7 @@ def pack(rows: int, statistic: Any) -> Packed:
 
 @dataclass(frozen=True)
 class Work:
-    """Sum over one partition: validates its rows, splits them into blocks, and adds the blocks to an accumulator."""
+    """Computes the sum over one partition: validates its rows, and adds them to an accumulator block by block."""
 
     into: Accumulator[Any]  # empty
     check: Callable[..., tuple[Any, Any, Any]]  # validates (X, y, weight) and returns them
@@ -176,9 +176,9 @@ def add_up(parts: Sequence[Packed | None]) -> Packed | None:
 
 
 def join(parts: Sequence[T], add_some: Callable[[list[T]], T]) -> T:
-    """Combine neighboring results, at most `FAN_IN` at a time, until one is left, and return it.
+    """Combine neighboring results, at most `FAN_IN` at a time, until a single result is left, and return that result.
 
-    The order of the results is preserved, and the shape of this tree reduction depends only on their number.
+    The order of the results is preserved. The shape of this tree reduction depends only on the number of results.
 
     Parameters
     ----------
@@ -194,23 +194,25 @@ def join(parts: Sequence[T], add_some: Callable[[list[T]], T]) -> T:
 
 
 def first_rows(*parts: Any) -> tuple[Any, ...]:
-    """Return the first `HEAD_ROWS` rows of each of ``X, y, weight``; an argument that is None is returned as None."""
+    """Return a tuple with the first `HEAD_ROWS` rows of each argument, or None for an argument that is None."""
     return tuple(
         part if part is None else part.iloc[:HEAD_ROWS] if hasattr(part, "iloc") else part[:HEAD_ROWS] for part in parts
     )
 
 
 def same_for_one_row(where: str, two: Any, one: Any) -> None:
-    """Raise DataError unless a method returns arrays whose row i depends on row i of the input alone.
+    """Raise DataError if the number of columns in the result of a method depends on the number of input rows.
 
-    This is tested by shapes: ``two.shape[1:] == one.shape[1:]``, which fails for a kernel matrix of shape (n, n).
+    Such a method, for example one that returns a kernel matrix of shape (n, n), cannot be applied block by block. The
+    results for two rows and for one row are compared: ``two.shape[1:]`` must equal ``one.shape[1:]``. DataError is also
+    raised if the results are not arrays.
 
     Parameters
     ----------
     where : str
         The kind of input, such as "files", for messages.
     two, one : ndarray or tuple of ndarrays
-        Results of the method for two rows, and for the first of these rows alone.
+        Result of the method for two rows, and its result for the first of these rows alone.
     """
     parts = list(zip(two, one, strict=True)) if isinstance(two, tuple) else [(two, one)]
     if not all(isinstance(a, np.ndarray) and a.ndim for a, _ in parts):
@@ -242,11 +244,11 @@ def memory_advice(
     row_bytes : float or None
         Bytes of one row, including targets and weight, or None if unknown.
     limit : int or None
-        Memory limit of the worker in bytes, or None if it is unknown or there is none.
+        Memory limit of the worker in bytes, or None if the limit is unknown or the worker has no limit.
     threads : int
         Number of threads of the worker. Each thread processes one partition at a time.
     block_rows : int or None, default=None
-        Number of rows whose features are computed at a time; None if no features were computed yet.
+        Number of rows whose features are computed at a time, or None if no features were computed yet.
     feature_bytes : float, default=8.0
         Bytes of the features of one row.
 
@@ -278,10 +280,10 @@ def memory_advice(
 
 
 def _threads(threads: int) -> str:
-    """Return a number of threads for a message: "1 thread", "2 threads"."""
+    """Return the text for a number of threads in a message, such as "1 thread" or "2 threads"."""
     return f"{threads} thread{'s' if threads > 1 else ''}"
 
 
 def _size(size: float) -> str:
-    """Return a number of bytes for a message, in MB or GB."""
+    """Return the text for a number of bytes in a message, in MB or GB."""
     return f"{size / 1e6:,.1f} MB" if size < 1e8 else f"{size / 1e9:,.2f} GB"

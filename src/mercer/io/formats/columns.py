@@ -122,6 +122,6 @@ def _find(names: Sequence[str], values: Sequence[str], wanted: object, where: st
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    """Return names for a message, separated by commas; after the first `most` names, only their number is given."""
+    """Return names for a message, separated by commas: all, or the first `most` followed by the total number."""
     shown = ", ".join(map(repr, names[:most]))
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"

@@ -1,4 +1,4 @@
-"""Rows of CSV files; a part is a range of bytes of a file."""
+"""Rows of CSV files. Each part of a source is a range of bytes of a file."""
 
 from __future__ import annotations
 

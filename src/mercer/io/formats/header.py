@@ -62,7 +62,7 @@ def _next_line(file: Any) -> bytes:
 
 
 def _ambiguity(cells: Sequence[str], below: Sequence[str]) -> str | None:
-    """Return why the first line may be either names or a row, or None if this is clear.
+    """Return why it is unclear whether the first line contains names or a row, or None if this is clear.
 
     `cells` are the values of the first line, and `below` those of the next line.
     """

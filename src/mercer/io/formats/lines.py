@@ -1,6 +1,6 @@
 """Text files divided into ranges of bytes, which can be read independently.
 
-A line belongs to the range in which it starts, also if it ends in the next one.
+A line belongs to the range in which it starts, even if it ends in the next range.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of npy files, which are memory-mapped; a part is a range of rows of a file."""
+"""Rows of npy files, which are memory-mapped. Each part of a source is a range of rows of a file."""
 
 from __future__ import annotations
 

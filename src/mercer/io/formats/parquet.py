@@ -1,4 +1,4 @@
-"""Rows of Parquet files; a part consists of consecutive row groups of a file."""
+"""Rows of Parquet files. Each part of a source consists of consecutive row groups of a file."""
 
 from __future__ import annotations
 

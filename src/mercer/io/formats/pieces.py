@@ -92,11 +92,11 @@ class Pieces(Part):
 
 
 def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int]]:
-    """Join consecutive pieces of a file to runs of at least `enough` rows; pieces are never divided.
+    """Group consecutive pieces of a file into runs of at least `enough` rows, without dividing a piece.
 
-    `sizes` are the numbers of rows of the pieces. For each run, yields the index of its first piece, the index after
-    its last piece, the index of its first row, and its number of rows. Only the last run may have less than `enough`
-    rows.
+    ``sizes[i]`` is the number of rows of piece i. For each run, yield a tuple: the index of its first piece, the index
+    after its last piece, the index of its first row, and its number of rows. Only the last run may have fewer than
+    `enough` rows.
 
     Examples
     --------

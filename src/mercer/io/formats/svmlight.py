@@ -1,4 +1,4 @@
-"""Sparse rows of svmlight (libsvm) files; a part is a range of bytes of a file."""
+"""Sparse rows of svmlight (libsvm) files. Each part of a source is a range of bytes of a file."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def parse(text: bytes, path: str, offset: int) -> Entries:
 
 
 def _content_lines(text: bytes) -> list[tuple[int, bytes]]:
-    """Return ``(number, line)`` for the lines that are not blank, without comments and qid; numbers start at 0."""
+    """Return ``(number, line)`` for each line that is not blank, with comments and qid removed; numbers start at 0."""
     if b"#" in text:
         text = re.sub(rb"#[^\n]*", b"", text)
     if b"qid:" in text:

@@ -83,7 +83,7 @@ class TablePlan:
         return self.columns.features if self.named else None
 
     def source(self, parts: Sequence[Part]) -> RowSource:
-        """Return the `RowSource` of parts that are converted by this plan."""
+        """Return a `RowSource` that consists of the given parts, whose tables are converted by this plan."""
         return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
 
     def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
