@@ -90,7 +90,7 @@ unlabeled : label or None, default=None
     "block_size": """\
 block_size : int or None, default=None
     Number of rows that are processed at a time; None chooses by the width of the map. It changes the result by
-    rounding only.""",
+    rounding error only.""",
     "seed_of_map": """\
 random_state : int, Generator, RandomState or None, default=None
     Seed of the map, where `feature_map` is a kernel or None.""",
@@ -126,7 +126,7 @@ Returns
     "partial_fit_targets": """\
 The first call fits the map to the rows it is given. Solving is deferred until a result is used. A `Deformed` map adds
 all rows, labeled or not, to its `FeatureGraph`, and accumulated statistics are transformed exactly to the updated
-features; a graph that cannot grow raises.
+features. If the graph cannot grow, an error is raised.
 
 Parameters
 ----------
@@ -140,7 +140,7 @@ X : array-like or CSR of shape (n, d)
 y : ignored
     Present for compatibility with pipelines.
 sample_weight : array-like of shape (n,), default=None
-    Weights >= 0 of the rows; a row of weight two counts as the row repeated. None means that all weights are one.
+    Weights >= 0 of the rows; a weight of 2 is equivalent to repeating the row. None means that all weights are 1.
 
 Returns
 -------
@@ -165,7 +165,7 @@ class Fit:
     feature_map : BaseMap
         The unfitted map.
     random_state : int, Generator, RandomState or None
-        The seed of the learner, or of the checkpoint if there is one.
+        The seed of the learner, or the seed stored in the checkpoint if the fit has a checkpoint.
     report : callable or None
         Receives the progress.
     previous : mapping
@@ -220,9 +220,9 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def _statistic(self, fit: Fit) -> Accumulator[Any] | None:
-        """Return an empty accumulator of the statistic that `_solve` needs; `feature_map_` is already fitted.
+        """Return an empty accumulator of the statistic that `_solve` requires.
 
-        None means that `_solve` computes all sums itself, from the engine of `fit`.
+        This method is called after `feature_map_` is fitted. None means that `_solve` computes all sums itself.
         """
 
     @abstractmethod
@@ -239,7 +239,7 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def _several_passes(self) -> str | None:
-        """Return why the rows are read more than once with the current parameters, or None if one pass suffices."""
+        """Return the reason why a fit reads the rows more than once, or None if one pass suffices."""
 
     # ---- fitting --------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Learner(BaseEstimator, ABC):
         y : array-like of shape (n,) or (n, t)
             Targets; for a Dask data frame also the name of their column.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a weight of two is equivalent to repeating the row. For a Dask data frame also the name of
+            Weights >= 0; a weight of 2 is equivalent to repeating the row. For a Dask data frame also the name of
             their column.
         checkpoint : path-like, Checkpoint or None, default=None
             File in which the fit saves its progress, every 30 seconds unless a `Checkpoint` specifies otherwise. If
@@ -352,7 +352,7 @@ class Learner(BaseEstimator, ABC):
         return Fit(engine, labeled, prototype, random_state, self._report(), previous)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
-        """Fit the map of `fit` to all rows, and return it."""
+        """Fit the map `fit.feature_map` to all rows, and return the fitted map."""
         return fit.feature_map.fit_engine(fit.engine)
 
     def _set_map(self, feature_map: BaseMap) -> None:
@@ -379,7 +379,7 @@ class Learner(BaseEstimator, ABC):
         )
 
     def _current_coding(self) -> Coding:
-        """Return the coding of the fit, with the `unlabeled` parameter as it is now."""
+        """Return the fitted coding of the targets, with the current value of the parameter `unlabeled`."""
         return replace(self._coding_, unlabeled=self._coding().unlabeled)
 
     def _reset(self) -> dict[str, Any]:
@@ -401,7 +401,7 @@ class Learner(BaseEstimator, ABC):
     # ---- adding rows ----------------------------------------------------------------------------
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Add a block of rows to the statistic; solving is deferred until a result is used."""
+        """Add a block of rows to the statistic. The model is solved later, when a result is used."""
         self._check_parameters()
         fresh = "statistic_" not in vars(self)
         prototype = self._unfitted_map(self.random_state) if fresh else self.feature_map_
@@ -429,7 +429,10 @@ class Learner(BaseEstimator, ABC):
         self._defer_solve()
 
     def _grow_map(self, engine: Engine) -> Array | None:
-        """Add rows to the fitted map, and return T with Z_new = Z_old @ T, or None if the features do not change."""
+        """Add rows to the fitted map, and return the matrix T by which the features change, Z_new = Z_old @ T.
+
+        The result is None if the features do not change.
+        """
         self.feature_map_, change = self.feature_map_.grown(engine)
         return change
 
@@ -450,12 +453,12 @@ class Learner(BaseEstimator, ABC):
     # ---- predicting -----------------------------------------------------------------------------
 
     def _linear(self, X: Any, coef: Array, intercept: Array) -> Array:
-        """Return features @ coef + intercept, without ever holding the features of all rows."""
+        """Return features @ coef + intercept for rows, computed block by block to limit memory."""
         check_is_fitted(self)
         return self._linear_of(validate_rows(self, X, reset=False), coef, intercept)
 
     def _linear_of(self, X: Any, coef: Array, intercept: Array) -> Array:
-        """Return features @ coef + intercept of validated rows."""
+        """Return features @ coef + intercept for validated rows."""
         features = self.feature_map_.features_.astype(X.dtype)
         # In float64 for rows of any dtype: terms with large coefficients may cancel, and the intercept may be large
         # compared with the variation of the predictions.
@@ -479,7 +482,10 @@ class Learner(BaseEstimator, ABC):
 
 
 def settled_coding(reader: Reader, engine: Engine) -> Coding:
-    """Return the coding after all rows were read; the first targets of a stream may be in a late block."""
+    """Return the coding of the targets after all rows were read.
+
+    The coding is known only then, since the first targets of a stream may be in a late block.
+    """
     if not reader.coding.settled:  # a resumed fit took its sums from the file: read up to the first targets
         with closing_all(engine.blocks()) as blocks:
             next(block for block in blocks if reader.coding.settled)
@@ -487,7 +493,7 @@ def settled_coding(reader: Reader, engine: Engine) -> Coding:
 
 
 def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
-    """Return an engine over the rows whose target is not the `unlabeled` value; all rows if that is None."""
+    """Return an engine over the rows whose target is not `unlabeled`, or over all rows if `unlabeled` is None."""
     if unlabeled is None:
         return engine
     nothing = (
@@ -498,7 +504,7 @@ def labeled_rows(owner: str, engine: Engine, unlabeled: Any) -> Engine:
 
 
 def can_add_rows(model: Learner) -> bool:
-    """Return True if `partial_fit` is available with the current parameters; otherwise raise the reason why not."""
+    """Return True if the current parameters allow `partial_fit`; otherwise raise an error that gives the reason."""
     reason = model._several_passes()
     if reason is not None:
         msg = f"{type(model).__name__} has no partial_fit: {reason} Or call fit on all rows at once."
@@ -517,7 +523,7 @@ class Regressor(RegressorMixin, Learner):
 
     @property
     def _single(self) -> bool:
-        """Whether targets have one column."""
+        """Whether the targets have a single column."""
         return not self._coding_.shape
 
     @available_if(can_add_rows)
@@ -554,9 +560,9 @@ class Regressor(RegressorMixin, Learner):
 
 
 class Classifier(ClassifierMixin, Learner):
-    """A learner of labels, linear in the features: a fit sets `classes_`, `coef_` and `intercept_`.
+    """A classifier whose decision values are linear in the features: a fit sets `classes_`, `coef_` and `intercept_`.
 
-    Coefficients have one row per label, or one row for two labels.
+    `coef_` has one row per label, or a single row if there are two labels.
     """
 
     unlabeled: Any
@@ -574,8 +580,8 @@ class Classifier(ClassifierMixin, Learner):
 
         %(partial_fit_targets)s
         classes : array-like, default=None
-            All labels. It is optional: labels that appear in a later block are added then. Once it was given, a label
-            that is not among them raises.
+            All labels. If it was never specified, labels that appear in a later block are added. Once it was specified,
+            a label that is not in `classes` raises an error.
 
         Returns
         -------
@@ -596,7 +602,7 @@ class Classifier(ClassifierMixin, Learner):
         return self
 
     def _check_two_labels(self, labels: Array) -> None:
-        """Raise unless there are rows of at least two labels."""
+        """Raise an error if the rows have fewer than two different labels."""
         if len(labels) < 2:
             got = f"one class only: {labels.tolist()[0]!r}" if len(labels) else "no row with a positive weight"
             msg = f"{type(self).__name__} needs rows of at least two classes, got {got}."
@@ -604,7 +610,9 @@ class Classifier(ClassifierMixin, Learner):
 
     @rowwise
     def decision_function(self, X: Any) -> Array:
-        """Return decision values: one per row for two labels, positive for the second; otherwise one per label.
+        """Return the decision values of rows: one value per label, or for two labels a single value.
+
+        The single value is positive if the second label is predicted.
 
         %(rows_to_results)s
         ndarray of shape (n,) or (n, K)
@@ -662,7 +670,7 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner):
         return validate_rows(self, X, reset=False)
 
     def _check_scores(self, X: Any) -> Array:
-        """Return the validated argument of `inverse_transform`, which has the columns that `transform` returns."""
+        """Return the validated argument of `inverse_transform`; it must have as many columns as `transform` returns."""
         X = check_array(X, dtype=FLOATS)
         if X.shape[1] != self._n_features_out:
             msg = f"{type(self).__name__}: inverse_transform needs {self._n_features_out} columns, got {X.shape[1]}."

@@ -1,7 +1,7 @@
-"""Fits with a checkpoint.
+"""Fits with a checkpoint: a file with the progress of a fit, from which an interrupted fit is resumed.
 
-A fit is resumed only by a learner with the same fingerprint, its class and parameters. Seeds are stored in the file, so
-that a resumed fit gives the same model.
+A fit is resumed only by a learner with the same fingerprint, which consists of its class and its parameters. Seeds are
+stored in the file, so that a resumed fit gives the same model.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _as_string(value: Any) -> str:
 
 
 def _in_full(value: Any) -> str:
-    """Return a value inside a container as a string; that of an estimator includes its parameters."""
+    """Return a value inside a container as a string. For an estimator, the string includes its parameters."""
     if not hasattr(value, "get_params"):
         return _as_string(value)
     inner = ", ".join(f"{key} = {string}" for key, string in fingerprint_of(value).items())
@@ -82,7 +82,8 @@ def _in_full(value: Any) -> str:
 def check_seeds(learner: Any) -> None:
     """Raise `ParameterError` if another process could not reproduce a `random_state` of the learner.
 
-    This is so for a generator, and for None in an estimator inside a container, which `seeded` does not replace.
+    Two values cannot be reproduced: a random generator, and None in an estimator that is inside a container such as a
+    list. In all other places, None is replaced by a seed that is stored in the checkpoint.
     """
     for name, value in learner.get_params(deep=True).items():
         for key, one in [(name, value), *_all_inside(name, value)]:
@@ -118,7 +119,11 @@ def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def seeded(feature_map: BaseMap, seed: int) -> BaseMap:
-    """Replace every `random_state` of an unfitted map that is None by a number derived from a seed; return the map."""
+    """Set all missing seeds of an unfitted map, and return the map.
+
+    Every parameter `random_state` whose value is None, of the map or of a map nested in it, is replaced by a number
+    that is derived from `seed` and the name of the parameter.
+    """
     seeds = {
         name: seed_of(seed, name)
         for name, value in feature_map.get_params().items()

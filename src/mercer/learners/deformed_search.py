@@ -37,7 +37,7 @@ CRITERION_NAMES = {"cv": "cross-validation", "loo": "leave-one-out", "evidence":
 
 
 def _has(method: str) -> Any:
-    """Return the condition for `available_if` that the estimator of a search has the named method."""
+    """Return a function for `available_if` that checks whether the estimator of a search has the method `name`."""
 
     def check(search: DeformedSearchCV) -> bool:
         getattr(vars(search).get("best_estimator_", search.estimator), method)
@@ -84,8 +84,8 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     best_score_ : float
         The score of the best candidate.
     best_index_ : int
-        The index of the best candidate in `cv_results_`. Among equal scores it is the candidate of least squared error,
-        and among those the one of fewest degrees of freedom.
+        The index of the best candidate in `cv_results_`. Among candidates of equal score, it is the one of
+        least squared error; among those of equal squared error, the one of fewest degrees of freedom.
     cv_results_ : dict of arrays
         One entry per candidate: "params", "param_alpha", "param_feature_map__power", "param_feature_map__strength",
         "mean_test_score" (the score), "standard_error" of the score, "squared_error" of held-out targets,
@@ -123,7 +123,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     inaccurate, and often prefers no graph.
 
     The memory is two matrices of shape (D, D) and the features of the labeled rows. If `progress` of the estimator is
-    set, it also reports the powers.
+    set, the search also reports each power that is done.
 
     References
     ----------
@@ -185,8 +185,8 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         Parameters
         ----------
         X, y, sample_weight
-            All rows, labeled and not, as `fit` of the estimator takes them: arrays, blocks that can be read again,
-            files, or Dask collections. Weights are repetitions of rows.
+            All rows, labeled or not, in any form that `fit` of the estimator accepts: arrays, blocks that can be read
+            again, files, or Dask collections. Weights are repetitions of rows.
 
         Returns
         -------
@@ -320,9 +320,9 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         return "\n".join(lines)
 
     def _cell(self, some: Array) -> str:
-        """Return the best score among the candidates with indices `some` as text, with a star if it is `best_score_`.
+        """Return the highest score of the candidates with indices `some`, as text for one cell of the table.
 
-        The text is empty if there are no candidates.
+        A star is appended if the score is `best_score_`. The text is empty if `some` is empty.
         """
         if not len(some):
             return ""

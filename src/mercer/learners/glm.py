@@ -41,7 +41,7 @@ fit_intercept : bool, default=True
     Whether to fit an intercept, which is not penalized.
 class_weight : dict, "balanced" or None, default=None
     Factors of the sample weights by label; "balanced" gives all labels the same total weight. Labels that a dict does
-    not name have the factor one.
+    not name have the factor 1.
 max_iter : int, default=100
     Maximal number of Newton steps.
 tol : float, default=1e-11
@@ -75,9 +75,10 @@ n_passes_ : int
 feature_map_ : BaseMap
     The fitted map.""",
     "loss_notes": """\
-The minimum is the same in memory, out of core and on Dask, to rounding. A sample of rows gives a starting point and the
-Hessian that preconditions conjugate gradients; each Hessian product and each gradient is then one sum over all rows, of
-which a fit takes some tens. Features are never stored: memory is O(D^2 + block) for any number of rows.""",
+The minimum is the same in memory, out of core and on Dask, up to rounding error. A sample of rows gives a starting
+point and the Hessian that preconditions conjugate gradients. Each Hessian product and each gradient is then one pass
+over all rows, and a fit takes some tens of passes. Features are never stored: memory is O(D^2) plus one block of rows,
+for any number of rows.""",
 }
 
 PARAGRAPHS["loss_classifier"] = "\n".join(
@@ -170,7 +171,7 @@ class LossClassifier(Classifier):
             )
 
     def _label_weight(self, labels: Array, weight: Array) -> Array:
-        """Return the factor (K,) of each label that the parameter `class_weight` specifies.
+        """Return the factor of the weights of the rows of each label (K,), as the parameter `class_weight` specifies.
 
         `weight` (K,) is the total sample weight of each label.
         """
@@ -206,9 +207,9 @@ class LossClassifier(Classifier):
         return prototype.fit_engine(fit.engine)
 
     def _start(self, fit: Fit, labels: Array) -> Array | None:
-        """Return the coefficients (D + 1, K) of the previous fit as starting point.
+        """Return the starting point of a warm start: coefficients and intercept of the previous fit, (D + 1, K).
 
-        The result is None if `warm_start` is False, or if the features or the labels have changed since.
+        The result is None if `warm_start` is False, or if the features or the labels differ from those of that fit.
         """
         before = fit.previous
         if not self.warm_start or before.get("_drawn_for_") != self._drawn_for_:
@@ -232,7 +233,10 @@ def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
 
 
 def per_label(values: Array, of_two: Callable[[Array], Array], of_many: Callable[..., Array]) -> Array:
-    """Return one column per label, given decision values, which have one column for two labels."""
+    """Return decision values with one column per label (n, K), also for two labels.
+
+    The given decision values have a single column if there are two labels.
+    """
     return np.column_stack([of_two(-values), of_two(values)]) if values.ndim == 1 else of_many(values, axis=1)
 
 
@@ -294,7 +298,7 @@ class KernelLogisticRegression(LossClassifier):
 
     @rowwise
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of the probabilities, finite also where the probabilities underflow.
+        """Return the logarithms of the probabilities of all labels, finite even if probabilities underflow to 0.
 
         %(rows_to_results)s
         ndarray of shape (n, K)

@@ -39,7 +39,8 @@ class GaussianProcessRegressor(Regressor):
     r"""Gaussian process regression at linear cost.
 
     The function is :math:`f(x) = a\, z(x)^\top w` with features z of a map, :math:`w \sim N(0, I)` and amplitude a, and
-    targets are :math:`f(x)` plus a mean and noise. Time O(n D^2), memory O(D^2 + block), never O(n^2).
+    targets are :math:`f(x)` plus a mean and noise. Time is O(n D^2). Memory is O(D^2) plus one block of rows, never
+    O(n^2).
 
     Parameters
     ----------
@@ -52,8 +53,8 @@ class GaussianProcessRegressor(Regressor):
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
     lengthscale_tuning : {"shared", "ard"} or None, default="shared"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
-        determination) tunes one lengthscale per feature; None keeps those of the kernel. Kernels that are not
-        shift-invariant keep theirs.
+        determination) tunes one lengthscale per column of X; None keeps the lengthscales of the kernel, as do kernels
+        that are not shift-invariant.
     normalize_y : bool, default=True
         Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero. The
         scale of the targets never matters: noise and amplitude are in their unit.
@@ -105,9 +106,9 @@ class GaussianProcessRegressor(Regressor):
     of the exact process is the prior variance [3]_. `Nystroem` avoids this: the residual of the kernel,
     :math:`k(x, x) - |z(x)|^2`, is added to the variance, so that error bars return to the amplitude. For random
     features, ``variance_method="pathwise"`` computes the variance of the exact process given a sample of `tune_rows`
-    rows (or all rows, if there are no more): it is never too small because of the features, and too large where rows
-    outside the sample matter. Samples of the function are then paths: a prior path is computed from the features and
-    updated through the exact kernel of the sample [1]_.
+    rows (or all rows, if there are no more): this variance is never too small because of the features, but it is too
+    large where rows outside the sample matter. Samples of the function are then paths: a prior path is computed from
+    the features and updated through the exact kernel of the sample [1]_.
 
     References
     ----------
@@ -281,7 +282,7 @@ class GaussianProcessRegressor(Regressor):
         Returns
         -------
         value : float
-            Summed over targets.
+            Log marginal likelihood, summed over targets.
         gradient : ndarray of shape (2,) or (2, t)
             Returned if `eval_gradient` is True. For lengthscales see `lengthscale_gradient`.
         """
@@ -304,7 +305,7 @@ class GaussianProcessRegressor(Regressor):
         return value, gradient[:, 0] if self._single else gradient
 
     def lengthscale_gradient(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Return the derivatives of the log marginal likelihood with respect to the log lengthscale of each feature.
+        """Return the gradient of the log marginal likelihood with respect to the log lengthscale of each column of X.
 
         The derivatives are exact for the features of the model, with their random parameters or landmarks fixed. They
         take one pass over the rows, which must be those of `fit`. Their sum is the derivative with respect to the

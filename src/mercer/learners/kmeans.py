@@ -32,7 +32,7 @@ Array = np.ndarray
 
 
 def can_add_to_clusters(model: KernelKMeans) -> bool:
-    """Return True if `partial_fit` is available with the current parameters; otherwise raise the reason why not."""
+    """Return True if the current parameters allow `partial_fit`; otherwise raise an error that gives the reason."""
     if model.exact:
         msg = f"{type(model).__name__}: exact=True needs all rows at once. Use exact=False for partial_fit."
         raise AttributeError(msg)
@@ -49,8 +49,9 @@ class KernelKMeans(Clusterer):
     .. math:: J = \sum_i w_i \min_r \| \varphi(x_i) - c_r \|^2 .
 
     Clusters need not be separated by hyperplanes, as those of k-means on the rows themselves are. By default Lloyd's
-    algorithm runs on the features of a map: time O(n k D) per pass and memory O(k D + block), where the Gram matrix
-    would take O(n^2) of both. The result is that of exact kernel k-means with the approximate kernel of the map.
+    algorithm runs on the features of a map. Time is O(n k D) per pass, and memory O(k D) plus one block of rows; the
+    Gram matrix would take time and memory O(n^2). The result is that of exact kernel k-means with the approximate
+    kernel of the map.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class KernelKMeans(Clusterer):
     max_iter : int, default=300
         Maximal number of passes over the rows.
     tol : float, default=1e-5
-        The iteration ends when moving the centers lowers the inertia by no more than this fraction; with 0, when no
+        The iteration ends when moving the centers lowers the inertia by at most this fraction. With 0, it ends when no
         row changes its cluster.
     batch_size : int or None, default=None
         Number of rows after which the centers move. None means all rows (Lloyd's algorithm). With a number, centers are
@@ -83,14 +84,14 @@ class KernelKMeans(Clusterer):
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (k, D)
-        Centers in the feature space; not with ``exact=True``, where centers are sums over rows.
+        Centers in the feature space. It is not set with ``exact=True``, where centers are linear combinations of rows.
     labels_ : ndarray of shape (n,)
-        Clusters of the rows of `fit`, if they were in memory; otherwise they are not stored, since they would grow with
-        the number of rows: call `predict` on the blocks. After `partial_fit`, those of the last block.
+        Clusters of the rows of `fit`, if the rows were in memory. Otherwise it is not stored, since it would grow with
+        the number of rows: call `predict` on the blocks. After `partial_fit`, clusters of the rows of the last block.
     inertia_ : float
         The objective J of the centers, on the rows of `fit` or of the last `partial_fit`.
     inertia_path_ : ndarray
-        The objective J at each pass, which never increases; with batches, at the end only.
+        The objective J at each pass, which never increases. With batches, J is computed at the end only.
     n_iter_ : int
         Number of passes in which centers moved.
     feature_map_ : BaseMap
@@ -98,14 +99,14 @@ class KernelKMeans(Clusterer):
 
     Notes
     -----
-    The initialization depends on the seed and on the content of the rows alone, through hashes of their entries: not on
-    blocks or on the order of rows, and a repeated row counts as a row with a weight. So equal rows give equal clusters,
-    to rounding, in memory, out of core and on Dask. Candidates for centers are sampled from the distinct rows; weights
-    and repetitions matter when k of the candidates are chosen.
+    The initialization depends only on the seed and on the content of the rows, through hashes of their entries. It does
+    not depend on blocks or on the order of rows, and a repeated row counts as a row with a weight. So the same rows
+    give the same clusters in memory, out of core and on Dask, up to rounding error. Candidates for centers are sampled
+    from the distinct rows; weights and repetitions matter when k of the candidates are chosen.
 
-    Distances that differ by rounding only are treated as equal, and the row is assigned to the first of the clusters.
-    A cluster that has lost all its rows is moved to the row farthest from its center. Features of rows in memory are
-    cached if they take at most 512 MiB, and computed again in each pass otherwise.
+    Distances that differ only by rounding error are treated as equal, and the row is assigned to the first of the
+    nearest clusters. The center of a cluster without rows is moved to the row that is farthest from its nearest center.
+    Features of rows in memory are cached if they take at most 512 MiB, and computed again in each pass otherwise.
 
     See Also
     --------
@@ -258,9 +259,9 @@ class KernelKMeans(Clusterer):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Assign the rows of a block to the centers, which move as running means of all rows assigned so far.
 
-        The first call fits the map and initializes the centers, on the rows it is given, which must be at least as many
-        as there are clusters. After `fit`, it continues from there. A `Deformed` map adds the rows to its
-        `FeatureGraph`; a graph that cannot grow raises.
+        The first call fits the map and initializes the centers on its rows, of which there must be at least as many as
+        clusters. After `fit`, the centers of that fit are updated. A `Deformed` map adds the rows to its
+        `FeatureGraph`. If the graph cannot grow, an error is raised.
 
         %(partial_fit_rows)s
         """
@@ -373,7 +374,7 @@ class KernelKMeans(Clusterer):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), or files
-            Rows; or files, as returned by `open_rows`, with their weights, read block by block.
+            Rows; or files with weights, as returned by `open_rows`, which are read block by block.
         %(y_ignored)s
         %(sample_weight)s
 

@@ -1,4 +1,4 @@
-"""Kernel principal component analysis: principal components of features."""
+"""Kernel principal component analysis: principal component analysis of the features of a map."""
 
 from __future__ import annotations
 
@@ -32,35 +32,37 @@ SAME = 1 - 1e-6
 class KernelPCA(Transformer):
     r"""Kernel principal component analysis at linear cost.
 
-    Finds the orthogonal directions of largest variance of the features of a map. If the map is exact, the scores are
-    those of exact kernel principal component analysis. Time O(n D^2 + D^3), memory O(D^2 + block).
+    The map turns each row into a vector of D features. Principal directions are orthogonal directions of largest
+    variance of these vectors. The scores of a row, which `transform` returns, are the coordinates of its centered
+    feature vector along the principal directions. If inner products of features equal the kernel, the scores are those
+    of exact kernel principal component analysis. Time is O(n D^2 + D^3). Memory is O(D^2) plus one block of rows.
 
     Parameters
     ----------
     %(feature_map)s
     n_components : int or None, default=None
-        Number of principal components, at most the number of components of the map. None keeps all with a variance
-        above the rounding error.
+        Number of principal directions k, at most the number of features D. None keeps all directions whose variance
+        exceeds the rounding error.
     whiten : bool, default=False
-        Whether scores are divided by their standard deviations.
+        Whether the scores along each direction are divided by their standard deviation.
     fit_inverse_transform : bool, default=False
         Whether to fit a ridge regression from scores to rows, for `inverse_transform`.
     alpha : float, default=1.0
-        Penalty of that regression.
+        Penalty of the ridge regression for `inverse_transform`.
     %(common_parameters)s
 
     Attributes
     ----------
     components_ : ndarray of shape (k, D)
-        Principal directions in the space of features, of norm one; zero for components without variance.
+        Principal directions in the space of the features, each of norm 1, or zero if its variance is zero.
     mean_ : ndarray of shape (D,)
         Mean of the features.
     eigenvalues_ : ndarray of shape (k,)
         Eigenvalues of the centered kernel matrix, descending, as in scikit-learn's KernelPCA.
     explained_variance_ : ndarray of shape (k,)
-        Variance of each score: the eigenvalue over the total weight of the rows.
+        Variance of the scores along each direction: the eigenvalue divided by the total weight of the rows.
     explained_variance_ratio_ : ndarray of shape (k,)
-        Fraction of the total variance of the features.
+        Fraction of the total variance of the features that lies along each direction.
     %(feature_map_)s
     statistic_ : Moments
         The sums over the rows; `partial_fit` adds to them.
@@ -72,9 +74,9 @@ class KernelPCA(Transformer):
 
     Notes
     -----
-    The sign of a component makes its inner product with the mean of the features positive. Where eigenvalues are equal
-    to rounding, as for symmetric data, every basis of their eigenspace is valid; one that depends on the eigenspace
-    alone is chosen.
+    The sign of each principal direction is chosen so that its inner product with the mean of the features is positive.
+    If several eigenvalues are equal up to rounding error, as for symmetric data, every orthonormal basis of their
+    eigenspace is valid. The basis that is returned depends on the eigenspace only, not on rounding error.
 
     `inverse_transform` is a linear ridge regression from scores to rows, with the mean of the rows as intercept. In
     scikit-learn it is a kernel ridge regression on the scores, without an intercept. For a linear kernel and centered
@@ -180,7 +182,7 @@ class KernelPCA(Transformer):
         return len(self.eigenvalues_)
 
     def _scales(self) -> Array:
-        """Return the factors (k,) of the scores: one over their standard deviations if `whiten`, otherwise one."""
+        """Return the factors of the scores (k,): 1 / standard deviation if `whiten`, otherwise 1."""
         if not self.whiten:
             return np.ones(len(self.eigenvalues_))
         deviation = np.sqrt(self.explained_variance_)
@@ -198,7 +200,7 @@ class KernelPCA(Transformer):
         return self._linear_of(X, coef, -self.mean_ @ coef).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return rows that approximately have the given scores, by a ridge regression from scores to rows.
+        """Return approximate rows for given scores, predicted by a ridge regression from scores to rows.
 
         Parameters
         ----------
@@ -229,9 +231,10 @@ class ScoresToRows:
 def canonical(values: Array, vectors: Array, mean: Array, rounding: float) -> Array:
     """Return eigenvectors with a deterministic sign and basis, for descending eigenvalues.
 
-    The sign of each makes its inner product with the mean positive, which does not depend on the basis of the features;
-    if it is orthogonal to the mean, the first of its largest entries is positive. Eigenvectors of eigenvalues that are
-    equal to rounding are replaced by a basis of their span that depends on the span alone.
+    The sign of each eigenvector is chosen so that its inner product with `mean` is positive, a choice that does not
+    depend on the basis of the features. If an eigenvector is orthogonal to `mean`, the first of its entries of largest
+    absolute value is made positive. Eigenvectors whose eigenvalues are equal up to rounding error are replaced by a
+    basis that depends on their span only.
     """
     out = vectors.copy()
     edges = np.flatnonzero(values[:-1] - values[1:] > rounding) + 1
@@ -246,9 +249,9 @@ def canonical(values: Array, vectors: Array, mean: Array, rounding: float) -> Ar
 
 
 def basis_of(vectors: Array) -> Array:
-    """Return an orthonormal basis of the span of orthonormal columns that depends on the span alone.
+    """Return an orthonormal basis that depends only on the span of the given orthonormal columns.
 
-    It is found by pivoted Gram-Schmidt orthogonalization of the projections of the unit vectors.
+    It is computed by pivoted Gram-Schmidt orthogonalization of the projections of the unit vectors.
     """
     rest = vectors.T.copy()  # coordinates of the projected unit vectors, one per column
     chosen = []

@@ -42,8 +42,8 @@ alpha_ : float
 path_ : RidgePath or None
     Scores of all penalties of the path, where `alpha` is a criterion.
 rounding_ : float
-    Estimate of the relative change of predictions by rounding, from other blocks or another engine: the rounding
-    error of the second moments over the penalty.
+    Rounding error of the second moments divided by the penalty. It estimates the relative change of predictions if
+    the same rows are read in other blocks or by another engine.
 feature_map_ : BaseMap
     The fitted map.
 statistic_ : Moments
@@ -61,7 +61,8 @@ rows are far from all others, as with heavy-tailed features, it can choose far t
 class KernelRidge(Regressor):
     """Kernel ridge regression at linear cost.
 
-    Ridge regression on the features of a map: time O(n D^2), memory O(D^2 + block), never O(n D) or O(n^2).
+    Ridge regression on the features of a map. Time is O(n D^2). Memory is O(D^2) plus one block of rows, never O(n D)
+    or O(n^2).
 
     Parameters
     ----------
@@ -167,8 +168,9 @@ class KernelRidge(Regressor):
 class KernelRidgeClassifier(Classifier):
     r"""Kernel ridge classification at linear cost.
 
-    Ridge regression on targets +1 for the label of a column and -1 for the others; the label of the largest decision
-    value is predicted. Labels need not be known in advance: they may appear in any block.
+    Ridge regression with one column of targets per label: +1 for rows with this label and -1 for all others. The label
+    of the largest decision value is predicted. For two labels there is a single column, with +1 for the second label.
+    Labels need not be known in advance: they may appear in any block.
 
     Parameters
     ----------
@@ -207,8 +209,9 @@ class KernelRidgeClassifier(Classifier):
 
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
     labels. The factor a > 0 minimizes the logarithmic loss of the leave-one-out decision values of a seeded sample of
-    1000 training rows, which are exact, from the leverages. One further row, whose label is each label with equal
-    probability, keeps the factor finite. It never changes which label is the most probable.
+    1000 training rows. These decision values are exact, and computed from the leverages. An additional row, which has
+    each label with equal probability, keeps the factor finite. The factor never changes which label is the most
+    probable.
 
     References
     ----------
@@ -275,14 +278,14 @@ class KernelRidgeClassifier(Classifier):
 
 
 def why_two_passes(alpha: float | Criterion) -> str | None:
-    """Return why the rows are read twice with this `alpha`, or None if one pass suffices."""
+    """Return the reason why a fit with this `alpha` reads the rows twice, or None if one pass suffices."""
     if not (isinstance(alpha, str) and alpha == "loo"):
         return None
     return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
 def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:
-    """Return an empty accumulator of the moments, with a sample for calibration if targets are labels."""
+    """Return an empty accumulator of the moments. If targets are labels, it also samples rows for calibration."""
     sample = None
     if targets is label_indicators:
         seed = seed_of(fit.random_state, "calibration")
@@ -310,7 +313,7 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:
     """Return the ridge solution for the parameter `alpha` of a model, given the moments.
 
-    With ``alpha="loo"``, the rows of `fit` are read once more. `labels` are all labels, sorted, of a classifier.
+    With ``alpha="loo"``, the rows of `fit` are read once more. For a classifier, `labels` are all labels, sorted.
     """
     left_out = None
     if fit is not None and model.alpha == "loo":

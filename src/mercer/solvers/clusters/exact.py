@@ -1,7 +1,9 @@
-r"""Exact kernel k-means on the Gram matrix, in memory O(n^2). The matrix takes time O(n^2 d), each pass O(n^2 k).
+r"""Exact kernel k-means on the Gram matrix.
 
-A center is a weighted mean of rows in the feature space of the kernel, represented by its coefficients a. The squared
-distance of a row x to the center is
+Memory is O(n^2). Time is O(n^2 d) for the Gram matrix, and O(n^2 k) for each pass of Lloyd's algorithm.
+
+A center is a weighted mean of rows in the feature space of the kernel, represented by the coefficients a of the
+rows. The squared distance of a row x to the center is
 
 .. math:: k(x, x) - 2 \sum_i a_i k(x, x_i) + \sum_{ij} a_i a_j k(x_i, x_j).
 """
@@ -51,11 +53,11 @@ def exact_lloyd(
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Gram matrix, in float64: distances are small differences of its entries.
+        Gram matrix in float64, since distances are small differences of its entries.
     start : ndarray of shape (n, k)
         Squared distances of the rows to the initial centers.
     weight : ndarray of shape (n,), default=None
-        Weights >= 0; None means that all are one.
+        Weights >= 0 of the rows; None means that all weights are 1.
     max_iter, tol, report
         As in `lloyd`.
 
@@ -132,7 +134,7 @@ class ExactClusters:
         return self.rows.shape[0]
 
     def scores(self, X: Any) -> Array:
-        """Return the squared distances of all rows x to all centers minus k(x, x), (k, n)."""
+        """Return |phi(x) - c|^2 - k(x, x) for all centers c and rows x, (k, n), where phi(x) is x in feature space."""
         values = self.kernel(X.astype(np.float64), self.rows.astype(np.float64))
         return (self.norms - 2 * (values @ self.coefficients)).T
 
@@ -141,7 +143,7 @@ class ExactClusters:
         return nearest(self.scores(X), self.norms, EPS)[0]
 
     def distances(self, X: Any) -> Array:
-        """Return the squared distances of all rows to all centers, (n, k), where values below rounding are zero."""
+        """Return the squared distances of all rows to all centers (n, k). Values below the rounding error are zero."""
         diagonal = self.kernel.diag(X.astype(np.float64))
         distances = self.scores(X) + diagonal
         distances[distances <= EPS * (diagonal + self.norms[:, None])] = 0.0

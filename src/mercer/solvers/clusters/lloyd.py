@@ -1,8 +1,8 @@
 """Lloyd's algorithm on features: assign rows to the nearest center, move centers to the mean of their rows.
 
-Each pass over the rows computes the sums of `ClusterSums`: the weight and the sum of the features of each cluster, and
-the terms of the inertia, which is the sum of squared distances of rows to their nearest center. Several starts share
-each pass, so that features are computed once for all of them.
+Each pass over the rows computes a `ClusterSums`: for each cluster, the total weight and the sum of the features of its
+rows; and the inertia, which is the weighted sum over all rows of the squared distance to the nearest center. A start is
+a choice of k initial centers. Several starts share each pass, so that features are computed once for all starts.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ ROUNDING_UNITS = 16
 class Centers:
     """Cluster centers, prepared for the computation of distances to features of one dtype.
 
-    A point near the features is subtracted from features and centers, since distances are computed from inner products,
-    which lose digits if features are far from zero.
+    Distances are computed from inner products, which lose digits if the features are far from zero. A point near the
+    features is therefore subtracted from features and centers.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Centers:
     dtype : dtype
         The dtype of the features.
     point : ndarray of shape (D,), default=None
-        The point that `near` subtracts; None means the mean of the centers if it is far from zero, otherwise zero.
+        The point that `near` subtracts; None means the mean of the centers if that is far from zero, otherwise zero.
     """
 
     def __init__(self, centers: Array, dtype: Any, point: Array | None = None) -> None:
@@ -67,7 +67,7 @@ class Centers:
         self._right = np.ascontiguousarray(-2 * centers.T, dtype=dtype)
 
     def near(self, Z: Array) -> Array:
-        """Return features minus the point, as `scores` and `distances` require them."""
+        """Return features minus `point`, the argument that `scores` and `distances` require."""
         return Z if self._shift is None else Z - self._shift
 
     def scores(self, Z: Array) -> Array:
@@ -88,9 +88,9 @@ class Centers:
 def tiles_beside(
     centers: Array, features: RowFeatures, block: Block, point: Array | None = None
 ) -> Iterator[tuple[slice, Array, Centers]]:
-    """Yield slices of a block, the features of their rows minus a point, and the centers prepared for these features.
+    """Yield triples for a few rows of a block at a time: slice of the rows, features minus `point`, `Centers`.
 
-    The parameter `point` is that of `Centers`.
+    The parameter `point` is as in `Centers`, and the features are ready for `Centers.scores` and `Centers.distances`.
     """
     ready: Centers | None = None
     for rows, Z in features.tiles(block):
@@ -99,10 +99,10 @@ def tiles_beside(
 
 
 def nearest(scores: Array, norms: Array, eps: float) -> tuple[Array, Array]:
-    """Return the index of the nearest center of each row (n,) and its score (n,).
+    """Return the index of the nearest center of each row (n,), and the score of that center (n,).
 
-    Scores (k, n) are squared distances, up to a constant for each row. If several centers are equally near to rounding,
-    the first of them is returned.
+    Scores (k, n) are squared distances, up to a constant for each row. If the distances to several centers are equal up
+    to rounding error, the first of these centers is returned.
     """
     least = scores.min(axis=0)
     labels = (scores <= least + eps * (np.abs(least) + norms.max())).argmax(axis=0)
@@ -110,14 +110,14 @@ def nearest(scores: Array, norms: Array, eps: float) -> tuple[Array, Array]:
 
 
 def squares_of(Z: Array) -> Array:
-    """Return |z|^2 of each row z."""
+    """Return the squared norm |z|^2 of each row z of a matrix."""
     return np.einsum("ij,ij->i", Z, Z).astype(np.float64, copy=False)
 
 
 @storable
 @dataclass(frozen=True)
 class ClusterSums:
-    """Sums over the rows of each cluster, for s starts with k clusters each: the result of one pass of k-means."""
+    """The result of one pass of k-means: sums over the rows of each cluster, for s starts with k clusters each."""
 
     rows: int
     weight: Array  # (s, k), total weights
@@ -136,7 +136,10 @@ class ClusterSums:
 
     @property
     def inertia(self) -> Array:
-        """The sum of squared distances to the nearest center, for each start; needs `squares`."""
+        """The weighted sum over rows of the squared distance to the nearest center, for each start (s,).
+
+        It is valid only if `squares` was computed.
+        """
         return np.maximum(self.squares + self.scores, 0.0)
 
 
@@ -194,14 +197,14 @@ class Farthest:
 
 
 def rounded(values: Array) -> Array:
-    """Return numbers rounded to 40 significant bits, so that distances that differ only by rounding become equal."""
+    """Return numbers rounded to 40 significant bits, so that distances equal up to rounding error become equal."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 2.0**40), exponent - 40)
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """The result of Lloyd's algorithm from one start."""
+    """The result of Lloyd's algorithm from one choice of initial centers."""
 
     centers: Array  # (k, D)
     weight: Array  # (k,), total weight of the rows of each cluster
@@ -220,10 +223,12 @@ def lloyd(
     tol: float,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> Clustering:
-    """Run Lloyd's algorithm from all starts (s, k, D) at once, and return the result of least inertia.
+    """Run Lloyd's algorithm from several starts at once, and return the result of the start with the least inertia.
 
-    A start is finished when moving its centers lowers the inertia by no more than a fraction `tol`, or not at all.
-    `report` is called after each pass with the number of rows and the number of passes.
+    `starts` (s, k, D) holds the k initial centers of each of s starts. The inertia is the weighted sum over rows of the
+    squared distance to the nearest center. The iteration from a start ends when a move of its centers lowers its
+    inertia by at most the fraction `tol`, or after `max_iter` passes over the rows. `report` is called after each pass
+    with the number of rows and the number of passes.
     """
     runs = [Run(np.array(start, dtype=np.float64)) for start in starts]
     squares, passes, point = None, 0, point_near(np.concatenate(starts))
@@ -244,7 +249,7 @@ def lloyd(
 
 
 class Run:
-    """The state of Lloyd's algorithm from one start."""
+    """The state of Lloyd's algorithm from one choice of initial centers."""
 
     def __init__(self, centers: Array) -> None:
         self.centers = self._before = centers
@@ -254,14 +259,14 @@ class Run:
         self.settled = False  # the last inertia is that of the current centers
 
     def arrive(self, weight: Array, inertia: float) -> bool:
-        """Record the cluster weights and the inertia of the current centers, and return whether to continue."""
+        """Record the cluster weights and the inertia of the current centers. Return False if the iteration ends."""
         self.ended = self.settled = not self.take(weight, inertia)
         return not self.ended
 
     def take(self, weight: Array, inertia: float) -> bool:
         """Record the cluster weights and the inertia of the current centers, and return whether they are accepted.
 
-        If the inertia did not decrease, the previous centers are restored.
+        They are accepted if the inertia decreased. Otherwise the previous centers are restored.
         """
         inertia = max(inertia, 0.0)
         gained = not self.path or inertia < self.path[-1]
@@ -272,7 +277,7 @@ class Run:
         return gained
 
     def move(self, centers: Array, tol: float) -> None:
-        """Move the centers, and decide whether the iteration has ended."""
+        """Replace the centers, and end the iteration if this lowers the inertia by at most the fraction `tol`."""
         gain = float(self.weight @ np.square(centers - self.centers).sum(axis=1))
         revived = bool((centers != self.centers)[self.weight == 0].any())  # an empty cluster was moved to a row
         self._before, self.centers = self.centers, centers
@@ -281,21 +286,21 @@ class Run:
 
 
 def first_of_least(inertias: Array) -> int:
-    """Return the index of the first start whose inertia exceeds the least one by at most a millionth of it.
+    """Return the index of the first start whose inertia is at most 1 + 1e-6 times the least inertia.
 
-    Starts that end in the same clusters have inertias that differ by rounding, which must not determine the choice and
-    thereby the order of the clusters.
+    Starts that end in the same clusters have inertias that differ by rounding error, but number the clusters in
+    different orders. Rounding error must not determine which of these starts is returned.
     """
     return int((inertias <= inertias.min() * (1 + 1e-6)).argmax())
 
 
 def best_of(engine: Engine, features: RowFeatures, starts: Array) -> Array:
-    """Return the initial centers (k, D) of least inertia, given those of several starts (s, k, D)."""
+    """Return the initial centers (k, D) of the start with the least inertia, given those of s starts (s, k, D)."""
     return starts[0] if len(starts) == 1 else starts[first_of_least(engine.sum(Assign(features, starts)).inertia)]
 
 
 def means(engine: Engine, features: RowFeatures, centers: Array, weight: Array, sums: Array) -> Array:
-    """Return the updated centers (k, D): the means of the clusters, given their weights (k,) and sums (k, D).
+    """Return the updated centers (k, D): the cluster means, given cluster weights (k,) and sums of features (k, D).
 
     The center of an empty cluster is moved to one of the rows that are farthest from their nearest centers.
     """
@@ -312,7 +317,7 @@ def means(engine: Engine, features: RowFeatures, centers: Array, weight: Array, 
 
 @dataclass(frozen=True)
 class FeatureClusters:
-    """Cluster centers in the space of the features, for the prediction of new rows."""
+    """Cluster centers in the space of the features, with methods that compute labels and distances of new rows."""
 
     features: RowFeatures
     centers: Array  # (k, D)

@@ -43,14 +43,14 @@ class RunningMeans:
         return RunningMeans(self.centers + step, weight, self.rows + found.rows)
 
     def transformed(self, matrix: Array) -> RunningMeans:
-        """Return the state for features that are multiplied by a matrix, Z_new = Z_old @ matrix."""
+        """Return the state after a change of the features to Z_new = Z_old @ matrix."""
         return RunningMeans(self.centers @ matrix, self.weight, self.rows)
 
 
 def batches_of(engine: Engine, size: int) -> Iterator[Block]:
-    """Yield batches of `size` consecutive rows, which may join or split the blocks of the engine.
+    """Yield blocks of exactly `size` consecutive rows, independently of the sizes of the blocks of the engine.
 
-    Only the last batch may be smaller.
+    Only the last block may be smaller.
     """
     waiting: list[Block] = []
     rows = 0
@@ -96,9 +96,10 @@ def by_batches(
 ) -> tuple[RunningMeans, int]:
     """Run mini-batch k-means from initial centers `start` (k, D), and return the centers and the number of passes.
 
-    At most `max_iter` passes over the rows are made. The iteration ends after a pass in which the squared distances
-    that the centers have moved, times the weights of the rows assigned to them, add up to at most `tol` times the
-    inertia. `report` is called after each pass with the number of rows and the number of passes.
+    At most `max_iter` passes over the rows are made. Let d_r be the distance that center r has moved in a pass, and w_r
+    the total weight of the rows assigned to it in that pass. The iteration ends after a pass with sum_r w_r d_r^2 <=
+    `tol` times the inertia, which is the weighted sum over rows of the squared distance to the nearest center. `report`
+    is called after each pass with the number of rows and the number of passes.
     """
     state = RunningMeans.starting_at(start)
     for passes in range(1, max_iter + 1):

@@ -1,8 +1,8 @@
 """Initialization of k-means: k-means++ and k-means||, independent of the blocks and of the order of the rows.
 
-Rows are sampled by random keys: the key of a row is an exponential variate that is hashed from its entries and the
-seed, and the rows of smallest keys are the sample. So the same rows are chosen in memory, from a stream and on Dask,
-and a repeated row is equivalent to a row with a weight.
+Rows are sampled by random keys. The key of a row is an exponential variate, computed from a hash of the entries of the
+row and the seed. The sample consists of the rows with the smallest keys. So the same rows are chosen in memory, from a
+stream and on Dask, and a repeated row is equivalent to a row with a weight.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Start:
     seed: int
 
     def on_features(self, engine: Engine, features: RowFeatures) -> Array:
-        """Return the initial centers of s starts, (s, k, D)."""
+        """Return the k initial centers of each of s starts in the space of the features, (s, k, D)."""
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
             return features.of(self.init)[None]
@@ -87,7 +87,7 @@ class Start:
             yield kernel_distances(K)(rows[chosen]).T
 
     def _chosen(self, distances_to: Callable[[Array], Array], weight: Array) -> Array:
-        """Return the indices of the rows that k-means++ chooses for each start, (s, k)."""
+        """Return the indices of the k rows that k-means++ chooses as centers for each of s starts, (s, k)."""
         starts = []
         for number in range(self.n_init):
             chosen = plus_plus(distances_to, weight, self.n_clusters, as_generator(self.seed + number))
@@ -111,7 +111,7 @@ class Start:
 
 @dataclass(frozen=True)
 class UniformRows:
-    """Function of a block of rows that returns a uniform sample of its distinct rows, of at most `size` rows."""
+    """Function of a block of rows that returns a uniform sample of at most `size` of its distinct rows."""
 
     size: int
     seed: int
@@ -123,9 +123,9 @@ class UniformRows:
 
 @dataclass(frozen=True)
 class FarRows:
-    """Function of a block of rows that returns a sample of its distinct rows, of at most `size` rows.
+    """Function of a block of rows that returns a sample of at most `size` of its distinct rows, preferring far rows.
 
-    Rows are sampled without replacement, in proportion to their squared distances from the nearest center.
+    Rows are sampled without replacement, with probabilities proportional to the squared distance to the nearest center.
     """
 
     features: RowFeatures
@@ -159,16 +159,16 @@ class CellWeights:
 
 
 def uniform_rows(engine: Engine, n_clusters: int, width: int, seed: int) -> DistinctRows:
-    """Return a uniform sample of the distinct rows with their weights, or all distinct rows if they are few."""
+    """Return a uniform sample of the distinct rows and their weights, or all distinct rows if there are few."""
     fitting = min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width))
     return engine.sum(UniformRows(max(fitting, SAMPLE_ROWS_PER_CLUSTER * n_clusters), seed))
 
 
 def candidates_by_passes(engine: Engine, features: RowFeatures, n_clusters: int, seed: int) -> DistinctRows:
-    """Return candidates for centers by k-means||, with the total weight of the rows nearest to each candidate.
+    """Return candidates for centers by k-means||, and the total weight of the rows nearest to each candidate.
 
-    This is the algorithm of Bahmani et al. (2012), with a fixed number of candidates per pass, which are sampled
-    without replacement, and with a uniform sample as the first candidates.
+    This is the algorithm of Bahmani et al. (2012) with two changes. The number of candidates per pass is fixed, and
+    they are sampled without replacement. The first candidates are a uniform sample of the rows.
     """
     size = CANDIDATES_PER_CLUSTER * n_clusters
     pool = replace(engine.sum(UniformRows(size, seed)), size=size * (ROUNDS + 1))
@@ -188,7 +188,7 @@ def plus_plus(
 ) -> Array:
     """Choose rows as centers by greedy k-means++, and return their indices.
 
-    There are fewer than `n_clusters` if there are fewer distinct rows.
+    If there are fewer than `n_clusters` distinct rows, fewer indices are returned.
 
     Parameters
     ----------
@@ -203,8 +203,9 @@ def plus_plus(
 
     Notes
     -----
-    For each center, 2 + log(k) rows are sampled with probabilities in proportion to their weight times their squared
-    distance to the nearest center so far. The one that lowers the inertia most is chosen (Arthur, Vassilvitskii 2007).
+    For each new center, 2 + log(k) rows are sampled with probabilities proportional to weight times squared distance to
+    the nearest center chosen so far. Of these rows, the one that lowers the inertia most becomes the center (Arthur,
+    Vassilvitskii 2007).
     """
     trials = 2 + int(np.log(n_clusters))
     chosen = [drawn(weight, rng.random(1))]
@@ -229,14 +230,17 @@ def drawn(mass: Array, uniform: Array) -> Array:
 
 
 def feature_distances(Z: Array) -> Callable[[Array], Array]:
-    """Return a function from indices (t,) to the squared distances (t, n) of all rows to those rows, given features."""
+    """Return a function that maps indices (t,) to the squared distances (t, n) of all rows of Z to the rows indexed."""
     point = point_near(Z)
     near = Z - point
     return lambda chosen: Centers(Z[chosen], Z.dtype, point).distances(near)
 
 
 def kernel_distances(K: Array) -> Callable[[Array], Array]:
-    """Return a function from indices (t,) to the squared distances (t, n) of all rows to those rows, given K."""
+    """Return a function that maps indices (t,) to the squared distances (t, n) of all rows to the rows indexed.
+
+    Distances are those in the feature space of the kernel with Gram matrix `K` (n, n).
+    """
     diagonal = np.diagonal(K).astype(np.float64)
     eps = ROUNDING_UNITS * float(np.finfo(K.dtype).eps)
 

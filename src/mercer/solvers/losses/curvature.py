@@ -1,4 +1,4 @@
-"""Preconditioners for losses on features: Cholesky factors of the Hessian on a sample of the rows."""
+"""Preconditioners for the minimization of losses: Cholesky factors of the Hessian, computed on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MOST_ROWS_PER_COLUMN = 8
 
 @dataclass(frozen=True)
 class Factors:
-    """Cholesky factors of an approximate Hessian, one per column of coefficients or one for all columns."""
+    """Cholesky factors of an approximate Hessian: one factor per column of coefficients, or one for all columns."""
 
     lower: tuple[Array, ...]
     centered: bool  # whether the columns of a step add up to zero
 
     def __call__(self, gradient: Array) -> Array:
-        """Return the product of the inverse of the approximate Hessian with a gradient."""
+        """Return H^-1 @ gradient, for the approximate Hessian H."""
         if len(self.lower) == 1:
             steps = scipy.linalg.cho_solve((self.lower[0], True), gradient, check_finite=False)
         else:
@@ -47,10 +47,9 @@ class Factors:
 class SampleCurvature:
     """Block-diagonal approximation of the Hessian of the penalized loss, computed on a sample of the rows.
 
-    There is one diagonal block per column of coefficients. The off-diagonal blocks, which only the softmax has, are
-    replaced by zero. One property of the complete Hessian of the softmax is retained: a step that changes all decision
-    values of a row by the same amount does not change the loss, so the columns of a step are centered to add up to
-    zero.
+    There is one diagonal block per column of coefficients. The off-diagonal blocks, which are nonzero only for the
+    softmax, are replaced by zero. The softmax loss does not change if all decision values of a row change by the same
+    amount. The approximation retains this property: the columns of a step are centered, so that they add up to zero.
     """
 
     features: Array  # (m, D)
@@ -97,7 +96,7 @@ class SampleCurvature:
 def significant_rows(curvature: Array, most: int) -> tuple[Array, Array]:
     """Return the indices of at most `most` rows that contribute nearly all of the curvature, and their curvatures.
 
-    If more than `most` rows contribute, every k-th of them is returned, with its curvature multiplied by k.
+    If more than `most` rows contribute, every k-th of these rows is returned, with its curvature multiplied by k.
     """
     ascending = np.argsort(curvature, kind="stable")
     total = np.cumsum(curvature[ascending])

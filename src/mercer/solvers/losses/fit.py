@@ -33,7 +33,7 @@ SAMPLE_TOL, SAMPLE_STEPS, SAMPLE_PRODUCTS = 1e-2, 50, 20
 
 
 def sample_size(n_components: int) -> int:
-    """Return the number of rows to sample for a map of `n_components` components."""
+    """Return the number of rows of the sample, given the number of components of the map."""
     rows = max(FEWEST_SAMPLE_ROWS, SAMPLE_ROWS_PER_COEFFICIENT * (n_components + 1))
     return max(1, min(rows, SAMPLE_BYTES // (8 * n_components)))
 
@@ -79,7 +79,7 @@ def minimize_on_rows(
     fit_intercept : bool
         Whether there is an intercept.
     start : ndarray of shape (D + 1, K) or None
-        Starting point, whose last row is the intercept; None means the minimum on the sample.
+        Starting point, whose last row is the intercept. None means the minimizer of the loss on the sample.
     passes : Passes
         Counts and reports the passes over the rows.
     n_jobs : int or None

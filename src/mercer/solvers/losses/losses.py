@@ -1,8 +1,8 @@
 """Classification losses: value, gradient and Hessian products, and their sums over rows.
 
-`LossTerm` computes the values and gradients of a block of rows, `CurvatureTerm` products of the Hessian with a
-direction. Features are computed in tiles of a few rows that stay in cache, and are not stored. Products are computed in
-float64 for rows of any dtype: near the minimum, a gradient is the small difference of large sums.
+For a block of rows, `LossTerm` computes values and gradients, and `CurvatureTerm` computes products of the Hessian with
+a direction. Features are computed in tiles of a few rows that stay in cache, and are not stored. Products are computed
+in float64 for rows of any dtype: near the minimum, a gradient is the small difference of large sums.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TILE_BYTES = 2**21
 
 
 class Loss(ABC):
-    """A convex loss of the label of a row, as a function of its decision values.
+    """A convex loss of a row, as a function of its decision values and its label.
 
-    Decision values `F` have shape (n, K), with one column per label; two labels have one column, K = 1, which is
-    positive for the second label. Labels are given by `codes` (n,), their indices.
+    Decision values `F` have shape (n, K), with one column per label. For two labels there is a single column, K = 1,
+    whose values are positive for the second label. `codes` (n,) holds the index of the label of each row.
     """
 
     #: Whether the loss is a sum over the columns of the decision values, so that the columns are separate problems.
@@ -41,7 +41,7 @@ class Loss(ABC):
     def value_and_slopes(self, F: Array, codes: Array) -> tuple[Array, Array]:
         """Return the loss of each row (n, c) and its derivatives with respect to the decision values (n, K).
 
-        If the loss is separable, c is K, with one value per column; otherwise c is one.
+        If the loss is separable, c = K, with one value per column. Otherwise c = 1.
         """
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """The logarithmic loss of the logistic function for two labels, and of the softmax for more."""
+    """The logarithmic loss -log p(label), where p is the logistic function for two labels and the softmax for more."""
 
     separable = False
 
@@ -92,7 +92,7 @@ class Logistic(Loss):
 
 
 def n_labels(F: Array) -> int:
-    """Return the number of labels of decision values `F`: two if `F` has one column, otherwise its columns."""
+    """Return the number of labels, given decision values `F`: 2 if `F` has one column, else its number of columns."""
     return max(2, F.shape[1])
 
 
@@ -132,11 +132,11 @@ class Problem:
 
     @property
     def columns(self) -> int:
-        """Return the number of decision values of a row."""
+        """Return the number of decision values of each row: 1 for two labels, otherwise the number of labels."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     def tiles(self, block: Block) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield the features in float64, the label codes and the weights of a few rows of a block at a time."""
+        """Yield triples for a few rows of a block at a time: features in float64, label codes, weights."""
         features = self.features.astype(block.X.dtype)
         step = max(16, TILE_BYTES // (8 * features.n_components))
         for start in range(0, len(block), step):
@@ -151,7 +151,10 @@ class Problem:
 @storable
 @dataclass(frozen=True)
 class LossSum:
-    """Sums over rows of the values and the gradient of a loss; the last row of the gradient is for the intercept."""
+    """The values and the gradient of a loss, summed over rows of data.
+
+    The gradient has D rows for the coefficients, and a last row for the intercept.
+    """
 
     values: Array  # (c,): one per column if the loss is separable, otherwise one
     gradient: Array  # (D + 1, K)
@@ -162,7 +165,7 @@ class LossSum:
 
 @dataclass(frozen=True)
 class LossTerm:
-    """Function of a block of rows that returns its `LossSum`: values and gradient of the loss at `coef`."""
+    """Function of a block of rows that returns its `LossSum`: value and gradient of the loss at `coef`."""
 
     problem: Problem
     coef: Array  # (D + 1, K), whose last row is the intercept
@@ -182,7 +185,11 @@ class LossTerm:
 @storable
 @dataclass(frozen=True)
 class CurvatureSum:
-    """Sum over rows of the Hessian of a loss times a direction; the last row is for the intercept."""
+    """The product of the Hessian of a loss with a direction, where the loss is summed over rows of data.
+
+    The product has the shape (D + 1, K) of the direction: D rows for the coefficients, and a last row for the
+    intercept.
+    """
 
     product: Array  # (D + 1, K)
 

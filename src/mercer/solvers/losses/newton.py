@@ -4,8 +4,8 @@ The method is a truncated Newton method with a line search [1]_, designed to nee
 gradient and Hessian product is one pass over rows that may be stored on disks of several machines, and the cost of
 everything else is negligible. Therefore Newton steps are solved only as accurately as is useful, an expensive
 preconditioner is worth its cost, and the line search uses directional derivatives, which it gets with the values. Near
-the minimum, where values of the function agree to rounding, points are compared by their gradients: comparing values
-would stop at half of the digits.
+the minimum, where values of the function are equal up to rounding error, points are compared by their gradients. A
+comparison of values would determine the minimizer to half of the digits only.
 
 References
 ----------
@@ -47,7 +47,7 @@ class Objective(Protocol):
 
     @property
     def separable(self) -> bool:
-        """Whether the function is a sum of functions of the columns."""
+        """Whether the function is a sum of K functions, each of one column of the coefficients."""
 
     def values_and_gradient(self, W: Array) -> tuple[Array, Array]:
         """Return the value (1,), or one value per column (K,) if separable, and the gradient at `W`."""
@@ -144,7 +144,7 @@ def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
 
 
 def relative_size(step: Array, W: Array) -> float:
-    """Return max|step| / max(max|W|, max|step|), the size of a step relative to the coefficients, at most one."""
+    """Return max|step| / max(max|W|, max|step|), the size of a step relative to the coefficients, at most 1."""
     largest = float(np.abs(step).max(initial=0.0))
     return largest / max(float(np.abs(W).max(initial=0.0)), largest, 1e-300)
 
@@ -186,7 +186,7 @@ def line_search(
 ) -> tuple[Array, Array, Array] | None:
     """Return a point W + length * step of lower value, its values and its gradient.
 
-    The result is None if no tried point improves on `W` by more than rounding.
+    The result is None if no tried point improves on `W` by more than the rounding error.
 
     If the objective is separable, each column has its own step length. A length must satisfy the condition of
     sufficient decrease (Armijo), and if it was shortened, the slope at the new point must be at most half as steep as
@@ -236,6 +236,6 @@ def line_search(
 
 
 def inner(a: Array, b: Array, *, separable: bool) -> Array:
-    """Return the inner product of each pair of columns (K,) if the objective is separable, else their sum (1,)."""
+    """Return the inner products of column j of `a` and of `b` for all j (K,) if separable, else their sum (1,)."""
     products = np.einsum("ij,ij->j", a, b)
     return products if separable else products.sum(keepdims=True)

@@ -17,7 +17,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Penalized:
-    """C times the sum of the losses over the rows of an engine, plus half the squared norm of the coefficients.
+    """The function C sum_i w_i loss_i(W) + |W|^2 / 2 of the coefficients W, summed over the rows i of an engine.
 
     It implements `mercer.solvers.losses.newton.Objective`. The intercept, which is the last row of the coefficients, is
     not penalized. Without an intercept, the last row of gradients and Hessian products is zero.

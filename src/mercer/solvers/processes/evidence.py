@@ -8,9 +8,9 @@ second moments of the features, with eigenvalues v, rotated cross moments q and 
     - \frac{1}{2 \sigma^2} \Bigl(|y|^2 - \sum_j \frac{q_j^2}{v_j + \alpha}\Bigr).
 
 Given :math:`\alpha`, the optimal :math:`\sigma` has a closed form, so every maximization is one-dimensional. Sums run
-over the eigenvectors whose eigenvalues are above rounding. The term in parentheses is computed as the residual sum of
-squares of the least squares fit plus :math:`\sum_j q_j^2 \alpha / (v_j (v_j + \alpha))`, since the difference above
-suffers from cancellation for small :math:`\alpha`.
+over the eigenvectors whose eigenvalues exceed the rounding error. The term in parentheses is computed as the residual
+sum of squares of the least squares fit plus :math:`\sum_j q_j^2 \alpha / (v_j (v_j + \alpha))`, since the difference
+above suffers from cancellation for small :math:`\alpha`.
 
 References
 ----------
@@ -38,14 +38,14 @@ RATIOS = np.geomspace(1e-20, 1e6, 105)
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviations of the noise and of the function (the amplitude), one per column of targets."""
+    """Standard deviation of the noise and of the function (the amplitude), for each column of targets."""
 
     noise: Array  # (t,)
     amplitude: Array  # (t,)
 
     @property
     def alpha(self) -> Array:
-        """The equivalent penalty of ridge regression: noise variance over the variance of the function."""
+        """The equivalent penalty of ridge regression: noise^2 / amplitude^2, for each column of targets."""
         return np.square(self.noise / self.amplitude)
 
 
@@ -62,7 +62,7 @@ class Evidence:
 
     @cached_property
     def _retained(self) -> tuple[Array, Array, Array]:
-        """Eigenvalues v above rounding, their rotated cross moments q, and the least squares residual sum of squares.
+        """Eigenvalues v above the rounding error, rotated cross moments q, and least squares residual sum of squares.
 
         The residual sum of squares is bounded below by the rounding error of the sum of squares of the targets, so that
         it is never zero.
@@ -79,9 +79,9 @@ class Evidence:
         return -0.5 * (self.spectrum.weight * np.log(2 * np.pi * variance) + log_det + self._misfit(alpha) / variance)
 
     def gradient(self, scales: Scales) -> tuple[Array, Array]:
-        """Return the derivatives of the log marginal likelihood of each column of targets.
+        """Return the derivatives of the log marginal likelihood with respect to log noise (t,) and log amplitude (t,).
 
-        They are with respect to the log noise (t,) and to the log amplitude (t,).
+        There is one derivative per column of targets.
         """
         (values, rotated, _), alpha, variance = self._retained, scales.alpha, np.square(scales.noise)
         quadratic = np.square(rotated / (values + alpha)).sum(axis=0) * alpha / variance
@@ -137,7 +137,7 @@ class Evidence:
 def maximize(function: Callable[[float], float], slope: Callable[[float], float], grid: Array) -> float:
     """Return the maximizer of a function of one variable: the zero of its derivative next to the best grid point.
 
-    The zero of the derivative is found to full precision; comparing values would give half of the digits.
+    The zero of the derivative is found to full precision. A comparison of values would give half of the digits only.
     """
     i = int(np.argmax([function(x) for x in grid]))
     low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]

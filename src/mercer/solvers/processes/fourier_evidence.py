@@ -1,4 +1,4 @@
-"""Evidence of a sample of rows on random features, as a function of the lengthscales."""
+"""Log marginal likelihood (evidence) of a sample of rows on random features, as a function of the lengthscales."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Array = np.ndarray
 class FourierEvidence:
     """The log marginal likelihood of a sample of rows on random features of a shift-invariant kernel.
 
-    The random parameters of the features are fixed, so that it is a smooth function of the lengthscales. It has the
-    same methods as `GramEvidence`, which uses the exact kernel.
+    The random parameters of the features are fixed, so that the log marginal likelihood is a smooth function of the
+    lengthscales. The methods are those of `GramEvidence`, which uses the exact kernel.
     """
 
     features: Features  # `lengthscales` is not None
@@ -39,7 +39,7 @@ class FourierEvidence:
         return features, Spectrum.of(moments, centered=False)
 
     def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
-        """Return the log marginal likelihood and its derivatives with respect to the three arguments.
+        """Return the log marginal likelihood and its derivatives with respect to all arguments.
 
         The arguments and results are those of `GramEvidence.__call__`.
         """

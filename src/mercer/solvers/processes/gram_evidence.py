@@ -1,4 +1,4 @@
-"""Exact evidence of a Gaussian process on a sample of rows, from their kernel matrix, with its derivatives."""
+"""Exact log marginal likelihood (evidence) of a Gaussian process on a sample of rows, and its derivatives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class GramEvidence:
-    """The exact log marginal likelihood of a sample under an isotropic kernel with one lengthscale per feature.
+    """The exact log marginal likelihood of a sample under an isotropic kernel with one lengthscale per input column.
 
     The value and all derivatives take time O(m^3) for m rows, independently of the number of lengthscales
     (Rasmussen, Williams 2006, Gaussian Processes for Machine Learning, algorithm 2.1 and equation 5.9).
@@ -42,8 +42,8 @@ class GramEvidence:
         Returns
         -------
         value : float
-            Log marginal likelihood, summed over the targets; minus infinity if the covariance matrix is not positive
-            definite to rounding.
+            Log marginal likelihood, summed over the targets; minus infinity if rounding error makes the
+            covariance matrix not positive definite.
         in_log_scales : ndarray of shape (d,)
             Derivatives with respect to `log_scales`.
         in_log_noise, in_log_amplitude : ndarray of shape (t,)

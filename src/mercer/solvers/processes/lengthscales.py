@@ -33,8 +33,8 @@ SLICE_ROWS = 512
 class LengthscaleGradient:
     """Function of a block of rows that returns its part of the gradient of the log marginal likelihood.
 
-    The gradient is with respect to the log lengthscale of each feature of the rows. The parts of all blocks are added,
-    and `complete` adds a last part that does not depend on single rows.
+    The gradient (d,) is with respect to the log lengthscale of each column of the data. The parts of all blocks are
+    added, and `complete` adds a last part, which does not depend on single rows.
     """
 
     features: Features
@@ -57,7 +57,7 @@ class LengthscaleGradient:
         _ = self._lengthscales  # raises if the features have no closed form
 
     def __call__(self, block: Block) -> Array:
-        """Return the part (d,) of the gradient that goes through the rows of a block; see `complete`."""
+        """Return the part (d,) of the gradient through the features of the rows of a block."""
         total = np.zeros(block.X.shape[1])
         for i in range(0, len(block), SLICE_ROWS):
             rows = slice(i, i + SLICE_ROWS)
@@ -83,8 +83,9 @@ class LengthscaleGradient:
     def complete(self, total: Array) -> Array:
         """Return the gradient (d,), given the sum of the parts of all blocks.
 
-        The derivative through parameters that all rows share is added, such as the kernel values of pairs of landmarks.
-        It depends on the rows through Z'G only, which is a function of the moments.
+        The sum lacks the derivative through parameters that all rows share, such as the kernel values of pairs of
+        landmarks. This derivative is added here. It depends on the rows only through Z'G, which is a function of the
+        moments.
         """
         s, scales = self.spectrum, self.scales
         moments = (s.vectors * s.values) @ s.vectors.T

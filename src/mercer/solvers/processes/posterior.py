@@ -43,8 +43,8 @@ class Representers:
     def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales) -> Self:
         """Return the representers of a sample of rows, for given noise and amplitude.
 
-        If the sample contains all rows, they have their sample weights. Otherwise rows were sampled with probabilities
-        in proportion to their weights, and each has weight one.
+        If the sample contains all rows, each row has its sample weight. Otherwise rows were sampled with probabilities
+        proportional to their sample weights, and each sampled row has weight 1.
         """
         weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_complete else sample.weight
         rows = sample.X[weight > 0].astype(np.float64)
@@ -57,7 +57,7 @@ class Representers:
         return cls(rows, features_of(feature_map.features_.astype(np.float64), rows), weight, factors)
 
     def explained(self, t: int, cross: Array) -> Array:
-        """Return B = F^-1 cross, with the Cholesky factor F of the targets in column `t`.
+        """Return B = F^-1 cross, where F is the Cholesky factor for column `t` of the targets.
 
         If `cross` is k(rows, X), the posterior covariance at X is k(X, X) - B'B, times the squared amplitude.
         """
@@ -104,7 +104,10 @@ class Posterior:
 
     @property
     def kernel(self) -> Kernel:
-        """The exact kernel, which is stored only if the posterior depends on it: a deformed kernel may be large."""
+        """The exact kernel. It must not be read if the posterior does not depend on the exact kernel.
+
+        In that case the kernel is not stored, since a deformed kernel may be large.
+        """
         assert self.exact is not None
         return self.exact
 

@@ -65,7 +65,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The tuned kernel, the number of rows of the sample, and all lengthscales that were tried."""
+    """The result of tuning: tuned kernel, number of rows of the sample, and all lengthscales that were tried."""
 
     kernel: Kernel
     rows: int
@@ -91,11 +91,11 @@ def tune_lengthscales(
     feature_map : BaseMap
         The unfitted map of the model.
     kernel : Kernel
-        Its shift-invariant kernel, from whose lengthscales the search starts.
+        The shift-invariant kernel of the map. The search starts from its lengthscales.
     sample : RowSample
         Rows, targets and weights.
     ard : bool
-        Whether every feature has its own lengthscale (automatic relevance determination).
+        Whether every column of the data has its own lengthscale (automatic relevance determination).
     noise, amplitude : float or None
         Fixed standard deviations of noise and function; None means that they are tuned too.
     centered : bool
@@ -158,10 +158,10 @@ def tune_lengthscales(
 
 
 def merged(sample: RowSample) -> tuple[Any, Array, Array]:
-    """Return rows, targets and weights of a sample, where rows with equal entries and targets are merged.
+    """Return rows, targets and weights of a sample, with one row in place of all rows of equal entries and targets.
 
-    Merged rows are sorted, and their weights are added, so that the result does not depend on the order of the rows.
-    Rows of more than `WIDEST` features are not merged.
+    The weight of a merged row is the sum of the weights of the rows that it replaces. The result is sorted, so that it
+    does not depend on the order of the given rows. Rows with more than `WIDEST` columns are not merged.
     """
     assert sample.y is not None
     y = sample.y
@@ -180,7 +180,7 @@ def evidence_of(
 ) -> GramEvidence | FourierEvidence:
     """Return the log marginal likelihood of rows, as a function of lengthscale factors, noise and amplitude.
 
-    The lengthscale of each feature of the rows is that of `kernel` times a factor. The result uses random features
+    The lengthscale of each column of the data is that of `kernel` times a factor. The result uses random features
     (`FourierEvidence`) or the exact kernel (`GramEvidence`).
     """
     part = isotropic_form(kernel)
@@ -226,7 +226,7 @@ def fourier_features(feature_map: BaseMap, kernel: Kernel, d: int, seed: int) ->
 
 
 def rescaled(kernel: Kernel, factors: Array, *, ard: bool) -> Kernel:
-    """Return the kernel with its lengthscales multiplied by `factors` (d,), one per feature of the rows."""
+    """Return the kernel with its lengthscales multiplied by `factors` (d,), one per column of the data."""
     part = isotropic_form(kernel)
     if part is None:
         return Transformed(kernel, lengthscales=rounded(factors))

@@ -1,6 +1,7 @@
-"""Search over strengths and powers of a deformation and ridge penalties, with one graph for all candidates.
+"""Search over ridge penalties and over strengths and powers of a deformation, with one graph for all candidates.
 
-The roughness of the features is proportional to the strength, so it is computed once per power, for the largest
+The roughness of the features is the matrix U = strength Phi' L^power Phi, for the features Phi of all rows and the
+Laplacian L of the graph. It is proportional to the strength, so it is computed once per power, for the largest
 strength. Every strength then costs a Cholesky factorization and the deformed features of the labeled rows. Further
 penalties cost hardly anything.
 """
@@ -69,7 +70,8 @@ class Candidate:
 class DeformationGrid:
     """The values of strength, power and ridge penalty that a search combines, each ascending and without repetitions.
 
-    If `penalties` is None, they are multiples of the largest eigenvalue of the kernel matrix of the labeled rows.
+    If `penalties` is None, the penalties are multiples of the largest eigenvalue of the kernel matrix of the labeled
+    rows.
     """
 
     strengths: tuple[float, ...]
@@ -87,11 +89,11 @@ class DeformationGrid:
 
     @property
     def largest(self) -> float:
-        """The largest strength, or one if that is zero; the roughness is computed for this strength."""
+        """The strength for which the roughness is computed: the largest of the grid, or 1 if that is zero."""
         return self.strengths[-1] or 1.0
 
     def penalties_for(self, smoother: Smoother) -> tuple[float, ...]:
-        """Return the ridge penalties of the grid, or the default ones for the eigenvalues of a smoother."""
+        """Return the ridge penalties of the grid, or default penalties computed from the eigenvalues of a smoother."""
         if self.penalties is not None:
             return self.penalties
         largest = float(smoother.values.max(initial=0.0))
@@ -107,7 +109,7 @@ class DeformationGrid:
         Z : ndarray of shape (n, D)
             Features of the inner map.
         roughness : ndarray of shape (D, D)
-            Their roughness for the strength `largest`.
+            Roughness of the features for the strength `largest`.
         rank : int or None
             Number of directions that are shrunk; None means all.
         """
@@ -140,7 +142,7 @@ def numbers(owner: str, name: str, values: Any, domain: Interval) -> tuple[float
     Raises
     ------
     ParameterError
-        If there is no number, or one that is not in the domain.
+        If `values` is empty, or a number is not in the domain.
     """
     values = [values] if is_number(values) else list(values)
     wrong = [value for value in values if value not in domain]
@@ -152,7 +154,10 @@ def numbers(owner: str, name: str, values: Any, domain: Interval) -> tuple[float
 
 
 def whitened(Z: Array, roughness: Array, share: float) -> Array:
-    """Return features whose inner products are Z (I + share U)^-1 Z', given the upper triangle of U."""
+    """Return features with the Gram matrix Z (I + share U)^-1 Z', for the matrix U = `roughness`.
+
+    Only the upper triangle of U is read.
+    """
     A = roughness * share
     A[np.diag_indices_from(A)] += 1.0
     if not factorize(A):
@@ -227,7 +232,8 @@ def search_deformations(
 def best_of(candidates: Sequence[Candidate]) -> Candidate | None:
     """Return the candidate of highest score, or None if `candidates` is empty.
 
-    Among equal scores it is the one of least squared error, and among those the one of fewest degrees of freedom.
+    Among candidates of equal score, the one of least squared error is returned; among those of equal squared error, the
+    one of fewest degrees of freedom.
     """
     if not candidates:
         return None
@@ -240,7 +246,7 @@ def best_of(candidates: Sequence[Candidate]) -> Candidate | None:
 
 
 def warn_at_ends(candidates: Sequence[Candidate], best: Candidate, criterion: SearchCriterion) -> None:
-    """Warn if the best candidate has the least or the largest value of a grid, and the others are clearly worse."""
+    """Warn if the best candidate has the least or largest value of a parameter, and other values are clearly worse."""
     beside = [c for c in candidates if (c.strength, c.power) == (best.strength, best.power)]
     ends = []
     # The last entry of each line is a value at which no warning is issued, since there is nothing to try below it.

@@ -26,7 +26,7 @@ SEARCH_CRITERIA = ("loo", "cv", "evidence")
 @storable
 @dataclass(frozen=True, eq=False)
 class LabeledRows:
-    """Features, targets, indices and weights of labeled rows; the sum of two of these statistics concatenates them."""
+    """Features, targets, indices and weights of labeled rows. The operator + concatenates two `LabeledRows`."""
 
     Z: Array
     y: Array
@@ -136,7 +136,7 @@ class LabelScorer:
         return cls(targets, codes, folds, criterion, rows.weight)
 
     def score(self, smoother: Smoother, penalty: float) -> tuple[float, float, float]:
-        """Return the score of a penalty, its standard error, and the mean squared error of held-out targets."""
+        """Return three numbers for a penalty: score, standard error of the score, held-out mean squared error."""
         total = float(self.weight.sum())
         if self.criterion == "evidence":
             return smoother.log_evidence(self.targets, penalty) / total, np.nan, np.nan
@@ -179,12 +179,12 @@ def folds_of(owner: str, cv: Any, index: Array, strata: Array, random_state: Any
     owner : str
         Name of the search, for error messages.
     cv : int or array-like
-        The number of folds, which are stratified and whose sizes differ by at most one; or the folds of all rows,
-        labeled or not.
+        The number of folds, which are then stratified and of equal size up to 1; or the fold of each row, labeled or
+        not.
     index : ndarray of shape (n,)
         Indices of the labeled rows among all rows.
     strata : ndarray of shape (n,)
-        Indices of their labels, by which folds are stratified; all zero for numeric targets.
+        Indices of the labels of the labeled rows, by which folds are stratified; all zero for numeric targets.
     random_state : int, Generator, RandomState or None
         Seed of stratified folds.
     n_rows : int or None, default=None

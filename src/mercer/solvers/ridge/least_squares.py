@@ -1,4 +1,4 @@
-"""Ridge regression from moments: by Cholesky for one penalty, or by an eigendecomposition for a path."""
+"""Ridge regression from moments: by a Cholesky factorization for one penalty, by an eigendecomposition for several."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Array = np.ndarray
 class Spectrum:
     """Moments of features and targets, in the eigenbasis of the (centered) second moments of the features.
 
-    The coordinates of a row with features z are ``vectors.T @ (z - center)``, and the eigenvalues `values` are the sums
-    of the squares of these coordinates.
+    The coordinates of a row with features z are ``vectors.T @ (z - center)``. Each eigenvalue in `values` is the
+    weighted sum over rows of the square of one coordinate.
     """
 
     values: Array  # (D,), ascending, >= 0
@@ -85,7 +85,7 @@ class Spectrum:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue, or one if all are zero. Penalties of a path are multiples of it."""
+        """The largest eigenvalue, or 1 if all are zero. The penalties of a path are multiples of this number."""
         largest = float(self.values.max(initial=0.0))
         return largest if largest > 0 else 1.0
 
@@ -96,11 +96,11 @@ class Spectrum:
 
     @property
     def retained(self) -> Array:
-        """Mask of the directions whose eigenvalue exceeds the rounding error."""
+        """Boolean mask of the eigenvalues that exceed the rounding error."""
         return self.values > len(self.values) * self.rounding
 
     def root(self, alpha: float) -> Array:
-        """Return R with R R' = (A + alpha I)^-1 on the retained directions, for the second moments A."""
+        """Return R with R R' = (A + alpha I)^-1 on the span of the retained eigenvectors of the second moments A."""
         return self.vectors[:, self.retained] / np.sqrt(self.values[self.retained] + alpha)
 
     def coef(self, alpha: float | Array) -> Array:
@@ -131,7 +131,10 @@ def about(targets: TargetMoments, offset: Array) -> tuple[Array, Array]:
 
 
 def centered_moments(moments: Moments, *, centered: bool) -> tuple[Array, Array]:
-    """Return the upper triangle of sum_i w_i (z_i - c)(z_i - c)', and c: the mean features if `centered`, else zero."""
+    """Return the upper triangle of sum_i w_i (z_i - c)(z_i - c)', and the center c.
+
+    The center is the mean of the features over the rows if `centered`, and zero otherwise.
+    """
     targets = moments.targets
     if not centered:
         return np.array(moments.about(None)), np.zeros_like(targets.feature_sum)
@@ -142,7 +145,7 @@ def centered_moments(moments: Moments, *, centered: bool) -> tuple[Array, Array]
 def noise_of_centering(moments: Moments, center: Array) -> float:
     """Return a bound on the rounding error of the second moments centered at `center`.
 
-    The moments were summed for features minus another point, `moments.shift`, and then transformed to the center.
+    The moments were summed for features minus the point `moments.shift`, and transformed to features minus `center`.
     """
     step = center if moments.shift is None else center - moments.shift
     size, far = np.linalg.norm(step), np.linalg.norm(center)
@@ -152,7 +155,7 @@ def noise_of_centering(moments: Moments, center: Array) -> float:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """The solution of a ridge regression: penalty, coefficients, and quantities that leverages are computed from."""
+    """The solution of a ridge regression: penalty, coefficients, and quantities for the computation of leverages."""
 
     alpha: float
     coef: Array  # (D, t)
@@ -163,7 +166,7 @@ class RidgeSolution:
     constant: float  # leverage of the intercept
 
     def leverages(self, Z: Array) -> Array:
-        """Return the leverages (n,) of one copy of each row, given their features (n, D)."""
+        """Return the leverage (n,) of one copy of each row, given the features `Z` (n, D) of the rows."""
         white = self.whiten(Z - self.center)
         return np.einsum("ij,ij->i", white, white) + self.constant
 
@@ -198,7 +201,7 @@ def solve_ridge(
 
 
 def needs_double(alpha: float | Criterion) -> bool:
-    """Return whether the moments must be summed in float64, because `alpha` makes their small eigenvalues matter."""
+    """Return whether the moments must be summed in float64, because their small eigenvalues matter for this `alpha`."""
     return isinstance(alpha, str) or alpha == 0
 
 
@@ -209,7 +212,7 @@ def is_coarse(moments: Moments, alpha: float | Criterion) -> bool:
 
 
 def relative_rounding(moments: Moments, alpha: float) -> float:
-    """Return the rounding error of the moments relative to the penalty."""
+    """Return the rounding error of the moments divided by the penalty."""
     # Without a penalty, directions this close to the rounding error are not used.
     penalty = alpha if alpha > 0 else len(moments.gram) * moments.rounding
     return moments.rounding / penalty if penalty > 0 else 0.0
@@ -267,7 +270,7 @@ def _by_cholesky(moments: Moments, alpha: float, *, fit_intercept: bool) -> Ridg
 
 
 def warn_of_rounding(moments: Moments, alpha: float, factor: Array) -> None:
-    """Warn if A + alpha I, given its lower Cholesky factor, has eigenvalues below the rounding error."""
+    """Warn if A + alpha I has eigenvalues below the rounding error, given its lower Cholesky factor."""
     if alpha >= moments.rounding:
         return
     smallest, _ = scipy.linalg.lapack.dpocon(factor, 1.0, uplo="L")  # 1 / |inverse| in the 1-norm
@@ -280,7 +283,11 @@ def warn_of_rounding(moments: Moments, alpha: float, factor: Array) -> None:
 
 
 def advice(moments: Moments) -> str:
-    """Return the advice of messages about a penalty that is too small for the rounding error of the moments."""
+    """Return a sentence that tells the user what to try if the penalty is too small.
+
+    A penalty is too small if the rounding error of the moments exceeds it. The sentence ends an error or a warning, and
+    names a penalty that is large enough.
+    """
     rows = "" if moments.roundoff < np.finfo(np.float32).eps else " rows in float64,"
     least = 10 * moments.rounding
     return f"Try{rows} alpha >= {least:.1g}, alpha='evidence', or alpha=0 for the solution of least norm."

@@ -1,8 +1,8 @@
 r"""Choice of the ridge penalty on a path, by leave-one-out, evidence or generalized cross-validation.
 
 A row with leverage :math:`h` and residual :math:`r` has the residual :math:`r / (1 - h)` under the model that is fitted
-to all other rows. Leave-one-out errors are therefore exact at the cost of one pass over the rows. The scale of the
-probabilities of a ridge classifier is chosen by the same formula.
+to all other rows. Exact leave-one-out errors therefore cost one pass over the rows. The factor of the decision values
+in the probabilities of a ridge classifier is chosen by the same formula.
 
 A row of weight w counts as w copies, of which one is left out; if w < 1, the row is left out completely. With the
 leverage h of a single copy, the divisor of the residual is then :math:`1 - \min(w, 1) h`.
@@ -61,7 +61,7 @@ def left_out_margin(leverage: Array, weight: Array | None = None) -> Array:
     leverage : ndarray of shape (n,) or (n, p)
         Leverages h of one copy of each row (for each of p penalties).
     weight : ndarray of shape (n,), default=None
-        Weights w >= 0; None means that all are one.
+        Weights w >= 0; None means that all weights are 1.
 
     Returns
     -------
@@ -105,7 +105,10 @@ class LeftOut:
     labels: Array | None = None  # all labels, sorted, where targets are labels
 
     def __call__(self, block: Block) -> Array:
-        """Return the sums of squared errors (p,); infinite for penalties at which some row is fitted for any target."""
+        """Return the sum over the rows of the squared leave-one-out errors, for each penalty (p,).
+
+        It is infinite for penalties at which some row is fitted exactly whatever its target.
+        """
         s = self.spectrum
         inverse = 1 / (s.values[:, None] + self.alphas)  # (D, p)
         inverse[~s.retained] = 0.0
@@ -142,7 +145,9 @@ class LeftOut:
 
 
 def calibrated_scale(fitted: Array, codes: Array, n_labels: int, leverage: Array, weight: Array | None) -> float:
-    """Return the scale of the logits of a ridge classifier that minimizes the leave-one-out logarithmic loss.
+    """Return the factor a of the decision values of a ridge classifier that minimizes the leave-one-out log loss.
+
+    The probabilities of the labels are softmax(a f) for decision values f.
 
     Parameters
     ----------
@@ -171,8 +176,8 @@ def log_loss_scale(values: Array, codes: Array, weight: Array) -> float:
     """Return the factor of the decision values that minimizes the logarithmic loss of their softmax.
 
     Labels are smoothed as if one row were added whose label is uniformly distributed. This keeps the factor finite if
-    the decision values separate the labels without error; it is then larger for more rows. The loss is convex, so its
-    minimum is the root of the derivative, or an end of the interval [1e-3, 1e3].
+    the decision values separate the labels without error. The factor then grows with the number of rows. The loss is
+    convex, so its minimum is the root of the derivative, or an end of the interval [1e-3, 1e3].
 
     Parameters
     ----------
@@ -196,7 +201,10 @@ def log_loss_scale(values: Array, codes: Array, weight: Array) -> float:
 
 
 def _root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return exp(x) at the root x of an increasing function; without a root in [low, high], exp of the nearer end."""
+    """Return exp(x) for the root x of an increasing function in the interval [low, high].
+
+    If there is no root in the interval, the result is 1e-3 (if the function is positive) or 1e3 (if it is negative).
+    """
     if slope(low) >= 0:
         return 1e-3
     if slope(high) <= 0:
@@ -215,7 +223,7 @@ STILL_FALLING = 1e-3
 
 @dataclass(frozen=True)
 class RidgePath:
-    """Scores of a path of penalties, all from one eigendecomposition.
+    """Scores of an ascending list (path) of ridge penalties, all computed from one eigendecomposition.
 
     Attributes
     ----------
@@ -224,7 +232,8 @@ class RidgePath:
     scores : ndarray of shape (p,)
         Lower is better. "loo": the mean squared leave-one-out error, summed over targets; "gcv": its estimate by
         generalized cross-validation; "evidence": minus the log marginal likelihood per row. Infinite if the score is
-        not defined, because the model has as many degrees of freedom as rows, or fits some row for any target.
+        not defined, because the model has as many degrees of freedom as rows, or fits some row exactly whatever its
+        target.
     degrees : ndarray of shape (p,)
         Effective degrees of freedom, including the intercept.
     alpha : float
@@ -258,8 +267,9 @@ def gcv_path(spectrum: Spectrum, *, fit_intercept: bool) -> RidgePath:
 def evidence_path(spectrum: Spectrum, *, fit_intercept: bool) -> RidgePath:
     r"""Score penalties by the marginal likelihood of the targets.
 
-    Coefficients have the prior :math:`N(0, \sigma^2 / \alpha)` and targets the noise variance :math:`\sigma^2`, which
-    is maximized over, for each column of targets. An intercept has a flat prior and is integrated out.
+    Coefficients have the prior :math:`N(0, \sigma^2 / \alpha)`, and targets have noise of variance :math:`\sigma^2`.
+    The likelihood is maximized over :math:`\sigma` for each column of targets. An intercept has a flat prior and is
+    integrated out.
     """
     check_energy(spectrum, "evidence")
     alphas, n = penalties(spectrum), spectrum.weight - fit_intercept
@@ -292,8 +302,8 @@ def left_out_path(
     fit_intercept : bool
         Whether there is an intercept.
     labels : ndarray, default=None
-        All labels, sorted, if targets are labels, which are coded as +1 and -1 by `label_signs`; None for numeric
-        targets.
+        All labels, sorted, if targets are labels; None for numeric targets. Labels are coded as +1 and -1 by
+        `label_signs`.
     """
     check_energy(spectrum, "loo")
     alphas = penalties(spectrum)
@@ -303,7 +313,7 @@ def left_out_path(
 
 
 def penalties(spectrum: Spectrum) -> Array:
-    """Return the penalties of a path, ascending, without those below the rounding error of the moments."""
+    """Return the penalties of a path, ascending. Penalties below the rounding error of the moments are left out."""
     alphas = PATH * spectrum.largest
     return alphas[np.append(alphas[:-1] > 10 * spectrum.rounding, True)]
 
@@ -315,7 +325,7 @@ def shrinkage(spectrum: Spectrum, alphas: Array, *, fit_intercept: bool) -> tupl
 
 
 def check_energy(spectrum: Spectrum, criterion: Criterion) -> None:
-    """Raise if the squares of the targets overflow."""
+    """Raise an error if the sum of squares of the targets overflows."""
     if not np.isfinite(spectrum.energy.sum()):
         msg = (
             f"alpha={criterion!r} needs targets whose squares add up in float64. "

@@ -1,11 +1,15 @@
 r"""Ridge regression on few rows as a linear smoother: exact cross-validation, and the marginal likelihood.
 
-With the penalty :math:`\rho` and the kernel matrix K of the rows, the residuals are :math:`G y` with
-:math:`G = \rho (K + \rho)^{-1}`, on the orthogonal complement of the constants if there is an intercept. If the rows
-of a group f are left out, their residuals are :math:`G_{ff}^{-1} (G y)_f`, exactly. One eigendecomposition of K is
-sufficient for all penalties and groups.
+Let y be the targets, K the kernel matrix of the rows, and :math:`\rho` the ridge penalty. The residuals of the fit are
+:math:`G y` with :math:`G = \rho (K + \rho I)^{-1}`. With an intercept, y and K are first projected onto the vectors
+orthogonal to the constant vector :math:`(1, \dots, 1)`, and G is this matrix on these vectors and zero on constants.
 
-Weights are repetitions of rows: rows, targets and constants are multiplied by the square roots of the weights.
+For cross-validation, let f be the set of rows in one fold. The model that is fitted without these rows has the
+residuals :math:`G_{ff}^{-1} (G y)_f` on them. This formula is exact, so no model is fitted again: one
+eigendecomposition of K is sufficient for all penalties and folds.
+
+A weight w counts as w copies of the row. The features and the target of the row, and its entry of the constant vector,
+are multiplied by :math:`\sqrt{w}`.
 """
 
 from __future__ import annotations
@@ -25,14 +29,16 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Smoother:
-    """The eigendecomposition of the kernel matrix of some rows, which is centered if there is an intercept.
+    """Ridge regression on few rows, represented by the eigendecomposition of their kernel matrix.
+
+    The kernel matrix is centered if there is an intercept. Rows are multiplied by the square roots of their weights.
 
     Attributes
     ----------
     values : ndarray of shape (r,)
         Eigenvalues >= 0.
     basis : ndarray of shape (n, r)
-        Eigenvectors, which are orthogonal to the constants if there is an intercept.
+        Eigenvectors. If there is an intercept, they are orthogonal to the square roots of the weights.
     fit_intercept : bool
         Whether there is an intercept.
     weight : ndarray of shape (n,)
@@ -50,7 +56,7 @@ class Smoother:
 
     @classmethod
     def of(cls, Z: Array, *, fit_intercept: bool, weight: Array | None = None) -> Self:
-        """Return the smoother of features of shape (n, D), by an eigendecomposition of the smaller Gram matrix."""
+        """Return the smoother for features `Z` (n, D), by an eigendecomposition of the smaller of Z Z' and Z'Z."""
         n, D = Z.shape
         weight = np.ones(n) if weight is None else weight
         root = np.sqrt(weight)
@@ -82,7 +88,7 @@ class Smoother:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether the basis spans R^n, or the orthogonal complement of the constants if there is an intercept."""
+        """Whether `basis` has all possible columns: n, or n - 1 if there is an intercept."""
         return self.basis.shape[1] == self.n_rows - self.fit_intercept
 
     def degrees(self, penalty: float) -> float:
@@ -102,15 +108,15 @@ class Smoother:
         return out
 
     def one_left_out(self, targets: Array, penalty: float) -> Array:
-        """Return the predictions (n, t) for each row by the model that is fitted without one copy of it.
+        """Return the prediction (n, t) for each row by the model that is fitted without one copy of that row.
 
-        A row of weight below one is left out completely.
+        A weight w counts as w copies of the row. If w < 1, the row is left out completely.
         """
         margin = margin_of_one_copy(self._diagonal(penalty), self.weight)
         return targets - self._residuals(targets, penalty) / (margin * self.root)[:, None]
 
     def _centered(self, targets: Array) -> Array:
-        """Return the targets, minus their mean if there is an intercept, times the roots of the weights."""
+        """Return sqrt(w) (y - m) for targets y and weights w, where m is the mean of y, or 0 without an intercept."""
         mean = self.weight @ targets / self.weight.sum() if self.fit_intercept else 0.0
         return self.root[:, None] * (targets - mean)
 
@@ -122,7 +128,10 @@ class Smoother:
         return self._centered(targets) - self.basis @ (coordinates * (self.values / (self.values + penalty))[:, None])
 
     def _block(self, rows: Array, penalty: float) -> Array:
-        """Return the entries of G = penalty (K + penalty)^-1 for all pairs of some rows; see the module docstring."""
+        """Return the submatrix of G for some rows, where G maps targets to the residuals of the fit.
+
+        Without an intercept, G = penalty (K + penalty I)^-1. The module docstring defines G with an intercept.
+        """
         B = self.basis[rows]
         if self._is_complete:  # without a difference of numbers near one
             return (B * (penalty / (self.values + penalty))) @ B.T
@@ -131,7 +140,7 @@ class Smoother:
         return block - np.outer(constants, constants) / self.weight.sum()
 
     def _diagonal(self, penalty: float) -> Array:
-        """Return the diagonal of G = penalty (K + penalty)^-1: the numbers 1 - w h, for weights w and leverages h."""
+        """Return 1 - w h for weights w and leverages h: the diagonal of the matrix that maps targets to residuals."""
         squares = np.square(self.basis)
         if self._is_complete:
             return squares @ (penalty / (self.values + penalty))
@@ -142,9 +151,9 @@ class Smoother:
     def log_evidence(self, targets: Array, penalty: float) -> float:
         r"""Return the log marginal likelihood of the targets, summed over their columns.
 
-        The coefficients have the prior :math:`N(0, \sigma^2 / \rho)` and the targets have noise of variance
-        :math:`\sigma^2`, which is maximized over for each column. The intercept has a flat prior and is integrated out.
-        Constant columns are ignored.
+        The coefficients have the prior :math:`N(0, \sigma^2 / \rho)`, where :math:`\rho` is the penalty, and the
+        targets have noise of variance :math:`\sigma^2`. The likelihood is maximized over :math:`\sigma` for each
+        column. The intercept has a flat prior and is integrated out. Constant columns are ignored.
         """
         n = float(self.weight.sum()) - self.fit_intercept
         centered = self._centered(targets)
@@ -157,5 +166,5 @@ class Smoother:
 
 
 def reflected(matrix: Array, axis: Array) -> Array:
-    """Return the columns of a matrix reflected at the hyperplane that is orthogonal to a unit vector."""
+    """Return (I - 2 a a') @ matrix, the reflection of the columns at the hyperplane orthogonal to the unit vector a."""
     return matrix - 2 * np.outer(axis, axis @ matrix)
