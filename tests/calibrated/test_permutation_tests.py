@@ -51,6 +51,7 @@ def test_level_is_exact(test, seed):
     assert low <= count_rejections(test, seed) <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["mmd", "hsic"])
 def test_level_is_exceeded_for_dependent_rows(test, seed):
     assert count_rejections(test, seed, copies=4) > interval()[1]

@@ -75,6 +75,7 @@ def cosines_of(kernel, lags, seed):
     return constant + (mass_of(kernel) - constant) * np.cos(m.features_.projection.weights.T @ lags.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", COMPOSITE, ids=repr)
 def test_spectral_measures_follow_the_algebra_of_kernels(kernel, seed):
     lags = np.concatenate([np.random.default_rng(seed).normal(size=(6, 3)), np.eye(3)])

@@ -25,8 +25,7 @@ def test_kernel(kernel):
     check_kernel(kernel)
 
 
-@pytest.mark.covering(1)
-@pytest.mark.covering(1, feature_map=type)
+@pytest.mark.slow
 @pytest.mark.parametrize("feature_map", MAPS, ids=repr)
 def test_map(feature_map):
     check_map(feature_map)

@@ -138,6 +138,7 @@ def test_constant_features_leave_the_shares_of_the_labels():
 # ---- the same model for any blocks and weights --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("sample_rows", [4096, 120], ids=["sample of all", "sample of some"])

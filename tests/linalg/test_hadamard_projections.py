@@ -42,7 +42,7 @@ def project(kernels, X, signs, m):
     return out
 
 
-@pytest.mark.covering(0)
+@pytest.mark.slow
 def test_matrix_is_the_product_of_signs_and_scipys_hadamard(kernels, dtype):
     rng = np.random.default_rng(1)
     for width in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048):

@@ -135,6 +135,7 @@ def test_one_strange_argument_is_refused_or_gives_a_number(name, data):
     refused_or_checked(name, VALID[name] | {parameter: value})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=60)
 @given(data=st.data())

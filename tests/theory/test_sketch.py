@@ -77,6 +77,7 @@ def test_the_formula_is_the_mean_over_hashes(d, unit_norm, degree, coef0, width,
     assert resolved >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "wrong"), [(2, 1), (3, 2)])
 def test_the_check_above_distinguishes_even_from_odd_widths(width, wrong, seed):
     # The smallest widths, where g / D^2 weighs most.

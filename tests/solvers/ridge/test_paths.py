@@ -303,6 +303,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_targets():
         assert first.alpha == second.alpha
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:alpha=.* chose the")
 def test_leave_one_out_withstands_rows_far_from_all_others():
     """Heavy tails: generalized cross-validation takes the few far rows for as influential as all others."""
