@@ -78,10 +78,12 @@ def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = Fals
 def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     """Check the values of a kernel on some rows, and that its formulas agree with each other.
 
-    Values must be symmetric, positive semi-definite, and the same for any batch, dtype and sparse format. Parameters,
-    pickling, sums and products must work. If the base class declares several formulas, they are compared: a profile
-    with the mixing or spectral distribution, and closed forms with the general formulas that they replace. Random
-    frequencies are compared with values by a test that fails with probability below 1e-9 if the kernel is correct.
+    The values must be symmetric and positive semi-definite. They must not depend on how the rows are divided into
+    batches, on their dtype or on their sparse format. Getting and setting parameters, pickling, and sums and products
+    with other kernels must work. If the kernel has several formulas, they must agree: the profile, which is the kernel
+    as a function of the distance, is compared with the mixing or spectral distribution, and each closed form is compared
+    with the general formula that it replaces. Random frequencies are compared with the values by a test that fails with
+    probability below 1e-9 if the kernel is correct.
 
     Parameters
     ----------

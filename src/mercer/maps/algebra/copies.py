@@ -51,10 +51,10 @@ class Sample:
 
 
 def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:
-    """Sample features of a map with exactly `count` components.
+    """Sample a map so that it has exactly `count` components, and return its features.
 
-    If the map needs more components than `count`, it is sampled with the least possible number of components. Each of
-    the `count` results is then a sum of all these components with random signs.
+    If the smallest possible map has more than `count` components, this smallest map is sampled, and each of the `count`
+    components that are returned is a sum of all its components with independent random signs.
     """
     fewest = prototype.least_components(kernel)
     wide = copy(prototype)  # a clone takes longer than sampling few components, and a product may need hundreds

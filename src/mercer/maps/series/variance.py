@@ -23,10 +23,10 @@ Array = np.ndarray
 def anchored_variance(
     components: AnchoredComponents, strata: list[Stratum], projection: ProjectionName, X: Array, Y: Array | None
 ) -> Array:
-    """Return the variance of the approximate kernel of an anchored expansion, for all pairs of rows of `X` and `Y`.
+    """Return the variance of a kernel approximated by an anchored expansion, for all pairs of rows of `X` and `Y`.
 
-    The module `anchored` defines the expansion. `strata` are the groups of random components of the plan. If `Y` is
-    None, it is replaced by `X`.
+    The module `anchored` defines the expansion. `strata` lists the groups into which its random components are divided.
+    If `Y` is None, it is replaced by `X`.
     """
     left, f = components.split(X)
     right, g = (left, f) if Y is None else components.split(Y)

@@ -136,7 +136,7 @@ class Posterior:
             out += np.maximum(diagonal - np.square(Z).sum(axis=1), 0.0)[:, None] * amplitude
 
     def covariance(self, X: Any) -> Array:
-        """Return the posterior covariances of the function (n, n, t) at all pairs of rows."""
+        """Return the posterior covariances of the function at all pairs of rows, of shape (n, n, t) for t targets."""
         K = self._prior_covariance(X)
         out = np.zeros((*K.shape, len(self.scales.noise)))
         coordinates = self._features(X) @ self.spectrum.vectors
