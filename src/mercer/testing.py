@@ -81,8 +81,8 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     The values must be symmetric and positive semi-definite. They must not depend on how the rows are divided into
     batches, on their dtype or on their sparse format. Getting and setting parameters, pickling, and sums and products
     with other kernels must work. If the kernel has several formulas, they must agree: the profile, which is the kernel
-    as a function of the distance, is compared with the mixing or spectral distribution, and each closed form is compared
-    with the general formula that it replaces. Random frequencies are compared with the values by a test that fails with
+    as a function of the distance, is compared with the mixing or spectral distribution, and each closed form with the
+    general formula that it replaces. Random frequencies are compared with the values by a test that fails with
     probability below 1e-9 if the kernel is correct.
 
     Parameters
