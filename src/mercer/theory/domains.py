@@ -73,6 +73,16 @@ Returns
 -------
 float
     The bound on the probability, at most one.""",
+    "theory_values_of_a_pair": r"""Parameters
+----------
+k : float or ndarray
+    Kernel values :math:`k(\delta)`, in [-mass, mass].
+k_double : float or ndarray
+    Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
+    :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding error raise
+    `ParameterError`.
+mass : float or ndarray, default=1.0
+    Value :math:`Z = k(0)` of the kernel at zero, at least zero.""",
     "theory_bound": """\
 Returns
 -------
@@ -167,6 +177,14 @@ References
 ----------
 .. [1] Tropp (2015), An Introduction to Matrix Concentration Inequalities, Theorem 1.6.2.""",
 }
+PARAGRAPHS["theory_bound_in_a_ball"] = "\n".join(
+    [
+        "Parameters\n----------",
+        PARAGRAPHS["theory_series_kernel"],
+        "radius : float\n    Radius R of the l1 ball.",
+        PARAGRAPHS["theory_base"],
+    ]
+)
 
 # Values that exceed a boundary by at most this fraction of it are attributed to rounding, also in float32, and clipped.
 ROUNDING = 1e-6

@@ -42,12 +42,7 @@ def maclaurin_bound(kernel: DotProductKernel, radius: float, *, base: float = 2.
     and :math:`p R^2` is less than the radius of convergence of f. It is Lemma 8 of the supplement [1]_, which prints
     :math:`p f(p R^2)`. The printed bound is the same for p = 2 and too small for p < 2.
 
-    Parameters
-    ----------
-    %(theory_series_kernel)s
-    radius : float
-        Radius R of the l1 ball.
-    %(theory_base)s
+    %(theory_bound_in_a_ball)s
 
     %(theory_bound_of_series)s
 
@@ -76,12 +71,7 @@ def maclaurin_sharp_bound(kernel: DotProductKernel, radius: float, *, base: floa
     As for `maclaurin_bound`, which is never smaller, the projections must be vectors of signs, and :math:`p R^2` must
     be less than the radius of convergence of f.
 
-    Parameters
-    ----------
-    %(theory_series_kernel)s
-    radius : float
-        Radius R of the l1 ball.
-    %(theory_base)s
+    %(theory_bound_in_a_ball)s
 
     %(theory_bound_of_series)s
 

@@ -28,16 +28,7 @@ def cosine_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arr
     For the difference :math:`\delta = x - y` of two rows it is :math:`Z^2/2 + Z k(2\delta)/2 - k(\delta)^2` [1]_. An
     estimate from m independent frequencies has this variance divided by m.
 
-    Parameters
-    ----------
-    k : float or ndarray
-        Kernel values :math:`k(\delta)`, in [-mass, mass].
-    k_double : float or ndarray
-        Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
-        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding error raise
-        `ParameterError`.
-    mass : float or ndarray, default=1.0
-        Value :math:`Z = k(0)` of the kernel at zero, at least zero.
+    %(theory_values_of_a_pair)s
 
     %(theory_variances)s
 
@@ -70,16 +61,7 @@ def phase_variance(k: Array, k_double: Array, mass: float | Array = 1.0) -> Arra
     :math:`Z^2/2`, which is due to the random phase b: for the difference :math:`\delta = x - y` of two rows it is
     :math:`Z^2 + Z k(2\delta)/2 - k(\delta)^2`.
 
-    Parameters
-    ----------
-    k : float or ndarray
-        Kernel values :math:`k(\delta)`, in [-mass, mass].
-    k_double : float or ndarray
-        Values :math:`k(2\delta)` of the same kernel. Every positive definite kernel satisfies
-        :math:`Z k(2\delta) \ge 2 k(\delta)^2 - Z^2`; values that violate this by more than rounding error raise
-        `ParameterError`.
-    mass : float or ndarray, default=1.0
-        Value :math:`Z = k(0)` of the kernel at zero, at least zero.
+    %(theory_values_of_a_pair)s
 
     %(theory_variances)s
 
