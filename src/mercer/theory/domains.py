@@ -516,10 +516,10 @@ def components(owner: str, number: float, **arguments: Any) -> int:
     The error message names the function `owner` and the `arguments` that led to the number.
     """
     if not number < math.inf:
-        told = " and ".join(f"{name}={value!r}" for name, value in arguments.items())
+        given = " and ".join(f"{name}={value!r}" for name, value in arguments.items())
         msg = (
             f"{owner}: eps must be large enough for the bound to need a number of components within float64, got "
-            f"{told}. Try a larger eps, or measure the error of a fitted map with mercer.audit."
+            f"{given}. Try a larger eps, or measure the error of a fitted map with mercer.audit."
         )
         raise ParameterError(msg)
     return max(1, math.ceil(number))
