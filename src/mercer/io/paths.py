@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["check_file", "find_files"]
+__all__ = ["check_file", "check_size", "find_files"]
 
 
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
@@ -88,3 +88,14 @@ def check_file(path: Path) -> Path:
         msg = f"{path} is empty (0 bytes)."
         raise DataError(msg)
     return path
+
+
+def check_size(path: str | Path, size: int) -> None:
+    """Raise DataError if a file is shorter than `size` bytes, because it was replaced after it was opened."""
+    found = Path(path).stat().st_size
+    if found < size:
+        msg = (
+            f"{path} has become shorter while it was read: {found:,} bytes are left of at least {size:,}. Does another "
+            "process write it? Open it again when it is complete."
+        )
+        raise DataError(msg)

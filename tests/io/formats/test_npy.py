@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import DataError, ParameterError, open_rows
-from mercer.io.formats.npy import load_array
+from mercer.io.formats.npy import Stored
 
 from ..conftest import joined
 
@@ -55,4 +55,4 @@ def test_files_that_are_no_matrix_raise(tmp_path):
         open_rows(tmp_path / "x.npy")
     np.savez(tmp_path / "x.npz", a=np.zeros((3, 2)))
     with pytest.raises(DataError, match="is an npz file of several arrays"):
-        load_array(tmp_path / "x.npz")
+        Stored.of(tmp_path / "x.npz")

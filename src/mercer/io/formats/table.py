@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from mercer.errors import DataError
 from mercer.io.formats.columns import Columns, choose_columns
 from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
 
-__all__ = ["TablePlan", "read_errors"]
+__all__ = ["TablePlan"]
 
 # A matrix is filled column by column in tiles of rows of about this many bytes, which stay in cache.
 TILE_BYTES = 2**17
@@ -48,8 +47,9 @@ class TablePlan:
         for where, schema in schemas:
             if columns is None:
                 index = index_columns(schema)
+                indexed = set(index)
                 columns = choose_columns(schema.names, where, index=index, **chosen)
-                values = [name for name in schema.names if name not in index]
+                values = [name for name in schema.names if name not in indexed]
                 named = values != [str(i) for i in range(len(values))]
             else:
                 choose_columns(
@@ -91,6 +91,10 @@ class TablePlan:
 
         `where`, the name of the table, and `start`, the index of the first row of the batch, are for messages.
         """
+        # Arrow trusts its buffers: an offset or a dictionary code out of range would be read as other values, or from
+        # memory outside the buffer. The check costs time for strings and dictionaries, and hardly any for numbers.
+        batch = batch.select(list(dict.fromkeys(self.columns.names)))  # a feature may be selected twice
+        batch.validate(full=True)
         dtype = np.dtype(self.dtype)
         features = [self._numbers(batch, name, where, start) for name in self.columns.features]
         X = np.empty((batch.num_rows, len(features)), dtype)
@@ -182,19 +186,3 @@ def _is_text(pa: Any, kind: Any) -> bool:
     if t.is_dictionary(kind):
         return _is_text(pa, kind.value_type)
     return t.is_string(kind) or t.is_large_string(kind) or (hasattr(t, "is_string_view") and t.is_string_view(kind))
-
-
-@contextmanager
-def read_errors(where: str, what: str) -> Iterator[None]:
-    """Inside a with statement, convert errors of Arrow and of the operating system to a DataError that names the file.
-
-    `where` is the name of the file, and `what` the name of its format.
-    """
-    pa = load_pyarrow("pyarrow", what[:1].upper() + what[1:])
-    try:
-        yield
-    except DataError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{where} cannot be read as {what}: {error} Is the file complete, and of this format?"
-        raise DataError(msg) from error
