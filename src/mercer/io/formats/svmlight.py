@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,9 +141,9 @@ def parse(text: bytes, path: str, offset: int) -> tuple[sp.csr_array, np.ndarray
 
 def _loaded(text: bytes) -> tuple[sp.csr_array, np.ndarray]:
     """Return the rows and labels that scikit-learn reads from lines; it raises ValueError or OverflowError."""
-    from sklearn.datasets import load_svmlight_file  # takes a second to import
-
-    return load_svmlight_file(io.BytesIO(text), zero_based=True)
+    datasets = importlib.import_module("sklearn.datasets")  # when it is needed, because it takes a second
+    rows, labels = datasets.load_svmlight_file(io.BytesIO(text), zero_based=True)
+    return rows, labels
 
 
 def _content_lines(text: bytes) -> list[int]:
