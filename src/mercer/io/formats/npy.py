@@ -68,7 +68,7 @@ class Stored:
     def _fill(self, file: BufferedReader, position: int, values: np.ndarray) -> None:
         """Fill a contiguous array with the bytes at a position, relative to the first value."""
         file.seek(self.offset + position)
-        if file.readinto(memoryview(values.reshape(-1).view(np.uint8))) != values.nbytes:
+        if file.readinto(values.reshape(-1).view(np.uint8).data) != values.nbytes:
             msg = (
                 f"{self.path} has become shorter while it was read. Does another process write it? Open it again when "
                 "it is complete."
