@@ -490,6 +490,8 @@ def read_npy(path, options):
     values = np.load(path, allow_pickle=False)
     if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind not in "fiub":
         raise Refused("no matrix of numbers")
+    if not len(values):
+        raise Refused("no rows")
     target, weight = options.get("target"), options.get("weight")
     width = range(values.shape[1])
     taken = {width[one] for one in (target if isinstance(target, list) else [target, weight]) if one is not None}

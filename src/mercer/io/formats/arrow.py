@@ -139,7 +139,7 @@ class Batches(Pieces):
         with _ipc(self.path, names, mapped=mapped) as reader:
             for number in range(self.first, self.stop):
                 check_size(self.path, size)
-                batch = reader.get_batch(number)
+                batch = self.plan.checked(reader.get_batch(number))
                 for i in range(0, batch.num_rows, self.plan.block_rows):
                     if mapped:
                         # Access to a page after the end of the file would end the process.

@@ -55,7 +55,7 @@ class Dialect:
             raise self._explained(text, path, offset)
         numbers = [name for name, kind in self.kinds if kind != "string"]
         try:
-            if SPELLING.search(text) and self._has_spelling(text, numbers):
+            if numbers and SPELLING.search(text) and self._has_spelling(text, numbers):
                 raise self._explained(text, path, offset)
             try:
                 table = self._parsed(text, self.kinds)

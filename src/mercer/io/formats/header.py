@@ -116,12 +116,13 @@ def shown(text: str, most: int = 60) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether the text of a cell is a number."""
+    """Return whether the text of a cell is a number, in ASCII and without underscores; spaces around it are ignored."""
+    digits = cell.strip(" \t")
     try:
-        float(cell)
+        float(digits)
     except ValueError:
         return False
-    return "_" not in cell
+    return digits.isascii() and "_" not in digits and digits == digits.strip()
 
 
 def is_integer(cell: str) -> bool:

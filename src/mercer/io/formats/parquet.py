@@ -40,7 +40,7 @@ class RowGroups(Pieces):
                 columns=self.plan.columns.names,
                 use_threads=False,
             ):
-                yield self.plan.block(batch, self.path, row)
+                yield self.plan.block(self.plan.checked(batch), self.path, row)
                 row += batch.num_rows
 
 

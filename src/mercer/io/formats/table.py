@@ -86,15 +86,21 @@ class TablePlan:
         """Return a `RowSource` that consists of the given parts, whose tables are converted by this plan."""
         return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
 
+    def checked(self, table: Any) -> Any:
+        """Return the columns that are read of a table or record batch; raise ArrowInvalid if they are damaged.
+
+        Arrow trusts its buffers: an offset or a dictionary code out of range would be read as other values, or from
+        memory outside the buffer. This check costs time for strings and dictionaries, and hardly any for numbers.
+        """
+        table = table.select(list(dict.fromkeys(self.columns.names)))  # a feature may be selected twice
+        table.validate(full=True)
+        return table
+
     def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
-        """Return a record batch as a block ``(X,)``, ``(X, y)`` or ``(X, y, weight)``.
+        """Return a checked record batch as a block ``(X,)``, ``(X, y)`` or ``(X, y, weight)``.
 
         `where`, the name of the table, and `start`, the index of the first row of the batch, are for messages.
         """
-        # Arrow trusts its buffers: an offset or a dictionary code out of range would be read as other values, or from
-        # memory outside the buffer. The check costs time for strings and dictionaries, and hardly any for numbers.
-        batch = batch.select(list(dict.fromkeys(self.columns.names)))  # a feature may be selected twice
-        batch.validate(full=True)
         dtype = np.dtype(self.dtype)
         features = [self._numbers(batch, name, where, start) for name in self.columns.features]
         X = np.empty((batch.num_rows, len(features)), dtype)
@@ -105,7 +111,7 @@ class TablePlan:
                     X[i : i + step, j] = values[i : i + step]
         y = None
         if self.columns.targets:
-            targets = [self._target(batch.column(name)) for name in self.columns.targets]
+            targets = [self._target(batch, name, where) for name in self.columns.targets]
             y = np.column_stack(targets) if self.columns.matrix_target else targets[0]
         if self.columns.weight is not None:
             return X, y, self._numbers(batch, self.columns.weight, where, start)
@@ -116,6 +122,7 @@ class TablePlan:
 
         `where`, the name of the table, and `start`, the index of its first row, are for messages.
         """
+        table = self.checked(table)
         for i in range(0, table.num_rows, self.block_rows):
             yield self.block(table.slice(i, self.block_rows), where, start + i)
 
@@ -136,14 +143,15 @@ class TablePlan:
         return _array(self._column(batch, name, where, start))
 
     @staticmethod
-    def _target(values: Any) -> np.ndarray:
-        """Return a column of targets as a NumPy array.
+    def _target(batch: Any, name: str, where: str) -> np.ndarray:
+        """Return the column of targets `name` as a NumPy array.
 
         A missing target becomes NaN in a column of numbers, and None in a column of strings or booleans.
 
         Learners decide whether they accept missing targets.
         """
         pa = load_pyarrow("pyarrow", "Arrow data")
+        values = batch.column(name)
         if not _is_text(pa, values.type):
             return _array(values)
         if hasattr(values, "combine_chunks"):
@@ -152,6 +160,10 @@ class TablePlan:
             values = values.dictionary_encode()
         # There are few distinct labels, so each one is converted to a string once, not once per row.
         labels, codes = values.dictionary.to_pylist(), values.indices
+        if any(label is not None and label.endswith("\0") for label in labels):
+            # NumPy would drop them, so that two labels could become one.
+            msg = f"{where}: a label of the target {name!r} ends with a zero character. Remove these characters."
+            raise DataError(msg)
         if not codes.null_count and None not in labels:
             return np.array(labels, dtype=str)[codes.to_numpy(zero_copy_only=False)]
         codes = codes.cast("int64").fill_null(len(labels)).to_numpy(zero_copy_only=False)
