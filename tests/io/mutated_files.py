@@ -27,19 +27,23 @@ import contextlib
 import csv
 import fractions
 import io
+import json
 import math
-import multiprocessing
 import os
 import random
 import re
 import resource
+import select
 import signal
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +64,7 @@ KINDS = ("csv", "svm", "npy", "arrow", "feather", "parquet")
 FAULTS = ("mercer alone reads", "other rows", "raw error", "crash", "hang")
 LIMIT = 20.0  # seconds
 MEMORY = 8 * 2**30  # bytes of address space of a child
+READY, READ = "ready", "read"  # what a child writes when it has started, and when mercer is done with a case
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Outcome:
 
     kind: str
     number: int
+    reader: str  # "read", or the name of a planted fault
     verdict: str
     detail: str
     seconds: float = 0.0
@@ -115,7 +121,9 @@ def csv_files():
     numbers = "".join(f"{x!r},{i},{x:+.3e}\n" for i, x in enumerate(rng.normal(size=30).tolist()))
     files.append((numbers.encode(), plain))
     files.append((numbers.rstrip("\n").encode(), {"header": None}))
-    files.append((b'a,b\n5" tube,1\n6" tube,2\n"7"" tube",3\n"8"9,4\n', {"columns": ["b"], "target": 0, "header": True}))
+    files.append(
+        (b'a,b\n5" tube,1\n6" tube,2\n"7"" tube",3\n"8"9,4\n', {"columns": ["b"], "target": 0, "header": True})
+    )
     return files
 
 
@@ -246,7 +254,23 @@ def files_of(kind):
 
 # ---- damages ------------------------------------------------------------------------------------
 
-WORDS = ["nan", "-inf", "Infinity", "1e400", "-1e-400", "+5", "1_0", "0x10", "nan(1)", "", " ", "١", "007", "1.", ".5"]
+WORDS = [
+    "nan",
+    "-inf",
+    "Infinity",
+    "1e400",
+    "-1e-400",
+    "+5",
+    "1_0",
+    "0x10",
+    "nan(1)",
+    "",
+    " ",
+    "\u0661",
+    "007",
+    "1.",
+    ".5",
+]
 WORDS += ["9223372036854775808", "-0", "1,5", "4000000000000", "2147483648", "1e5", "\x00", "\xa01", "5:5", "''", '""']
 TEXT = ["\n", "\r", "\r\n", '"', '""', ",", ";", "\t", ":", "#", " ", "\x00", "\ufeff", "\x0b", "\x1c", "\u2028", "-"]
 INTEGERS = [-1, 0, 1, 2, 7, 8, 127, 128, 255, 2**15, 2**16, 2**31 - 1, -(2**31), 2**32, 2**40, 2**62, 2**63 - 1, -8]
@@ -531,9 +555,7 @@ def read_arrow(path, options):
     file = pa.py_buffer(Path(path).read_bytes())
     names = pa.ipc.open_file(file).schema.names
     wanted = sorted(names.index(name) for name in (*options["columns"], options["target"]) if name is not None)
-    return read_table(
-        pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=wanted)).read_all(), options
-    )
+    return read_table(pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=wanted)).read_all(), options)
 
 
 def read_parquet(path, options):
@@ -650,91 +672,97 @@ def judge(kind, number, path, reader, say):
     return ("equal", "") if found is None else ("other rows", found)
 
 
-def work(connection, reader):
-    """Judge the cases that arrive, in a child process."""
+def work():
+    """Judge the cases that arrive on standard input, in a child process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
-        while (case := connection.recv()) is not None:
-            kind, number = case
+        print(READY, flush=True)
+        for line in sys.stdin:
+            kind, number, reader = json.loads(line)
             path = os.path.join(folder, f"rows.{kind}")
-            connection.send(judge(kind, number, path, READERS[reader], lambda: connection.send("read")))
+            answer = judge(kind, number, path, READERS[reader], lambda: print(READ, flush=True))
+            print(json.dumps(answer), flush=True)
 
 
 class Child:
     """A child process that judges cases."""
 
-    def __init__(self, reader):
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.process = context.Process(target=work, args=(other, reader), daemon=True)
-        self.process.start()
-        other.close()
-        self.ready = False
+    def __init__(self):
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.rest = b""
+        if self.line(120) != READY:
+            msg = f"the child process does not start, exit code {self.process.poll()}"
+            raise RuntimeError(msg)
 
-    def judge(self, case, limit):
+    def line(self, limit):
+        """Return the next line of the child; None if it does not come in time, an empty string if the child ended."""
+        end = time.monotonic() + limit
+        while b"\n" not in self.rest:
+            if not select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]:
+                return None
+            more = os.read(self.process.stdout.fileno(), 2**16)
+            if not more:
+                return ""
+            self.rest += more
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line.decode()
+
+    def judge(self, kind, number, reader, limit):
         """Return the outcome of a case, also if the child ends or does not answer."""
-        # The first case waits for the imports of a new process.
-        patience = limit if self.ready else limit + 60
         start = time.perf_counter()
-        self.connection.send(case)
-        read = False
-        try:
-            while True:
-                if not self.connection.poll(patience):
-                    return self.lost(case, read, "hang", f"more than {limit:g} s", start)
-                answer = self.connection.recv()
-                if answer != "read":
-                    return Outcome(*case, *answer, time.perf_counter() - start)
-                read, patience = True, limit
-        except (EOFError, ConnectionResetError):
-            self.process.join(limit)
-            return self.lost(case, read, "crash", f"exit code {self.process.exitcode}", start)
-
-    def lost(self, case, read, verdict, detail, start):
-        """End the child. What happens after mercer is done is a fault of the independent reader."""
-        self.process.kill()
-        self.process.join()
-        verdict = "independent reader fails" if read else verdict
-        return Outcome(*case, verdict, detail, time.perf_counter() - start)
+        self.process.stdin.write(json.dumps([kind, number, reader]).encode() + b"\n")
+        self.process.stdin.flush()
+        answer = self.line(limit)
+        by_mercer = answer != READ
+        if not by_mercer:
+            answer = self.line(limit)
+        seconds = time.perf_counter() - start
+        if answer:
+            return Outcome(kind, number, reader, *json.loads(answer), seconds)
+        if answer is None:
+            verdict, detail = "hang", f"more than {limit:g} s"
+        else:
+            verdict, detail = "crash", f"exit code {self.process.wait(limit)}"
+        self.close()
+        # After mercer is done, it is a fault of the independent reader.
+        return Outcome(kind, number, reader, verdict if by_mercer else "independent reader fails", detail, seconds)
 
     def close(self):
-        if self.process.is_alive():
-            with contextlib.suppress(OSError):
-                self.connection.send(None)
-            self.process.join(10)
-            self.process.kill()
+        self.process.kill()
+        self.process.communicate()
 
 
-def judge_all(cases, *, reader="read", limit=LIMIT, workers=1):
-    """Return the outcomes of cases, which are pairs of a format and a number."""
+def judge_all(cases, *, limit=LIMIT, workers=1):
+    """Return the outcomes of cases ``(format, number)``, or ``(format, number, reader)`` for a planted fault."""
     waiting, outcomes = iter(list(cases)), []
     lock = threading.Lock()
 
     def run():
-        child = Child(reader)
-        try:
-            while True:
-                with lock:
-                    case = next(waiting, None)
-                if case is None:
-                    return
-                if not child.process.is_alive():
-                    child = Child(reader)
-                outcome = child.judge(case, limit)
-                child.ready = True
-                outcomes.append(outcome)
-        finally:
-            child.close()
+        child = Child()
+        while True:
+            with lock:
+                case = next(waiting, None)
+            if case is None:
+                break
+            if child.process.poll() is not None:
+                child = Child()
+            outcomes.append(child.judge(*case, *(["read"] if len(case) == 2 else []), limit))
+        child.close()
 
-    threads = [threading.Thread(target=run) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(workers) as pool:
+        for future in [pool.submit(run) for _ in range(workers)]:
+            future.result()
     return sorted(outcomes, key=lambda outcome: (outcome.kind, outcome.number))
 
 
 def counts(outcomes):
     """Return the number of outcomes of every verdict, by format."""
     return {kind: dict(Counter(o.verdict for o in outcomes if o.kind == kind)) for kind in KINDS}
+
+
+if __name__ == "__main__":
+    work()

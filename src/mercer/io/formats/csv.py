@@ -50,9 +50,11 @@ class Dialect:
         `path` and `offset`, the position of the records in the file in bytes, are for messages.
         """
         pa = load_pyarrow("pyarrow", "A CSV file")
-        _, ends = quoted(text, self.delimiter)
+        starts, ends = quoted(text, self.delimiter)
         if len(ends) and ends[-1] > len(text):
-            raise self._explained(text, path, offset)
+            at = line_number(path, offset) + count_lines(text[: starts[-1]])
+            msg = f"{path}, line {at}: the quote that opens a value here is not closed. Is the file complete?"
+            raise DataError(msg)
         numbers = [name for name, kind in self.kinds if kind != "string"]
         try:
             if numbers and SPELLING.search(text) and self._has_spelling(text, numbers):
@@ -126,12 +128,6 @@ class Dialect:
                     )
                 if kind == "string" and any("\udc80" <= symbol <= "\udcff" for symbol in cell):
                     return DataError(f"{where}: column {name!r} is not text in UTF-8. Save the file in UTF-8.")
-        starts, ends = quoted(text, self.delimiter)
-        if len(ends) and ends[-1] > len(text):
-            at = start + count_lines(text[: starts[-1]])
-            return DataError(
-                f"{path}, line {at}: the quote that opens a value here is not closed. Is the file complete?"
-            )
         return DataError(f"{path} cannot be read as CSV near line {start}. Is it text in UTF-8?")
 
 
