@@ -339,6 +339,16 @@ def put_text(rng, content, _):
     return content[:i] + rng.choice(TEXT).encode() + content[i:]
 
 
+def break_line(rng, content, _):
+    """Insert a line break, or join two lines."""
+    breaks = [match.start() for match in re.finditer(rb"\n", content)]
+    if breaks and rng.random() < 0.3:
+        i = rng.choice(breaks)
+        return content[:i] + rng.choice([b"", b" ", b"\r"]) + content[i + 1 :]
+    i = place(rng, content)
+    return content[:i] + rng.choice([b"\n", b"\r\n", b"\r"]) + content[i:]
+
+
 def put_word(rng, content, _):
     """Replace a word by another spelling of a number, or by something that is no number."""
     words = list(re.finditer(rb"[^\s,;:]+", content))
@@ -392,8 +402,8 @@ def edit_header(rng, content, _):
 BYTES = [flip_bits, truncate, delete, insert, repeat, blank, splice, put_integer]
 LINES = [put_text, put_text, put_word, put_word, drop_symbol, drop_symbol, shuffle_lines, flip_bits, truncate, splice]
 DAMAGES = {
-    "csv": [*LINES, delete, repeat, blank, insert],
-    "svm": [*LINES, delete, repeat, blank, insert],
+    "csv": [*LINES, break_line, break_line, delete, repeat, blank, insert],
+    "svm": [*LINES, break_line, break_line, delete, repeat, blank, insert],
     "npy": [*BYTES, edit_header, edit_header],
     "arrow": [*BYTES, put_integer, flip_bits],
     "feather": [*BYTES, put_integer, flip_bits],

@@ -19,7 +19,9 @@ NUMBER = 60
 def outcomes():
     """Outcomes of damaged files, and of planted faults. One child process judges all of them."""
     cases = [(kind, number, "read") for kind in KINDS for number in range(NUMBER)]
-    planted = [(kind, number, reader) for reader in ("drop_row", "change_number") for kind in KINDS for number in (0, 1)]
+    planted = [
+        (kind, number, reader) for reader in ("drop_row", "change_number") for kind in KINDS for number in (0, 1)
+    ]
     raw = [(kind, number, "let_errors_through") for kind in ("arrow", "npy") for number in range(20, 40)]
     return judge_all([*cases, *planted, *raw])
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mercer import DataError, open_rows
-from mercer.io.paths import find_files
+from mercer.io.paths import check_size, find_files
 
 from .conftest import joined
 
@@ -78,3 +78,11 @@ def test_links_to_folders_and_cycles(tree, tmp_path):
     (tree / "year=2023" / "up").symlink_to(tree)
     with pytest.raises(DataError, match="up is a link to one of its parent folders"):
         find_files(tree, (".npy",))
+
+
+def test_file_that_is_shorter_than_expected_raises(tmp_path):
+    path = tmp_path / "t.npy"
+    path.write_bytes(b"12345")
+    check_size(path, 5)
+    with pytest.raises(DataError, match=r"t\.npy has become shorter while it was read: 5 bytes are left of at least 6"):
+        check_size(path, 6)

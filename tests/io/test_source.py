@@ -1,10 +1,25 @@
 """Representation of a source of rows, and sizes of its blocks and parts."""
 
+import csv
+import struct
+import zipfile
+import zlib
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from mercer import DataError
-from mercer.io.source import BLOCK_BYTES, BLOCK_STEP, LEAST_ROWS, Part, RowSource, rows_per_block, rows_per_part
+from mercer import DataError, ParameterError
+from mercer.io.source import (
+    BLOCK_BYTES,
+    BLOCK_STEP,
+    LEAST_ROWS,
+    Part,
+    RowSource,
+    reading,
+    rows_per_block,
+    rows_per_part,
+)
 
 
 class Some(Part):
@@ -59,3 +74,48 @@ def test_rows_per_block_are_bounded_in_bytes_and_in_rows(n_features, itemsize):
     elif rows > LEAST_ROWS:
         assert (rows + 1) * n_features * itemsize > BLOCK_BYTES  # the largest possible number
     assert rows_per_part(rows) == 4 * rows
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        csv.Error("new-line character seen"),
+        OverflowError("int too large"),
+        zipfile.BadZipFile("bad magic number"),
+        UnicodeDecodeError("utf-8", b"x", 0, 1, "invalid start byte"),
+        zlib.error("invalid block type"),
+        pa.ArrowInvalid("not an Arrow file"),
+        struct.error("unpack requires a buffer"),
+        EOFError("no data left"),
+        IndexError("out of bounds"),
+        RecursionError("too deep"),
+        PermissionError(13, "denied"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_readers_name_the_file(error):
+    with (
+        pytest.raises(DataError, match=r"rows\.csv cannot be read as CSV: .+\. Is the file complete") as caught,
+        reading("rows.csv", "CSV"),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_errors_without_text_and_of_memory_and_of_mercer():
+    with pytest.raises(DataError, match=r"rows cannot be read as CSV: AssertionError\."), reading("rows", "CSV"):
+        raise AssertionError
+    with pytest.raises(DataError, match=r"asks for more memory than there is.*columns="), reading("rows", "CSV"):
+        raise MemoryError
+    with pytest.raises(ParameterError, match="as it is"), reading("rows", "CSV"):
+        raise ParameterError("as it is")
+    with pytest.raises(KeyboardInterrupt), reading("rows", "CSV"):
+        raise KeyboardInterrupt
+
+
+def test_part_with_another_number_of_rows_than_expected_raises():
+    part = Some(None)
+    part.n_rows = 8
+    part._blocks = lambda: iter([(np.zeros((5, 1)),), (np.zeros((2, 1)),)])
+    with pytest.raises(DataError, match="some rows must have 8 rows, as when it was opened, but 7 rows could be read"):
+        list(part)
