@@ -77,6 +77,7 @@ def measure(options: argparse.Namespace) -> Report:
     report.results = {
         "counts": counts,
         "seconds": time.perf_counter() - start,
+        "slowest": [asdict(outcome) for outcome in sorted(outcomes, key=lambda outcome: -outcome.seconds)[:10]],
         "faults": [asdict(outcome) for outcome in faults],
         "only mercer refuses": [asdict(outcome) for outcome in outcomes if outcome.verdict == "mercer refuses"],
     }

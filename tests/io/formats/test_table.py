@@ -1,5 +1,6 @@
 """Conversion of Arrow tables: what is damaged is refused before it is used."""
 
+import decimal
 import struct
 import subprocess
 import sys
@@ -77,3 +78,12 @@ def test_columns_that_are_not_read_are_not_checked():
 
 def test_feature_that_is_selected_twice():
     assert joined(open_rows(pa.table({"a": [1.0, 2.0]}), columns=["a", 0]))[0].tolist() == [[1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(10, 2), (15, 3), (38, 10), (38, -3)])
+def test_decimals_are_rounded_to_the_nearest_number(precision, scale):
+    """0.69 is 0.69, as in Python; Arrow converts it to 0.6900000000000001."""
+    integers = np.random.default_rng(0).integers(-(10**9), 10**9, size=500).tolist()
+    values = [decimal.Decimal(one).scaleb(-scale) for one in (69, *integers)]
+    table = pa.table({"a": pa.array(values, pa.decimal128(precision, scale))})
+    assert joined(open_rows(table))[0].ravel().tolist() == list(map(float, values))

@@ -150,10 +150,12 @@ class Batches(Pieces):
     @staticmethod
     def look(path: str) -> tuple[Any, list[int]]:
         with _ipc(path, mapped=True) as reader:
-            schema = reader.schema
-        # One column is enough to count rows, and it is decompressed if the file is compressed.
-        with _ipc(path, schema.names[:1], mapped=True) as reader:
-            return schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+            schema, batches = reader.schema, reader.num_record_batches
+            if Path(path).stat().st_size > BATCH_BYTES * batches:
+                return schema, [reader.get_batch(i).num_rows for i in range(batches)]
+        # One column is enough to count rows: it is read, and decompressed if the file is compressed.
+        with _ipc(path, _narrowest(schema), mapped=False) as reader:
+            return schema, [reader.get_batch(i).num_rows for i in range(batches)]
 
 
 #: Opens files in the Arrow IPC format, also called Feather 2.
@@ -169,7 +171,7 @@ def _ipc(path: str, names: Sequence[str] = (), *, mapped: bool) -> Iterator[Any]
     path : str
         The file.
     names : sequence of str, default=()
-        Names of the columns to read; empty means all columns.
+        Names of the columns to read; empty means all columns. A mapped file always provides all columns.
     mapped : bool
         Whether the file is memory-mapped. If it is not, batches are copied into memory, so that the process does not
         end if another process shortens the file.
@@ -177,8 +179,20 @@ def _ipc(path: str, names: Sequence[str] = (), *, mapped: bool) -> Iterator[Any]
     pa = load_pyarrow("pyarrow", "An Arrow file")
     with (pa.memory_map if mapped else pa.OSFile)(path) as file:
         reader = pa.ipc.open_file(file)
-        if names:
+        if names and not mapped:
             index = {name: i for i, name in enumerate(reader.schema.names)}
             wanted = sorted({index[name] for name in names})
             reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False))
         yield reader
+
+
+def _narrowest(schema: Any) -> list[str]:
+    """Return the name of a column whose values take the fewest bytes, in a list; empty if there are no columns."""
+
+    def width(field: Any) -> float:
+        try:
+            return float(field.type.bit_width)
+        except ValueError:  # strings have no fixed width
+            return float("inf")
+
+    return [field.name for field in sorted(schema, key=width)[:1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -30,7 +29,7 @@ SAMPLE_BYTES = 2**20
 
 # Numbers that Arrow accepts, but neither Python nor pandas: integers in base 16, and NaN with a payload.
 SPELLED = r"(?i)^\s*-?0x|nan\("
-SPELLING = re.compile(rb"(?i)0x|nan\(")
+SPELLING = (b"(", b"0x", b"0X")
 
 Kind = Literal["int64", "float64", "string"]
 
@@ -57,7 +56,7 @@ class Dialect:
             raise DataError(msg)
         numbers = [name for name, kind in self.kinds if kind != "string"]
         try:
-            if numbers and SPELLING.search(text) and self._has_spelling(text, numbers):
+            if numbers and any(sign in text for sign in SPELLING) and self._has_spelling(text, numbers):
                 raise self._explained(text, path, offset)
             try:
                 table = self._parsed(text, self.kinds)
@@ -85,7 +84,7 @@ class Dialect:
         return pa_csv.read_csv(
             io.BytesIO(text),
             pa_csv.ReadOptions(column_names=list(self.names), use_threads=False, block_size=len(text) + 1),
-            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in text),
             pa_csv.ConvertOptions(
                 column_types=dict(kinds),
                 include_columns=[name for name, _ in kinds],

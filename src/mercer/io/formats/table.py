@@ -173,7 +173,9 @@ class TablePlan:
 def _array(values: Any) -> np.ndarray:
     """Return a column of numbers as a NumPy array, with NaN for missing values."""
     if "decimal" in str(values.type):
-        values = values.cast("float64")
+        # By way of strings, because Arrow's own conversion of decimals is not correctly rounded: 0.69 would become
+        # 0.6900000000000001.
+        values = values.cast("string").cast("float64")
     return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
 
 
