@@ -6,10 +6,12 @@ import zipfile
 import zlib
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
-from mercer import DataError, ParameterError
+from mercer import DataError, ParameterError, open_rows
 from mercer.io.source import (
     BLOCK_BYTES,
     BLOCK_STEP,
@@ -119,3 +121,31 @@ def test_part_with_another_number_of_rows_than_expected_raises():
     part._blocks = lambda: iter([(np.zeros((5, 1)),), (np.zeros((2, 1)),)])
     with pytest.raises(DataError, match="some rows must have 8 rows, as when it was opened, but 7 rows could be read"):
         list(part)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.svm", "t.npy", "t.parquet", "t.arrow"])
+def test_files_that_cannot_be_opened_or_disappear_raise(name, tmp_path, monkeypatch):
+    path = tmp_path / name
+    table = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    if name == "t.npy":
+        np.save(path, np.ones((3, 2)))
+    elif name == "t.parquet":
+        pa.parquet.write_table(table, path)
+    elif name == "t.arrow":
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_text("a,b\n1,2\n" if name == "t.csv" else "1 1:2\n")
+    source = open_rows(path)
+    path.unlink()
+    for use in (list, RowSource.fingerprint):
+        with pytest.raises(DataError, match=rf"{name}.* cannot be "):
+            use(source)
+
+
+def test_data_that_are_no_arrow_table_raise():
+    with pytest.raises(DataError, match=r"The source cannot be read as an Arrow table: .*Could not convert"):
+        open_rows(pd.DataFrame({"a": [1.0, "two"]}, dtype=object))
+    batches = [pa.record_batch({"a": [1.0]}), pa.record_batch({"b": [1.0]})]
+    with pytest.raises(DataError, match=r"The source cannot be read as an Arrow table: .*[Ss]chema"):
+        open_rows(batches)

@@ -104,7 +104,10 @@ class RowSource:
         Files are identified by their metadata, and rows in memory by a digest.
         """
         files = dict.fromkeys(path for part in self._parts for path in part.files)
-        in_files = {f"file {number}": file_fingerprint(path) for number, path in enumerate(files)}
+        in_files = {}
+        for number, path in enumerate(files):
+            with reading(path, "a file of rows"):
+                in_files[f"file {number}"] = file_fingerprint(path)
         in_memory = {
             f"part {number}": f"rows in memory, {digest_of(values for block in part for values in block)}"
             for number, part in enumerate(self._parts)

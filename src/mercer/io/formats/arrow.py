@@ -109,9 +109,10 @@ def open_arrow(
     if isinstance(source, pa.RecordBatchReader):
         plan = TablePlan.of([("The Arrow stream", source.schema)], dtype, **chosen)
         return BatchStream(iter(source), plan)
-    if isinstance(source, Sequence):
-        source = pa.Table.from_batches(source)
-    table = source if isinstance(source, pa.Table) else pa.table(source)
+    with reading("The source", "an Arrow table"):
+        if isinstance(source, Sequence):
+            source = pa.Table.from_batches(source)
+        table = source if isinstance(source, pa.Table) else pa.table(source)
     plan = TablePlan.of([("The Arrow table", table.schema)], dtype, **chosen)
     if not table.num_rows:
         msg = "The Arrow table has no rows."

@@ -207,8 +207,9 @@ def open_csv(
     paths = find_files(source, ENDS)
     first: tuple[str, ...] | None = None
     ranges: list[Records] = []
-    for path in map(check_text, paths):
+    for path in paths:
         with reading(str(path), "CSV"):
+            check_text(path)
             names, start, delimiter = first_line(path, delimiter, header)
             if first is not None and names != first:
                 msg = f"{path} has the columns {listed(names)}, but {paths[0]} has {listed(first)}."

@@ -101,7 +101,10 @@ def open_svmlight(
         msg = f"zero_based must be True, False or 'auto', got {zero_based!r}."
         raise ParameterError(msg)
     paths = find_files(source, ENDS)
-    ranges = [lines for path in paths for lines in line_ranges(check_text(path))]
+    ranges: list[Lines] = []
+    for path in paths:
+        with reading(str(path), SparseLines.what):
+            ranges += line_ranges(check_text(path))
     kind = np.dtype(np.float64 if dtype is None else dtype).str
     counts: list[int | None] = [None] * len(ranges)
     first = 0 if zero_based is True else 1
