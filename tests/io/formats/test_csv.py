@@ -208,6 +208,16 @@ def test_what_readers_disagree_on_is_refused(text, match, tmp_path):
         list(open_rows(path, header=True))
 
 
+def test_empty_values_in_quotes_are_missing_numbers_and_empty_labels(tmp_path):
+    path = write(tmp_path / "t.csv", 'a,y\n"1","2.5"\n"3",""\n"4",\n')
+    assert np.array_equal(joined(open_rows(path, target="y"))[1], pd.read_csv(path)["y"], equal_nan=True)
+    assert joined(open_csv(path, target="y", text_target=True))[1].tolist() == ["2.5", "", None]
+    with pytest.raises(DataError, match="line 3: column 'y' is empty"):
+        list(open_rows(path))
+    with pytest.raises(DataError, match="line 2: column 'y' contains ' ', not a number"):
+        list(open_csv(write(tmp_path / "t.csv", "a,y\n1, \n2,3\n"), target="y"))
+
+
 def test_text_in_other_encodings_is_refused(tmp_path):
     path = write(tmp_path / "t.csv", "a,y\n1,größe\n2,x\n", encoding="latin-1")
     with pytest.raises(DataError, match=r"t\.csv, line 2: column 'y' is not text in UTF-8"):

@@ -90,7 +90,8 @@ class Dialect:
                 include_columns=[name for name, _ in kinds],
                 null_values=[""],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                # An empty string in quotes is a label, but a missing number.
+                quoted_strings_can_be_null=all(kind != "string" for _, kind in kinds),
             ),
         )
 
@@ -119,7 +120,7 @@ class Dialect:
                 kind = kinds.get(name)
                 if kind is not None and not cell.strip() and name not in self.targets:
                     return DataError(f"{where}: column {name!r} is empty. Fill missing values, or drop such rows.")
-                if kind is not None and kind != "string" and cell.strip() and not is_number(cell):
+                if kind is not None and kind != "string" and cell and not is_number(cell):
                     return DataError(
                         f"{where}: column {name!r} contains {shown(cell)}, not a number. Omit it with columns=, "
                         "encode it, or, if it is a target, open the file with mercer.io.open_csv(..., "
