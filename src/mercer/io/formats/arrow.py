@@ -150,12 +150,12 @@ class Batches(Pieces):
 
     @staticmethod
     def look(path: str) -> tuple[Any, list[int]]:
-        with _ipc(path, mapped=True) as reader:
+        with _ipc(path, mapped=False) as reader:
             schema, batches = reader.schema, reader.num_record_batches
-            if Path(path).stat().st_size > BATCH_BYTES * batches:
-                return schema, [reader.get_batch(i).num_rows for i in range(batches)]
-        # One column is enough to count rows: it is read, and decompressed if the file is compressed.
-        with _ipc(path, _narrowest(schema), mapped=False) as reader:
+        # One column is enough to count rows: it is read, and decompressed if the file is compressed. Large batches are
+        # mapped, because space for all their columns would be allocated.
+        mapped = Path(path).stat().st_size > BATCH_BYTES * batches
+        with _ipc(path, _narrowest(schema), mapped=mapped) as reader:
             return schema, [reader.get_batch(i).num_rows for i in range(batches)]
 
 
