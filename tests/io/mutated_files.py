@@ -76,7 +76,7 @@ class Outcome:
     reader: str  # "read", or the name of a planted fault
     verdict: str
     detail: str
-    seconds: float = 0.0
+    seconds: float  # that mercer took
 
 
 class Refused(Exception):
@@ -727,10 +727,10 @@ class Child:
         self.process.stdin.write(json.dumps([kind, number, reader]).encode() + b"\n")
         self.process.stdin.flush()
         answer = self.line(limit)
+        seconds = time.perf_counter() - start
         by_mercer = answer != READ
         if not by_mercer:
             answer = self.line(limit)
-        seconds = time.perf_counter() - start
         if answer:
             return Outcome(kind, number, reader, *json.loads(answer), seconds)
         if answer is None:

@@ -146,7 +146,7 @@ def test_files_that_are_no_table_raise(tmp_path):
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_breaks_in_quotes_do_not_end_a_row(end, tmp_path):
-    """The texts look like rows, and ranges and chunks of the file end inside of them."""
+    """The notes look like rows, and ranges and chunks of the file end inside of them."""
     values = np.random.default_rng(0).normal(size=(1500, 2))
     notes = [f'"line {i}{end}0.5,0.25,{"x" * (i % 40)}{end}""quoted"""' if i % 3 else "plain" for i in range(1500)]
     lines = ["a,b,note", *(f"{a!r},{b!r},{note}" for (a, b), note in zip(values.tolist(), notes, strict=True))]
