@@ -399,14 +399,24 @@ def edit_header(rng, content, _):
     return content[:10] + header + content[128:]
 
 
+def edit_code(rng, content, _):
+    """Replace a code of a dictionary, or another small integer of a column."""
+    columns = list(re.finditer(rb"(?:[\x00-\x09]\x00\x00\x00){8,}", content))
+    if not columns:
+        return content
+    column = rng.choice(columns)
+    i = column.start() + 4 * rng.randrange(len(column[0]) // 4)
+    return content[:i] + struct.pack("<i", rng.choice([-1, 4, 5, 7, 100, -(2**31), 2**31 - 1])) + content[i + 4 :]
+
+
 BYTES = [flip_bits, truncate, delete, insert, repeat, blank, splice, put_integer]
 LINES = [put_text, put_text, put_word, put_word, drop_symbol, drop_symbol, shuffle_lines, flip_bits, truncate, splice]
 DAMAGES = {
     "csv": [*LINES, break_line, break_line, delete, repeat, blank, insert],
     "svm": [*LINES, break_line, break_line, delete, repeat, blank, insert],
     "npy": [*BYTES, edit_header, edit_header],
-    "arrow": [*BYTES, put_integer, flip_bits],
-    "feather": [*BYTES, put_integer, flip_bits],
+    "arrow": [*BYTES, put_integer, flip_bits, edit_code, edit_code],
+    "feather": [*BYTES, put_integer, flip_bits, edit_code, edit_code],
     "parquet": [*BYTES, put_integer, flip_bits],
 }
 
