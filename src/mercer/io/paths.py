@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["check_file", "check_size", "find_files"]
+__all__ = ["check_file", "check_size", "find_files", "shortened"]
 
 
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
@@ -102,10 +102,13 @@ def check_file(path: Path) -> Path:
 
 def check_size(path: str | Path, size: int) -> None:
     """Raise DataError if a file is shorter than `size` bytes, because it was replaced after it was opened."""
-    found = Path(path).stat().st_size
-    if found < size:
-        msg = (
-            f"{path} has become shorter while it was read: {found:,} bytes are left of at least {size:,}. Does another "
-            "process write it? Open it again when it is complete."
-        )
-        raise DataError(msg)
+    if Path(path).stat().st_size < size:
+        raise shortened(path)
+
+
+def shortened(path: str | Path) -> DataError:
+    """Return the error for a file that has fewer bytes than when it was opened."""
+    return DataError(
+        f"{path} has become shorter while it was read: {Path(path).stat().st_size:,} bytes are left. Does another "
+        "process write it? Open it again when it is complete."
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mercer.errors import DataError
-from mercer.io.paths import check_file, check_size
+from mercer.io.paths import check_file, shortened
 
 __all__ = ["Lines", "check_text", "count_lines", "line_number", "line_ranges"]
 
@@ -40,7 +40,7 @@ class Lines:
                 wanted = min(CHUNK_BYTES, self.end - offset)
                 text = file.read(wanted)
                 if len(text) < wanted:
-                    check_size(self.path, self.end)
+                    raise shortened(self.path)
                 if not text.endswith(b"\n"):
                     text += file.readline()
                 yield offset, text

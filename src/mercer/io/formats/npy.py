@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.errors import DataError, ParameterError
 from mercer.io.formats.columns import Column, Columns, choose_columns
-from mercer.io.paths import check_file, find_files
+from mercer.io.paths import check_file, find_files, shortened
 from mercer.io.source import Part, RowSource, reading, rows_per_block, rows_per_part
 
 __all__ = ["open_npy"]
@@ -69,11 +69,7 @@ class Stored:
         """Fill a contiguous array with the bytes at a position, relative to the first value."""
         file.seek(self.offset + position)
         if file.readinto(values.reshape(-1).view(np.uint8).data) != values.nbytes:
-            msg = (
-                f"{self.path} has become shorter while it was read. Does another process write it? Open it again when "
-                "it is complete."
-            )
-            raise DataError(msg)
+            raise shortened(self.path)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.errors import DataError
 from mercer.io.formats import lines
-from mercer.io.paths import check_size
+from mercer.io.paths import shortened
 
 __all__ = ["MOST_BYTES", "Records", "first_records", "quoted", "record_ranges"]
 
@@ -44,7 +44,7 @@ class Records:
                 file.seek(start)
                 text = file.read(stop - start)
                 if len(text) < stop - start:
-                    check_size(self.path, self.offsets[-1])
+                    raise shortened(self.path)
                 yield start, text
 
     def __str__(self) -> str:
