@@ -154,7 +154,7 @@ def test_modules_that_are_being_imported_are_named(monkeypatch):
     check_imported(work)
     module.__spec__._initializing = True
     check_imported(pickle.dumps(SIZES))
-    with pytest.raises(MercerError, match="of the module own_learner in other threads .* still being imported"):
+    with pytest.raises(MercerError, match=r"of the module own_learner in other threads .* still being imported"):
         check_imported(work)
 
 

@@ -43,8 +43,8 @@ def check_imported(work: bytes) -> None:
         if getattr(getattr(sys.modules[name], "__spec__", None), "_initializing", False):
             msg = (
                 f"A fit on Dask needs classes or functions of the module {name} in other threads or processes, but "
-                "this module is still being imported, and the import waits for the fit. Call fit in a function after the "
-                "import, or in a script under 'if __name__ == \"__main__\":'."
+                "this module is still being imported, and the import waits for the fit. Call fit in a function after "
+                "the import, or in a script under 'if __name__ == \"__main__\":'."
             )
             raise MercerError(msg)
 
