@@ -476,8 +476,9 @@ def test_a_fit_of_another_process_excludes_others_until_it_is_killed(tmp_path):
     assert not left.exists()
 
 
+@pytest.mark.parametrize("is_in_place", [True, False])
 @pytest.mark.parametrize("has_locks", [True, False])
-def test_sums_of_two_fits_are_never_mixed(has_locks, tmp_path, monkeypatch):
+def test_sums_of_two_fits_are_never_mixed(has_locks, is_in_place, tmp_path, monkeypatch):
     """While one fit runs, the file of another one takes the place of its file."""
     if not has_locks:
         monkeypatch.setattr(locks, "fcntl", None)
@@ -492,9 +493,13 @@ def test_sums_of_two_fits_are_never_mixed(has_locks, tmp_path, monkeypatch):
     close(path)
     first = saved(ENGINES["memory"](1), path)
     assert second.seed != first.seed
-    shutil.copy(other, path)
+    if is_in_place:
+        shutil.copy(other, path)
+    else:
+        os.link(other, tmp_path / "copy")
+        os.replace(tmp_path / "copy", path)
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match="was replaced or changed by another process during this fit"):
+    with pytest.raises(CheckpointError, match=r"(replaced or changed by another|another process changed it).* during"):
         fit(first)
     first.remove()  # not the file of the other
     assert path.read_bytes() == before
@@ -655,12 +660,26 @@ def test_a_file_that_is_damaged_while_it_is_used(tmp_path):
     path = tmp_path / "fit.checkpoint"
     stopped(path)
     engine = saved(ENGINES["memory"](1), path)
+    os.utime(path)  # is harmless
     content = bytearray(path.read_bytes())
     start = content.index(b"\x93NUMPY", content.index(b"pass0/0.npy"))
     content[start + 128] ^= 1
     with open(path, "r+b") as file:  # in place
         file.write(content)
-    with pytest.raises(CheckpointError, match=r"damaged.*Bad CRC-32"):
+    with pytest.raises(CheckpointError, match=r"damaged.*its digest differs"):
+        fit(engine)
+    # With another sum, and a digest that does not tell.
+    path.unlink()
+    content = stopped(path)
+    values = {key: store(read_archive(path, key)) for key in ("header", "witnesses", "running")}
+    write_archive(path, values | {"pass0": store((np.zeros(3),))})
+    other, end = path.read_bytes(), content[-64:]
+    path.write_bytes(content)
+    engine = saved(ENGINES["memory"](1), path)
+    with open(path, "r+b") as file:
+        file.write(other[:-64] + end)
+        file.truncate()
+    with pytest.raises(CheckpointError, match=r"damaged.*its digest differs"):
         fit(engine)
 
 

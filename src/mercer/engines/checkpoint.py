@@ -233,9 +233,11 @@ class Journal:
         self._witnesses: dict[str, Any] = {}  # values that `check_same` compares, by name
         # Position, partial sum and seconds of the interrupted pass in the file.
         self._running: tuple[Position, Any, float] | None = None
-        # The file as this process read or wrote it, which stays readable if it is removed, and its digest.
+        # The file as this process read or wrote it, which stays readable if it is removed; its digest; and its size and
+        # time when its content was known to have this digest.
         self._file: IO[bytes] | None = None
         self._digest: bytes | None = None
+        self._stamp: tuple[int, int] | None = None
         self._lock = FileLock(self._path)
         self._has_warned = False
         self.seed = secrets.randbits(31)
@@ -363,9 +365,11 @@ class Journal:
         needed = sum(value.nbytes for value in values.values())
         try:
             if self._file is not None:
+                self._check_content(self._file)
                 needed += os.fstat(self._file.fileno()).st_size
             self._digest = write_archive(self._path, values, keep, self._file)
             self._file = open_unlinked(self._path)
+            self._stamp = stamp_of(self._file)
         except ArchiveError as error:
             raise self._damaged(error) from error
         except OSError as error:
@@ -443,6 +447,7 @@ class Journal:
         """Read the state of the fit from the existing file; raise CheckpointError if it belongs to another fit."""
         try:
             self._file = open_unlinked(self._path)
+            self._stamp = stamp_of(self._file)
             self._digest = check_archive(self._file)
         except ArchiveError as error:
             raise self._damaged(error) from error
@@ -489,9 +494,19 @@ class Journal:
         """Return the value stored under `name` in the file, or None if the file has no such entry."""
         assert self._file is not None
         try:
+            self._check_content(self._file)
             return read_archive(self._file, name)
         except (ArchiveError, OSError) as error:
             raise self._damaged(error) from error
+
+    def _check_content(self, file: IO[bytes]) -> None:
+        """Raise ArchiveError if another program changed the open file in place."""
+        stamp = stamp_of(file)
+        if stamp != self._stamp:
+            if check_archive(file) != self._digest:
+                msg = "another process changed it, which must not happen during a fit"
+                raise ArchiveError(msg)
+            self._stamp = stamp
 
     def _damaged(self, why: object) -> CheckpointError:
         """Return the error for a file that cannot be used."""
@@ -500,6 +515,12 @@ class Journal:
             "Nothing was changed. Use another path, or remove the file to start over."
         )
         return CheckpointError(msg)
+
+
+def stamp_of(file: IO[bytes]) -> tuple[int, int]:
+    """Return size and modification time of an open file."""
+    about = os.fstat(file.fileno())
+    return about.st_size, about.st_mtime_ns
 
 
 def largest_rows(X: Any) -> Any:
