@@ -325,7 +325,7 @@ DAMAGES = [
     another_checkpoint,
     nothing,
 ]
-# One of so many cases is damaged while the fit is running, instead of before.
+# One of so many cases is damaged while the fit is running; the others are damaged earlier.
 DURING = 4
 
 
