@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mercer.io import files, write_text
-from mercer.io.files import open_unlinked, remove_temporary_files, replacing
+from mercer.io.files import open_regular, remove_temporary_files, replacing
 
 
 def test_write_text_creates_and_replaces(tmp_path):
@@ -86,11 +86,11 @@ def test_only_regular_files_are_opened(tmp_path):
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     os.mkfifo(tmp_path / "pipe")
-    with open_unlinked(tmp_path / "file") as file:
+    with open_regular(tmp_path / "file") as file:
         assert file.read() == b"content"
     for name, reason in (("link", "symbolic link"), ("pipe", "regular file"), (".", "regular file")):
         with pytest.raises(OSError, match=reason):
-            open_unlinked(tmp_path / name)
+            open_regular(tmp_path / name)
 
 
 # A file of at most 1000 bytes: the limit of a process, since a full disk is not at hand.

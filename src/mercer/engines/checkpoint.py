@@ -42,7 +42,7 @@ from mercer.io.archive import (
     write_archive,
 )
 from mercer.io.digests import digest_of
-from mercer.io.files import open_unlinked, remove_temporary_files, unresolved
+from mercer.io.files import open_regular, remove_temporary_files, unresolved
 from mercer.io.locks import FileLock, LockedError
 
 __all__ = ["Checkpoint", "CheckpointedEngine", "Journal"]
@@ -277,7 +277,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
         try:
-            with open_unlinked(self._path) as file:
+            with open_regular(self._path) as file:
                 is_ours = digest_at_end(file) == self._digest
             if is_ours:
                 self._path.unlink()
@@ -368,7 +368,7 @@ class Journal:
                 self._check_content(self._file)
                 needed += os.fstat(self._file.fileno()).st_size
             self._digest = write_archive(self._path, values, keep, self._file)
-            self._file = open_unlinked(self._path)
+            self._file = open_regular(self._path)
             self._stamp = stamp_of(self._file)
         except ArchiveError as error:
             raise self._damaged(error) from error
@@ -410,7 +410,7 @@ class Journal:
         """
         found = None
         try:
-            with open_unlinked(self._path) as file:
+            with open_regular(self._path) as file:
                 found = digest_at_end(file)
         except FileNotFoundError:
             return
@@ -446,7 +446,7 @@ class Journal:
     def _open(self) -> None:
         """Read the state of the fit from the existing file; raise CheckpointError if it belongs to another fit."""
         try:
-            self._file = open_unlinked(self._path)
+            self._file = open_regular(self._path)
             self._stamp = stamp_of(self._file)
             self._digest = check_archive(self._file)
         except ArchiveError as error:

@@ -19,7 +19,7 @@ from operator import or_
 from pathlib import Path
 from typing import IO
 
-__all__ = ["open_unlinked", "remove_temporary_files", "replacing", "unresolved", "write_text"]
+__all__ = ["open_regular", "remove_temporary_files", "replacing", "unresolved", "write_text"]
 
 # Flags that not every system has. The last one keeps a named pipe from blocking.
 OPEN_FLAGS = ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NONBLOCK")
@@ -89,7 +89,7 @@ def unresolved(path: str | os.PathLike[str]) -> Path:
     return given.parent.resolve() / given.name
 
 
-def open_unlinked(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a regular file for reading; raise OSError if `path` is a symbolic link or anything else."""
     if os.path.islink(path):  # also where the system has no flag for it
         raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
