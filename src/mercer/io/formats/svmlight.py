@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,8 +143,9 @@ def parse(text: bytes, path: str, offset: int) -> tuple[sp.csr_array, np.ndarray
 
 def _loaded(text: bytes) -> tuple[sp.csr_array, np.ndarray]:
     """Return the rows and labels that scikit-learn reads from lines; it raises ValueError or OverflowError."""
-    datasets = importlib.import_module("sklearn.datasets")  # when it is needed, because it takes a second
-    rows, labels = datasets.load_svmlight_file(io.BytesIO(text), zero_based=True)
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - when it is needed: the import takes a second
+
+    rows, labels = load_svmlight_file(io.BytesIO(text), zero_based=True)
     return rows, labels
 
 
