@@ -18,7 +18,7 @@ from mercer.maps import BaseMap
 from mercer.statistics import row_hashes
 from mercer.statistics.sample import seed_of
 
-__all__ = ["Audit", "audit", "audit_matrix"]
+__all__ = ["Audit", "RowErrors", "audit", "audit_matrix", "row_errors"]
 
 Array = np.ndarray
 # Least `n_rows`: with fewer pairs, intervals of landmark maps cover less often than they claim.
@@ -244,11 +244,9 @@ def _estimate(feature_map: BaseMap, X: Any, n_rows: int, rng: np.random.Generato
     """
     n, name, kernel = X.shape[0], repr(feature_map.kernel_), feature_map.kernel_
     features = _row_features(feature_map, X)
-    exact_diagonal, size, residual = _diagonals(feature_map, X, features)
-    # Errors of k(x, x) that are due to rounding do not show where errors are large.
-    measured = np.where(residual > ROUNDINGS * np.finfo(X.dtype).eps * size, residual, 0.0)
-    pairs = sample_pairs(row_probabilities(size, measured), n_rows, rng)
-    scale, largest = float(size.max()) or 1.0, float(residual.max())
+    rows = row_errors(feature_map, X, features)
+    pairs = sample_pairs(rows.probability, n_rows, rng)
+    scale, largest = float(rows.size.max()) or 1.0, float(rows.residual.max())
     estimates = np.empty((len(pairs.left), 4))
     for block, (left, right) in enumerate(zip(pairs.left, pairs.right, strict=True)):
         exact = kernel(X[left], X[right]).astype(np.float64)
@@ -261,8 +259,8 @@ def _estimate(feature_map: BaseMap, X: Any, n_rows: int, rng: np.random.Generato
     total, mean, exact_total, of_squares = estimates.mean(axis=0).tolist()
     low, high = mean_interval(estimates[:, 0])
     n_ordered = n * (n - 1)
-    squared_error = total + float(np.square(residual / scale).sum())
-    squared_norm = exact_total + float(np.square(exact_diagonal / scale).sum())
+    squared_error = total + float(np.square(rows.residual / scale).sum())
+    squared_norm = exact_total + float(np.square(rows.exact / scale).sum())
     result = Audit(
         feature_map=type(feature_map).__name__,
         kernel=name,
@@ -289,8 +287,19 @@ def _row_features(feature_map: BaseMap, X: Any) -> Callable[[Any], Array]:
     return lambda rows: feature_map.apply(X[rows])
 
 
-def _diagonals(feature_map: BaseMap, X: Any, features: Callable[[Any], Array]) -> tuple[Array, Array, Array]:
-    """Return, for all rows x, k(x, x), the sum of k(x, x) and |z(x)|^2, and the absolute error of k(x, x)."""
+@dataclass(frozen=True)
+class RowErrors:
+    """Errors of k(x, x) for all rows x, and the probabilities of rows in pairs that are drawn to measure errors."""
+
+    exact: Array  # (n,), k(x, x)
+    size: Array  # (n,), k(x, x) + |z(x)|^2
+    residual: Array  # (n,), absolute error of k(x, x)
+    probability: Array  # (n,), see `row_probabilities`
+
+
+def row_errors(feature_map: BaseMap, X: Any, features: Callable[[Any], Array] | None = None) -> RowErrors:
+    """Return the errors of k(x, x) for all validated rows x, with features of the rows by index, if given."""
+    features = _row_features(feature_map, X) if features is None else features
     n, name = X.shape[0], repr(feature_map.kernel_)
     step = block_rows_for(max(feature_map.features_.n_components, X.shape[1]), X.dtype.itemsize)
     exact, norms, approximate = np.empty(n), np.empty(n), np.empty(n)
@@ -306,7 +315,9 @@ def _diagonals(feature_map: BaseMap, X: Any, features: Callable[[Any], Array]) -
     residual = np.abs(_difference(approximate, exact, name))
     if not np.isfinite(size).all():
         _raise_overflow(name, X.dtype)
-    return exact, size, residual
+    # Errors of k(x, x) that are due to rounding do not show where errors of pairs are large.
+    measured = np.where(residual > ROUNDINGS * np.finfo(X.dtype).eps * size, residual, 0.0)
+    return RowErrors(exact, size, residual, row_probabilities(size, measured))
 
 
 def _inner_products(feature_map: BaseMap, left: Array, right: Array) -> Array:
