@@ -77,8 +77,9 @@ def interval_of_draw(squares: np.ndarray, probability: np.ndarray, n_rows: int, 
     """Return the interval of `audit` for the mean squared error, from stored squared errors."""
     n = len(squares)
     pairs = sample_pairs(probability, n_rows, np.random.default_rng(seed_of(seed, "audit")))
-    blocks = enumerate(zip(pairs.left, pairs.right, strict=True))
-    estimates = [pairs.sums(k, squares[np.ix_(left, right)])[0] for k, (left, right) in blocks]
+    at = pairs.left[:, :, None] * n + pairs.right[:, None, :]  # indices of the flat array, which are faster than two
+    blocks = squares.ravel().take(at)
+    estimates = [pairs.sums(number, block)[0] for number, block in enumerate(blocks)]
     low, high = mean_interval(np.array(estimates))
     return max(low, 0.0) / (n * (n - 1)), high / (n * (n - 1))
 
