@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -365,43 +365,47 @@ def _predicted_rmse(feature_map: BaseMap, X: Any, pairs: PairSample | None = Non
     """
     if feature_map.unbiased is not True:
         return None  # the mean squared error of a biased map is not its variance
-    n = X.shape[0]
+    n, name = X.shape[0], type(feature_map).__name__
+    infinite, compared = 0, 0
+    largest, sums = [], []  # of each block; the sums are divided by the largest value, since they could overflow
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            if pairs is None:
-                variances = [feature_map.known_variance(X)]
-                np.fill_diagonal(variances[0], 0.0)
-            else:
-                variances = [
-                    feature_map.known_variance(X[left], X[right])
-                    for left, right in zip(pairs.left[:PREDICTED], pairs.right[:PREDICTED], strict=True)
-                ]
+            for block, variance in _variances(feature_map, X, pairs):
+                infinite += int(np.count_nonzero(~np.isfinite(variance)))
+                compared += variance.size
+                largest.append(float(variance.max()))
+                scaled = variance / largest[-1] if 0 < largest[-1] < math.inf else variance
+                sums.append(float(scaled.sum()) if pairs is None else pairs.sums(block, scaled)[0])
     except NoClosedFormError:
         return None
-    name = type(feature_map).__name__
-    infinite = sum(int(np.count_nonzero(~np.isfinite(variance))) for variance in variances)
     if infinite > 0:
-        compared = sum(variance.size for variance in variances)
         _warn(
             f"audit: predicted_rmse is None, because the variance of {name} is infinite, or exceeds the largest number "
             f"of float64, for {infinite} of {compared} pairs of rows. The other results are measured."
         )
         return None
-    largest = max(float(variance.max()) for variance in variances)
-    if largest < SMALL**2 and 0 < float(np.max(feature_map.kernel_.diag(X))) < SMALL:
+    scale = max(largest)
+    if scale < SMALL**2 and 0 < float(np.max(feature_map.kernel_.diag(X))) < SMALL:
         _warn(
             f"audit: predicted_rmse is None, because the variance of {name} is below the smallest number of float64. "
             "Scale the rows or the kernel up."
         )
         return None
-    if largest <= 0:
+    if scale <= 0:
         return 0.0
-    scaled = [variance / largest for variance in variances]  # the sum could overflow
+    total = float(np.mean([one / scale * value for one, value in zip(largest, sums, strict=True)]))
+    return math.sqrt(scale) * math.sqrt(max(total, 0.0) / (n * (n - 1)))
+
+
+def _variances(feature_map: BaseMap, X: Any, pairs: PairSample | None) -> Iterator[tuple[int, Array]]:
+    """Yield the numbers of blocks of pairs and the variances of their pairs; all pairs are a single block."""
     if pairs is None:
-        total = float(scaled[0].sum())
-    else:
-        total = float(np.mean([pairs.sums(block, variance)[0] for block, variance in enumerate(scaled)]))
-    return math.sqrt(largest) * math.sqrt(max(total, 0.0) / (n * (n - 1)))
+        variance = feature_map.known_variance(X)
+        np.fill_diagonal(variance, 0.0)
+        yield 0, variance
+        return
+    for block in range(PREDICTED):
+        yield block, feature_map.known_variance(X[pairs.left[block]], X[pairs.right[block]])
 
 
 def _warn_of_fitted_rows(feature_map: BaseMap, X: Any) -> None:
