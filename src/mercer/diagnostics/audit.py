@@ -11,6 +11,7 @@ import numpy as np
 from mercer.engines import MemoryEngine, block_rows_for
 from mercer.errors import DataError, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
+from mercer.parameters import known_names
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
 
@@ -72,6 +73,7 @@ class Audit:
         )
 
 
+@known_names
 def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any = 0) -> Audit:
     """Measure how well the inner products of the features of a fitted map approximate its kernel.
 

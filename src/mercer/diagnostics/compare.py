@@ -11,6 +11,7 @@ from mercer.diagnostics.audit import Audit, audit
 from mercer.errors import ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
+from mercer.parameters import known_names
 
 __all__ = ["Compared", "Comparison", "compare"]
 
@@ -56,6 +57,7 @@ class Comparison:
         return "\n".join(lines)
 
 
+@known_names
 def compare(
     kernel: Kernel,
     X: Any,

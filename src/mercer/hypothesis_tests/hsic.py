@@ -18,6 +18,7 @@ from mercer.hypothesis_tests.permutation import (
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.registry import unfitted_map
+from mercer.parameters import known_names
 from mercer.statistics.sample import seed_of
 
 __all__ = ["hsic_test"]
@@ -28,6 +29,7 @@ Array = np.ndarray
 N_COMPONENTS = 100
 
 
+@known_names
 def hsic_test(
     X: Any,
     Y: Any,

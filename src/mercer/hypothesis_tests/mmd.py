@@ -18,6 +18,7 @@ from mercer.hypothesis_tests.permutation import (
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.registry import unfitted_map
+from mercer.parameters import known_names
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.sample import seed_of
 
@@ -29,6 +30,7 @@ Array = np.ndarray
 BLOCK_ROWS = 1024
 
 
+@known_names
 def mmd_test(
     X: Any,
     Y: Any,

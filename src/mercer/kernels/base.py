@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
+from mercer.parameters import check_names, new_of_known_names
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Composed
@@ -97,6 +98,8 @@ class Kernel(ABC):
     # Names of parameters that may be a string, such as lengthscale="median". `resolve` replaces it by a number that it
     # computes from rows.
     rules: ClassVar[tuple[str, ...]] = ()
+
+    __new__ = new_of_known_names
 
     # ---- formulas of a concrete kernel --------------------------------------------------------
 
@@ -339,12 +342,9 @@ class Kernel(ABC):
         """
         changes: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
-        names = [field.name for field in fields(self)]
+        check_names(type(self).__name__, params, [field.name for field in fields(self)])
         for key, value in params.items():
             name, _, inner = key.partition("__")
-            if name not in names:
-                msg = f"{type(self).__name__} has no parameter {name!r}. It has: {', '.join(names)}."
-                raise ParameterError(msg)
             if inner:
                 nested.setdefault(name, {})[inner] = value
             else:

@@ -52,7 +52,7 @@ from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails
 from mercer.maps.registry import check_grows, unfitted_map
-from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters
+from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters, new_of_known_names
 
 __all__ = [
     "Classifier",
@@ -207,6 +207,8 @@ class Learner(BaseEstimator, ABC):
     _coding_: Coding
     #: The sum of the statistic over the rows, where the learner stores it.
     statistic_: Any
+
+    __new__ = new_of_known_names
 
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)

@@ -20,11 +20,12 @@ from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.errors.spellings import object_hint
 from mercer.features import Features
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
-from mercer.parameters import Domain, Integer, check_parameters
+from mercer.parameters import Domain, Integer, check_names, check_parameters, new_of_known_names
 from mercer.statistics import RowSample
 from mercer.statistics.sample import as_generator, seed_of
 
@@ -61,6 +62,7 @@ def replace_params(estimator: BaseEstimator, params: Mapping[str, Any]) -> None:
 
     scikit-learn changes nested parameters in place. A kernel is immutable, so it is replaced by a changed copy.
     """
+    check_names(type(estimator).__name__, params, estimator.get_params(deep=False))
     plain: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for key, value in params.items():
@@ -87,6 +89,8 @@ class Estimator(BaseEstimator):
 
     #: Allowed values of each parameter, checked before a fit; see `mercer.parameters`.
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
+
+    __new__ = new_of_known_names
 
     def _check_domains(self) -> None:
         """Raise for the first parameter that lies outside its declared domain."""
@@ -421,7 +425,7 @@ class DrawnMap(BaseMap):
             return self.default_kernel
         if not isinstance(self.kernel, Kernel):
             msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
-            raise ParameterError(msg)
+            raise ParameterError(f"{msg} {object_hint(self.kernel, 'kernel')}".rstrip())
         return self.kernel
 
     @property
