@@ -104,7 +104,7 @@ def test_names_of_kernels_of_scikit_learn_are_translated(name):
     assert isinstance(eval(meant, {"mercer": mercer}), Kernel)
 
 
-def test_other_names_are_said_not_to_exist():
+def test_other_names_do_not_exist():
     with pytest.raises(ParameterError, match=r'got \'other\'\. Kernels and maps are objects, .*none named "other"'):
         unfitted_map("Learner", "other", None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = ["advice", "kernel_expression", "object_hint"]
 
@@ -21,7 +21,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         "n_inducing",
     ),
     "n_clusters": ("k", "num_clusters", "n_classes", "clusters"),
-    "n_neighbors": ("k", "n_neighbours", "num_neighbors", "neighbors"),
+    "n_neighbors": ("k", "num_neighbors", "neighbors"),
     "random_state": ("seed", "random_seed", "rng", "generator"),
     "n_jobs": ("n_threads", "num_threads", "threads", "n_workers", "workers", "n_cpus"),
     "alpha": (
@@ -244,8 +244,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else "..."
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value < float("inf")
+def _is_positive(value: Any) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < float("inf")
 
 
 def _list(names: Collection[str]) -> str:
