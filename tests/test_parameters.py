@@ -168,9 +168,9 @@ def test_functions_have_names_too():
     assert function.__doc__ == "Return the sum."
     assert str(inspect.signature(function)) == "(a, *, weight=1)"
     with pytest.raises(
-        UnknownParameterError, match=r"function: there is no parameter wieght\. Did you mean weight=2\?"
+        UnknownParameterError, match=r"function: there is no parameter weihgt\. Did you mean weight=2\?"
     ):
-        function(1, wieght=2)
+        function(1, weihgt=2)
     with pytest.raises(
         UnknownParameterError, match=r"function takes 1 positional argument \(a\), got 2: 2 has no name"
     ):

@@ -186,7 +186,7 @@ def test_objects_that_are_not_kernels_are_refused(kind, kernel):
         (np.empty((0, 3)), r"Found array with 0 sample\(s\)"),
         (np.empty((3, 0)), r"0 feature\(s\)"),
         (np.zeros(3), "Expected 2D array"),
-        (np.array([["a", "b", "c"]]), "could not convert string to float"),
+        (np.array([["a", "b", "c"]]), "rows must be numbers, got strings such as 'a'"),
         (np.array([[np.nan, 0.0, 0.0]]), "contains NaN"),
         (np.array([[np.inf, 0.0, 0.0]]), "contains infinity"),
     ],

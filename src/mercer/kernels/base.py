@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
+from mercer.errors.columns import check_rows, explain_rows
 from mercer.parameters import check_names, new_of_known_names
 
 if TYPE_CHECKING:
@@ -376,10 +377,13 @@ def as_rows(owner: object, X: Rows) -> Rows:
 
     Raise DataError if the rows cannot be converted, or if an entry is not finite.
     """
+    given = X
     if sp.issparse(X):
         X = X.tocsr()
         values = X.data
     else:
+        if not isinstance(X, np.ndarray):
+            check_rows(repr(owner), X)
         X = values = np.asarray(X)
     if X.ndim != 2:
         msg = f"{owner!r}: rows must form a 2-d array (n, d), got shape {X.shape}. Try X.reshape(-1, 1) or X[None]."
@@ -391,6 +395,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
+            explain_rows(repr(owner), given)
             msg = f"{owner!r}: rows must be numbers, got dtype {values.dtype} ({error})."
             raise DataError(msg) from error
         values = X.data if sp.issparse(X) else X
