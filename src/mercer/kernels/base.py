@@ -124,6 +124,8 @@ class Kernel(ABC):
     _apply_rules: ClassVar[OptionalFormula] = None
     #: (X, weight) -> rows and weights that inner kernels are resolved on, if these differ from X and weight.
     _inner_rows: ClassVar[OptionalFormula] = None
+    #: (columns) -> tuple of index arrays: see `lengthscale_columns`.
+    _lengthscale_columns: ClassVar[OptionalFormula] = None
 
     # ---- exact values -------------------------------------------------------------------------
 
@@ -224,6 +226,24 @@ class Kernel(ABC):
         term of the sum.
         """
         return None if self._series_form is None else self._series_form()
+
+    def lengthscale_columns(self, columns: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the groups of columns that share a lengthscale, one group for each lengthscale of the kernel.
+
+        Dot-product kernels have no lengthscale, and columns with lengthscales of their own are in no group.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (d,)
+            Numbers of the columns of the rows, which the groups consist of.
+
+        Returns
+        -------
+        tuple of ndarray
+        """
+        if self._lengthscale_columns is not None:
+            return self._lengthscale_columns(columns)
+        return tuple(group for part in self._children().values() for group in part.lengthscale_columns(columns))
 
     def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Self:
         """Return the kernel with parameters such as ``lengthscale="median"`` replaced by numbers computed from rows.

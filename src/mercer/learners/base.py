@@ -46,11 +46,11 @@ from mercer.engines import (
     show_progress,
 )
 from mercer.engines.base import closing_all
-from mercer.errors import DataError
+from mercer.errors import DataError, MercerWarning
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails
+from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails, warn_of_scales
 from mercer.maps.registry import check_grows, unfitted_map
 from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters, new_of_known_names
 
@@ -86,7 +86,8 @@ unlabeled : float or None, default=None
     "unlabeled_label": """\
 unlabeled : label or None, default=None
     Value in `y` of rows whose label is not known, such as -1. The map is fitted to these rows too, the model to the
-    others only, and `score` ignores them. None means that every row has a label.""",
+    others only, and `score` ignores them. None means that every row has a label; a fit then warns if there are the
+    label -1 and two others. If -1 is a class, ``np.nan`` avoids the warning.""",
     "block_size": """\
 block_size : int or None, default=None
     Number of rows that are processed at a time; None chooses by the width of the map. It changes the result by
@@ -304,6 +305,7 @@ class Learner(BaseEstimator, ABC):
                 "be read again: a list, or an object whose __iter__ starts over."
             )
             raise DataError(msg)
+        self._warn_of_scales(fit)
         self._fit_features(fit, self._fit_map(fit), reader)
 
     def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader) -> Self:
@@ -356,6 +358,11 @@ class Learner(BaseEstimator, ABC):
     def _fit_map(self, fit: Fit) -> BaseMap:
         """Fit the map `fit.feature_map` to all rows, and return the fitted map."""
         return fit.feature_map.fit_engine(fit.engine)
+
+    def _warn_of_scales(self, fit: Fit) -> None:
+        """Warn of columns of very different scales, unless each of them gets its own lengthscale."""
+        if getattr(self, "lengthscale_tuning", None) != "ard":
+            warn_of_scales(self, fit.feature_map._kernel(), fit.engine)
 
     def _set_map(self, feature_map: BaseMap) -> None:
         check_features(type(self).__name__, feature_map)
@@ -415,6 +422,7 @@ class Learner(BaseEstimator, ABC):
         fit = self._fit_of(engine, prototype, self.random_state, {})
         self._coding_, self._n_seen_ = reader.coding, start + X.shape[0]
         if fresh:
+            self._warn_of_scales(fit)
             self._set_map(self._fit_map(fit))
         else:
             change = self._grow_map(engine)
@@ -604,11 +612,19 @@ class Classifier(ClassifierMixin, Learner):
         return self
 
     def _check_two_labels(self, labels: Array) -> None:
-        """Raise an error if the rows have fewer than two different labels."""
+        """Raise an error if the rows have fewer than two different labels, and warn if -1 may be no label."""
         if len(labels) < 2:
             got = f"one class only: {labels.tolist()[0]!r}" if len(labels) else "no row with a positive weight"
             msg = f"{type(self).__name__} needs rows of at least two classes, got {got}."
             raise DataError(msg)
+        if self.unlabeled is None and len(labels) > 2 and labels.dtype.kind in "if" and (labels == -1).any():
+            others = labels[labels != -1]
+            msg = (
+                f"{type(self).__name__}: y has the label -1 and {len(others)} others, such as {others[0].item()} and "
+                f"{others[1].item()}. If -1 denotes rows without a label, as in scikit-learn's semi-supervised "
+                "learners, write unlabeled=-1. If it is a class, write unlabeled=np.nan, which no row has."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
 
     @rowwise
     def decision_function(self, X: Any) -> Array:

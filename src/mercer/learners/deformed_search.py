@@ -18,7 +18,7 @@ from mercer.graphs.base import Roughness
 from mercer.learners.base import MetaEstimatorMixin, available_if, check_is_fitted, get_tags
 from mercer.learners.base import labeled_rows as rows_with_targets
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
-from mercer.maps.base import Estimator, fresh_copy, unchanged_if_it_fails
+from mercer.maps.base import Estimator, fresh_copy, unchanged_if_it_fails, warn_of_scales
 from mercer.parameters import Choice, Domain
 from mercer.solvers.ridge.deformations import Candidate, DeformationGrid, best_of, search_deformations, warn_at_ends
 from mercer.solvers.ridge.label_scores import (
@@ -206,6 +206,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         coding = Labels(model.unlabeled) if labels else Numbers(model.unlabeled)
         reader = Reader(model, coding, width=deformed.width, block_size=model.block_size, n_jobs=model.n_jobs)
         engine = source_of(X, y, sample_weight, owner=owner).engine(reader)
+        warn_of_scales(model, deformed._kernel(), engine)
         inner, measure = deformed.measure(engine)
         rows = rows_with_targets(owner, engine, model.unlabeled).sum(LabeledFeatures(inner.features_))
         scorer = LabelScorer.of(

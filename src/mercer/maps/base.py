@@ -5,6 +5,7 @@ No other module of `maps` uses scikit-learn.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +22,7 @@ from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
 from mercer.data.targets import as_floats
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
-from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.errors.spellings import object_hint
 from mercer.features import Features
 from mercer.kernels import Gaussian, Kernel
@@ -28,7 +30,7 @@ from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.parameters import Domain, Integer, check_names, check_parameters, new_of_known_names
 from mercer.statistics import RowSample
-from mercer.statistics.sample import as_generator, seed_of
+from mercer.statistics.sample import as_generator, column_scales, most_different, seed_of
 
 __all__ = [
     "BaseMap",
@@ -40,9 +42,17 @@ __all__ = [
     "fresh_copy",
     "replace_params",
     "unchanged_if_it_fails",
+    "warn_of_scales",
 ]
 
 Array = np.ndarray
+# A warning is issued if the scales of columns with a common lengthscale differ by this factor. Of the squared distance
+# of two rows, the column of the smaller scale then contributes about one millionth of what the other one contributes.
+MOST_DIFFERENT = 1e3
+# Number of rows from which scales are computed: at most, at least, and at most by the number of their entries.
+SCALE_ROWS = 1000
+LEAST_SCALE_ROWS = 20
+SCALE_ENTRIES = 1_000_000
 
 
 @contextmanager
@@ -222,7 +232,9 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         self
         """
         with unchanged_if_it_fails(self):
-            return self.fit_engine(self._in_memory(X))
+            engine = self._in_memory(X)
+            warn_of_scales(self, self._kernel(), engine)
+            return self.fit_engine(engine)
 
     def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
         """Validate the rows that are passed to `fit`, and return an engine over them."""
@@ -561,6 +573,40 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
             f"{type(feature_map).__name__} have signs, because of negative coefficients or a negative constant."
         )
         raise ParameterError(msg)
+
+
+def warn_of_scales(estimator: BaseEstimator, kernel: Kernel, engine: Engine) -> None:
+    """Warn if columns that share a lengthscale of the kernel have scales that differ by `MOST_DIFFERENT` or more.
+
+    The scales are those of some of the rows in memory, or of the first block; see `column_scales`. Dot-product kernels
+    and kernels of histograms do not warn: they have no lengthscale, and weigh columns by their magnitude on purpose.
+    """
+    block = engine.first() if engine.in_memory is None else engine.in_memory
+    n, d = block.X.shape
+    groups = [group for group in kernel.lengthscale_columns(np.arange(d)) if len(group) > 1]
+    if not groups:
+        return
+    wanted = min(SCALE_ROWS, max(LEAST_SCALE_ROWS, SCALE_ENTRIES // d))
+    rows = block.X[np.arange(0, n, max(1, -(-n // wanted)))]
+    if rows.shape[0] < LEAST_SCALE_ROWS:
+        return
+    scales = column_scales(rows)
+    for group in groups:
+        factor, low, high = most_different(scales[:, group])
+        if factor < MOST_DIFFERENT:
+            continue
+        names = getattr(estimator, "feature_names_in_", np.arange(d)).tolist()
+        owner = type(estimator).__name__
+        scaler = "MaxAbsScaler()" if sp.issparse(rows) else "StandardScaler()"
+        small, large = (f"{scales[1, group[i]]:.2g} of column {names[group[i]]!r}" for i in (low, high))
+        msg = (
+            f"{owner}: columns of X with one lengthscale have scales that differ by a factor of {factor:.1g}: {small}, "
+            f"{large}. The kernel hardly depends on columns of small scale. Use scikit-learn's "
+            f"make_pipeline({scaler}, {owner}()), or one lengthscale per column: "
+            "mercer.Transformed(kernel, lengthscales=[...])."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=2)
+        return
 
 
 def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
