@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
 from mercer.errors.columns import check_rows, explain_rows
+from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
 from mercer.parameters import check_names, new_of_known_names
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ __all__ = ["Kernel", "OptionalFormula", "as_rows", "check_positive_parameters"]
 # 2048**2 * 8 bytes = 32 MiB.
 TILE = 2048
 
+FEWER_ROWS = (
+    "Pass fewer rows at a time, or use features in place of the matrix: "
+    "mercer.maps.default_map(kernel).fit_transform(X)."
+)
 Rows = Any  # a 2-d array of floats, or a CSR matrix or array
 OptionalFormula = Callable[..., Any] | None
 
@@ -150,7 +155,11 @@ class Kernel(ABC):
         if X.shape[1] != other.shape[1]:
             msg = f"{self!r}: X and Y must have equal width, got {X.shape[1]} and {other.shape[1]} features."
             raise DataError(msg)
-        out = np.empty((X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype))
+        shape, dtype = (X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype)
+        if shape[0] * shape[1] * dtype.itemsize > LARGE:
+            check_memory(repr(self), f"a matrix of shape {shape}", shape[0] * shape[1] * dtype.itemsize, FEWER_ROWS)
+        with explained_memory_errors(repr(self), FEWER_ROWS):
+            out = np.empty(shape, dtype)
         stay_sparse = self.takes_sparse and sp.issparse(X) and sp.issparse(other)
         tile, side = (sparse64, TILE) if stay_sparse else (dense64, tile_side(X.shape[1]))
         for rows in tiles(X.shape[0], side):

@@ -12,6 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import isqrt
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -47,6 +48,7 @@ from mercer.engines import (
 )
 from mercer.engines.base import closing_all
 from mercer.errors import DataError, MercerWarning
+from mercer.errors.memory import LARGE, available_bytes, check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
@@ -194,6 +196,8 @@ class Learner(BaseEstimator, ABC):
     solved: ClassVar[frozenset[str]] = frozenset()
     #: A function of kernel and options that returns the map for a kernel; None means `mercer.maps.default_map`.
     default_map: ClassVar[Callable[..., BaseMap] | None] = None
+    #: Whether a fit has matrices with one row and one column per component in memory.
+    solves_gram: ClassVar[bool] = False
     #: Upper bound on the rows of a block, where their number is chosen by the width of the map.
     most_block_rows: ClassVar[int | None] = None
 
@@ -282,6 +286,7 @@ class Learner(BaseEstimator, ABC):
             self._check_parameters()
             previous = self._reset()
             prototype = self._unfitted_map(self.random_state)
+            self._check_memory(prototype.width)
             reader = self._reader(prototype.width, fresh=True)
             engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
             if checkpoint is None:
@@ -293,6 +298,15 @@ class Learner(BaseEstimator, ABC):
                     prototype = seeded(self._unfitted_map(random_state), engine.seed)
                     self._fit_rows(self._fit_of(engine, prototype, random_state, previous), reader)
         return self
+
+    def _check_memory(self, width: int) -> None:
+        """Raise if a matrix with one row and one column per component does not fit into memory."""
+        needed = 8 * width**2
+        if self.solves_gram and needed > LARGE:
+            available = available_bytes()
+            fits = "" if available is None else f": about {isqrt(available // 24):,} components fit"
+            what = f"a matrix of shape ({width}, {width}), for the {width} components of the map,"
+            check_memory(type(self).__name__, what, needed, f"Lower n_components of the map{fits}.")
 
     def _check_parameters(self) -> None:
         check_parameters(self, {**COMMON_DOMAINS, **self.parameter_domains})

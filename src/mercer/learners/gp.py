@@ -14,6 +14,7 @@ from mercer.data.results import rowwise
 from mercer.data.sources import source_of
 from mercer.engines import Report, fill_rows
 from mercer.errors import DataError, ParameterError
+from mercer.errors.memory import check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Fit, Regressor
@@ -139,6 +140,7 @@ class GaussianProcessRegressor(Regressor):
         "tune_rows": Integer(1),
     }
     solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    solves_gram = True
     tuning_: tuple[Trial, ...]
     default_map = partial(Nystroem, n_components=DEFAULT_COMPONENTS)
 
@@ -363,6 +365,9 @@ class GaussianProcessRegressor(Regressor):
             return mean
         X = self.feature_map_.check_rows(X)
         if return_cov:
+            n = X.shape[0]
+            what, hint = f"return_cov=True, with a matrix of shape ({n}, {n}),", "Use return_std=True, or fewer rows."
+            check_memory(type(self).__name__, what, 8 * n**2, hint)
             spread = posterior.covariance(X)
             if with_noise:
                 spread[np.diag_indices(len(spread))] += np.square(posterior.scales.noise)

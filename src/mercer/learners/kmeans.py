@@ -14,6 +14,7 @@ from mercer.data.sources import FileRows, source_of
 from mercer.engines import Engine, MemoryEngine, Report, fill_rows
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, MercerWarning, ParameterError
+from mercer.errors.memory import check_memory
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, Fit, available_if, check_grows
 from mercer.maps import BaseMap
@@ -242,7 +243,9 @@ class KernelKMeans(Clusterer):
                 "array, or use exact=False, which takes blocks with memory independent of their number."
             )
             raise DataError(msg)
-        kernel = self.feature_map_.kernel_
+        kernel, n = self.feature_map_.kernel_, len(rows)
+        hint = "Use exact=False, whose memory does not grow with the number of rows."
+        check_memory(type(self).__name__, f"exact=True, with the Gram matrix of {n} rows,", 8 * n**2, hint)
         K = kernel(rows.X.astype(np.float64))  # distances are small differences of its entries
         runs = [
             exact_lloyd(K, start, rows.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
@@ -275,7 +278,9 @@ class KernelKMeans(Clusterer):
             engine = MemoryEngine(X, None, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs)
             if fresh:
                 self._coding_ = reader.coding
-                self._set_map(self._fit_map(self._fit_of(engine, prototype, self.random_state, {})))
+                fit = self._fit_of(engine, prototype, self.random_state, {})
+                self._warn_of_scales(fit)
+                self._set_map(self._fit_map(fit))
             else:
                 change = self._grow_map(engine)
                 self._means_ = self._means_ if change is None else self._means_.transformed(change)

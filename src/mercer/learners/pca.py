@@ -103,6 +103,7 @@ class KernelPCA(Transformer):
         "n_components": Choice(None) | Integer(1),
         "alpha": Interval(0),
     }
+    solves_gram = True
     solved = frozenset(
         {"components_", "mean_", "eigenvalues_", "explained_variance_", "explained_variance_ratio_", "inverse_"}
     )

@@ -115,6 +115,7 @@ class KernelRidge(Regressor):
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {"alpha": Interval(0) | Choice(*CRITERIA)}
     solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_"})
+    solves_gram = True
 
     def __init__(
         self,
@@ -234,6 +235,7 @@ class KernelRidgeClassifier(Classifier):
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
     solved = KernelRidge.solved | {"probability_scale_"}
+    solves_gram = True
 
     __init__ = KernelRidge.__init__  # the same parameters
 

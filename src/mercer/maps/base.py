@@ -23,6 +23,7 @@ from mercer.data.sources import DaskRows, source_of
 from mercer.data.targets import as_floats
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
 from mercer.errors.spellings import object_hint
 from mercer.features import Features
 from mercer.kernels import Gaussian, Kernel
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+LOWER = "Lower n_components of the map, block_size or n_jobs."
+FEWER_ROWS = "Pass fewer rows at a time, or lower n_components. Learners process rows in blocks by themselves."
 # A warning is issued if the scales of columns with a common lengthscale differ by this factor. Of the squared distance
 # of two rows, the column of the smaller scale then contributes about one millionth of what the other one contributes.
 MOST_DIFFERENT = 1e3
@@ -57,13 +60,19 @@ SCALE_ENTRIES = 1_000_000
 
 @contextmanager
 def unchanged_if_it_fails(estimator: BaseEstimator) -> Iterator[None]:
-    """Context manager that restores all attributes of an estimator if the body of the ``with`` statement raises."""
+    """Context manager that restores all attributes of an estimator if the body of the ``with`` statement raises.
+
+    A MemoryError is replaced by `TooLittleMemoryError`, which says what to lower.
+    """
     before = dict(vars(estimator))
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         vars(estimator).clear()
         vars(estimator).update(before)
+        if isinstance(error, MemoryError):
+            with explained_memory_errors(type(estimator).__name__, LOWER):
+                raise
         raise
 
 
@@ -293,7 +302,13 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         features = self.features_.astype(X.dtype)
         shape, dtype = (X.shape[0], features.n_components), features.output_dtype(X.dtype)
         if out is None:
-            out = empty_rows(*shape, dtype, recycled=True)
+            needed, owner = shape[0] * shape[1] * dtype.itemsize, type(self).__name__
+            if needed > LARGE:
+                check_memory(owner, f"an array of features of shape {shape}", needed, FEWER_ROWS)
+                with explained_memory_errors(owner, FEWER_ROWS):
+                    out = empty_rows(*shape, dtype, recycled=True)
+            else:
+                out = empty_rows(*shape, dtype, recycled=True)
         elif not (
             isinstance(out, np.ndarray)
             and (out.shape, out.dtype, out.strides[-1]) == (shape, dtype, dtype.itemsize)
@@ -312,6 +327,10 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         """Return the approximate kernel matrix (n, m) of n rows `X` and m rows `Y`. None for `Y` means `X`."""
         left = self.apply(self.check_rows(X))
         right = left if Y is None else self.apply(self.check_rows(Y))
+        needed = len(left) * len(right) * left.dtype.itemsize
+        if needed > LARGE:
+            shape = (len(left), len(right))
+            check_memory(type(self).__name__, f"a matrix of shape {shape}", needed, "Pass fewer rows at a time.")
         return self.inner_products(left, right)
 
     def inner_products(self, left: Array, right: Array) -> Array:
@@ -407,6 +426,8 @@ class DrawnMap(BaseMap):
     _check: Callable[[], None] | None = None
     #: ``_rows_to_draw() -> int``: number of rows that `_draw` needs. If undefined, only the number of features matters.
     _rows_to_draw: Callable[[], int] | None = None
+    #: ``_bytes_to_draw(n, d) -> int``: least number of bytes that `_draw` allocates for n rows of d features.
+    _bytes_to_draw: Callable[[int, int], int] | None = None
     #: ``_independent(kernel) -> dict or None``: parameters for which all D components are independent and identically
     #: distributed, or None if this is impossible. Then sqrt(D) times a randomly chosen component is an unbiased map.
     _independent: Callable[[Kernel], dict[str, Any] | None] | None = None
@@ -504,6 +525,7 @@ class DrawnMap(BaseMap):
         kernel = self._accepted(self._kernel())
         kernel = kernel.resolve(X, weight)
         kernel.diag(X[:1])  # raises if the kernel is not defined for these rows
+        self._check_memory(*X.shape)
         features = self._draw(kernel, X, weight, as_generator(self.random_state))
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
@@ -511,6 +533,14 @@ class DrawnMap(BaseMap):
         self.signs_ = features.signs
         self._n_features_out = features.n_components
         return self
+
+    def _check_memory(self, n: int, d: int) -> None:
+        """Raise if the parameters of the map do not fit into memory; `n` and `d` are the shape of the rows."""
+        # Every component has at least one number, in all maps.
+        needed = 8 * self.n_components if self._bytes_to_draw is None else self._bytes_to_draw(n, d)
+        if needed > LARGE:
+            what = f"a map of n_components={self.n_components} components"
+            check_memory(type(self).__name__, what, needed, "Lower n_components.")
 
     def _accepted(self, kernel: Kernel) -> Kernel:
         """Return `kernel` itself; raise if this map cannot approximate it."""

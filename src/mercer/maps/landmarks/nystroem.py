@@ -117,6 +117,11 @@ class Nystroem(DrawnMap):
         uniform = self.landmarks == "uniform"
         return self.n_components if uniform else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
 
+    def _bytes_to_draw(self, n: int, d: int) -> int:  # noqa: ARG002 - the signature of the contract
+        landmarks = min(self.n_components, n)
+        pivoting = 0 if self.landmarks == "uniform" else n * landmarks
+        return 8 * max(landmarks * self.n_components, pivoting)
+
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:
         wanted = min(self.n_components, X.shape[0])
         if wanted < self.n_components:
