@@ -126,16 +126,29 @@ START = Position()
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a pass over the rows; the last report has ``rows == total``."""
+    """Progress of a pass over the rows, or of another stage of a fit; the last report of a pass has ``rows == total``.
+
+    The fields after `note` are set in reports to a user, whose passes are parts of a fit.
+    """
 
     rows: int  # number of rows processed so far
     total: int | None  # None if the number of rows is not known before the last one is read
     seconds: float  # time since the start of the pass
     note: str = ""  # further information, such as the number of the pass
+    unit: str = "rows"  # what is counted by `rows` and `total`
+    stage: str = ""  # name of the stage of the fit
+    fraction: float | None = None  # of the complete fit, from 0 to 1; None if it is not known
+    elapsed: float | None = None  # time since the start of the fit
+    owner: str = ""  # name of the estimator
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the remaining seconds at the rate so far, or None if the total number of rows is unknown."""
+        """Estimate of the remaining seconds at the rate so far, or None if it is not known.
+
+        They are those of the complete fit if its fraction is known, and those of the pass if it is not part of a fit.
+        """
+        if self.elapsed is not None:
+            return self.elapsed * (1 - self.fraction) / self.fraction if self.fraction else None
         return None if self.total is None else self.seconds * (self.total - self.rows) / max(self.rows, 1)
 
 

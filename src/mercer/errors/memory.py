@@ -31,7 +31,7 @@ def check_memory(owner: str, what: str, needed: float, lower: str) -> None:
     owner : str
         Name of the object that would allocate it; the message starts with it.
     what : str
-        The array, in words, such as "a matrix of shape (10, 10)".
+        The array, such as "a matrix of shape (10, 10)".
     needed : float
         Number of bytes.
     lower : str

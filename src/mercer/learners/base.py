@@ -43,10 +43,13 @@ from mercer.engines import (
     FilteredEngine,
     MemoryEngine,
     Report,
+    enter_stage,
     fill_rows,
-    show_progress,
+    reported,
+    stages_of,
 )
 from mercer.engines.base import closing_all
+from mercer.engines.progress import Stages
 from mercer.errors import DataError, MercerWarning
 from mercer.errors.memory import LARGE, available_bytes, check_memory
 from mercer.features import features_of
@@ -74,6 +77,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+# Cost of the second moments of n rows of D features, divided by n D^2: half of the products, and the features.
+SUM_COST = 0.7
 # Domains of the parameters that all learners have; `n_jobs` is checked where threads are counted.
 COMMON_DOMAINS: Mapping[str, Domain] = {
     "block_size": Choice(None) | Integer(1),
@@ -99,8 +104,8 @@ random_state : int, Generator, RandomState or None, default=None
     Seed of the map, where `feature_map` is a kernel or None.""",
     "progress": """\
 progress : bool or callable, default=False
-    True shows the number of rows done and the remaining time on a terminal; a callable receives a `Progress` after
-    each block.""",
+    True shows the stage of the fit, the fraction done and the remaining time: on a terminal, in a notebook, or as lines
+    of a log, by the logger "mercer" or on standard error. A callable receives a `Progress` after each block.""",
     "feature_map": """\
 feature_map : BaseMap, Kernel or None, default=None
     Feature map, cloned before it is fitted; or a kernel, for which a map of 512 components is chosen; None means a
@@ -170,7 +175,7 @@ class Fit:
     random_state : int, Generator, RandomState or None
         The seed of the learner, or the seed stored in the checkpoint if the fit has a checkpoint.
     report : callable or None
-        Receives the progress.
+        Receives the progress; see `mercer.engines.progress` for what solvers call.
     previous : mapping
         Fitted attributes of the previous fit, for a warm start.
     """
@@ -220,6 +225,12 @@ class Learner(BaseEstimator, ABC):
         return self
 
     # ---- methods that a learner defines ---------------------------------------------------------
+
+    #: Optional method ``_costs(n, D) -> mapping``: the stages of `_solve` and their costs, for n rows and D components,
+    #: in the unit of `BaseMap.fit_costs`. If undefined, the cost of solving is not known.
+    _costs: Callable[[int, int], Mapping[str, float | None]] | None = None
+    #: Optional method ``_tuning_costs() -> mapping``: the same for stages before the map is fitted.
+    _tuning_costs: Callable[[], Mapping[str, float | None]] | None = None
 
     @abstractmethod
     def _coding(self) -> Coding:
@@ -320,9 +331,21 @@ class Learner(BaseEstimator, ABC):
             )
             raise DataError(msg)
         self._warn_of_scales(fit)
-        self._fit_features(fit, self._fit_map(fit), reader)
+        with reported(fit.report):
+            self._plan(fit)
+            self._fit_features(fit, self._fit_map(fit), reader)
 
-    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader) -> Self:
+    def _plan(self, fit: Fit) -> None:
+        """Announce the stages of the fit and their costs, if its progress is reported."""
+        n = fit.engine.n_rows
+        if isinstance(fit.report, Stages) and n is not None:
+            d, D = self.n_features_in_, fit.feature_map.width
+            of_map = fit.feature_map.fit_costs(n, d)
+            solving = {"solve": None} if self._costs is None else self._costs(n, D)
+            tuning = {} if self._tuning_costs is None else self._tuning_costs()
+            fit.report.plan({**tuning, **of_map, "sum over rows": SUM_COST * n * D**2, **solving})
+
+    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader, report: Report | None = None) -> Self:
         """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
 
         This is `fit` without the reading of rows and the fit of the map, for searches that do both once for many
@@ -336,6 +359,8 @@ class Learner(BaseEstimator, ABC):
             The fitted map, which is not copied.
         reader : Reader
             The reader that validates the rows of the engine.
+        report : callable or None, default=None
+            Receives the progress, as a part of that of the search.
 
         Returns
         -------
@@ -348,7 +373,8 @@ class Learner(BaseEstimator, ABC):
             self.n_features_in_ = feature_map.n_features_in_
             if hasattr(feature_map, "feature_names_in_"):
                 self.feature_names_in_ = feature_map.feature_names_in_
-            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, reader)
+            fit = replace(self._fit_of(engine, feature_map, self.random_state, previous), report=report)
+            self._fit_features(fit, feature_map, reader)
         return self
 
     def _fit_features(self, fit: Fit, feature_map: BaseMap, reader: Reader) -> None:
@@ -358,11 +384,14 @@ class Learner(BaseEstimator, ABC):
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
+        if accumulator is not None:
+            enter_stage(fit.report, "sum over rows")
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
         del accumulator  # its buffers are as large as the features of a block
         if self._several_passes() is None:
             self.statistic_ = statistic  # to which `partial_fit` adds
         self._coding_ = settled_coding(reader, fit.engine)
+        enter_stage(fit.report, "solve")
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
@@ -371,7 +400,7 @@ class Learner(BaseEstimator, ABC):
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         """Fit the map `fit.feature_map` to all rows, and return the fitted map."""
-        return fit.feature_map.fit_engine(fit.engine)
+        return fit.feature_map.fit_engine(fit.engine, fit.report)
 
     def _warn_of_scales(self, fit: Fit) -> None:
         """Warn of columns of very different scales, unless each of them gets its own lengthscale."""
@@ -419,7 +448,7 @@ class Learner(BaseEstimator, ABC):
         check_is_fitted(self)
 
     def _report(self) -> Report | None:
-        return show_progress if self.progress is True else self.progress or None
+        return stages_of(type(self).__name__, self.progress)
 
     # ---- adding rows ----------------------------------------------------------------------------
 
@@ -448,7 +477,9 @@ class Learner(BaseEstimator, ABC):
                 return  # the map has seen these rows
         accumulator = self._statistic(fit)
         assert accumulator is not None  # a learner with `partial_fit` has a statistic
-        statistic = fit.labeled.accumulate(accumulator, fit.report)
+        with reported(fit.report):
+            enter_stage(fit.report, "sum over rows")
+            statistic = fit.labeled.accumulate(accumulator, fit.report)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
 

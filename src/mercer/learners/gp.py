@@ -12,7 +12,7 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.sources import source_of
-from mercer.engines import Report, fill_rows
+from mercer.engines import Report, enter_stage, fill_rows
 from mercer.errors import DataError, ParameterError
 from mercer.errors.memory import check_memory
 from mercer.features import features_of
@@ -178,6 +178,13 @@ class GaussianProcessRegressor(Regressor):
     def _several_passes(self) -> None:
         return None  # tuning reads a sample first; `_tuned` checks that the rows can be read again
 
+    def _costs(self, n: int, D: int) -> dict[str, float]:  # noqa: ARG002 - the signature of the contract
+        return {"solve": 3.0 * D**3}
+
+    def _tuning_costs(self) -> dict[str, None]:
+        # The number of evaluations is not known.
+        return {} if self.lengthscale_tuning is None else {"tune lengthscales": None}
+
     def _given(self, name: str) -> float | None:
         value = getattr(self, name)
         return None if isinstance(value, str) else float(value)
@@ -191,7 +198,7 @@ class GaussianProcessRegressor(Regressor):
         self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
-        fitted = prototype.fit_engine(fit.engine)
+        fitted = prototype.fit_engine(fit.engine, fit.report)
         if self.variance_method == "pathwise" and fitted.unbiased is not True:
             msg = (
                 f"{type(self).__name__}: variance_method='pathwise' needs unbiased random features for its prior, got "
@@ -223,7 +230,8 @@ class GaussianProcessRegressor(Regressor):
             )
             raise DataError(msg)
         seed = seed_of(fit.random_state, "tune")
-        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
+        enter_stage(fit.report, "tune lengthscales")
+        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True), fit.report)
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -236,6 +244,7 @@ class GaussianProcessRegressor(Regressor):
             amplitude=self._given("amplitude"),
             centered=self.normalize_y,
             seed=seed,
+            report=fit.report,
         )
         self.tuning_ = tuning.trials
         return prototype.with_kernel(tuning.kernel)

@@ -136,6 +136,9 @@ class KernelPCA(Transformer):
     def _several_passes(self) -> None:
         return None
 
+    def _costs(self, n: int, D: int) -> dict[str, float]:  # noqa: ARG002 - the signature of the contract
+        return {"solve": 3.0 * D**3}
+
     def _statistic(self, fit: Fit) -> MomentSum:  # noqa: ARG002 - the signature of the contract
         features = self.feature_map_.features_
         self._check_count(features.n_components)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
 from mercer.data.targets import as_floats
-from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.engines import Engine, MemoryEngine, Report, block_rows_for, empty_rows, enter_stage, fill_rows
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
 from mercer.errors.spellings import object_hint
@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+# Cost of the median distance of a sample of rows, in the unit of `fit_costs`.
+MEDIAN_COST = 1e9
 LOWER = "Lower n_components of the map, block_size or n_jobs."
 FEWER_ROWS = "Pass fewer rows at a time, or lower n_components. Learners process rows in blocks by themselves."
 # A warning is issued if the scales of columns with a common lengthscale differ by this factor. Of the squared distance
@@ -175,7 +177,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         """True if the mean of the approximate kernel over random draws is the kernel, else the reason why not."""
 
     @abstractmethod
-    def fit_engine(self, engine: Engine) -> Self:
+    def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
         """Fit the map to the validated rows of an engine. Learners call this method.
 
         Parameters
@@ -183,6 +185,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         engine : Engine
             Source of the rows. If the map uses the values of the rows, and not only the number of features d, the
             engine must be able to read the rows more than once.
+        report : callable or None, default=None
+            Receives the progress.
 
         Returns
         -------
@@ -223,7 +227,18 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         change the features.
         """
 
+    #: Optional method ``_fit_costs(n, d)``: see `fit_costs`.
+    _fit_costs: Callable[[int, int], dict[str, float]] | None = None
+
     # ---- fitting ------------------------------------------------------------------------------
+
+    def fit_costs(self, n: int, d: int) -> Mapping[str, float | None]:
+        """Return the stages of `fit_engine` in their order, and their costs, for `n` rows of `d` features.
+
+        A cost is roughly the number of multiplications and additions; None means that it is not known. Stages are those
+        that `fit_engine` enters by `mercer.engines.enter_stage`. Displays of progress use the costs.
+        """
+        return {"fit map": None} if self._fit_costs is None else self._fit_costs(n, d)
 
     @doc
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
@@ -389,6 +404,9 @@ class DrawnMap(BaseMap):
     #: The kernel that is used if the parameter `kernel` is None.
     default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
 
+    #: Whether `_draw` takes a long time, and has a parameter `report` that receives the progress.
+    draw_reports: ClassVar[bool] = False
+
     kernel: Kernel | None
     kernel_: Kernel
     n_components: int
@@ -426,6 +444,8 @@ class DrawnMap(BaseMap):
     _check: Callable[[], None] | None = None
     #: ``_rows_to_draw() -> int``: number of rows that `_draw` needs. If undefined, only the number of features matters.
     _rows_to_draw: Callable[[], int] | None = None
+    #: ``_draw_costs(n) -> dict``: further stages of a fit that `_draw` enters, and their costs for n rows.
+    _draw_costs: Callable[[int], dict[str, float]] | None = None
     #: ``_bytes_to_draw(n, d) -> int``: least number of bytes that `_draw` allocates for n rows of d features.
     _bytes_to_draw: Callable[[int, int], int] | None = None
     #: ``_independent(kernel) -> dict or None``: parameters for which all D components are independent and identically
@@ -484,10 +504,16 @@ class DrawnMap(BaseMap):
         """Return the seed with which `fit` samples rows if there are more than `rows_wanted()` rows."""
         return seed_of(self.random_state, "map")
 
-    def fit_engine(self, engine: Engine) -> Self:
-        return self.fit_sample(*self._sample(engine))
+    def _fit_costs(self, n: int, d: int) -> dict[str, float]:
+        sampling = float(n * d) if self.needs_rows() else 0.0
+        median = MEDIAN_COST if self._kernel().needs_rows else 0.0
+        return {"fit map": sampling + median, **({} if self._draw_costs is None else self._draw_costs(n))}
 
-    def _sample(self, engine: Engine) -> tuple[Any, Array | None]:
+    def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
+        enter_stage(report, "fit map")
+        return self.fit_sample(*self._sample(engine, report), report)
+
+    def _sample(self, engine: Engine, report: Report | None = None) -> tuple[Any, Array | None]:
         """Return the rows, and their weights or None, that `fit_engine` passes to `fit_sample`.
 
         If `rows_wanted()` is 1, only the first row of the engine is returned, with None for the weights. If the engine
@@ -502,11 +528,11 @@ class DrawnMap(BaseMap):
         rows = engine.in_memory
         if rows is not None and len(rows) <= wanted:
             return rows.X, rows.weight
-        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
+        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False), report)
         # A sample in proportion to the weights must not be weighted again; a complete set of rows keeps its weights.
         return sample.X, sample.weight if sample.is_complete else None
 
-    def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
+    def fit_sample(self, X: Any, weight: Array | None = None, report: Report | None = None) -> Self:
         """Fit the map to validated rows, without sampling from them first.
 
         Parameters
@@ -515,6 +541,8 @@ class DrawnMap(BaseMap):
             At most `rows_wanted()` rows.
         weight : ndarray of shape (n,), default=None
             Weights of the rows. Rows of weight zero are ignored. None means that all weights are 1.
+        report : callable or None, default=None
+            Receives the progress.
 
         Returns
         -------
@@ -526,7 +554,8 @@ class DrawnMap(BaseMap):
         kernel = kernel.resolve(X, weight)
         kernel.diag(X[:1])  # raises if the kernel is not defined for these rows
         self._check_memory(*X.shape)
-        features = self._draw(kernel, X, weight, as_generator(self.random_state))
+        options = {"report": report} if self.draw_reports else {}
+        features = self._draw(kernel, X, weight, as_generator(self.random_state), **options)
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
         self.features_ = features
