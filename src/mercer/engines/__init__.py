@@ -9,15 +9,19 @@ from mercer.engines.base import (
     Position,
     Progress,
     Report,
+    StagedReport,
     TermSum,
     Workers,
+    enter_stage,
+    report_step,
+    reported,
+    stages_of,
 )
 from mercer.engines.checkpoint import Checkpoint, CheckpointedEngine
 from mercer.engines.dask.partitions import on_dask
 from mercer.engines.filter import FilteredEngine, some_rows
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.prefetch import read_ahead
-from mercer.engines.progress import enter_stage, report_step, reported, stages_of
 from mercer.engines.stream import StreamEngine
 
 __all__ = [
@@ -33,6 +37,7 @@ __all__ = [
     "Position",
     "Progress",
     "Report",
+    "StagedReport",
     "StreamEngine",
     "TermSum",
     "Workers",

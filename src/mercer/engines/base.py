@@ -21,7 +21,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,11 +45,16 @@ __all__ = [
     "Position",
     "Progress",
     "Report",
+    "StagedReport",
     "TermSum",
     "Workers",
     "closing_all",
     "count_threads",
+    "enter_stage",
+    "report_step",
+    "reported",
     "row_blocks",
+    "stages_of",
     "workers",
 ]
 
@@ -154,6 +159,63 @@ class Progress:
 
 #: Function that an engine calls with the progress of a pass.
 Report = Callable[[Progress], None]
+
+
+class StagedReport(ABC):
+    """Base class of reports that know the stages of a fit; see `mercer.engines.progress`."""
+
+    @abstractmethod
+    def __call__(self, progress: Progress) -> None:
+        """Report progress within the current stage."""
+
+    @abstractmethod
+    def plan(self, costs: Mapping[str, float | None]) -> None:
+        """Announce stages in their order, with their costs in any unit; None means that the cost is not known."""
+
+    @abstractmethod
+    def enter(self, name: str) -> None:
+        """Start a stage."""
+
+    @abstractmethod
+    def step(self, done: int, total: int | None, note: str = "", unit: str = "steps") -> None:
+        """Report that `done` of `total` steps of the current stage are done; None means that the total is not known."""
+
+    @abstractmethod
+    def close(self, *, success: bool) -> None:
+        """End the display, if there is one."""
+
+
+def stages_of(owner: str, progress: bool | Report) -> StagedReport | None:
+    """Return the report of a fit for the parameter `progress`: a display for True, None for False."""
+    if progress is False:
+        return None
+    from mercer.engines.progress import Display, Stages
+
+    return Stages(owner, Display.here() if progress is True else progress)
+
+
+@contextmanager
+def reported(report: Report | None) -> Iterator[None]:
+    """Context manager of a fit that ends its display, also if the fit fails."""
+    success = False
+    try:
+        yield
+        success = True
+    finally:
+        if isinstance(report, StagedReport):
+            report.close(success=success)
+
+
+def enter_stage(report: Report | None, name: str) -> None:
+    """Start a stage of a fit; nothing is done if `report` is None or does not know stages."""
+    if isinstance(report, StagedReport):
+        report.enter(name)
+
+
+def report_step(report: Report | None, done: int, total: int | None, note: str = "", unit: str = "steps") -> None:
+    """Report the steps of the current stage that are done; nothing is done if `report` does not know stages."""
+    if isinstance(report, StagedReport):
+        report.step(done, total, note, unit)
 
 
 class Accumulator(ABC, Generic[S]):

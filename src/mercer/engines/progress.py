@@ -1,9 +1,9 @@
 """Progress of a fit: its stages, their share of the work, and their display on a terminal, in a notebook or in a log.
 
 A fit has one `Stages` object. It is a `Report`, so that it can be passed to `Engine.sum` and to `Passes`, and it knows
-which stage the reports belong to, and which fraction of the fit is done. Solvers call ``enter_stage(report, name)``
-before they start a stage, and ``report_step(report, done, total)`` in a stage that does not read rows. Both accept None
-and plain callables.
+which stage the reports belong to, and which fraction of the fit is done. Solvers call ``enter_stage(report, name)`` of
+`mercer.engines` before they start a stage, and ``report_step(report, done, total)`` in a stage that does not read rows.
+Both accept None and plain callables.
 
 The fraction goes by the costs of the stages, which are estimated before the fit. A stage has no cost if it is not known
 how many passes its solver will take; there is no fraction then until this stage is finished.
@@ -18,12 +18,11 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from mercer.engines.base import Progress, Report
+from mercer.engines.base import Progress, Report, StagedReport
 
 __all__ = [
     "Display",
@@ -32,10 +31,6 @@ __all__ = [
     "Stages",
     "TerminalDisplay",
     "describe",
-    "enter_stage",
-    "report_step",
-    "reported",
-    "stages_of",
 ]
 
 Clock = Callable[[], float]
@@ -46,7 +41,7 @@ LEAST_FRACTION = 0.02
 # ---- stages of a fit --------------------------------------------------------------------------
 
 
-class Stages:
+class Stages(StagedReport):
     """Report of a fit that consists of stages.
 
     Parameters
@@ -121,37 +116,6 @@ class Stages:
             return None
         self._fraction = max(self._fraction, min(done / total, 1.0))  # a stage may be repeated
         return self._fraction
-
-
-def stages_of(owner: str, progress: bool | Report) -> Stages | None:
-    """Return the report of a fit for the parameter `progress`: a display for True, None for False."""
-    if progress is False:
-        return None
-    return Stages(owner, Display.here() if progress is True else progress)
-
-
-@contextmanager
-def reported(report: Report | None) -> Iterator[None]:
-    """Context manager of a fit that ends its display, also if the fit fails."""
-    success = False
-    try:
-        yield
-        success = True
-    finally:
-        if isinstance(report, Stages):
-            report.close(success=success)
-
-
-def enter_stage(report: Report | None, name: str) -> None:
-    """Start a stage of a fit; nothing is done if `report` is None or does not know stages."""
-    if isinstance(report, Stages):
-        report.enter(name)
-
-
-def report_step(report: Report | None, done: int, total: int | None, note: str = "", unit: str = "steps") -> None:
-    """Report the steps of the current stage that are done; nothing is done if `report` does not know stages."""
-    if isinstance(report, Stages):
-        report.step(done, total, note, unit)
 
 
 # ---- displays ---------------------------------------------------------------------------------

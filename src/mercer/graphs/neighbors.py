@@ -31,7 +31,7 @@ CHUNK_ENTRIES = 2**22
 # from inner products, which lose digits if rows are far from zero.
 FAR_FROM_ZERO = 100.0
 # Number of rows whose neighbors are searched at a time by a tree.
-TREE_ROWS = 4096
+TREE_ROWS = 1024
 # Rows with more features than this are compared by inner products, as in scikit-learn, instead of by a tree.
 MAX_TREE_FEATURES = 15
 # Relative rounding error of a squared distance above which the neighbors of a row are searched again by differences.

@@ -43,13 +43,13 @@ from mercer.engines import (
     FilteredEngine,
     MemoryEngine,
     Report,
+    StagedReport,
     enter_stage,
     fill_rows,
     reported,
     stages_of,
 )
 from mercer.engines.base import closing_all
-from mercer.engines.progress import Stages
 from mercer.errors import DataError, MercerWarning
 from mercer.errors.memory import LARGE, available_bytes, check_memory
 from mercer.features import features_of
@@ -338,7 +338,7 @@ class Learner(BaseEstimator, ABC):
     def _plan(self, fit: Fit) -> None:
         """Announce the stages of the fit and their costs, if its progress is reported."""
         n = fit.engine.n_rows
-        if isinstance(fit.report, Stages) and n is not None:
+        if isinstance(fit.report, StagedReport) and n is not None:
             d, D = self.n_features_in_, fit.feature_map.width
             of_map = fit.feature_map.fit_costs(n, d)
             solving = {"solve": None} if self._costs is None else self._costs(n, D)

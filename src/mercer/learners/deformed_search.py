@@ -10,8 +10,7 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Labels, Numbers
-from mercer.engines import Engine, enter_stage, reported, stages_of
-from mercer.engines.progress import Stages
+from mercer.engines import Engine, StagedReport, enter_stage, reported, stages_of
 from mercer.errors import DataError, ParameterError
 from mercer.graphs import Deformed, GraphSummary
 from mercer.learners.base import SUM_COST, MetaEstimatorMixin, available_if, check_is_fitted, get_tags
@@ -218,7 +217,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
             self._search(engine, reader, deformed, grid, report)
 
     def _search(
-        self, engine: Engine, reader: Reader, deformed: Deformed, grid: DeformationGrid, report: Stages | None
+        self, engine: Engine, reader: Reader, deformed: Deformed, grid: DeformationGrid, report: StagedReport | None
     ) -> None:
         model = reader.estimator
         owner, labels = type(model).__name__, isinstance(model, KernelRidgeClassifier)

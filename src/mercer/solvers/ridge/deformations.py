@@ -115,17 +115,20 @@ class DeformationGrid:
             Number of directions that are shrunk; None means all.
         """
         low = None if rank is None or rank >= len(roughness) else roughest_directions(roughness, rank)[:2]
-        for strength in self.strengths:
+        for strength in self.strengths_for(power):
             share = strength / self.largest
             if strength == 0:
-                if power == self.powers[0]:  # without a graph the power does not matter
-                    yield strength, Z
+                yield strength, Z
             elif low is None:
                 yield strength, whitened(Z, roughness, share)
             else:
                 basis, shrinkage = low
                 shrinkage = 1 - (1 + share * ((1 - shrinkage) ** -2 - 1)) ** -0.5
                 yield strength, Z - ((Z @ basis) * shrinkage) @ basis.T
+
+    def strengths_for(self, power: float) -> tuple[float, ...]:
+        """Return the strengths that are compared for a power. Zero, for which powers do not matter, has the first."""
+        return tuple(strength for strength in self.strengths if strength > 0 or power == self.powers[0])
 
 
 def numbers(owner: str, name: str, values: Any, domain: Interval) -> tuple[float, ...]:
@@ -221,7 +224,7 @@ def search_deformations(
             for penalty in grid.penalties_for(smoother):
                 scores = scorer.score(smoother, penalty)
                 candidates.append(Candidate(strength, power, penalty, *scores, smoother.degrees(penalty)))
-            report_step(report, number, len(grid.strengths), unit="strengths")
+            report_step(report, number, len(grid.strengths_for(power)), unit="strengths")
         better = best_of(candidates)
         if better is not best:
             best, retained = better, found
@@ -247,7 +250,10 @@ def search_costs(grid: DeformationGrid, n: int, m: int, D: int) -> dict[str, flo
     # A strength costs a Cholesky factorization, a triangular system, and an eigendecomposition of the smaller side.
     strength = 0.3 * D**3 + m * D**2 + 3 * min(m, D) ** 3 + m * min(m, D) * D
     for power in grid.powers:
-        costs |= {measuring(power): (0.8 + 0.1 * power) * n * D**2, comparing(power): len(grid.strengths) * strength}
+        costs |= {
+            measuring(power): (0.8 + 0.1 * power) * n * D**2,
+            comparing(power): len(grid.strengths_for(power)) * strength,
+        }
     return costs
 
 
