@@ -34,6 +34,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
+from mercer.parameters import Choice, Instance, check_parameter
 
 __all__ = [
     "START",
@@ -187,6 +188,7 @@ class StagedReport(ABC):
 
 def stages_of(owner: str, progress: bool | Report) -> StagedReport | None:
     """Return the report of a fit for the parameter `progress`: a display for True, None for False."""
+    check_parameter(owner, "progress", progress, Choice(True, False) | Instance(Callable, "a callable"))  # type: ignore[arg-type]
     if progress is False:
         return None
     from mercer.engines.progress import Display, Stages
