@@ -32,6 +32,11 @@ class RowFeatures:
     start: int = 0  # index of the first row of the cache
     _casts: dict[Any, Features] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def n_components(self) -> int:
+        """Number of components of the features of a row."""
+        return self.features.n_components
+
     def cast(self, dtype: Any) -> Features:
         """Return the sampled features converted to `dtype`. Each conversion is made only once and then stored."""
         if dtype not in self._casts:
