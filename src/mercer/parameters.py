@@ -235,8 +235,8 @@ def new_of_known_names(cls: type[T], *args: Any, **kwargs: Any) -> T:
     """Return ``object.__new__(cls)``; raise if the arguments do not fit the constructor of the class.
 
     A base class sets ``__new__ = new_of_known_names``. The constructors of its subclasses stay as they are, also those
-    that `dataclass` writes, and so do `inspect.signature`, pickle and scikit-learn's `clone`. The check takes less than
-    a microsecond, because it compares names with those of the code of the constructor.
+    that `dataclass` writes, and so do `inspect.signature`, pickle and scikit-learn's `clone`. The check takes
+    microseconds, because it compares names with those of the code of the constructor, without a signature.
     """
     # A class without a constructor has that of object, which ignores arguments if there is a `__new__`.
     constructor = _no_parameters if cls.__init__ is object.__init__ else cls.__init__
