@@ -58,16 +58,12 @@ def test_landmarks_and_components_are_refused_before_they_are_drawn(eight_gib, m
     )
     with pytest.raises(TooLittleMemoryError, match=words):
         Nystroem(Gaussian(), 200_000).fit(wide(200_000))
-    words = (
-        r": a map of n_components=1000000000 components needs {} GiB of memory, .*\. Lower n_components\.$"
-    )
+    words = r": a map of n_components=1000000000 components needs {} GiB of memory, .*\. Lower n_components\.$"
     for rows, directions, needed in ((np.zeros((30, 10)), "auto", "37.3"), (np.zeros((30, 100)), "iid", "373")):
         for kind in (RandomFourier, SphericalRadial):
             with pytest.raises(TooLittleMemoryError, match=kind.__name__ + words.format(needed)):
                 kind(Gaussian(), 10**9, directions=directions).fit(rows)
-    with pytest.raises(
-        TooLittleMemoryError, match=r"a map of n_components=10000000000 components needs 74"
-    ):
+    with pytest.raises(TooLittleMemoryError, match=r"a map of n_components=10000000000 components needs 74"):
         RandomNeurons(ArcCosine(1), 10**10).fit(X)
 
 
