@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import warnings
 from typing import Any, Literal
 
@@ -30,6 +31,9 @@ CHUNK_ENTRIES = 2**22
 # Rows are centered if their mean is farther from zero than this multiple of their spread, since distances are computed
 # from inner products, which lose digits if rows are far from zero.
 FAR_FROM_ZERO = 100.0
+# Cost of the compilation of nearest-neighbor descent, which the first search of a process takes half a minute for, in
+# the unit of `search_cost`.
+COMPILATION = 5e11
 # Number of rows whose neighbors are searched at a time by a tree.
 TREE_ROWS = 1024
 # Rows with more features than this are compared by inner products, as in scikit-learn, instead of by a tree.
@@ -121,7 +125,8 @@ def search_cost(n: int, d: int, count: int, *, search: Literal["auto", "exact", 
     """Return the approximate cost of `nearest_neighbors` in multiplications and additions, for displays of progress."""
     installed = importlib.util.find_spec("pynndescent") is not None
     if search == "approximate" or (search == "auto" and installed and n >= MANY_ROWS):
-        return 20.0 * n * MIN_DESCENT_NEIGHBORS**2 * d
+        compiling = 0.0 if "pynndescent" in sys.modules else COMPILATION
+        return compiling + 150.0 * n * MIN_DESCENT_NEIGHBORS**2 * d
     if d > MAX_TREE_FEATURES:
         return float(n * n * (d + 20))
     # A tree compares a row with those in the cells around it, whose number grows by a factor of two with each feature.

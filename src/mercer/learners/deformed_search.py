@@ -232,7 +232,8 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         labeled = rows_with_targets(owner, engine, model.unlabeled)
         rows = labeled.sum(LabeledFeatures(inner.features_), report)
         if report is not None and n is not None:
-            report.plan(search_costs(grid, n, len(rows.Z), D))
+            m = len(rows.Z)
+            report.plan({**search_costs(grid, n, m, D), **refit_costs(m, D)})
         scorer = LabelScorer.of(
             "DeformedSearchCV",
             rows,
@@ -414,5 +415,5 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
 
 
 def refit_costs(n: int, D: int) -> dict[str, float]:
-    """Return the stages of the fit of the best estimator and their costs, for n rows and D components."""
+    """Return the stages of the fit of the best estimator and their costs, for n labeled rows and D components."""
     return {"deform": float(D**3), "sum over rows": SUM_COST * n * D**2, "solve": 0.3 * D**3}
