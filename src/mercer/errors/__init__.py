@@ -10,7 +10,7 @@
     ├── NoClosedFormError (ValueError)       there is no closed form for the requested quantity
     ├── MissingPackageError (ImportError)    an optional package is not installed
     ├── TooLittleMemoryError (MemoryError)   the result does not fit into memory
-    └── CheckpointError (ValueError)         a fit cannot be resumed from a checkpoint
+    └── CheckpointError (ValueError)         a checkpoint cannot be resumed from, or not be written
     MercerWarning (UserWarning)              the result is valid, but probably not what was intended
 
 The second base class, in parentheses, lets callers catch the standard exception instead. Each message states what was
@@ -66,7 +66,7 @@ class TooLittleMemoryError(MercerError, MemoryError):
 
 
 class CheckpointError(MercerError, ValueError):
-    """Raised if a fit cannot be resumed from a checkpoint because it belongs to another fit or is damaged."""
+    """Raised if a checkpoint belongs to another fit, is in use by one, is damaged, or cannot be written."""
 
 
 class MercerWarning(UserWarning):

@@ -45,9 +45,9 @@ class_weight : dict, "balanced" or None, default=None
     not name have the factor 1.
 max_iter : int, default=100
     Maximal number of steps.
-tol : float, default=1e-7
+tol : float, default=1e-6
     The fit ends when the objective exceeds its minimum by at most this fraction, as estimated from the gradient. At the
-    default, probabilities differ from those at the minimum by less than about 0.001. Coefficients that are exact to ten
+    default, probabilities differ from those at the minimum by about 0.001. Coefficients that are exact to ten
     digits need a `tol` of about 1e-20, at two to three times the number of steps.
 warm_start : bool, default=False
     Whether `fit` starts from the coefficients of the previous fit and uses its map, as long as the parameters of the
@@ -79,9 +79,9 @@ feature_map_ : BaseMap
     "loss_notes": """\
 The minimum is the same in memory, out of core and on Dask, up to `tol`. A sample of rows gives a starting point, and
 the Hessian that preconditions L-BFGS. Each step is then one pass over all rows, which sums values and gradients, and a
-fit takes about ten passes. Memory is O(D^2) per label plus one block of rows, for any number of rows; features are
-stored only if the rows are in memory and their features take at most 512 MiB. For float32 rows, products are computed
-in float32, unless `tol` is below 1e-9.""",
+fit takes about ten passes. Memory is O(D^2) per label plus one block of rows, for any number of rows. Features are
+stored only if they are slow to compute, the rows are in memory, and their features take at most 512 MiB. For float32
+rows, products are computed in float32, unless `tol` is below 1e-9.""",
 }
 
 PARAGRAPHS["loss_classifier"] = "\n".join(
@@ -115,7 +115,7 @@ class LossClassifier(Classifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_iter: int = 100,
-        tol: float = 1e-7,
+        tol: float = 1e-6,
         warm_start: bool = False,
         unlabeled: Any = None,
         block_size: int | None = None,

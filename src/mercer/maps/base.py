@@ -30,7 +30,7 @@ from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.parameters import Domain, Integer, check_names, check_parameters, new_of_known_names
-from mercer.statistics import RowSample
+from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import as_generator, column_scales, most_different, seed_of
 
 __all__ = [
@@ -162,6 +162,18 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
         @property
         def kernel_(self) -> Kernel: ...
+
+        @property
+        def built_from_rows(self) -> bool: ...
+
+        @property
+        def fitted_rows_(self) -> Array | None: ...
+
+    else:
+        #: Whether the features are built from rows of the fit, such as landmarks, so that the error is smaller on them.
+        built_from_rows = False
+        #: Hashes of the rows that the features of a fitted map were built from; None if `built_from_rows` is False.
+        fitted_rows_ = None
 
     random_state: Any
     n_jobs: int | None
@@ -409,6 +421,7 @@ class DrawnMap(BaseMap):
 
     kernel: Kernel | None
     kernel_: Kernel
+    fitted_rows_: Array | None
     n_components: int
 
     # ---- what a map adds ----------------------------------------------------------------------
@@ -559,6 +572,7 @@ class DrawnMap(BaseMap):
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
         self.features_ = features
+        self.fitted_rows_ = row_hashes(X) if self.built_from_rows else None
         self.signs_ = features.signs
         self._n_features_out = features.n_components
         return self

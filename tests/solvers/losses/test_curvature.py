@@ -7,23 +7,32 @@ import pytest
 
 from mercer.solvers.losses import curvature
 from mercer.solvers.losses.curvature import SampleCurvature, significant_rows
-from mercer.solvers.losses.losses import Logistic, SquaredHinge
+from mercer.solvers.losses.fit import AsGiven
+from mercer.solvers.losses.losses import Logistic, Problem, SquaredHinge
+from mercer.solvers.losses.sample import Sample
+from mercer.statistics.feature_cache import RowFeatures
 
 
 def setting(loss, columns, n=300, D=4, seed=0):
     rng = np.random.default_rng(seed)
     classes = max(2, columns)
     Z, codes, weight = rng.normal(size=(n, D)), rng.integers(0, classes, n), rng.uniform(0.1, 2, n)
-    sample = SampleCurvature(Z, codes, weight, loss, fit_intercept=True, n_jobs=1)
-    return sample, 0.5 * rng.normal(size=(D + 1, columns))
+    rows = RowFeatures(AsGiven(D))
+    sample = Sample(rows, Z, codes, codes, weight, np.arange(1.0, n + 1), n, 1)
+    problem = Problem(rows, loss, np.arange(classes), np.ones(classes))
+    return SampleCurvature(sample, sample, 1.0, problem, fit_intercept=True), 0.5 * rng.normal(size=(D + 1, columns))
+
+
+def with_constant(sample):
+    return np.column_stack([sample.whole.features, np.ones(len(sample.whole.codes))])
 
 
 def product(sample, W, V, h=1e-6):
     """Return the Hessian of the penalized loss at `W` times `V`, by differences of gradients."""
-    Z = np.column_stack([sample.features, np.ones(len(sample.codes))])
+    Z, rows = with_constant(sample), sample.whole
 
     def gradient(W):
-        return Z.T @ (sample.weight[:, None] * sample.loss.value_and_slopes(Z @ W, sample.codes)[1])
+        return Z.T @ (rows.weight[:, None] * sample.problem.loss.value_and_slopes(Z @ W, rows.codes)[1])
 
     return (gradient(W + h * V) - gradient(W - h * V)) / (2 * h) + V  # the penalty, here of the intercept too
 
@@ -33,7 +42,7 @@ def product(sample, W, V, h=1e-6):
 )
 def test_factors_invert_the_curvature_of_separate_columns(loss, columns, monkeypatch):
     monkeypatch.setattr(curvature, "NEGLIGIBLE", 0.0)
-    monkeypatch.setattr(curvature, "MOST_ROWS_PER_COLUMN", 1000)
+    monkeypatch.setattr(curvature, "ROWS_PER_COEFFICIENT", 1000)
     sample, W = setting(loss, columns)
     V = np.random.default_rng(1).normal(size=W.shape)
     for accurate in (True, False):  # products may be computed in float32
@@ -65,8 +74,8 @@ def test_equal_decision_values_need_one_gram_matrix():
     W[:-1] = 0.0
     V = np.random.default_rng(1).normal(size=W.shape)
     P = np.exp(W[-1]) / np.exp(W[-1]).sum()
-    Z = np.column_stack([sample.features, np.ones(len(sample.codes))])
-    gram = Z.T @ (sample.weight[:, None] * Z)
+    Z = with_constant(sample)
+    gram = Z.T @ (sample.whole.weight[:, None] * Z)
     expected = np.column_stack([np.linalg.solve(p * (1 - p) * gram + np.eye(5), V[:, k]) for k, p in enumerate(P)])
     found = sample(W, True)
     assert len(found.lower) == 3
@@ -81,8 +90,9 @@ def test_without_intercept_its_coefficient_stands_alone():
 
 def test_no_curved_row_leaves_the_penalty():
     sample, W = setting(SquaredHinge(), 1)
-    far = np.where(sample.codes[:, None] == 1, 1.0, -1.0) * np.array([[9.0, 0, 0, 0]])
-    saved = replace(sample, features=far)
+    far = np.where(sample.whole.codes[:, None] == 1, 1.0, -1.0) * np.array([[9.0, 0, 0, 0]])
+    rows = replace(sample.whole, X=far)
+    saved = replace(sample, first=rows, whole=rows)
     W = np.array([[1.0], [0], [0], [0], [0]])  # margins of nine: nothing to lose
     np.testing.assert_array_equal(saved(W, False)(W), W)
 
@@ -90,13 +100,10 @@ def test_no_curved_row_leaves_the_penalty():
 def test_large_weights_take_all_digits(monkeypatch):
     monkeypatch.setattr(curvature, "NEGLIGIBLE", 0.0)
     sample, W = setting(Logistic(), 1, n=30)
-    huge = SampleCurvature(
-        sample.features, sample.codes, 1e12 * sample.weight, Logistic(), fit_intercept=True, n_jobs=1
-    )
-    V = np.ones_like(W)
-    curved = sample.loss.curvatures(sample.features @ W[:-1] + W[-1], sample.codes)
-    Z = np.column_stack([sample.features, np.ones(30)])
-    exact = 1e12 * Z.T @ (sample.weight[:, None] * curved * Z) + np.eye(5)
+    huge = replace(sample, C=1e12)
+    V, Z, rows = np.ones_like(W), with_constant(sample), sample.whole
+    curved = Logistic().curvatures(Z @ W, rows.codes)
+    exact = 1e12 * Z.T @ (rows.weight[:, None] * curved * Z) + np.eye(5)
     np.testing.assert_allclose(huge(W, False)(exact @ V), V, rtol=1e-9)
 
 

@@ -12,15 +12,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.data.targets import label_codes
-from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.engines import Engine
 from mercer.engines.base import workers
 from mercer.engines.passes import Passes
 from mercer.features import Features
-from mercer.solvers.losses.curvature import MOST_ROWS_PER_COLUMN, SampleCurvature
+from mercer.solvers.losses.curvature import SampleCurvature
 from mercer.solvers.losses.losses import Problem
 from mercer.solvers.losses.objective import Penalized
 from mercer.solvers.losses.quasi_newton import Minimum, minimize
+from mercer.solvers.losses.sample import Sample
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import LabelCounts
 
@@ -33,8 +33,6 @@ SAMPLE_ROWS_PER_COEFFICIENT, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 32, 4096, 2**28
 # Tolerance and largest number of steps of the minimizations on samples. They need not be accurate, because the minimum
 # on a sample differs from the minimum on all rows by a sampling error.
 SAMPLE_TOL, SAMPLE_STEPS = 3e-3, 50
-# Each minimization is on at least this many times as many rows as the one before.
-GROWTH = 3
 # A weight C of the losses above the first number is approached from smaller ones, each by the second factor.
 LARGEST_FIRST_WEIGHT, WEIGHT_RATIO = 10.0, 10.0
 # Below this tolerance, products of float32 features are computed in float64: their rounding errors would matter.
@@ -97,11 +95,13 @@ def minimize_on_rows(
         As in `mercer.solvers.losses.quasi_newton.minimize`.
     """
     with workers(1):  # triangular solves with few right-hand sides are faster on one thread
-        sample = Sample.of(counts, problem, n_jobs)
+        sample = Sample.of(counts, problem.features, n_jobs)
         total = float(problem.label_weight @ counts.weight)
         problem = replace(problem, in_double=tol < SMALLEST_SINGLE_TOL)
         objective = Penalized(engine, problem, C, fit_intercept, passes, counts.sample.seen, total)
-        curvature = sample.curvature(problem, C, fit_intercept=fit_intercept)
+        # The features of the larger sample are computed only if the loss is minimized on it, or if steps are slow.
+        first = sample if sample.is_intermediate else sample.small
+        curvature = SampleCurvature(first, sample, C, problem, fit_intercept)
         # The blocks of the Hessian that couple the columns of a softmax are missing from its approximation.
         exact = counts.sample.is_complete and (problem.loss.separable or problem.columns == 1)
         if start is None:
@@ -116,10 +116,11 @@ def minimize_on_rows(
                     C=weaker,
                     passes=Passes(None),
                 )
-                curved = replace(curvature, weight=curvature.weight * (weaker / C))
-                start = minimize(on_part, start, curved, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=exact).coef
-        features = problem.features.cached(engine, n_jobs)
-        objective = replace(objective, problem=replace(problem, features=features))
+                curved = replace(curvature, C=weaker)
+                newton = exact and part is sample
+                start = minimize(on_part, start, curved, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=newton).coef
+        if problem.features.is_slow(sample.X):
+            objective = replace(objective, problem=replace(problem, features=problem.features.cached(engine, n_jobs)))
         return minimize(objective, start, curvature, tol=tol, max_iter=max_iter, exact=exact)
 
 
@@ -137,55 +138,3 @@ def stages(sample: Sample, C: float) -> Iterator[tuple[Sample, float]]:
         yield (parts or [sample])[0], weaker
     for part in parts:
         yield part, C
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Features, labels and weights of a sample of the rows."""
-
-    features: Array  # (m, D)
-    y: Array  # (m,)
-    codes: Array  # (m,), indices of the labels
-    weight: Array  # (m,), whose sum is the total weight of all rows
-    key: Array  # (m,), keys of the random sample: the rows with the smallest keys are a sample of the sample
-    seen: int  # number of rows from which the sample was taken
-    n_jobs: int | None
-
-    @classmethod
-    def of(cls, counts: LabelCounts, problem: Problem, n_jobs: int | None) -> Sample:
-        rows = counts.sample
-        features = problem.features.cast(rows.X.dtype)
-        Z = empty_rows(len(rows.key), features.n_components, features.output_dtype(rows.X.dtype))
-        fill_rows(features, rows.X, Z, n_jobs=n_jobs)
-        y = np.asarray(rows.y)
-        codes = label_codes(y, counts.labels)
-        return cls(Z, y, codes, counts.sample_weight(), rows.key, rows.seen, n_jobs)
-
-    def curvature(self, problem: Problem, C: float, *, fit_intercept: bool) -> SampleCurvature:
-        """Return the function that computes preconditioners."""
-        weight = C * self.weight * problem.label_weight[self.codes]
-        return SampleCurvature(
-            self.features, self.codes, weight, problem.loss, fit_intercept=fit_intercept, n_jobs=self.n_jobs
-        )
-
-    def parts(self) -> Iterator[Sample]:
-        """Yield the samples on which the loss is minimized in turn, from the smallest to the largest.
-
-        Each has at most 1 / `GROWTH` of the rows of the next, and the last at most 1 / `GROWTH` of all rows.
-        """
-        size, n = MOST_ROWS_PER_COLUMN * (self.features.shape[1] + 1), len(self.y)
-        is_small = GROWTH * n <= self.seen
-        if GROWTH * size <= (n if is_small else self.seen):
-            # Keys are divided by weights, so that rows are sampled in proportion to their weights, and have equal
-            # weights in the sample.
-            chosen = np.sort(np.argpartition(self.key, size - 1)[:size])
-            equal = np.full(size, self.weight.sum() / size)
-            features, y, codes, key = (values[chosen] for values in (self.features, self.y, self.codes, self.key))
-            yield replace(self, features=features, y=y, codes=codes, weight=equal, key=key)
-        if is_small:
-            yield self
-
-    def engine(self) -> MemoryEngine:
-        """Return an engine over the features of these rows."""
-        block_rows = block_rows_for(self.features.shape[1])
-        return MemoryEngine(self.features, self.y, self.weight, block_rows=block_rows, n_jobs=self.n_jobs)

@@ -111,8 +111,8 @@ def minimize(
     max_iter : int
         Maximal number of steps; at least one step is made.
     exact : bool, default=False
-        Whether the more accurate preconditioners are exact inverses of the Hessian. If so, Newton steps follow when
-        the first steps have been slow: each gets a preconditioner of its own, until steps are fast.
+        Whether the more accurate preconditioners are exact inverses of the Hessian. If so, they are computed after
+        fewer and fewer steps as long as steps are slow, and in the end for every step, which makes it a Newton step.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def minimize(
             hessian = InverseHessian(preconditioner_at(W, True), separable=objective.separable)
             step, excess = hessian.step(gradient, values)
             computed_at, since, initial, best = W, 0, excess, Best(excess)
-            patience = 1 if exact else SLOW_STEPS
+            patience = max(1, patience // 2) if exact else SLOW_STEPS
         elif best.is_stagnant(excess) and excess < ROUNDING:
             return Minimum(W, float(values.sum()), steps, excess, converged=True)
     return Minimum(W, float(values.sum()), steps, excess, converged=excess <= tol)
