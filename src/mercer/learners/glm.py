@@ -10,7 +10,7 @@ from scipy import special
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
-from mercer.engines import Report
+from mercer.engines import Report, enter_stage
 from mercer.engines.passes import Passes
 from mercer.errors import ParameterError
 from mercer.features import features_of
@@ -144,6 +144,7 @@ class LossClassifier(Classifier):
 
     def _solve(self, statistic: None, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
         assert fit is not None
+        enter_stage(fit.report, "count labels")
         counts = fit.labeled.sum(CountLabels(sample_size(self.feature_map_.features_.n_components), SAMPLE_SEED))
         self._check_two_labels(counts.labels)
         label_weight = self._label_weight(counts.labels, counts.weight)
@@ -157,6 +158,7 @@ class LossClassifier(Classifier):
             fit_intercept=bool(self.fit_intercept),
             start=self._start(fit, counts.labels),
             passes=passes,
+            report=fit.report,
             n_jobs=self.n_jobs,
             tol=float(self.tol),
             max_iter=int(self.max_iter),
@@ -207,7 +209,7 @@ class LossClassifier(Classifier):
         reusable = self.warm_start and fit.previous.get("_drawn_for_") == self._drawn_for_
         if reusable and not prototype.needs_rows():
             return fit.previous["feature_map_"]
-        return prototype.fit_engine(fit.engine)
+        return prototype.fit_engine(fit.engine, fit.report)
 
     def _start(self, fit: Fit, labels: Array) -> Array | None:
         """Return the starting point of a warm start: coefficients and intercept of the previous fit, (D + 1, K).

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.engines import Engine
+from mercer.engines import Engine, Report, enter_stage, report_step
 from mercer.engines.base import workers
 from mercer.engines.passes import Passes
 from mercer.features import Features
@@ -67,6 +67,7 @@ def minimize_on_rows(
     fit_intercept: bool,
     start: Array | None,
     passes: Passes,
+    report: Report | None = None,
     n_jobs: int | None,
     tol: float,
     max_iter: int,
@@ -89,6 +90,8 @@ def minimize_on_rows(
         Starting point, whose last row is the intercept. None means the minimizer of the loss on the sample.
     passes : Passes
         Counts and reports the passes over the rows.
+    report : callable or None, default=None
+        Is told when a stage of the minimization starts.
     n_jobs : int or None
         Number of threads for the sample.
     tol, max_iter
@@ -108,7 +111,9 @@ def minimize_on_rows(
             start = np.zeros((problem.features.n_components + 1, problem.columns))
             if fit_intercept:
                 start[-1] = problem.loss.best_constant(problem.label_weight * counts.weight / total)
-            for part, weaker in stages(sample, C):
+            enter_stage(report, "minimize on a sample")
+            for number, (part, weaker) in enumerate(stages(sample, C)):
+                report_step(report, number, None, f"{len(part.y)} rows", "minimizations")
                 on_part = replace(
                     objective,
                     engine=part.engine(),
@@ -119,6 +124,7 @@ def minimize_on_rows(
                 curved = replace(curvature, C=weaker)
                 newton = exact and part is sample
                 start = minimize(on_part, start, curved, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=newton).coef
+        enter_stage(report, "minimize")
         if problem.features.is_slow(sample.X):
             objective = replace(objective, problem=replace(problem, features=problem.features.cached(engine, n_jobs)))
         return minimize(objective, start, curvature, tol=tol, max_iter=max_iter, exact=exact)
