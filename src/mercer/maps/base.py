@@ -316,6 +316,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         Returns
         -------
         ndarray of shape (n, m)
+            Variances; infinite where they exceed the range of float64.
 
         Raises
         ------
@@ -330,7 +331,10 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
             name = type(self).__name__
             msg = f"{name} has no closed form for its variance. Try mercer.audit(feature_map, X): it measures."
             raise NoClosedFormError(msg)
-        return self._variance(X, Y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = self._variance(X, Y)
+        # A difference of moments that both exceed the range of float64 is NaN.
+        return np.where(np.isnan(variance), np.inf, variance)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

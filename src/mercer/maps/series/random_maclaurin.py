@@ -337,10 +337,7 @@ class RandomMaclaurin(DrawnMap):
         """Return the terms of one power series of the kernel, with their moments over all pairs of the rows of `X`."""
         rows = prepare(X.astype(np.float64))
         upper, weights = pair_weights(weight)
-        with np.errstate(over="ignore", invalid="ignore"):
-            pairs = rows.pairs(rows).at(*upper)
-            prefactor = np.ones(X.shape[0]) if rows.prefactor is None else rows.prefactor
-        return SampledTerms.of(part, pairs, np.outer(prefactor, prefactor)[upper], weights, self.projection)
+        return SampledTerms.of(part, rows.pairs(rows).at(*upper), weights, self.projection)
 
     def _variance(self, X: Any, Y: Any) -> Array:
         parts = self.kernel_.series_parts()
@@ -356,10 +353,8 @@ class RandomMaclaurin(DrawnMap):
             left = components.prepare(X)
             right = left if Y is None else components.prepare(Y)
             pairs = left.pairs(right)
-            variance = sum((stratum_variance(part, s, self.projection, pairs) for s in strata), np.zeros(total.shape))
-            if left.prefactor is not None and right.prefactor is not None:
-                variance *= np.square(np.outer(left.prefactor, right.prefactor))
-            total += variance
+            for stratum in strata:
+                total += stratum_variance(part, stratum, self.projection, pairs)
         return total
 
 
