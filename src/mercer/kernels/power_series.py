@@ -55,8 +55,8 @@ class PowerSeries:
         return float(self.coefficients(n + 1)[n])
 
     def terms_at(self, t: float, n: int) -> Array:
-        """Return the first `n` terms a_k t^k, for t > 0. Terms that exceed the range of float64 are infinite."""
-        with np.errstate(over="ignore", under="ignore"):
+        """Return the first `n` terms a_k t^k, for t > 0. Terms that overflow are not finite."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             if self.terms is not None:
                 return self.terms(n, t)
             a = self.coefficients(n)

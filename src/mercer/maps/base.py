@@ -5,6 +5,7 @@ No other module of `maps` uses scikit-learn.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
-from mercer.errors import DataError, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.features import Features
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
@@ -402,6 +403,12 @@ class DrawnMap(BaseMap):
     _exact_at: Callable[[Kernel, int], int | None] | None = None
     #: ``_least_components(kernel) -> int``: least number of components that the map can have. If undefined, it is one.
     _least_components: Callable[[Kernel], int] | None = None
+    #: ``_predicted_error(kernel, X, weight, rng) -> float``: predicted root mean square error of the approximate kernel
+    #: on pairs of the rows X, for a map whose error depends on the rows so much that it may exceed the kernel itself.
+    _predicted_error: Callable[[Kernel, Any, Array | None, np.random.Generator], float] | None = None
+    #: ``_doubts(X) -> str or None``: why the map that was drawn with the rows X is a poor choice for its kernel and
+    #: these rows, and what to use instead. `fit` issues it as a warning.
+    _doubts: Callable[[Any], str | None] | None = None
     #: ``_parts_accept(kernel) -> bool``: replaces `accepts` if the user passed maps for the parts of the kernel.
     #: Raises if one of these maps does not accept its part, and returns False if the user passed no maps.
     _parts_accept: Callable[[Kernel], bool] | None = None
@@ -498,6 +505,9 @@ class DrawnMap(BaseMap):
         self.features_ = features
         self.signs_ = features.signs
         self._n_features_out = features.n_components
+        doubts = None if self._doubts is None else self._doubts(X)
+        if doubts is not None:
+            warnings.warn(f"{type(self).__name__}: {doubts}", MercerWarning, stacklevel=4)
         return self
 
     def _accepted(self, kernel: Kernel) -> Kernel:

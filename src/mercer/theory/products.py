@@ -21,6 +21,7 @@ __all__ = [
     "Pairs",
     "ProjectionName",
     "ScaledPairs",
+    "complex_average",
     "excess",
     "second_moment",
     "sketch_variance",
@@ -265,7 +266,17 @@ def summed_variance(projection: ProjectionName, pairs: ScaledPairs, coefficients
     if projection != "complex":
         return lone / m
     paired = excess(_summed_second_moment(projection, pairs, coefficients, lone=False), mean)
-    return (4 * (m // 2) * paired + (m % 2) * lone) / m**2
+    return complex_average(paired, lone, m)
+
+
+def complex_average(paired: Array, lone: Array, m: int) -> Array:
+    """Return the variance of an estimate from m real components of complex products.
+
+    `paired` is the variance of an estimate by the real and the imaginary part of one product. `lone` is the variance of
+    an estimate by the real part alone, which the last component is if m is odd. The variances may be infinite.
+    """
+    total = np.zeros(np.shape(paired)) if m == 1 else 4 * (m // 2) * paired
+    return (total + lone if m % 2 else total) / m**2
 
 
 def excess(second_moment: Array, mean: Array) -> Array:

@@ -19,10 +19,12 @@ from mercer import (
     MercerWarning,
     ParameterError,
     Polynomial,
+    RandomFourier,
     RandomMaclaurin,
     Transformed,
     UnsupportedKernelError,
 )
+from mercer.maps.series.random_maclaurin import fourier_error
 
 from .maclaurin_designs import DESIGNS, PLANS, PROJECTIONS, SIGNED, fitted, rows
 
@@ -249,3 +251,51 @@ def test_independent_components_have_random_degree():
     assert (m.plan, m.projection, m.n_components, m.kernel) == ("random", "rademacher", 7, Polynomial(2))
     assert RandomMaclaurin().with_independent_components(Gaussian() + Polynomial(2), 7) is None
     assert RandomMaclaurin().with_independent_components(Laplacian(), 7) is None
+
+
+def far_rows(n=300, d=4):
+    """Return rows of which one in thirty is six times as far from the mean as the others."""
+    X = np.random.default_rng(0).normal(size=(n, d))
+    X[::30] *= 6
+    return X
+
+
+def test_fit_warns_where_random_fourier_features_have_less_error():
+    X = far_rows()
+    with pytest.warns(MercerWarning, match=r"RandomMaclaurin: the predicted error .* of RandomFourier .* Use RandomF"):
+        m = RandomMaclaurin(Gaussian(2.0), 128, random_state=0).fit(X)
+    error = np.sqrt(np.mean((RandomFourier(Gaussian(2.0), 128, random_state=0).fit(X).gram(X) - m.kernel_(X)) ** 2))
+    assert m.plan_.predicted_rmse > 10 * error
+    RandomMaclaurin(Gaussian(20.0), 128, random_state=0).fit(X)  # no warning: the series converges fast
+
+
+def test_fourier_error_is_that_of_random_fourier_features():
+    X = far_rows(60)
+    for kernel in (Gaussian(2.0), 2.0 * Gaussian(1.5) + 3):
+        m = RandomFourier(kernel, 63, directions="iid", random_state=0).fit(X)
+        width = 63 - ("Sum" in type(kernel).__name__)
+        assert fourier_error(kernel, X, width) == pytest.approx(np.sqrt(m.variance(X).mean()), rel=0.01)
+    assert fourier_error(Polynomial(2), X, 9) is None
+
+
+def test_fit_warns_where_the_predicted_error_exceeds_the_kernel():
+    with pytest.warns(
+        MercerWarning, match=r"more than the root mean square of the kernel on these rows.*ProductMap, Nystroem"
+    ):
+        RandomMaclaurin(Gaussian() * Polynomial(2), 40, random_state=0).fit(
+            np.random.default_rng(0).normal(size=(99, 3))
+        )
+
+
+def test_transform_warns_of_rows_beyond_those_of_the_fit():
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    m = RandomMaclaurin(Gaussian(4.0), 64, random_state=0).fit(X)
+    m.transform(X)
+    reach = np.sqrt(m.features_.parts[0].reach)
+    row = np.array([[0.5, -0.5, 0.5, 0.5]])
+    assert m.variance(1.2 * reach * row)[0, 0] > 1
+    m.transform(0.9 * reach * row)
+    for far in (1.2 * reach * row, sp.csr_array(1.2 * reach * row)):
+        with pytest.warns(MercerWarning, match=r"some rows are farther than .* from their center, beyond the rows"):
+            m.transform(far)
+    RandomMaclaurin(ExponentialDotProduct(0.1), 40, anchor=None, random_state=0).fit(X).transform(5 * X)  # not bounded

@@ -96,6 +96,7 @@ def test_variance_is_infinite_but_never_nan_beyond_float64():
         assert np.isinf(np.diagonal(variance)[5:]).all()
 
 
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")
 def test_variance_of_a_series_with_a_finite_radius_may_be_infinite():
     # a_n = 1 and E[(w . x)^2 (w . y)^2] = 3 |x|^2 |y|^2 for x = y: the second moments grow if |x|^4 > 1 / (3 p).
     X = 0.9 * np.eye(4)[:, :2][[0, 1, 0, 1]]
@@ -106,6 +107,7 @@ def test_variance_of_a_series_with_a_finite_radius_may_be_infinite():
     assert variance[1, 1] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. some rows are farther")
 def test_predicted_error_of_an_audit_is_finite_with_a_row_far_away():
     X = np.random.default_rng(0).normal(size=(300, 8))
     Y = np.vstack([X[:50], np.eye(8)[:1] * 30, np.full((1, 8), 30 / 8**0.5)])

@@ -13,19 +13,24 @@ import numpy as np
 from mercer.errors import NoClosedFormError
 from mercer.kernels.power_series import PowerSeries, SeriesPart
 from mercer.maps.series.anchored import AnchoredComponents
+from mercer.maps.series.inputs import PreparedRows
 from mercer.maps.series.plans import Stratum
 from mercer.theory.products import (
+    Pairs,
     ProjectionName,
     ScaledPairs,
+    complex_average,
     excess,
     second_moment,
     sketch_variance,
     summed_variance,
 )
 
-__all__ = ["anchored_variance", "stratum_variance"]
+__all__ = ["anchored_variance", "reach_of", "stratum_variance"]
 
 Array = np.ndarray
+# Rows up to this number times the largest squared norm in the sample are considered to be like those in the sample.
+MARGIN = 2.0
 # Largest number of terms of an infinite series in the variance of components of random degree.
 MOST_TERMS = 600
 
@@ -141,6 +146,34 @@ def _random_degree_variance(
     return _variance_of_average(projection, mean, second + remainder, lone + remainder, m)
 
 
+def reach_of(part: SeriesPart, strata: list[Stratum], projection: ProjectionName, rows: PreparedRows) -> float:
+    """Return the squared norm up to which random components of a Gaussian kernel estimate k(x, x) usefully.
+
+    Beyond it, the standard deviation of the estimate of k(x, x) exceeds k(x, x). The row x has the direction of the
+    rows on average. The result is at least `MARGIN` times the largest squared norm of the rows, for which the plan was
+    made. It is infinite if there is no such norm within 100 times the median norm of the rows, if the estimate is
+    useless for a row of median norm, and for series without a prefactor, where k(x, x) grows as the estimates do.
+    """
+    lengths = np.sqrt(rows.squared_norms)
+    median = float(np.median(lengths))
+    if part.decay == 0 or not strata or median == 0:
+        return np.inf
+    units = rows.dense[lengths > 0] / lengths[lengths > 0, None]
+    log_lengths = np.log(median) + np.linspace(0, np.log(100), 200)
+    one = np.ones(len(log_lengths))
+    directions = Pairs(one, one, one, float(np.square(np.square(units)).sum(axis=1).mean()) * one, rows.shape[1])
+    prefactors = -part.decay * np.exp(2 * log_lengths)
+    pairs = ScaledPairs(directions, log_lengths, log_lengths, prefactors)
+    variance = sum((stratum_variance(part, stratum, projection, pairs) for stratum in strata), 0.0 * one)
+    signs, log_a = _log_coefficients(part.series, MOST_TERMS, pairs)
+    value = sum(pairs.term(n, log_a[n], signs[n]) for n in np.flatnonzero(signs).tolist())
+    # Where the terms that are summed are too few for the kernel, the components are, too.
+    useless = ~(np.sqrt(variance) <= np.abs(value))
+    if useless[0] or not useless.any():
+        return np.inf
+    return max(float(np.exp(2 * log_lengths[np.argmax(useless)])), MARGIN * float(rows.squared_norms.max()))
+
+
 def _log_coefficients(series: PowerSeries, count: int, pairs: ScaledPairs) -> tuple[Array, Array]:
     """Return the signs of the first `count` coefficients, zero if they are zero, and the logarithms of their sizes.
 
@@ -177,5 +210,4 @@ def _variance_of_average(projection: ProjectionName, mean: Array, second: Array,
     """
     if projection != "complex":
         return excess(second, mean) / m
-    total = 4 * (m // 2) * excess(second, mean)
-    return (total + excess(lone, mean) if m % 2 else total) / m**2
+    return complex_average(excess(second, mean), excess(lone, mean), m)
