@@ -500,6 +500,12 @@ class DrawnMap(BaseMap):
         kernel = kernel.resolve(X, weight)
         kernel.diag(X[:1])  # raises if the kernel is not defined for these rows
         features = self._draw(kernel, X, weight, as_generator(self.random_state))
+        if not isinstance(features, Features):
+            msg = (
+                f"{type(self).__name__}: _draw must return a function from rows to features, an instance of "
+                f"mercer.features.Features, got {type(features).__name__}."
+            )
+            raise ParameterError(msg)
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
         self.features_ = features
@@ -568,7 +574,8 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
     if feature_map.signs_ is not None:
         msg = (
             f"{owner} needs a positive definite kernel, but the features of {feature_map.kernel_!r} by "
-            f"{type(feature_map).__name__} have signs, because of negative coefficients or a negative constant."
+            f"{type(feature_map).__name__} have signs, because of negative coefficients or a negative constant. Use a "
+            "map without signs, such as RandomFourier for shift-invariant kernels, or Nystroem."
         )
         raise ParameterError(msg)
 
