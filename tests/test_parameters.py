@@ -1,12 +1,13 @@
 """Domains of parameters and the error texts of values outside of them."""
 
+import math
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mercer import ParameterError
+from mercer import DataError, DotProduct, Gaussian, Matern, ParameterError, Polynomial, Transformed
 from mercer.parameters import Choice, Instance, Integer, Interval, check_parameter, check_parameters, is_number
 
 
@@ -92,3 +93,36 @@ def test_booleans_are_not_numbers():
     assert is_number(np.float32(1))
     assert not is_number(True)
     assert not is_number("1")
+
+
+def test_integers_beyond_float64_are_outside_of_an_interval():
+    for value in (10**400, -(10**400), Fraction(10**400, 3)):
+        assert value not in Interval(0)
+        assert value not in Interval(-math.inf, closed="neither")
+    assert 10**300 in Interval(0)
+    with pytest.raises(ParameterError, match="Owner: alpha must be a finite number >= 0, got 1000"):
+        check_parameter("Owner", "alpha", 10**400, Interval(0))
+    # Python refuses to write integers of more than 4300 digits.
+    with pytest.raises(
+        ParameterError, match=r"alpha must be a finite number >= 0, got an integer of more than \d+ digits"
+    ):
+        check_parameter("Owner", "alpha", 10**5000, Interval(0))
+
+
+@pytest.mark.parametrize("big", [10**400, 10**5000], ids=["400", "5000"])
+def test_kernels_refuse_integers_beyond_float64(big):
+    for make in (
+        lambda: Gaussian(big),
+        lambda: Matern(big),
+        lambda: Gaussian.from_gamma(big),
+        lambda: Polynomial(big),
+        lambda: Polynomial(2, big),
+        lambda: DotProduct([1, big]),
+        lambda: big * Gaussian(),
+        lambda: Gaussian() + big,
+        lambda: Transformed(Gaussian(), lengthscales=(big,)),
+    ):
+        with pytest.raises(ParameterError):
+            make()
+    with pytest.raises(DataError, match="rows must be numbers"):
+        Gaussian()([[big]])

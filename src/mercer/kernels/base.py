@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
+from mercer.parameters import Interval, check_parameter
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Composed
@@ -274,19 +275,19 @@ class Kernel(ABC):
         from mercer.kernels.algebra import Constant, Sum
 
         if isinstance(other, Real):
-            return Sum(self, Constant(float(other)))
+            return Sum(self, Constant(as_float(other)))
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: object) -> Kernel:
         from mercer.kernels.algebra import Constant, Sum
 
-        return Sum(Constant(float(other)), self) if isinstance(other, Real) else NotImplemented
+        return Sum(Constant(as_float(other)), self) if isinstance(other, Real) else NotImplemented
 
     def __mul__(self, other: object) -> Kernel:
         from mercer.kernels.algebra import Product, Scaled
 
         if isinstance(other, Real):
-            return Scaled(self, float(other))
+            return Scaled(self, as_float(other))
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
     __rmul__ = __mul__
@@ -364,11 +365,15 @@ class Kernel(ABC):
 def check_positive_parameters(kernel: Kernel, *names: str) -> None:
     """Raise ParameterError unless each named parameter of the kernel is a finite number > 0."""
     for name in names:
-        value = getattr(kernel, name)
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (number and 0 < float(value) < np.inf):
-            msg = f"{type(kernel).__name__}: {name} must be a finite number > 0, got {value!r}."
-            raise ParameterError(msg)
+        check_parameter(type(kernel).__name__, name, getattr(kernel, name), Interval(0, closed="neither"))
+
+
+def as_float(value: Real) -> float:
+    """Return a number as a float; an integer beyond the range of float64 becomes infinite, which kernels refuse."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def as_rows(owner: object, X: Rows) -> Rows:
@@ -390,7 +395,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
     if values.dtype not in (np.float32, np.float64):
         try:
             X = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             msg = f"{owner!r}: rows must be numbers, got dtype {values.dtype} ({error})."
             raise DataError(msg) from error
         values = X.data if sp.issparse(X) else X

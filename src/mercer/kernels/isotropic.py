@@ -13,7 +13,6 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from numbers import Real
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -32,6 +31,7 @@ from mercer.kernels.base import (
 from mercer.kernels.power_series import SeriesPart, exponential_series
 from mercer.kernels.quadrature import UnitDensity
 from mercer.kernels.spectral import LARGEST_SCALE, ShiftInvariantKernel
+from mercer.parameters import Interval, check_parameter
 
 __all__ = ["LARGEST_SCALE", "Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic", "euclidean_distances"]
 
@@ -284,9 +284,7 @@ class Gaussian(IsotropicKernel):
         >>> Gaussian.from_gamma(2.0)
         Gaussian(lengthscale=0.5)
         """
-        if not (isinstance(gamma, Real) and 0 < float(gamma) < np.inf):
-            msg = f"Gaussian.from_gamma: gamma must be a finite number > 0, got {gamma!r}."
-            raise ParameterError(msg)
+        check_parameter("Gaussian.from_gamma", "gamma", gamma, Interval(0, closed="neither"))
         return cls(lengthscale=float((2 * gamma) ** -0.5))
 
     def _series_form(self) -> tuple[SeriesPart, ...]:
