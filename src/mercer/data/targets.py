@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
+from mercer.linalg.layouts import canonical, native
 
 __all__ = [
     "FLOATS",
@@ -107,8 +108,16 @@ class Numbers(Coding):
         if self.unlabeled is None:
             check_no_missing_targets(estimator, y)
             X, y = validate_data(
-                estimator, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True, reset=reset
+                estimator,
+                native(X),
+                y,
+                accept_sparse="csr",
+                dtype=FLOATS,
+                multi_output=True,
+                y_numeric=True,
+                reset=reset,
             )
+            X = canonical(X)
         else:
             X, y = self._validate_some(estimator, X, y, reset=reset)
         if shape is not None and y.shape[1:] != shape:
@@ -155,7 +164,8 @@ class Labels(Coding):
             check_no_missing_targets(estimator, y)
             if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
                 y = known_labels(name, y, None)
-            X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=FLOATS, reset=reset)
+            X, y = validate_data(estimator, native(X), y, accept_sparse="csr", dtype=FLOATS, reset=reset)
+            X = canonical(X)
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
         else:
@@ -190,13 +200,14 @@ class Ignored(Coding):
         return validate_rows(estimator, X, reset=reset), None, self
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return rows as a float array or CSR matrix.
+def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_all_finite: bool = True) -> Any:
+    """Return rows as a float array or CSR matrix, aligned in memory and without duplicate entries.
 
     If `reset` is True, the number and names of the features are recorded on the estimator. Otherwise they must agree
-    with the number and names recorded earlier.
+    with the number and names recorded earlier. If `ensure_all_finite` is False, entries may be NaN or infinite.
     """
-    return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+    options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset, "ensure_all_finite": ensure_all_finite}
+    return canonical(validate_data(estimator, native(X), **options))
 
 
 # ---- labels as numbers ------------------------------------------------------------------------

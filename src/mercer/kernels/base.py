@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
+from mercer.linalg.layouts import canonical, native
 from mercer.parameters import Interval, check_parameter
 
 if TYPE_CHECKING:
@@ -382,10 +383,10 @@ def as_rows(owner: object, X: Rows) -> Rows:
     Raise DataError if the rows cannot be converted, or if an entry is not finite.
     """
     if sp.issparse(X):
-        X = X.tocsr()
+        X = native(X.tocsr())
         values = X.data
     else:
-        X = values = np.asarray(X)
+        X = values = native(np.asarray(X))
     if X.ndim != 2:
         msg = f"{owner!r}: rows must form a 2-d array (n, d), got shape {X.shape}. Try X.reshape(-1, 1) or X[None]."
         raise DataError(msg)
@@ -402,7 +403,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
     if not np.isfinite(values).all():
         msg = f"{owner!r}: rows must be finite, got NaN or infinity. Drop or impute them first."
         raise DataError(msg)
-    return X
+    return canonical(X)
 
 
 def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:

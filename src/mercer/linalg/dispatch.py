@@ -89,7 +89,7 @@ def instruction_set() -> str:
 
 
 def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype: np.dtype[Any] | None = None) -> None:
-    """Require that `array` has `ndim` dimensions, unit stride along its last axis, and the dtype `dtype`.
+    """Require that `array` is aligned, with `ndim` dimensions, unit stride along its last axis, and dtype `dtype`.
 
     If `dtype` is None, float32 and float64 are accepted. The error names the caller, `function`, and the argument,
     `name`.
@@ -123,6 +123,9 @@ def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype:
                 f"got a stride of {stride} bytes"
             )
             raise ValueError(msg)
+    if not array.flags.aligned:
+        msg = f"{function}: {name} must be aligned in memory, got a misaligned array"
+        raise ValueError(msg)
 
 
 def check_writeable(function: str, out: FloatArray, data: FloatArray) -> None:

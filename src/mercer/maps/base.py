@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
+from mercer.data.targets import validate_rows
 from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.features import Features
@@ -42,7 +43,6 @@ __all__ = [
 ]
 
 Array = np.ndarray
-FLOATS = (np.float64, np.float32)
 
 
 @contextmanager
@@ -226,7 +226,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         owner = f"{type(self).__name__}: fit"
         hint = "Try a sample of the rows, or pass the unfitted map to a learner, which reads what it needs."
         X = source_of(X, owner=owner).array(owner, hint)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=reset)
+        X = validate_rows(self, X, reset=reset)
         self.check()
         if self._kernel().positive_only:
             check_non_negative(type(self).__name__, X)  # all rows, since the map may see only a sample
@@ -261,7 +261,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         X = source.array(owner, "Try one block after another: for X, *_ in rows.")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False, ensure_all_finite=False)
+        X = validate_rows(self, X, reset=False, ensure_all_finite=False)
         try:
             return self.apply(X, out)
         except DataError:
@@ -271,7 +271,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     def check_rows(self, X: Any) -> Any:
         """Return rows as a validated array or CSR matrix for this fitted map; raise if they are invalid."""
         self._check_fitted()
-        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return validate_rows(self, X, reset=False)
 
     def apply(self, X: Any, out: Array | None = None) -> Array:
         """Return the features of validated rows: `transform` without validation."""
@@ -283,10 +283,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
             isinstance(out, np.ndarray)
             and (out.shape, out.dtype, out.strides[-1]) == (shape, dtype, dtype.itemsize)
             and out.flags.writeable
+            and out.flags.aligned
         ):
             got = f"shape {out.shape} and dtype {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
             msg = (
-                f"{type(self).__name__}: out must be a writable array of shape {shape} and dtype {dtype} with "
+                f"{type(self).__name__}: out must be a writable, aligned array of shape {shape} and dtype {dtype} with "
                 f"contiguous rows, got {got}."
             )
             raise ParameterError(msg)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer import linalg
 from mercer._docs import doc
@@ -26,6 +25,7 @@ from mercer.maps.fourier.projections import (
     RADII,
     STRUCTURED_DIRECTIONS,
     STRUCTURED_FROM,
+    STRUCTURED_UP_TO,
     DenseProjection,
     Projection,
     check_range,
@@ -74,7 +74,7 @@ class SphericalRadial(DrawnMap):
     %(n_components)s
     directions : {"auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard"}, default="auto"
         Distribution of the directions, as for `RandomFourier`; "simplex", with blocks of d + 1 points, is the rule of
-        [1]_. "auto" uses "butterfly" for dense rows of 32 features or more, and "big_block" otherwise.
+        [1]_. "auto" uses "butterfly" for rows of 32 to 32768 features, and "big_block" otherwise.
     radii : {"stratified", "plain"}, default="stratified"
         "stratified": one radius in each of equally probable intervals. "plain": independent radii. With stratified
         radii the constant (see `constant`) is so small that it can be dropped.
@@ -228,7 +228,7 @@ class SphericalRadial(DrawnMap):
     def _choose_directions(self, X: Any) -> str:
         if self.directions != "auto":
             return self.directions
-        return "butterfly" if X.shape[1] >= STRUCTURED_FROM and not sp.issparse(X) else "big_block"
+        return "butterfly" if STRUCTURED_FROM <= X.shape[1] <= STRUCTURED_UP_TO else "big_block"
 
     def _draw_points(
         self, factor: SpectralFactor, m: int, n_features: int, shares: Array, rng: np.random.Generator

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer._docs import doc
 from mercer.errors import DataError, MercerWarning, ParameterError
@@ -119,8 +118,8 @@ class RandomMaclaurin(DrawnMap):
     An anchor is a unit vector c, the leading principal direction of the rows. With an anchor, rows are split into their
     parts along c and orthogonal to c. Functions of the parts along c are exact, and only powers of the inner products
     of the orthogonal parts are estimated at random. On counts, one-hot encodings or features scaled to [0, 1] this
-    reduces the error by factors of 3 to 200. The map stays unbiased. Anchors are used for dense rows with up to 2048
-    features only.
+    reduces the error by factors of 3 to 200. The map stays unbiased. Anchors are used for rows with up to 2048 features
+    only.
 
     For n rows with d features and D components, `transform` takes O(n d D) operations for each degree, and the map
     stores O(d D) numbers for each degree. The series of the Gaussian kernel is centered at the mean of the rows. Rows
@@ -332,7 +331,6 @@ class RandomMaclaurin(DrawnMap):
             and self.plan == "optimal"
             and len(parts) == 1
             and parts[0].decay == 0
-            and not sp.issparse(rows.rows)
             and 1 < rows.shape[1] <= MAX_WIDTH
         )
 
