@@ -374,7 +374,7 @@ def as_float(value: Real) -> float:
     try:
         return float(value)
     except OverflowError:
-        return np.inf if value > 0 else -np.inf
+        return np.inf if value == abs(value) else -np.inf
 
 
 def as_rows(owner: object, X: Rows) -> Rows:

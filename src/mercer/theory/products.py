@@ -295,7 +295,7 @@ def _summed_second_moment(projection: ProjectionName, pairs: ScaledPairs, a: Arr
     # Let Z_i be the part of degree i of the component. The square expands into terms Z_i(x) Z_j(y) Z_k(x) Z_l(y). Their
     # mean is zero unless every degree above zero occurs twice: i = j and k = l, or i = k and j = l, or i = l and j = k.
     # Degree zero may occur once, but then another degree does, too, and the mean is zero.
-    degrees = np.flatnonzero(a)
+    degrees = np.flatnonzero(a).tolist()
     total = np.zeros(np.shape(pairs.log_prefactors))
     # In a complex component, terms with i = k or i = l have half the weight, because the means of their squares
     # (without conjugation) are zero.

@@ -1,5 +1,6 @@
 """Random Maclaurin features: exactness, plans, copies, degenerate rows and errors."""
 
+import itertools
 import pickle
 import warnings
 
@@ -24,6 +25,7 @@ from mercer import (
     Transformed,
     UnsupportedKernelError,
 )
+from mercer.maps.series.components import SeriesComponents, draw_series
 from mercer.maps.series.random_maclaurin import fourier_error
 
 from .maclaurin_designs import DESIGNS, PLANS, PROJECTIONS, SIGNED, fitted, rows
@@ -299,3 +301,70 @@ def test_transform_warns_of_rows_beyond_those_of_the_fit():
         with pytest.warns(MercerWarning, match=r"some rows are farther than .* from their center, beyond the rows"):
             m.transform(far)
     RandomMaclaurin(ExponentialDotProduct(0.1), 40, anchor=None, random_state=0).fit(X).transform(5 * X)  # not bounded
+
+
+# ---- one component, by enumeration of all draws ---------------------------------------------------------------------
+
+
+class Scripted:
+    """A source of randomness that returns a given degree and given signs, and records the probabilities of degrees."""
+
+    def __init__(self, degree, signs):
+        self.degree = degree
+        self.signs = list(signs)
+        self.probabilities = None
+
+    def geometric(self, p, size):
+        return np.ones(size, dtype=int)
+
+    def random(self, size):
+        return np.ones(size)  # above the probability of the tail: the degree is one of the table
+
+    def choice(self, degrees, size, p):
+        self.probabilities = dict(zip(degrees.tolist(), p.tolist(), strict=True))
+        return np.full(size, self.degree)
+
+    def integers(self, low, high, shape, dtype):
+        return np.array(self.signs.pop(0), dtype=dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5, 1.0])
+def test_one_component_has_the_mean_and_the_variance_of_all_its_draws(shift):
+    # All degrees up to three with all 8^n signs are drawn by the code. The moments of a product of independent
+    # projections are powers of those of one projection, which gives the other degrees.
+    rng = np.random.default_rng(1)
+    X = np.abs(rng.normal(size=(60, 3)) * 0.3 + shift)
+    Y = rng.normal(size=(3, 3)) * 0.6 + shift
+    kernel = ExponentialDotProduct(0.5)
+    m = RandomMaclaurin(kernel, 1, random_state=0).fit(X)
+    [part], [stratum] = kernel.series_parts(), m.plan_.strata
+    assert (stratum.kind, stratum.n_components) == ("random", 1)
+    prepare = m.features_.parts[0].prepare
+    patterns = list(itertools.product((0, 1), repeat=3))
+    inner, second_factor = np.zeros((3, 3)), np.zeros((3, 3))
+    for signs in patterns:
+        u = Y @ (2.0 * np.array(signs) - 1)
+        inner += np.outer(u, u) / 8
+        second_factor += np.square(np.outer(u, u)) / 8
+    last = 60
+    a = part.series.coefficients(last)
+    p = stratum.distribution.probability(np.arange(last))
+    mean, second = np.zeros((3, 3)), np.zeros((3, 3))
+    for n in range(last):
+        if n > 3:
+            mean += a[n] * inner**n
+            second += a[n] ** 2 / p[n] * second_factor**n
+            continue
+        draws = list(itertools.product(patterns, repeat=n))
+        for signs in draws:
+            script = Scripted(n, signs)
+            groups, sign = draw_series(part, [stratum], "rademacher", 3, script)
+            probability = (1 - stratum.distribution.tail) * script.probabilities[n]
+            assert probability == pytest.approx(p[n], rel=1e-12)
+            out = np.empty((3, 1))
+            SeriesComponents(np.inf, prepare, tuple(groups))(Y, out)
+            assert sign == 1
+            mean += probability * (out @ out.T) / len(draws)
+            second += probability * np.square(out @ out.T) / len(draws)
+    np.testing.assert_allclose(mean, kernel(Y), rtol=1e-12)
+    np.testing.assert_allclose(second - np.square(mean), m.variance(Y), rtol=1e-9)

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.features import Features
@@ -16,6 +16,9 @@ from mercer.maps.base import BaseMap, DrawnMap, drawn_for
 from mercer.maps.registry import explicit_map, maps_for
 
 __all__ = ["Combination", "Parts", "best_draw", "unbiased_parts", "warn_of_zeros"]
+
+
+SomeFeatures = TypeVar("SomeFeatures", bound=Features)
 
 
 class HasMaps(Protocol):
@@ -111,8 +114,13 @@ class Combination:
 
 
 def best_draw(
-    draw: Callable[[Parts], Features], kernel: Kernel, parts: Parts, separated: Parts | None, sample: Sample, count: int
-) -> tuple[Parts, Features]:
+    draw: Callable[[Parts], SomeFeatures],
+    kernel: Kernel,
+    parts: Parts,
+    separated: Parts | None,
+    sample: Sample,
+    count: int,
+) -> tuple[Parts, SomeFeatures]:
     """Return the parts of a kernel, joined or separated, whose features have less error, and these features.
 
     Parameters
