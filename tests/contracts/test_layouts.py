@@ -87,8 +87,8 @@ SPARSE = {
     "CSR": sp.csr_array,
     "CSR matrix": sp.csr_matrix,
     "CSC": sp.csc_array,
-    "COO": sp.coo_array,
-    "COO with duplicates": coo_with_duplicates,
+    "coordinates": sp.coo_array,
+    "coordinates with duplicates": coo_with_duplicates,
     "CSR with duplicates": with_duplicates,
     "unsorted CSR": unsorted,
     "misaligned CSR": misaligned_csr,
@@ -137,7 +137,7 @@ def test_maps_fitted_on_any_memory_layout_are_equal(feature_map):
     # Dense and sparse rows, too, draw the same map with the same seed.
     X = rows_of(feature_map)
     Z = fitted_on(feature_map, X).transform(X)
-    for name in ("Fortran", "data frame", "misaligned", "CSR", "CSR with duplicates", "COO with duplicates"):
+    for name in ("Fortran", "data frame", "misaligned", "CSR", "CSR with duplicates", "coordinates with duplicates"):
         rows = LAYOUTS[name](X)
         assert same(fitted_on(feature_map, rows).transform(rows), Z, np.float64), name
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
-from mercer.linalg.layouts import canonical, native
+from mercer.linalg.dispatch import canonical, native
 
 __all__ = [
     "FLOATS",

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
-from mercer.linalg.layouts import canonical, native
+from mercer.linalg.dispatch import canonical, native
 from mercer.parameters import Interval, check_parameter
 
 if TYPE_CHECKING:
