@@ -222,10 +222,12 @@ LEARNERS = [
     KernelKMeans(RandomFourier(Gaussian(0.7), 40), 5),
     KernelKMeans(RandomFourier(Matern(), 31), 4, init="k-means||", n_init=3, tol=0.0),
     KernelKMeans(TensorSketch(Polynomial(2), 40), 3),
-    KernelLogisticRegression(RandomFourier(Gaussian(0.7), 40)),
-    KernelLogisticRegression(RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced"),
-    KernelSVC(RandomFourier(Gaussian(0.7), 40)),
-    KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False),
+    KernelLogisticRegression(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
+    KernelLogisticRegression(
+        RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced", tol=1e-22, max_iter=500
+    ),
+    KernelSVC(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
+    KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False, tol=1e-22),
     KernelPCA(RandomFourier(Gaussian(0.7), 40), 5),
     KernelPCA(RandomFourier(Matern(), 31), 3, whiten=True, fit_inverse_transform=True),
     KernelPCA(RandomNeurons(ArcCosine(1), 40)),

@@ -204,14 +204,15 @@ def test_unwritable_output_fails_before_the_demo_runs(run, quick, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_failure_to_write_the_page_leaves_no_file(run, quick, monkeypatch, tmp_path):
+@pytest.mark.parametrize("call", ["os.fsync", "os.replace"])
+def test_failure_to_write_the_page_leaves_no_file(call, run, quick, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
 
-    def full(source, target):
-        raise OSError(28, "No space left on device", str(target))
+    def full(*_):
+        raise OSError(28, "No space left on device")  # without a name, as from a write
 
-    monkeypatch.setattr("os.replace", full)
+    monkeypatch.setattr(call, full)
     code, out, err = run("demo")
     assert code == 1
     assert "RBFSampler" in out  # the results are not lost

@@ -35,7 +35,8 @@ def test_contenders_share_width_kernel_and_rows(demo):
 def test_measurements_are_plausible(demo):
     for one in demo.contenders:
         assert 0.5 < one.accuracy < 1
-        assert 0 < one.audit.rmse_interval[0] < one.audit.rmse < one.audit.rmse_interval[1]
+        assert one.audit.all_pairs  # as the page states
+        assert 0 < one.audit.rmse < one.audit.max_error
         assert 0 < one.fit_seconds <= one.fit_seconds_slowest
         assert one.transform_seconds > 0
         # The features of the training rows are held at least once.

@@ -8,7 +8,7 @@
     ├── UnsupportedKernelError (TypeError)   the feature map cannot approximate the kernel
     ├── NoClosedFormError (ValueError)       there is no closed form for the requested quantity
     ├── MissingPackageError (ImportError)    an optional package is not installed
-    └── CheckpointError (ValueError)         a fit cannot be resumed from a checkpoint
+    └── CheckpointError (ValueError)         a checkpoint cannot be resumed from, or not be written
     MercerWarning (UserWarning)              the result is valid, but probably not what was intended
 
 The second base class, in parentheses, lets callers catch the standard exception instead. Each message states what was
@@ -54,7 +54,7 @@ class MissingPackageError(MercerError, ImportError):
 
 
 class CheckpointError(MercerError, ValueError):
-    """Raised if a fit cannot be resumed from a checkpoint because it belongs to another fit or is damaged."""
+    """Raised if a checkpoint belongs to another fit, is in use by one, is damaged, or cannot be written."""
 
 
 class MercerWarning(UserWarning):

@@ -1,14 +1,37 @@
 """Measured errors of a map, and the coverage of their confidence interval."""
 
 import json
+import re
+import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from scipy.stats import binom
 from sklearn.exceptions import NotFittedError
 
-from mercer import DataError, Gaussian, Nystroem, ParameterError, RandomFourier, audit
+from mercer import (
+    DataError,
+    Deformed,
+    Gaussian,
+    MercerWarning,
+    NeighborGraph,
+    Nystroem,
+    ParameterError,
+    Polynomial,
+    PolynomialSketch,
+    ProductMap,
+    RandomFourier,
+    RandomMaclaurin,
+    SphericalRadial,
+    SumMap,
+    audit,
+)
+from mercer.diagnostics.audit import audit_matrix
+
+audit_module = sys.modules["mercer.diagnostics.audit"]  # the package has a function of this name
 
 
 def rows(n=300, seed=0):
@@ -29,18 +52,106 @@ def test_errors_equal_those_of_the_kernel_matrices():
     assert result.predicted_rmse == pytest.approx(predicted)
 
 
+def far_rows(seed=0):
+    """Return 600 rows of which two pairs are far from all others and have most of the error of landmark maps."""
+    rng = np.random.default_rng(seed)
+    far = np.repeat([[12.0, 0, 0], [0, -12.0, 0]], 2, axis=0) + 0.1 * rng.normal(size=(4, 3))
+    return np.concatenate([0.6 * rng.normal(size=(596, 3)), far])
+
+
+def covered(feature_map, X, seeds, shrink=1.0):
+    truth = audit(feature_map, X, n_rows=len(X)).rmse
+    results = [audit(feature_map, X, n_rows=100, random_state=seed) for seed in range(seeds)]
+    ends = [(r.rmse + shrink * (end - r.rmse) for end in r.rmse_interval) for r in results]
+    return sum(low <= truth <= high for low, high in ends)
+
+
+@pytest.mark.parametrize("landmarks", ["pivoted", "uniform"])
+def test_interval_holds_if_few_rows_account_for_the_error(landmarks):
+    X = far_rows()
+    feature_map = Nystroem(Gaussian(1.5), 40, landmarks=landmarks, random_state=0).fit(far_rows(1)[:596])
+    exact = audit(feature_map, X, n_rows=len(X))
+    assert 4 < exact.effective_rows < 6
+    assert re.search("; about [456] of the rows account for the error$", str(exact))
+    # With a true coverage of 0.90 or more, fewer are covered once in a million runs. Uniform pairs nearly never cover.
+    assert covered(feature_map, X, 10) >= binom.ppf(1e-6, 10, 0.90)
+
+
 @pytest.mark.slow
-def test_interval_covers_the_error_on_all_rows():
-    X = rows(2000)
-    feature_map = RandomFourier(Gaussian(2.0), 64, random_state=0).fit(X)
-    truth = audit(feature_map, X, n_rows=2000).rmse
-    intervals = [audit(feature_map, X, n_rows=200, random_state=seed).rmse_interval for seed in range(100)]
-    covered = sum(low <= truth <= high for low, high in intervals)
-    # With a true coverage of 0.90 or more, fewer are covered once in a million runs.
-    assert covered >= binom.ppf(1e-6, 100, 0.90)
+@pytest.mark.parametrize(
+    "feature_map",
+    [Nystroem(Gaussian(1.5), 40, random_state=0), PolynomialSketch(Polynomial(2), 64, random_state=0)],
+    ids=lambda m: type(m).__name__,
+)
+def test_interval_covers_the_error_on_all_rows_as_often_as_it_claims(feature_map):
+    X = far_rows()
+    feature_map.fit(far_rows(1)[:596])
+    # With a true coverage of 0.92 or more, fewer are covered once in a million runs.
+    assert covered(feature_map, X, 100) >= binom.ppf(1e-6, 100, 0.92)
     # The test has power: intervals of a fifth of the length cover far less often.
-    shrunk = sum(abs(truth - (low + high) / 2) <= (high - low) / 10 for low, high in intervals)
-    assert shrunk < binom.ppf(1e-6, 100, 0.90)
+    assert covered(feature_map, X, 40, shrink=0.2) < binom.ppf(1e-6, 40, 0.92)
+
+
+def test_estimates_are_close_to_the_errors_over_all_pairs():
+    X = np.concatenate([rows(400), 3 * rows(20, seed=1)])
+    for feature_map, Y in (
+        (RandomFourier(Gaussian(2.0), 64, random_state=0), X),
+        (RandomFourier(Gaussian(2.0), 64, form="complex", random_state=0), sp.csr_array(X)),
+        (PolynomialSketch(Polynomial(2), 64, random_state=0), X.astype(np.float32)),
+        (SphericalRadial(Gaussian(2.0), 64, constant="signed", random_state=0), X),
+    ):
+        fitted = feature_map.fit(Y)
+        exact, estimated = audit(fitted, Y), audit(fitted, Y, n_rows=300)
+        assert exact.all_pairs
+        assert not estimated.all_pairs
+        assert (exact.n_rows, estimated.n_rows) == (420, 420)
+        assert exact.n_pairs == 420 * 419 // 2
+        low, high = estimated.rmse_interval
+        assert low < estimated.rmse < high
+        # The ends of the interval are 1.96 standard errors from the estimate; 5 have a probability below 1e-6.
+        error = 5 * (high - low) / (2 * 1.96)
+        assert abs(estimated.rmse - exact.rmse) < error
+        relative = error / exact.rmse
+        assert relative < 0.2
+        assert estimated.relative_error == pytest.approx(exact.relative_error, rel=2 * relative)
+        assert abs(estimated.mean_error - exact.mean_error) < 2 * error
+        assert estimated.effective_rows == pytest.approx(exact.effective_rows, rel=0.5)
+        assert estimated.max_error <= exact.max_error * (1 + 1e-6)
+        if exact.predicted_rmse is not None:
+            assert estimated.predicted_rmse == pytest.approx(exact.predicted_rmse, rel=0.1)
+
+
+def test_estimates_do_not_depend_on_whether_features_are_stored(monkeypatch):
+    X = rows(300)
+    feature_map = RandomFourier(Gaussian(2.0), 16, random_state=0).fit(X)
+    stored = audit(feature_map, X, n_rows=100)
+    monkeypatch.setattr(audit_module, "STORED_BYTES", 0)
+    again = audit(feature_map, X, n_rows=100)
+    assert again.rmse == pytest.approx(stored.rmse, rel=1e-12)
+    assert audit(feature_map, X, n_rows=100, random_state=1).rmse != stored.rmse
+
+
+def test_exact_maps_have_an_interval_of_the_size_of_rounding_errors():
+    X = rows(400)
+    feature_map = RandomFourier(Gaussian(2.0), 16, random_state=0).fit(X)
+    linear = Nystroem(Polynomial(1, coef0=0.0), 10, random_state=0).fit(rows(50, seed=1))
+    assert audit(linear, X, n_rows=100).rmse_interval[1] < 1e-12
+    zeros = audit(linear, np.zeros((200, 5)), n_rows=100)
+    assert (zeros.rmse, zeros.rmse_interval, zeros.relative_error, zeros.effective_rows) == (0, (0, 0), 0, 200)
+    same = audit(feature_map, np.ones((200, 5)), n_rows=100)
+    assert same.max_error < 1e-12
+
+
+def test_the_text_has_an_interval_only_for_an_estimate():
+    X = rows(300)
+    feature_map = RandomFourier(Gaussian(2.0), 16, random_state=0).fit(X)
+    exact, estimated = audit(feature_map, X), audit(feature_map, X, n_rows=100)
+    assert exact.rmse_interval == (exact.rmse, exact.rmse)
+    assert "95 %" not in str(exact)
+    assert "on all pairs of 300 rows" in str(exact)
+    low, high = estimated.rmse_interval
+    assert f"(95 % {low:.3g} to {high:.3g}, predicted" in str(estimated)
+    assert "estimated for all pairs of 300 rows from 9216 of them" in str(estimated)
 
 
 def test_predicted_error_agrees_with_the_measured_one():
@@ -55,7 +166,9 @@ def test_predicted_error_agrees_with_the_measured_one():
 
 def test_exact_map_has_no_error_and_no_prediction():
     X = rows(50)
-    result = audit(Nystroem(Gaussian(2.0), 50, landmarks="uniform", random_state=0).fit(X), X)
+    feature_map = Nystroem(Gaussian(2.0), 50, landmarks="uniform", random_state=0).fit(X)
+    with pytest.warns(MercerWarning, match="50 of the 50 rows of X are among the rows that Nystroem was built from"):
+        result = audit(feature_map, X)
     assert result.max_error < 1e-8
     assert result.predicted_rmse is None
 
@@ -66,19 +179,141 @@ def test_result_can_be_written_as_json():
     assert json.loads(json.dumps(result.to_dict()))["n_components"] == 16
 
 
-def test_fewer_than_three_rows_raise():
+def test_fewer_than_two_rows_raise():
     X = rows(30)
-    with pytest.raises(DataError, match="at least 3 rows to measure an error and its interval, got 2"):
-        audit(RandomFourier(Gaussian(2.0), 16).fit(X), X[:2])
+    feature_map = RandomFourier(Gaussian(2.0), 16).fit(X)
+    with pytest.raises(DataError, match="at least 2 rows to measure an error on pairs of different rows, got 1"):
+        audit(feature_map, X[:1])
+    assert audit(feature_map, X[:2]).n_pairs == 1
 
 
-@pytest.mark.parametrize("landmarks", ["pivoted", "uniform"])
-def test_sample_of_the_audit_is_independent_of_that_of_the_map(landmarks):
-    # Equal seeds must not mean equal samples: Nystroem is exact on its landmarks.
-    X = np.random.default_rng(0).normal(size=(6000, 8))
-    feature_map = Nystroem(Gaussian(3.0), 300, landmarks=landmarks, random_state=0).fit(X)
-    same, *others = (audit(feature_map, X, n_rows=300, random_state=seed).rmse for seed in range(4))
-    assert same > 0.8 * min(others)
+# ---- rows of the fit ----------------------------------------------------------------------------
+
+
+def landmark_maps():
+    kernel = Gaussian(2.0)
+    return [
+        Nystroem(kernel, 30, random_state=0),
+        Nystroem(kernel, 30, landmarks="uniform", random_state=0),
+        SumMap(kernel + Polynomial(2), 60, maps=[Nystroem(), PolynomialSketch()], random_state=0),
+        ProductMap(kernel * Polynomial(2), 60, maps=[Nystroem(), PolynomialSketch()], random_state=0),
+        Deformed(Nystroem(kernel, 30, random_state=0), NeighborGraph(5)),
+    ]
+
+
+@pytest.mark.parametrize("feature_map", landmark_maps(), ids=lambda m: type(m).__name__)
+def test_rows_of_the_fit_warn_if_the_map_is_built_from_rows(feature_map):
+    X = rows(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MercerWarning)
+        feature_map.fit(X)
+    for Y in (X, X[:200], np.concatenate([X[:250], rows(600, seed=9)])):
+        with pytest.warns(MercerWarning, match="was built from. Its error on these rows is smaller than on other rows"):
+            audit(feature_map, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MercerWarning)
+        audit(feature_map, rows(300, seed=1))
+
+
+def test_rows_of_the_fit_are_recognized_in_sparse_and_single_precision():
+    X = np.round(8 * rows(100)) / 8  # exact in both precisions
+    feature_map = Nystroem(Gaussian(2.0), 20, random_state=0).fit(X)
+    for Y in (sp.csr_array(X), X.astype(np.float32)):
+        with pytest.warns(MercerWarning, match="100 of the 100 rows of X"):
+            audit(feature_map, Y)
+
+
+def test_maps_that_are_not_built_from_rows_do_not_warn():
+    X = rows(300)
+    for feature_map in (
+        RandomFourier(Gaussian("median"), 16, random_state=0),
+        RandomMaclaurin(Polynomial(2), 16, random_state=0),
+    ):
+        assert not feature_map.built_from_rows
+        assert feature_map.fit(X).fitted_rows_ is None
+        audit(feature_map, X)
+
+
+@pytest.mark.parametrize("values", [2, 3, 5, 20])
+def test_new_rows_that_are_equal_to_rows_of_the_fit_by_coincidence_do_not_warn(values):
+    rng = np.random.default_rng(0)
+    for n_fit, n_new in ((200, 200), (1000, 60), (60, 1000)):
+        fitted, new = rng.integers(values, size=(n_fit, 4)) * 1.0, rng.integers(values, size=(n_new, 4)) * 1.0
+        feature_map = Nystroem(Gaussian(2.0), 10, random_state=0).fit(fitted)
+        audit(feature_map, new)
+        if len(np.unique(fitted, axis=0)) > 0.8 * n_fit:  # otherwise these rows look like any other
+            with pytest.warns(MercerWarning, match="was built from"):
+                audit(feature_map, fitted)
+
+
+# ---- numbers that squares would leave the range of ----------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [100, 1000])
+@pytest.mark.parametrize("scale", [1e-60, 1e-40, 1e40, 1e56, 1e75])
+def test_errors_of_huge_and_tiny_kernels_are_finite(scale, n_rows):
+    X = rows(300)
+    feature_map = PolynomialSketch(Polynomial(2, coef0=0.0), 64, random_state=0)
+    reference = audit(feature_map.fit(X), X, n_rows=n_rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MercerWarning)
+        result = audit(feature_map.fit(scale * X), scale * X, n_rows=n_rows)
+    size = scale**4
+    assert result.rmse == pytest.approx(size * reference.rmse, rel=1e-6)
+    assert result.rmse_interval == pytest.approx([size * end for end in reference.rmse_interval], rel=1e-6)
+    assert result.max_error == pytest.approx(size * reference.max_error, rel=1e-6)
+    assert result.mean_error == pytest.approx(size * reference.mean_error, rel=1e-6)
+    assert result.relative_error == pytest.approx(reference.relative_error, rel=1e-6)
+    assert result.effective_rows == pytest.approx(reference.effective_rows, rel=1e-6)
+    if 1e-30 < size < 1e150:
+        assert result.predicted_rmse == pytest.approx(size * reference.predicted_rmse, rel=1e-6)
+
+
+@pytest.mark.parametrize(("scale", "problem"), [(1e60, "exceeds the largest"), (1e-60, "is below the smallest")])
+@pytest.mark.parametrize("n_rows", [100, 1000])
+def test_prediction_is_none_if_the_variance_leaves_the_range_of_numbers(scale, problem, n_rows):
+    X = scale * rows(150)
+    feature_map = PolynomialSketch(Polynomial(2, coef0=0.0), 64, random_state=0).fit(X)
+    with pytest.warns(MercerWarning, match=f"predicted_rmse is None, because the variance of .* {problem} number"):
+        result = audit(feature_map, X, n_rows=n_rows)
+    assert result.predicted_rmse is None
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize("n_rows", [100, 1000])
+def test_variance_that_is_infinite_for_some_pairs_is_reported(value, n_rows, monkeypatch):
+    X = rows(120)
+    feature_map = RandomFourier(Gaussian(2.0), 16, random_state=0).fit(X)
+
+    def variance(X, Y=None):
+        result = np.ones((len(X), len(X if Y is None else Y)))
+        result[0, 1] = value
+        return result
+
+    monkeypatch.setattr(feature_map, "_variance", variance)
+    with pytest.warns(MercerWarning, match=r"variance of RandomFourier is infinite, .* for \d+ of \d+ pairs of rows"):
+        assert audit(feature_map, X, n_rows=n_rows).predicted_rmse is None
+
+
+@pytest.mark.parametrize("n_rows", [100, 1000])
+def test_kernel_that_exceeds_all_numbers_raises(n_rows):
+    X = rows(150)
+    feature_map = PolynomialSketch(Polynomial(2), 16, random_state=0).fit(X)
+    with pytest.raises(DataError, match="Scale the rows"):
+        audit(feature_map, 1e80 * X, n_rows=n_rows)
+
+
+def test_error_that_exceeds_all_numbers_raises():
+    exact = np.full((3, 3), 1.7e308)
+    names = {"feature_map": "", "kernel": "Gaussian()", "n_components": 1}
+    assert audit_matrix(0 * exact, exact, **names).rmse == pytest.approx(1.7e308)
+    with pytest.raises(
+        DataError, match=r"audit: Gaussian\(\) or its approximation exceeds the largest number of float64"
+    ):
+        audit_matrix(-exact, exact, **names)
+
+
+# ---- arguments ------------------------------------------------------------------------------------
 
 
 def test_data_frames_and_invalid_arguments():
@@ -87,7 +322,8 @@ def test_data_frames_and_invalid_arguments():
     assert audit(feature_map, frame).n_rows == 30
     with pytest.raises(ParameterError, match=r"must be a fitted mercer map, such as model\.feature_map_, got Gaussian"):
         audit(Gaussian(), frame)
-    with pytest.raises(ParameterError, match="n_rows must be an integer >= 3, got 2"):
-        audit(feature_map, frame, n_rows=2)
+    for wrong in (3, 99, 100.5, True):
+        with pytest.raises(ParameterError, match=f"n_rows must be an integer >= 100, got {wrong}"):
+            audit(feature_map, frame, n_rows=wrong)
     with pytest.raises(NotFittedError):
         audit(RandomFourier(), frame)

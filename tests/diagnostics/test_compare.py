@@ -3,8 +3,11 @@
 import json
 
 import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
 
-from mercer import Gaussian, Laplacian, Polynomial, RandomFourier, compare
+from mercer import DataError, Gaussian, Laplacian, Nystroem, Polynomial, RandomFourier, compare
 
 X = np.random.default_rng(0).normal(size=(200, 4))
 
@@ -26,7 +29,33 @@ def test_maps_are_ordered_by_error_and_share_the_kernel():
     assert len({m.audit.kernel for m in result.maps}) == 1
     assert maps["one component"].kernel == Gaussian(77.0)  # the map of the caller is not modified
     assert all(m.fit_seconds > 0 and m.transform_seconds > 0 for m in result.maps)
-    assert json.loads(json.dumps(result.to_dict()))["n_rows"] == 200
+    values = json.loads(json.dumps(result.to_dict()))
+    assert (values["n_rows"], values["n_held_out"]) == (200, 50)
+
+
+def test_errors_are_measured_on_rows_that_are_held_out_from_the_fits():
+    # All rows are landmarks: the error is zero on the rows of the fit, and not on others.
+    rows = np.random.default_rng(1).normal(size=(60, 6))
+    maps = {"landmarks": Nystroem(n_components=45, landmarks="uniform", random_state=0)}
+    for given in (rows, rows.tolist(), pd.DataFrame(rows), sp.csr_array(rows)):
+        result = compare(Gaussian(1.0), given, maps=maps)  # an audit on rows of the fit would warn, which is an error
+        (landmarks,) = result.maps
+        assert landmarks.audit.n_rows == result.n_held_out == 15
+        assert landmarks.audit.rmse > 1e-3
+        assert "60 rows, errors on 15 of them that are held out from the fits" in str(result)
+
+
+def test_seed_chooses_the_rows_that_are_held_out():
+    maps = {"landmarks": Nystroem(n_components=40, random_state=0)}
+    errors = [compare(Gaussian(1.0), X, maps=maps, random_state=seed).maps[0].audit.rmse for seed in (0, 0, 1)]
+    assert errors[0] == errors[1] != errors[2]
+
+
+def test_few_rows():
+    maps = {"fourier": RandomFourier(n_components=4, random_state=0)}
+    assert compare(Gaussian(1.0), X[:5], maps=maps).n_held_out == 2
+    with pytest.raises(DataError, match=r"compare: X must have at least 5 rows, .* got 4"):
+        compare(Gaussian(1.0), X[:4], maps=maps)
 
 
 def test_progress_is_called_with_the_name_of_each_map():

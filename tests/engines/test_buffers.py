@@ -70,6 +70,7 @@ def test_memory_that_anyone_can_still_see_is_not_used_again(view):
 def test_results_are_plain_arrays():
     rows = empty_rows(1000, 1000, np.float32, recycled=True)
     assert type(rows) is np.ndarray
+    rows[...] = 0.0  # it may hold anything, also NaN that warns
     assert type(rows + 1) is np.ndarray
     assert rows.flags.writeable
     assert rows.flags.c_contiguous

@@ -13,10 +13,21 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from mercer import DataError, Gaussian, KernelRidge, MercerError, RandomFourier
+from mercer import (
+    Checkpoint,
+    DataError,
+    Gaussian,
+    KernelLogisticRegression,
+    KernelRidge,
+    MercerError,
+    MercerWarning,
+    RandomFourier,
+)
 from mercer.engines import TermSum
+from mercer.engines.dask import engine as engine_module
 from mercer.engines.dask.collections import partitions_of
 from mercer.engines.dask.engine import DaskEngine, active_client
+from mercer.io.archive import read_archive
 
 from . import faults
 
@@ -170,7 +181,7 @@ def test_a_worker_without_memory_says_what_would_fit():
         faults.cluster(1, memory_limit="500MB") as (client, _),
     ):
         X = da.random.default_rng(0).normal(size=(8_000_000, 8), chunks=(8_000_000, 8))
-        with pytest.raises(MercerError, match="ran out of memory, or died") as caught:
+        with pytest.raises(MercerError, match="A worker ran out of memory over a partition, 1 times") as caught:
             ridge().fit(X, X[:, 0])  # already the first partition is too large
         text = str(caught.value)
         assert "8,000,000 rows, 0.51 GB; a worker has 0.50 GB for 1 thread." in text
@@ -180,3 +191,83 @@ def test_a_worker_without_memory_says_what_would_fit():
         with pytest.raises(MercerError, match="at most 1,000 rows and block_size=1000, which is what you have"):
             engine(small).sum(greedy)
         assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+
+
+class Late(threading.Thread):
+    """Does something when a fit has so many partitions done."""
+
+    def __init__(self, killer, after, action):
+        super().__init__(daemon=True)
+        self.killer, self.after, self.action = killer, after, action
+        killer.arm(None, None)
+        self.start()
+
+    def run(self):
+        while self.killer.done < self.after:
+            time.sleep(0.01)
+        self.action()
+
+
+def slow_block(block):
+    time.sleep(0.1)
+    return block
+
+
+def test_workers_that_are_all_killed_at_once_do_not_lack_memory():
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        faults.cluster(2) as (client, killer),
+    ):
+        X, numbers, _ = faults.rows(4000, 100)
+
+        def kill_all():
+            for nanny in killer.nannies.values():
+                os.kill(nanny.pid, signal.SIGKILL)
+
+        Late(killer, 5, kill_all)
+        with pytest.raises(
+            MercerError, match=r"died, 1 times in a row.*did not report that it exceeded a memory limit"
+        ):
+            ridge().fit(X.map_blocks(slow_block, dtype=float), numbers)
+        client.wait_for_workers(2, timeout=300)
+        assert np.isfinite(ridge().fit(X, numbers).coef_).all()  # nannies started them again
+
+
+@pytest.mark.parametrize("what", ["client", "cluster", "scheduler"])
+def test_a_cluster_that_is_closed_during_a_fit_is_explained_and_the_fit_continues(what, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
+    learner = KernelLogisticRegression(RandomFourier(Gaussian(2.0), 16, random_state=0), C=0.1, tol=1e-3)
+    X, _, labels = faults.rows(2000, 200)
+    slow_rows = X.map_blocks(slow_block, dtype=float)
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "3s"}),  # for the scheduler that is gone
+        faults.cluster(1) as (client, killer),
+    ):
+        actions = {
+            "client": client.close,
+            "cluster": client.cluster.close,
+            "scheduler": lambda: client.loop.add_callback(killer.scheduler.close),
+        }
+        late = Late(killer, 25, actions[what])  # in the third pass
+        match = "connection to the Dask scheduler was lost" if what == "scheduler" else "cluster was closed during"
+        with pytest.raises(MercerError, match=f"{match}.*continues after its last complete pass"):
+            learner.fit(slow_rows, labels, checkpoint=checkpoint)
+        late.join()
+    assert read_archive(checkpoint.path, "header")["passes"] >= 2
+    with dask.config.set(scheduler="synchronous"):
+        resumed = learner.fit(X, labels, checkpoint=checkpoint).coef_
+        np.testing.assert_array_equal(resumed, learner.fit(X, labels).coef_)
+
+
+def test_a_fit_that_waits_for_workers_warns(monkeypatch):
+    monkeypatch.setattr(engine_module, "WAIT_SECONDS", 0.2)
+    with faults.cluster(1) as (client, _):
+        X, _, _ = faults.rows(4000, 100)
+        total = engine(X)
+        client.cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.1)
+        threading.Timer(2.0, client.cluster.scale, (1,)).start()
+        with pytest.warns(MercerWarning, match="No Dask worker is connected") as caught:
+            assert total.sum(len) == 4000
+        assert len(caught) == 1

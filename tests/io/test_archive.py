@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.io.archive import ArchiveError, check_archive, read_archive, storable, store, write_archive
+from mercer.io.archive import (
+    ArchiveError,
+    check_archive,
+    digest_at_end,
+    read_archive,
+    storable,
+    store,
+    write_archive,
+)
 from mercer.statistics import RowSample
 from mercer.statistics.moments import Moments, TargetMoments
 
@@ -63,8 +71,9 @@ def same(a, b):
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_values_are_read_as_they_were_written(value, tmp_path):
     assert same(store(value).value(), value)
-    write_archive(tmp_path / "a.zip", {"x": store(value), "y": store("other")})
-    check_archive(tmp_path / "a.zip")
+    digest = write_archive(tmp_path / "a.zip", {"x": store(value), "y": store("other")})
+    with open(tmp_path / "a.zip", "rb") as file:
+        assert check_archive(file) == digest_at_end(file) == digest
     assert same(read_archive(tmp_path / "a.zip", "x"), value)
     assert read_archive(tmp_path / "a.zip", "y") == "other"
     assert read_archive(tmp_path / "a.zip", "z") is None
@@ -94,7 +103,10 @@ def test_stored_copies_do_not_change_with_the_value():
 def test_values_to_keep_are_copied_from_the_replaced_archive(tmp_path):
     path = tmp_path / "a.zip"
     write_archive(path, {"one": store(np.arange(5)), "ten": store("old"), "two": store(2)})
-    write_archive(path, {"ten": store("new")}, keep=["one"])
+    with open(path, "rb") as old:
+        path.unlink()  # the values to keep come from the file that is open, not from its path
+        write_archive(path, {"ten": store("new")}, ["one"], old)
+        assert old.closed
     assert read_archive(path, "one").tolist() == [0, 1, 2, 3, 4]
     assert read_archive(path, "ten") == "new"
     assert read_archive(path, "two") is None
@@ -130,12 +142,54 @@ def test_damaged_archives_raise(tmp_path):
     path = tmp_path / "a.zip"
     write_archive(path, {"x": store(np.arange(1000.0))})
     intact = path.read_bytes()
-    for bad in (intact[:-30], intact[:100], b"", intact[:3000] + bytes([intact[3000] ^ 1]) + intact[3001:]):
+    for bad in (intact[:-150], intact[:100], b"", intact[:3000] + bytes([intact[3000] ^ 1]) + intact[3001:]):
         path.write_bytes(bad)
-        with pytest.raises(ArchiveError):
-            check_archive(path)
+        with open(path, "rb") as file, pytest.raises(ArchiveError):
+            check_archive(file)
         with pytest.raises(ArchiveError):
             read_archive(path, "x")
+        with open(path, "rb") as file, pytest.raises(ArchiveError):
+            write_archive(tmp_path / "b.zip", {}, ["x"], file)
+        assert os.listdir(tmp_path) == ["a.zip"]
+
+
+def test_every_damaged_bit_changes_the_digest(tmp_path):
+    path = tmp_path / "a.zip"
+    write_archive(path, {"x": store((1, "two"))})
+    intact = path.read_bytes()
+    for i in range(len(intact)):
+        path.write_bytes(intact[:i] + bytes([intact[i] ^ (1 << i % 8)]) + intact[i + 1 :])
+        with (
+            open(path, "rb") as file,
+            pytest.raises(ArchiveError, match=r"its digest differs|does not end with a digest"),
+        ):
+            check_archive(file)
+    for other in (intact + b"\0", b"\0" + intact, intact + intact):
+        path.write_bytes(other)
+        with open(path, "rb") as file, pytest.raises(ArchiveError):
+            check_archive(file)
+
+
+MEMBERS = {
+    "deep": b"[" * 100_000 + b"]" * 100_000,
+    "not utf-8": b"\xff\xfe\xfd",
+    "no entry": b'{"~": "array", "array": 3}',
+    "no key": b'{"~": "csr_array", "arrays": [0, 0, 0]}',
+    "wrong shape": b'{"~": "objects", "shape": [7], "items": [1]}',
+    "wrong state": b'{"~": "class", "name": "Moments", "state": 3}',
+    "unhashable": b'{"~": "dict", "items": [[{"~": "list", "items": []}, 1]]}',
+    "no pair": b'{"~": "dict", "items": [5]}',
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_that_no_archive_has_raise_one_error(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x/value.json", MEMBERS[name])
+        with archive.open("x/0.npy", "w") as member:
+            np.lib.format.write_array(member, np.zeros(2))
+    with pytest.raises(ArchiveError):
+        read_archive(tmp_path / "a.zip", "x")
 
 
 def test_error_while_writing_leaves_the_previous_archive(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mercer import DataError, open_rows
-from mercer.io.paths import find_files
+from mercer.io.paths import check_size, find_files
 
 from .conftest import joined
 
@@ -78,3 +78,26 @@ def test_links_to_folders_and_cycles(tree, tmp_path):
     (tree / "year=2023" / "up").symlink_to(tree)
     with pytest.raises(DataError, match="up is a link to one of its parent folders"):
         find_files(tree, (".npy",))
+
+
+def test_file_that_is_shorter_than_expected_raises(tmp_path):
+    path = tmp_path / "t.npy"
+    path.write_bytes(b"12345")
+    check_size(path, 5)
+    with pytest.raises(DataError, match=r"t\.npy has become shorter while it was read: 5 bytes are left"):
+        check_size(path, 6)
+
+
+@pytest.mark.parametrize("source", ["a,b\n1,2\n" * 2000, "~nobody_of_this_name/t.csv", "t\0.csv"])
+def test_strings_that_are_no_paths_raise(source):
+    with pytest.raises(DataError, match=r"is not the path of a file|cannot be opened"):
+        open_rows(source, format="csv")
+
+
+def test_folder_that_cannot_be_read_raises(tmp_path, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    with pytest.raises(DataError, match=r"The folder .* cannot be read: .*Permission denied"):
+        open_rows(tmp_path)

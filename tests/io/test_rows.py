@@ -227,7 +227,7 @@ def test_corrupt_row_group_raises_when_it_is_read(table, tmp_path):
     content = bytearray(path.read_bytes())
     content[2000:3000] = b"\xff" * 1000
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"part0.parquet cannot be read as Parquet.*Is the file complete"):
+    with pytest.raises(DataError, match=r"part0.parquet, row group.* cannot be read as Parquet.*Is the file complete"):
         list(open_rows(path, target="y", columns=NAMES))
 
 

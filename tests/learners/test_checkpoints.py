@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from mercer import (
     open_rows,
 )
 from mercer.engines import checkpoint as checkpoint_module
+from mercer.engines.checkpoint import largest_rows
 from mercer.engines.dask.engine import DaskEngine
 from mercer.learners.checkpointing import fingerprint_of
 
@@ -229,7 +231,7 @@ def test_resumed_fits_without_a_seed_have_the_same_draw(blocks, tmp_path):
             model.fit(Stopping(blocks, 12 + 20 * passes), checkpoint=Checkpoint(path, seconds=0))
         state = checkpoint_module.read_archive(path, "witnesses")
         model.fit(blocks, checkpoint=path)
-        rows = blocks[0][0][:8]
+        rows = largest_rows(blocks[0][0])
         drawn = model.feature_map_.transform(rows)
         assert np.array_equal(state["the drawn map"], drawn)
         assert model.random_state is None
@@ -447,7 +449,7 @@ def test_files_of_an_interrupted_save_are_removed(blocks, tmp_path):
     learner = KernelRidge(RandomFourier(Gaussian(), 20, random_state=0))
     with pytest.raises(KeyboardInterrupt):
         clone(learner).fit(Stopping(blocks, 12), checkpoint=Checkpoint(path, seconds=0))
-    (tmp_path / ".fit.checkpoint.part").write_bytes(path.read_bytes()[:100])  # half of the next one
+    (tmp_path / ".fit.checkpoint.0123456789abcdef.part").write_bytes(path.read_bytes()[:100])  # half of the next one
     assert np.array_equal(clone(learner).fit(blocks, checkpoint=path).coef_, clone(learner).fit(blocks).coef_)
     assert os.listdir(tmp_path) == []
 
@@ -480,3 +482,42 @@ def test_complete_passes_are_saved_on_dask(blocks, tmp_path):
         patch.setattr(DaskEngine, "accumulate", lambda engine, *given: done.append(1) or plain(engine, *given))
         clone(learner).fit(X, y)
     assert again == len(done) - 4  # the four that were finished were not made again
+
+
+def test_two_fits_without_a_seed_on_one_path_are_not_mixed(blocks, tmp_path, monkeypatch):
+    """While a fit runs, the checkpoint of another one with the same parameters comes to its path."""
+    path, other = tmp_path / "fit.checkpoint", tmp_path / "other.checkpoint"
+    learner = KernelRidge(Gaussian(), alpha="loo")
+    with pytest.raises(KeyboardInterrupt):
+        clone(learner).fit(Stopping(blocks, 33), checkpoint=Checkpoint(other, seconds=0))
+
+    class Replacing(Stopping):
+        def __iter__(self):
+            for block in super().__iter__():
+                if self.read == 25:
+                    shutil.copy(other, path)
+                yield block
+
+    with pytest.raises(CheckpointError, match="replaced or changed by another process"):
+        clone(learner).fit(Replacing(blocks, None), checkpoint=Checkpoint(path, seconds=0))
+    assert path.read_bytes() == other.read_bytes()
+    seed = checkpoint_module.read_archive(path, "header")["seed"]
+    resumed = clone(learner).fit(blocks, checkpoint=path)
+    wanted = clone(learner).set_params(random_state=seed).fit(blocks)
+    assert np.array_equal(resumed.coef_, wanted.coef_)
+    assert sorted(os.listdir(tmp_path)) == ["other.checkpoint"]
+
+
+def test_a_fit_within_a_fit_on_the_same_path_raises(blocks, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    refused = []
+
+    def again(progress):
+        if not refused:
+            with pytest.raises(CheckpointError, match=r"is in use: process \d+ on .* \(this process\)") as caught:
+                KernelRidge().fit(blocks, checkpoint=path)
+            refused.append(caught.value)
+
+    KernelRidge(progress=again).fit(blocks, checkpoint=path)
+    assert refused
+    assert os.listdir(tmp_path) == []

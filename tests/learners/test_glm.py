@@ -1,6 +1,7 @@
 """Logistic regression and support vector machines: at the minimum of scikit-learn's problems."""
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +28,7 @@ from mercer import (
 )
 from mercer.solvers.losses import fit as loss_fit
 
-from .labeled_rows import BOTH, data, fresh, relative_gap
+from .labeled_rows import BOTH, EXACT, data, fresh, relative_gap
 
 pytestmark = pytest.mark.covering(1)
 
@@ -98,7 +99,7 @@ def test_with_an_exact_map_it_is_the_machine_on_the_gram_matrix(kind):
     X_new, _ = data(40, classes=2, seed=1)
     kernel = Gaussian(0.9)
     K, signs = kernel(X), 2 * y - 1
-    model = kind(Nystroem(kernel, 150, landmarks="uniform", random_state=0), C=0.7).fit(X, y)
+    model = kind(Nystroem(kernel, 150, landmarks="uniform", random_state=0), C=0.7, tol=EXACT).fit(X, y)
 
     def objective(v):
         f = K @ v[:-1] + v[-1]
@@ -192,7 +193,7 @@ def test_labels_are_found_in_any_block(kind):
     X, y = load_digits(return_X_y=True)
     order = np.argsort(y, kind="stable")[::4]  # each block brings new labels
     X, y = X[order], np.array([f"digit {label}" for label in y[order]])
-    model = kind(RandomFourier(Gaussian(30.0), 50, random_state=0))
+    model = kind(RandomFourier(Gaussian(30.0), 50, random_state=0), tol=EXACT, max_iter=500)
     whole = clone(model).fit(X, y)
     parts = clone(model).fit([(X[i : i + 60], y[i : i + 60]) for i in range(0, len(X), 60)])
     assert list(parts.classes_) == [f"digit {label}" for label in range(10)]
@@ -213,7 +214,7 @@ def test_labels_without_weight_do_not_count():
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_warm_start_reuses_the_map(kind):
     X, y = data(600)
-    model = kind(Gaussian(1.0), warm_start=True).fit(X, y)  # no seed: another draw would be another map
+    model = kind(Gaussian(1.0), warm_start=True, tol=EXACT).fit(X, y)  # no seed: another draw would be another map
     first, passes, feature_map = model.coef_, model.n_passes_, model.feature_map_
     model.fit(X, y)
     assert model.feature_map_ is feature_map
@@ -238,8 +239,8 @@ def test_a_warm_start_with_another_map_width_or_labels_starts_over():
         lambda m: m.fit(X, y + 1),
         lambda m: m.fit(X, np.minimum(y, 1)),
     ):
-        warm = KernelLogisticRegression(Gaussian(1.0), warm_start=True, random_state=0).fit(X, y)
-        cold = KernelLogisticRegression(Gaussian(1.0), random_state=0)
+        warm = KernelLogisticRegression(Gaussian(1.0), warm_start=True, tol=EXACT, random_state=0).fit(X, y)
+        cold = KernelLogisticRegression(Gaussian(1.0), tol=EXACT, random_state=0)
         assert relative_gap(change(warm), change(cold)) < 1e-9
 
 
@@ -250,20 +251,20 @@ def test_a_warm_start_compares_arrays_among_the_parameters_of_a_map():
     order = rng.permutation(120)
     one, two = (sp.csr_array((A + A.T).astype(float)) for A in (graph, np.triu((graph + graph.T)[order][:, order])))
     fourier = RandomFourier(Gaussian(1.0), 20, random_state=0)
-    warm = KernelLogisticRegression(Deformed(fourier, one, strength=5.0), warm_start=True).fit(X, y)
+    warm = KernelLogisticRegression(Deformed(fourier, one, strength=5.0), warm_start=True, tol=EXACT).fit(X, y)
     warm.set_params(feature_map=Deformed(fourier, two, strength=5.0)).fit(X, y)
-    cold = KernelLogisticRegression(Deformed(fourier, two, strength=5.0)).fit(X, y)
+    cold = KernelLogisticRegression(Deformed(fourier, two, strength=5.0), tol=EXACT).fit(X, y)
     assert relative_gap(warm, cold) < 1e-9
 
 
 def test_a_warm_start_fits_a_map_again_that_depends_on_rows():
     X, y = data(300)
     median = RandomFourier(Gaussian("median"), 20, random_state=0)
-    warm = KernelLogisticRegression(median, warm_start=True).fit(X, y)
+    warm = KernelLogisticRegression(median, warm_start=True, tol=EXACT).fit(X, y)
     first = warm.n_passes_
     assert warm.fit(X, y).n_passes_ < first  # the same rows: the same map, and coefficients to go on from
     warm.fit(100 * X, y)
-    cold = KernelLogisticRegression(median).fit(100 * X, y)
+    cold = KernelLogisticRegression(median, tol=EXACT).fit(100 * X, y)
     assert warm.feature_map_.kernel_ == cold.feature_map_.kernel_
     assert relative_gap(warm, cold) < 1e-9
 
@@ -276,10 +277,56 @@ def test_class_weight_may_name_labels_that_these_rows_lack_if_it_names_all_other
     assert relative_gap(few, same) < 1e-10
 
 
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_minimum_at_zero_coefficients_is_found_at_once(kind):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kind(RandomFourier(Gaussian(1.0), 64, random_state=0)).fit(np.r_[X, X], np.repeat([0, 1], 50))
+    assert model.n_passes_ <= 5
+    assert np.abs(model.coef_).max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_large_weights_of_the_losses_take_few_passes(kind, classes):
+    X, y = data(50, classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = fresh(kind, width=64, C=1e8, tol=1e-7, max_iter=100).fit(X, y)
+    assert model.n_passes_ < 150
+    assert (model.predict(X) == y).all()
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_default_tolerance_ends_where_predictions_no_longer_change(kind):
+    X, y = data(3000, 4)
+    usual, exact = (
+        kind(RandomFourier(Gaussian(1.0), 100, random_state=0), **o).fit(X, y) for o in ({}, {"tol": EXACT})
+    )
+    assert usual.n_passes_ <= 20
+    assert usual.n_passes_ < exact.n_passes_
+    assert np.mean(usual.predict(X) != exact.predict(X)) < 2e-3
+    if kind is KernelLogisticRegression:
+        assert np.abs(usual.predict_proba(X) - exact.predict_proba(X)).max() < 1e-2
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_cache_of_the_features_does_not_change_the_minimum(kind, monkeypatch):
+    X, y = data(300)
+    fits = []
+    for seconds in (0.0, 1.0):  # slow features are cached, and these are made to seem slow or fast
+        monkeypatch.setattr("mercer.statistics.feature_cache.SECONDS_TO_STORE", seconds)
+        fits.append(fresh(kind).fit(X, y))
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+
+
 def test_too_few_steps_issue_a_warning_with_advice(monkeypatch):
     monkeypatch.setattr(loss_fit, "SAMPLE_STEPS", 1)
     X, y = data(800)
-    with pytest.warns(ConvergenceWarning, match=r"after 1 Newton steps, the next would change .*Try a larger max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"after 1 steps, the objective exceeds its minimum .*Try a larger max_iter"
+    ):
         model = fresh(KernelLogisticRegression, C=1e4, max_iter=1).fit(X, y)
     assert model.n_iter_ == 1
 

@@ -389,7 +389,7 @@ def test_other_questions_that_cannot_be_answered():
         model.predict(X, return_std=True, return_cov=True)
     with pytest.raises(ParameterError, match="noise must be a finite number > 0"):
         model.log_marginal_likelihood(noise=-1.0)
-    with pytest.raises(DataError, match="squares of the targets overflow"):
+    with pytest.raises(DataError, match=r"log marginal likelihood needs targets .* squares overflow"):
         model.fit(X, 1e200 * y)
     with pytest.raises(ValueError, match=r"[Ss]ample weights"):
         GaussianProcessRegressor().fit(X, y, np.zeros(50))
@@ -414,3 +414,19 @@ def test_sparse_rows_are_taken():
     dense, sparse = clone(fresh).fit(X, y), clone(fresh).fit(sp.csr_array(X), y)
     for a, b in zip(dense.predict(X, return_std=True), sparse.predict(sp.csr_array(X), return_std=True), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_a_process_does_not_depend_on_the_unit_of_the_targets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=50)
+    expected = GaussianProcessRegressor(random_state=0).fit(X, y)
+    for unit in (1e-150, 1e-100, 1e100, 1e140):
+        found = GaussianProcessRegressor(random_state=0).fit(X, unit * y)
+        np.testing.assert_allclose(found.predict(X) / unit, expected.predict(X), rtol=1e-6)
+        assert found.noise_ / unit == pytest.approx(expected.noise_, rel=1e-6)
+        one, other = (trials[-1].log_marginal_likelihood for trials in (found.tuning_, expected.tuning_))
+        assert one + np.log(unit) == pytest.approx(other, abs=1e-6)
+    for unit, what in ((1e-160, "underflow"), (1e-300, "underflow"), (1e160, "overflow")):
+        with pytest.raises(DataError, match=rf"log marginal likelihood needs targets .* squares {what}"):
+            GaussianProcessRegressor(random_state=0).fit(X, unit * y)

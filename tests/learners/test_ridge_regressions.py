@@ -205,10 +205,25 @@ def test_weights_equal_repetition_in_probabilities_of_many_rows():
     y = (X[:, 0] + rng.normal(size=6000) > 0).astype(int)
     weight = rng.integers(0, 3, 6000)
     fresh = KernelRidgeClassifier(RandomFourier(Gaussian(), 64, random_state=0), random_state=0)
-    weighted = fresh.fit(X, y, weight).probability_scale_
-    repeated = fresh.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight)).probability_scale_
-    # Two samples of a thousand rows each: the scale has a standard error of about 6 %.
-    assert 0.75 < weighted / repeated < 1.33
+    weighted = fresh.fit(X, y, weight).predict_proba(X[:50])
+    rows = rng.permutation(np.repeat(np.arange(6000), weight))
+    np.testing.assert_allclose(fresh.fit(X[rows], y[rows]).predict_proba(X[:50]), weighted, rtol=1e-9)
+    assert np.abs(fresh.fit(X, y).predict_proba(X[:50]) - weighted).max() > 1e-3  # weights matter here
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence"])
+def test_penalties_do_not_depend_on_the_unit_of_the_targets(alpha):
+    X, y = data(60)
+    fresh = KernelRidge(RandomFourier(Gaussian(), 30, random_state=0), alpha=alpha)
+    expected = fresh.fit(X, y).alpha_
+    for unit in (1e-150, 1e-100, 1e100, 1e140):
+        assert fresh.fit(X, unit * y).alpha_ == pytest.approx(expected, rel=1e-9)
+    for unit, what in ((1e-160, "underflow"), (1e-300, "underflow"), (1e160, "overflow")):
+        with pytest.raises(
+            DataError, match=rf"alpha='{alpha}' needs targets .* squares {what}\. .*, or give alpha a number"
+        ):
+            fresh.fit(X, unit * y)
+    assert np.isfinite(fresh.fit(X, 0 * y).alpha_)  # squares of zeros are exact
 
 
 def test_overflow_says_so():

@@ -79,6 +79,7 @@ def test_table_has_all_measurements(demo, parsed):
             percent(one.accuracy),
             percent(one.audit.relative_error, 2),
             significant(one.audit.rmse),
+            f"at most {significant(one.audit.max_error)}",
             seconds(one.fit_seconds),
             seconds(one.transform_seconds),
             memory(one.peak_bytes),

@@ -78,7 +78,6 @@ def test_progress_is_drawn_only_on_a_terminal(monkeypatch, capsys):
         (numbers.significant, 99.96, "100"),
         (numbers.significant, 3e-7, "3.00e-07"),
         (numbers.significant, float("inf"), "inf"),
-        (numbers.interval, (0.0, 0.0), "0–0"),  # noqa: RUF001
         (numbers.seconds, 0.0999, "100 ms"),
         (numbers.seconds, 59.96, "60.0 s"),
         (numbers.memory, 0, "0.0 MB"),

@@ -1,12 +1,14 @@
 """Cached features: equal to computed ones, and cached only for rows in memory that are few enough."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
 
 from mercer import Gaussian, RandomFourier
 from mercer.engines import Block, MemoryEngine, StreamEngine
+from mercer.features import Features
 from mercer.solvers.clusters.lloyd import Assign
 from mercer.statistics import feature_cache
 from mercer.statistics.feature_cache import RowFeatures
@@ -80,3 +82,26 @@ def test_pickles_hold_no_cache():
     assert restored.cache is None
     _, tile = next(restored.tiles(Block(0, X[:3])))
     np.testing.assert_array_equal(tile, MAP.transform(X[:3]))
+
+
+class Sleeping(Features):
+    """One feature, whose computation takes a given time."""
+
+    n_components = 1
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def astype(self, dtype):
+        return self
+
+    def __call__(self, X, out):
+        time.sleep(self.seconds)
+        out[...] = 1.0
+
+
+def test_features_are_slow_if_they_take_more_time_than_to_store_them(monkeypatch):
+    assert RowFeatures(Sleeping(0.001)).is_slow(X)
+    assert RowFeatures(Sleeping(0.001)).is_slow(X[:1])
+    monkeypatch.setattr(feature_cache, "SECONDS_TO_STORE", 1.0)
+    assert not RowFeatures(Sleeping(0.001)).is_slow(X)

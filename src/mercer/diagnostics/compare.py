@@ -7,12 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.model_selection import train_test_split
+
 from mercer.diagnostics.audit import Audit, audit
-from mercer.errors import ParameterError
+from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
+from mercer.statistics.sample import seed_of
 
 __all__ = ["Compared", "Comparison", "compare"]
+
+# Fraction of the rows that are held out from the fits, and on which errors are measured; and the least number of rows,
+# of which two are then held out, so that there is a pair of them.
+HELD_OUT = 0.25
+LEAST_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -32,20 +40,34 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Errors and times of several maps for one kernel; the maps are in increasing order of their RMSE."""
+    """Errors and times of several maps for one kernel; the maps are in increasing order of their RMSE.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel that all maps approximate.
+    n_rows : int
+        Number of rows.
+    n_held_out : int
+        Number of the rows that the maps were not fitted to. The errors were measured on these rows.
+    maps : tuple of Compared
+        The results, in increasing order of the root mean squared errors.
+    """
 
     kernel: str
     n_rows: int
+    n_held_out: int
     maps: tuple[Compared, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as a dictionary of built-in types."""
-        return {"kernel": self.kernel, "n_rows": self.n_rows, "maps": [m.to_dict() for m in self.maps]}
+        sizes = {"kernel": self.kernel, "n_rows": self.n_rows, "n_held_out": self.n_held_out}
+        return sizes | {"maps": [m.to_dict() for m in self.maps]}
 
     def __str__(self) -> str:
         width = max(len(m.name) for m in self.maps)
         lines = [
-            f"{self.kernel}, {self.n_rows} rows",
+            f"{self.kernel}, {self.n_rows} rows, errors on {self.n_held_out} of them that are held out from the fits",
             f"{'map':<{width}}  components      RMSE  relative    fit s  transform s",
         ]
         lines += [
@@ -68,13 +90,17 @@ def compare(
 ) -> Comparison:
     """Fit several feature maps for one kernel, and measure the kernel error and the times of each.
 
+    The maps are fitted to three quarters of the rows, and their errors are measured on the others: the error of a map
+    that is built from rows, such as `Nystroem`, is smaller on these rows than on other rows.
+
     Parameters
     ----------
     kernel : Kernel
         The kernel. Parameters that depend on the data, such as a median lengthscale, are computed once from `X`, so
         that all maps approximate the same kernel.
     X : array-like or CSR of shape (n, d)
-        Rows to fit the maps on and to measure their errors on.
+        Rows; at least 5. A random quarter of them, rounded up, is held out from the fits to measure the errors on. All
+        rows are transformed to measure the time.
     n_components : int, default=512
         Number of components of every map, if `maps` is None.
     maps : mapping of str to BaseMap, default=None
@@ -83,7 +109,8 @@ def compare(
     repeats : int, default=3
         How often the transform of each map is timed. The shortest time is reported.
     random_state : int, default=0
-        Seed of the sample of rows on which errors are measured, and of the maps if `maps` is None.
+        Seed of the rows that are held out, of the pairs of rows on which errors are measured, and of the maps if `maps`
+        is None.
     progress : callable, default=None
         Called with the name of each map before it is measured.
 
@@ -112,7 +139,16 @@ def compare(
     if repeats < 1 or (maps is not None and not maps):
         msg = f"compare: at least one repeat and one map are needed, got repeats={repeats!r} and maps={maps!r}."
         raise ParameterError(msg)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_rows < LEAST_ROWS:
+        msg = (
+            f"compare: X must have at least {LEAST_ROWS} rows, since errors are measured on a quarter of them that the "
+            f"maps are not fitted to, got {n_rows}. To measure the error on the rows of the fit, use audit."
+        )
+        raise DataError(msg)
     kernel = kernel.resolve(X)
+    # scikit-learn takes seeds of 32 bits.
+    fitted_rows, others = train_test_split(X, test_size=HELD_OUT, random_state=seed_of(random_state, "compare") % 2**32)
     if maps is None:
         chosen = {m.__name__: m(n_components=n_components, random_state=random_state) for m in maps_for(kernel)}
     else:
@@ -123,14 +159,15 @@ def compare(
             progress(name)
         fitted = feature_map.with_kernel(kernel)
         start = time.perf_counter()
-        fitted.fit(X)
+        fitted.fit(fitted_rows)
         fit_seconds = time.perf_counter() - start
         seconds = []
         for _ in range(repeats):
             start = time.perf_counter()
             fitted.transform(X)
             seconds.append(time.perf_counter() - start)
-        measured = audit(fitted, X, random_state=random_state)
+        measured = audit(fitted, others, random_state=random_state)
         results.append(Compared(name, measured, fit_seconds, min(seconds)))
     results.sort(key=lambda result: result.audit.rmse)
-    return Comparison(repr(kernel), X.shape[0] if hasattr(X, "shape") else len(X), tuple(results))
+    n_held_out = others.shape[0] if hasattr(others, "shape") else len(others)
+    return Comparison(repr(kernel), n_rows, n_held_out, tuple(results))

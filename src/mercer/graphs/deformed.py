@@ -181,6 +181,15 @@ class Deformed(BaseMap):
         )
 
     @property
+    def built_from_rows(self) -> bool:
+        return self._inner_map().built_from_rows
+
+    @property
+    def fitted_rows_(self) -> Array | None:
+        """Hashes of the rows that the inner map was built from; None if it was not built from rows."""
+        return self.feature_map_.fitted_rows_
+
+    @property
     def kernel(self) -> Kernel | None:
         """The kernel of the inner map, before it is deformed."""
         return self._inner_map().kernel

@@ -1,5 +1,8 @@
 """Archives of values: zip files of JSON and npy arrays, replaced atomically and read without executing code.
 
+An archive ends with a digest of all its bytes, stored as the comment of the zip file, so that damage of any kind is
+detected before anything is read from it. The digest protects against accidents, not against forgery.
+
 Each named value of an archive is a JSON tree and a list of npy arrays; the tree refers to an array by its index in the
 list. Numbers, strings, tuples, lists, dictionaries, arrays and CSR matrices can be stored, and the state of instances
 of classes that were declared with `storable`. Reading an archive can create objects of these types only.
@@ -7,25 +10,37 @@ of classes that were declared with `storable`. Reading an archive can create obj
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.io.files import replacing
 
-__all__ = ["ArchiveError", "Stored", "read_archive", "storable", "store", "write_archive"]
+__all__ = [
+    "ArchiveError",
+    "Stored",
+    "check_archive",
+    "digest_at_end",
+    "read_archive",
+    "storable",
+    "store",
+    "write_archive",
+]
 
 C = TypeVar("C", bound=type)
 #: The key of a JSON object under which the type of the represented value is stored.
 TYPE_KEY = "~"
+# The comment of the zip file: a label, and a digest of all bytes before the digest.
+LABEL = b"mercer archive, blake2b "
+DIGEST_BYTES = 32
 # The classes declared with `storable`, by name.
 _STORABLE: dict[str, type] = {}
 
@@ -82,7 +97,9 @@ def store(value: Any, *, copy: bool = True) -> Stored:
     return stored
 
 
-def write_archive(path: str | os.PathLike[str], values: Mapping[str, Stored], keep: Iterable[str] = ()) -> None:
+def write_archive(
+    path: str | os.PathLike[str], values: Mapping[str, Stored], keep: Iterable[str] = (), old: IO[bytes] | None = None
+) -> bytes:
     """Write an archive of named values, which atomically replaces the file at `path`.
 
     Parameters
@@ -92,27 +109,65 @@ def write_archive(path: str | os.PathLike[str], values: Mapping[str, Stored], ke
     values : mapping of str to Stored
         The encoded values by name.
     keep : iterable of str, default=()
-        Names of values that are copied from the existing archive at `path`.
+        Names of values that are copied from the archive `old`.
+    old : binary file, default=None
+        Archive with the values to keep, open for reading. It is closed when they have been copied, because some
+        systems do not replace a file that is open.
+
+    Returns
+    -------
+    bytes
+        The digest at the end of the archive.
     """
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        retained = set(keep)
-        if retained:
-            with zipfile.ZipFile(path) as old:
-                for info in old.infolist():
-                    if info.filename.split("/")[0] in retained:
-                        with old.open(info) as source, archive.open(info.filename, "w", force_zip64=True) as copy:
-                            shutil.copyfileobj(source, copy, 2**20)
-        for name, stored in values.items():
-            archive.writestr(f"{name}/value.json", json.dumps(stored.tree))
-            for number, array in enumerate(stored.arrays):
-                with archive.open(f"{name}/{number}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+    with replacing(path) as file:
+        hashed = _Hashed(file)
+        with zipfile.ZipFile(hashed, "w") as archive:  # type: ignore[call-overload]
+            archive.comment = LABEL + bytes(2 * DIGEST_BYTES)
+            if old is not None:
+                _copy_values(old, set(keep), archive)
+                old.close()
+            for name, stored in values.items():
+                archive.writestr(f"{name}/value.json", json.dumps(stored.tree))
+                for number, array in enumerate(stored.arrays):
+                    with archive.open(f"{name}/{number}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
+        digest = hashed.digest.hexdigest().encode()
+        file.seek(-len(digest), os.SEEK_END)
+        file.write(digest)
+    return digest
 
 
-def read_archive(path: str | os.PathLike[str], name: str) -> Any:
+class _Hashed:
+    """A file for writing from the start to the end, which computes a digest of what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _copy_values(old: IO[bytes], names: set[str], archive: zipfile.ZipFile) -> None:
+    """Copy the values with the given names from the archive `old`, whose checksums are verified again."""
+    try:
+        with zipfile.ZipFile(old) as source:
+            for info in source.infolist():
+                if info.filename.split("/")[0] in names:
+                    with source.open(info) as member, archive.open(info.filename, "w", force_zip64=True) as copy:
+                        shutil.copyfileobj(member, copy, 2**20)
+    except (zipfile.BadZipFile, EOFError, ValueError) as error:  # the file was changed in place by another program
+        raise ArchiveError(str(error) or type(error).__name__) from error
+
+
+def read_archive(file: str | os.PathLike[str] | IO[bytes], name: str) -> Any:
     """Return the value stored under `name`, or None if the archive has no such entry."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             names = set(archive.namelist())
             if f"{name}/value.json" not in names:
                 return None
@@ -125,20 +180,44 @@ def read_archive(path: str | os.PathLike[str], name: str) -> Any:
             return _decode(tree, arrays)
     except ArchiveError:
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, EOFError, NotImplementedError) as error:
-        raise ArchiveError(str(error) or type(error).__name__) from error
-
-
-def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raise ArchiveError unless the file is a zip archive whose members all have correct checksums."""
-    try:
-        with zipfile.ZipFile(Path(path)) as archive:
-            bad = archive.testzip()
-    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+    except OSError as error:
+        if error.errno is not None:
+            raise
         raise ArchiveError(str(error)) from error
-    if bad is not None:
-        msg = f"the checksum of {bad} is wrong"
+    # What the parsers of three formats, and the classes that restore their state, raise for bytes that they did not
+    # write: more than can be listed.
+    except Exception as error:
+        msg = f"{type(error).__name__}: {error}"
+        raise ArchiveError(msg) from error
+
+
+def check_archive(file: IO[bytes]) -> bytes:
+    """Return the digest at the end of an archive; raise ArchiveError unless it is that of the content."""
+    size = file.seek(0, os.SEEK_END)
+    found = digest_at_end(file)
+    if found is None:
+        msg = "it is empty" if not size else "it does not end with a digest: it was cut off, or is something else"
         raise ArchiveError(msg)
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    file.seek(0)
+    left = size - len(found)
+    while left and (data := file.read(min(left, 2**20))):
+        digest.update(data)
+        left -= len(data)
+    digest.update(bytes(len(found)))
+    if digest.hexdigest().encode() != found:
+        msg = "its content is not what was written, because its digest differs"
+        raise ArchiveError(msg)
+    return found
+
+
+def digest_at_end(file: IO[bytes]) -> bytes | None:
+    """Return the digest with which an archive ends, without a comparison with its content; None if there is none."""
+    size = file.seek(0, os.SEEK_END)
+    length = len(LABEL) + 2 * DIGEST_BYTES
+    file.seek(max(0, size - length))
+    end = file.read(length)
+    return end[len(LABEL) :] if len(end) == length and end.startswith(LABEL) else None
 
 
 # ---- encoding of values as trees ------------------------------------------------------------------------------

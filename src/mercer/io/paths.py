@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["check_file", "find_files"]
+__all__ = ["check_file", "check_size", "find_files", "shortened"]
 
 
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
@@ -32,14 +32,19 @@ def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
             "directly."
         )
         raise ParameterError(msg)
-    path = Path(fspath(source)).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(fspath(source)).expanduser()
+        is_folder, exists = path.is_dir(), path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        msg = f"{str(source)[:80]!r} is not the path of a file, a pattern or a folder: {error}."
+        raise DataError(msg) from error
+    if is_folder:
         files = list(_files_below(path, tuple(ends), set()))
         if not files:
             msg = f"The folder {path} and its subfolders have no file whose name ends in {', '.join(ends)}."
             raise DataError(msg)
         return files
-    if not path.exists() and any(wildcard in str(path) for wildcard in "*?["):
+    if not exists and any(wildcard in str(path) for wildcard in "*?["):
         matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
         if not matches:
             msg = f"No file matches {path}."
@@ -68,7 +73,12 @@ def _files_below(folder: Path, ends: tuple[str, ...], above: set[Path]) -> Itera
     if real in above:
         msg = f"The folder {folder} is a link to one of its parent folders, which is a cycle. Pass the files instead."
         raise DataError(msg)
-    for path in sorted(folder.iterdir()):
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        msg = f"The folder {folder} cannot be read: {error}."
+        raise DataError(msg) from error
+    for path in inside:
         if path.name.startswith((".", "_")):
             continue
         if path.is_dir():
@@ -88,3 +98,17 @@ def check_file(path: Path) -> Path:
         msg = f"{path} is empty (0 bytes)."
         raise DataError(msg)
     return path
+
+
+def check_size(path: str | Path, size: int) -> None:
+    """Raise DataError if a file is shorter than `size` bytes, because it was replaced after it was opened."""
+    if Path(path).stat().st_size < size:
+        raise shortened(path)
+
+
+def shortened(path: str | Path) -> DataError:
+    """Return the error for a file that has fewer bytes than when it was opened."""
+    return DataError(
+        f"{path} has become shorter while it was read: {Path(path).stat().st_size:,} bytes are left. Does another "
+        "process write it? Open it again when it is complete."
+    )

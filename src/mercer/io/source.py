@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.errors import DataError, MissingPackageError
+from mercer.errors import DataError, MercerError, MissingPackageError
 from mercer.io.digests import digest_of, file_fingerprint
 
-__all__ = ["Part", "RowSource", "load_pyarrow", "rows_per_block", "rows_per_part"]
+__all__ = ["Part", "RowSource", "load_pyarrow", "reading", "rows_per_block", "rows_per_part"]
 
 # Size of a block that is read from a file. Two blocks may be read ahead while a third one is processed.
 BLOCK_BYTES = 16 * 2**20
@@ -30,6 +31,8 @@ class Part(ABC):
     A part for rows in files is small. Every part is picklable, and yields the same blocks each time it is read.
     """
 
+    #: Name of the format, for messages.
+    what: ClassVar[str]
     #: The number of rows, or None if it is not known before they are read.
     n_rows: int | None
 
@@ -38,8 +41,22 @@ class Part(ABC):
     def files(self) -> tuple[str, ...]:
         """Paths of the files that contain these rows; empty for rows in memory."""
 
-    @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Read the rows and yield them as blocks; raise DataError if they cannot be read, or are not `n_rows` rows."""
+        rows = 0
+        with reading(str(self), self.what):
+            for block in self._blocks():
+                rows += block[0].shape[0]
+                yield block
+        if self.n_rows is not None and rows != self.n_rows:
+            msg = (
+                f"{self} must have {counted(self.n_rows, 'row')}, as when it was opened, but {counted(rows, 'row')} "
+                "could be read. Is the file damaged, or was it changed? Open it again."
+            )
+            raise DataError(msg)
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[tuple[Any, ...]]:
         """Read the rows and yield them as blocks ``(X,)``, ``(X, y)`` or ``(X, y, weight)``."""
 
     @abstractmethod
@@ -87,7 +104,10 @@ class RowSource:
         Files are identified by their metadata, and rows in memory by a digest.
         """
         files = dict.fromkeys(path for part in self._parts for path in part.files)
-        in_files = {f"file {number}": file_fingerprint(path) for number, path in enumerate(files)}
+        in_files = {}
+        for number, path in enumerate(files):
+            with reading(path, "a file of rows"):
+                in_files[f"file {number}"] = file_fingerprint(path)
         in_memory = {
             f"part {number}": f"rows in memory, {digest_of(values for block in part for values in block)}"
             for number, part in enumerate(self._parts)
@@ -118,6 +138,39 @@ def rows_per_block(n_features: int, itemsize: int) -> int:
 def rows_per_part(block_rows: int) -> int:
     """Return the number of rows of a part, given the number of rows of a block."""
     return PART_BLOCKS * block_rows
+
+
+@contextmanager
+def reading(where: str, what: str) -> Iterator[None]:
+    """Inside a with statement, convert every error of a reader to a DataError that names the file.
+
+    A damaged file can make a reader raise almost any exception, so all of them are converted, except those of this
+    package, which already name the file. All reading of rows takes place inside such a statement.
+
+    Parameters
+    ----------
+    where : str
+        Name of the file, or of the part of it that is read.
+    what : str
+        Name of the format, such as "an Arrow file".
+    """
+    try:
+        yield
+    except (MercerError, StopIteration, Warning):
+        raise
+    except MemoryError as error:
+        msg = (
+            f"{where} cannot be read as {what}: it asks for more memory than there is. Is the file damaged? "
+            "If it is not, select fewer features by columns=, or divide the file."
+        )
+        raise DataError(msg) from error
+    except Exception as error:
+        why = str(error).strip() or type(error).__name__
+        msg = (
+            f"{where} cannot be read as {what}: {why}{'' if why.endswith('.') else '.'} Is the file complete, and of "
+            "this format?"
+        )
+        raise DataError(msg) from error
 
 
 def load_pyarrow(module: str, what: str) -> Any:

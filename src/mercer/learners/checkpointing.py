@@ -43,9 +43,9 @@ def checkpointed(
     check_seeds(learner)
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
-    saving = CheckpointedEngine(engine, checkpoint, fingerprint_of(learner))
-    yield saving, saving.seed if learner.random_state is None else learner.random_state
-    saving.remove()
+    with CheckpointedEngine(engine, checkpoint, fingerprint_of(learner)) as saving:
+        yield saving, saving.seed if learner.random_state is None else learner.random_state
+        saving.remove()
 
 
 def fingerprint_of(estimator: Any) -> dict[str, str]:

@@ -21,6 +21,7 @@ from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
 from mercer.solvers.losses.fit import minimize_on_rows, sample_size
 from mercer.solvers.losses.losses import Logistic, Loss, Problem, SquaredHinge
+from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import CountLabels
 
 __all__ = ["KernelLogisticRegression", "KernelSVC"]
@@ -43,10 +44,11 @@ class_weight : dict, "balanced" or None, default=None
     Factors of the sample weights by label; "balanced" gives all labels the same total weight. Labels that a dict does
     not name have the factor 1.
 max_iter : int, default=100
-    Maximal number of Newton steps.
-tol : float, default=1e-11
-    The fit ends when the next Newton step would change no coefficient by more than this fraction of the largest. Newton
-    steps double the number of correct digits near the minimum, so a larger `tol` saves few passes.
+    Maximal number of steps.
+tol : float, default=1e-6
+    The fit ends when the objective exceeds its minimum by at most this fraction, as estimated from the gradient. At the
+    default, probabilities differ from those at the minimum by about 0.001. Coefficients that are exact to ten
+    digits need a `tol` of about 1e-20, at two to three times the number of steps.
 warm_start : bool, default=False
     Whether `fit` starts from the coefficients of the previous fit and uses its map, as long as the parameters of the
     map, the number of features and the labels are the same. A map that depends on the rows is fitted again: with a
@@ -69,16 +71,17 @@ coef_ : ndarray of shape (K, D), or (1, D) for two labels
 intercept_ : ndarray of shape (K,) or (1,)
     Intercepts.
 n_iter_ : int
-    Number of Newton steps on all rows.
+    Number of steps on all rows.
 n_passes_ : int
     Number of passes over all rows.
 feature_map_ : BaseMap
     The fitted map.""",
     "loss_notes": """\
-The minimum is the same in memory, out of core and on Dask, up to rounding error. A sample of rows gives a starting
-point and the Hessian that preconditions conjugate gradients. Each Hessian product and each gradient is then one pass
-over all rows, and a fit takes some tens of passes. Features are never stored: memory is O(D^2) plus one block of rows,
-for any number of rows.""",
+The minimum is the same in memory, out of core and on Dask, up to `tol`. A sample of rows gives a starting point, and
+the Hessian that preconditions L-BFGS. Each step is then one pass over all rows, which sums values and gradients, and a
+fit takes about ten passes. Memory is O(D^2) per label plus one block of rows, for any number of rows. Features are
+stored only if they are slow to compute, the rows are in memory, and their features take at most 512 MiB. For float32
+rows, products are computed in float32, unless `tol` is below 1e-9.""",
 }
 
 PARAGRAPHS["loss_classifier"] = "\n".join(
@@ -92,7 +95,7 @@ PARAGRAPHS["loss_classifier"] = "\n".join(
 
 
 class LossClassifier(Classifier):
-    """A classifier that minimizes a penalized loss by Newton steps on all rows."""
+    """A classifier that minimizes a penalized loss over all rows."""
 
     #: The loss that is minimized.
     loss: ClassVar[Loss]
@@ -112,7 +115,7 @@ class LossClassifier(Classifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_iter: int = 100,
-        tol: float = 1e-11,
+        tol: float = 1e-6,
         warm_start: bool = False,
         unlabeled: Any = None,
         block_size: int | None = None,
@@ -144,7 +147,7 @@ class LossClassifier(Classifier):
         counts = fit.labeled.sum(CountLabels(sample_size(self.feature_map_.features_.n_components), SAMPLE_SEED))
         self._check_two_labels(counts.labels)
         label_weight = self._label_weight(counts.labels, counts.weight)
-        problem = Problem(self.feature_map_.features_, self.loss, counts.labels, label_weight)
+        problem = Problem(RowFeatures(self.feature_map_.features_), self.loss, counts.labels, label_weight)
         passes = Passes(fit.report)
         found = minimize_on_rows(
             fit.labeled,
@@ -165,8 +168,8 @@ class LossClassifier(Classifier):
         self.n_passes_ = passes.count + 1  # that of the label counts
         if not found.converged:
             warn_not_converged(
-                f"{type(self).__name__}: after {found.steps} Newton steps, the next would change the coefficients by "
-                f"{found.error:.1g} of the largest (tol={self.tol:g}). Try a larger max_iter, a larger tol, or a "
+                f"{type(self).__name__}: after {found.steps} steps, the objective exceeds its minimum by an estimated "
+                f"{found.excess:.1g} of its value (tol={self.tol:g}). Try a larger max_iter, a larger tol, or a "
                 "smaller C."
             )
 

@@ -20,13 +20,14 @@ from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
 from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
+from mercer.statistics.distinct import DistinctRows, SampleDistinct
 from mercer.statistics.moments import Moments, MomentSum, TargetRule, label_indicators, numeric_targets
-from mercer.statistics.sample import RowSample, seed_of
+from mercer.statistics.sample import seed_of
 
 __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 
 Array = np.ndarray
-# Rows on which the scale of predicted probabilities is chosen.
+# Distinct rows on which the scale of predicted probabilities is chosen.
 CALIBRATION_ROWS = 1000
 
 PARAGRAPHS |= {
@@ -209,9 +210,9 @@ class KernelRidgeClassifier(Classifier):
 
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values f, and :math:`1 / (1 + e^{-a f})` for two
     labels. The factor a > 0 minimizes the logarithmic loss of the leave-one-out decision values of a seeded sample of
-    1000 training rows. These decision values are exact, and computed from the leverages. An additional row, which has
-    each label with equal probability, keeps the factor finite. The factor never changes which label is the most
-    probable.
+    1000 distinct training rows. These decision values are exact, and computed from the leverages. An additional row,
+    which has each label with equal probability, keeps the factor finite. The factor never changes which label is the
+    most probable.
 
     References
     ----------
@@ -256,7 +257,7 @@ class KernelRidgeClassifier(Classifier):
         self.rounding_ = relative_rounding(statistic, solution.alpha)
         self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)
 
-    def _calibrated(self, solution: RidgeSolution, sample: RowSample | None, labels: Array) -> float:
+    def _calibrated(self, solution: RidgeSolution, sample: DistinctRows | None, labels: Array) -> float:
         assert sample is not None
         Z = features_of(self.feature_map_.features_.astype(np.float64), sample.X.astype(np.float64))
         fitted = Z @ solution.coef + solution.intercept
@@ -289,7 +290,7 @@ def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None
     sample = None
     if targets is label_indicators:
         seed = seed_of(fit.random_state, "calibration")
-        sample = partial(RowSample.of, size=CALIBRATION_ROWS, seed=seed)
+        sample = SampleDistinct(CALIBRATION_ROWS, seed)
     return MomentSum(
         model.feature_map_.features_,
         targets,

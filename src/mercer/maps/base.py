@@ -27,7 +27,7 @@ from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.parameters import Domain, Integer, check_parameters
-from mercer.statistics import RowSample
+from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import as_generator, seed_of
 
 __all__ = [
@@ -138,6 +138,18 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
 
         @property
         def kernel_(self) -> Kernel: ...
+
+        @property
+        def built_from_rows(self) -> bool: ...
+
+        @property
+        def fitted_rows_(self) -> Array | None: ...
+
+    else:
+        #: Whether the features are built from rows of the fit, such as landmarks, so that the error is smaller on them.
+        built_from_rows = False
+        #: Hashes of the rows that the features of a fitted map were built from; None if `built_from_rows` is False.
+        fitted_rows_ = None
 
     random_state: Any
     n_jobs: int | None
@@ -362,6 +374,7 @@ class DrawnMap(BaseMap):
 
     kernel: Kernel | None
     kernel_: Kernel
+    fitted_rows_: Array | None
     n_components: int
 
     # ---- what a map adds ----------------------------------------------------------------------
@@ -510,6 +523,7 @@ class DrawnMap(BaseMap):
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
         self.features_ = features
+        self.fitted_rows_ = row_hashes(X) if self.built_from_rows else None
         self.signs_ = features.signs
         self._n_features_out = features.n_components
         doubts = None if self._doubts is None else self._doubts(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["interval", "memory", "percent", "seconds", "significant"]
+__all__ = ["memory", "percent", "seconds", "significant"]
 
 
 def percent(fraction: float, digits: int = 1) -> str:
@@ -33,19 +33,6 @@ def significant(value: float, digits: int = 3) -> str:
         return rounded
     # The exponent is taken after rounding, because 99.96 with three digits is written 100, not 100.0.
     return f"{value:.{max(0, digits - 1 - int(rounded.partition('e')[2]))}f}"
-
-
-def interval(bounds: tuple[float, float]) -> str:
-    """Return an interval as text. The upper end has at least two significant digits, the lower end as many decimals.
-
-    Examples
-    --------
-    >>> interval((0.00893, 0.01077)), interval((0.000643, 0.000736))
-    ('0.009–0.011', '0.00064–0.00074')
-    """
-    low, high = bounds
-    decimals = 0 if high == 0 else max(0, 1 - math.floor(math.log10(abs(high))))
-    return f"{low:.{decimals}f}–{high:.{decimals}f}"  # noqa: RUF001 - a range is written with an en dash
 
 
 def seconds(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from mercer.diagnostics.demo import Demo
 from mercer.diagnostics.environment import Environment
-from mercer.report.numbers import interval, memory, percent, seconds, significant
+from mercer.report.numbers import memory, percent, seconds, significant
 from mercer.report.sentences import caveat, compiled_note, headline, kernels_in_use
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _demo_table(demo: Demo) -> Table:
     """Return the table of accuracies, errors, times and memory, with one row per feature map."""
     table = _table()
     table.add_column("feature map")
-    for name in ("test\naccuracy", "relative\nerror", "kernel RMSE\n95 % interval"):
+    for name in ("test\naccuracy", "relative\nerror", "kernel RMSE\nlargest error"):
         table.add_column(name, justify="right")
     for name in ("fit", "transform", "peak\nmemory"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -53,7 +53,7 @@ def _demo_table(demo: Demo) -> Table:
             f"{one.name}\n[dim]{one.library}[/dim]",
             f"{percent(one.accuracy)}\n[dim]± {percent(one.accuracy_error)}[/dim]",
             percent(one.audit.relative_error, 2),
-            f"{significant(one.audit.rmse)}\n[dim]{interval(one.audit.rmse_interval)}[/dim]",
+            f"{significant(one.audit.rmse)}\n[dim]{significant(one.audit.max_error)}[/dim]",
             seconds(one.fit_seconds),
             seconds(one.transform_seconds),
             memory(one.peak_bytes),

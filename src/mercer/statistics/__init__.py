@@ -1,6 +1,6 @@
 """Statistics of rows, which engines sum over blocks: values that support ``+``, and accumulators that sum in place."""
 
-from mercer.statistics.distinct import DistinctRows, row_hashes
+from mercer.statistics.distinct import DistinctRows, SampleDistinct, row_hashes
 from mercer.statistics.label_counts import CountLabels, LabelCounts
 from mercer.statistics.moments import GramSum, Moments, MomentSum, TargetMoments, add_products
 from mercer.statistics.sample import RowSample, exponentials
@@ -13,6 +13,7 @@ __all__ = [
     "MomentSum",
     "Moments",
     "RowSample",
+    "SampleDistinct",
     "TargetMoments",
     "add_products",
     "exponentials",

@@ -5,20 +5,24 @@ Copies are rows of equal content. They are recognized by a hash of the content.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import Block
+from mercer.engines.filter import some_rows
 from mercer.io.archive import storable
-from mercer.statistics.sample import stack
+from mercer.statistics.sample import exponentials, stack
 
-__all__ = ["DistinctRows", "row_hashes"]
+__all__ = ["DistinctRows", "SampleDistinct", "row_hashes"]
 
 # Number of rows that are hashed at a time.
 TILE = 256
+# Number of leading bits of a projection of a row that its key depends on: the others vary with the order of summation.
+KEY_BITS = 40
 
 
 @storable
@@ -38,12 +42,14 @@ class DistinctRows:
     key: np.ndarray  # (m,)
     X: Any  # (m, d)
     weight: np.ndarray  # (m,), total weights of the copies
+    y: np.ndarray | None = None  # (m,), targets, if the hashes include them
 
     @classmethod
-    def of(cls, block: Block, hashes: np.ndarray, keys: np.ndarray, *, size: int) -> Self:
+    def of(cls, block: Block, hashes: np.ndarray, keys: np.ndarray, *, size: int, targets: bool = False) -> Self:
         """Return the `size` distinct rows of a block with the smallest finite keys, given the hash and key of each row.
 
-        Rows of weight zero are left out.
+        Rows of weight zero are left out. With `targets`, rows are copies only if their targets are equal too, and the
+        hashes must depend on the targets.
         """
         weight = np.ones(len(block)) if block.weight is None else block.weight
         candidates = np.flatnonzero(np.isfinite(keys) & (weight > 0))
@@ -55,14 +61,15 @@ class DistinctRows:
             if len(distinct) > size:
                 bound = np.partition(keys[candidates[first]], size - 1)[size - 1]
                 candidates = candidates[keys[candidates] <= bound]
-        X = block.X[candidates]
-        return cls(size, seen, *merged(size, hashes[candidates], keys[candidates], X, weight[candidates]))
+        X, y = block.X[candidates], block.y[candidates] if targets and block.y is not None else None
+        return cls(size, seen, *merged(size, hashes[candidates], keys[candidates], X, weight[candidates], y))
 
     def __add__(self, other: DistinctRows) -> DistinctRows:
         hashes = np.concatenate([self.hash, other.hash])
         keys = np.concatenate([self.key, other.key])
         weight = np.concatenate([self.weight, other.weight])
-        rows = merged(self.size, hashes, keys, stack(self.X, other.X), weight)
+        y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
+        rows = merged(self.size, hashes, keys, stack(self.X, other.X), weight, y)
         return DistinctRows(self.size, self.seen + other.seen, *rows)
 
     def __len__(self) -> int:
@@ -70,8 +77,8 @@ class DistinctRows:
 
 
 def merged(
-    size: int, hashes: np.ndarray, keys: np.ndarray, X: Any, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
+    size: int, hashes: np.ndarray, keys: np.ndarray, X: Any, weight: np.ndarray, y: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray, np.ndarray | None]:
     """Merge copies of rows, and return the `size` distinct rows with the smallest keys.
 
     Rows with equal hashes are copies. If keys are equal, the smaller hash comes first.
@@ -85,6 +92,7 @@ def merged(
     X : ndarray or CSR of shape (m, d)
     weight : ndarray of shape (m,)
         Total weights of the copies.
+    y : ndarray of shape (m,) or None
     """
     distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     total = np.bincount(inverse, weight, len(distinct))
@@ -93,7 +101,51 @@ def merged(
     keep = np.arange(len(distinct))
     if len(keep) > size:
         keep = np.sort(np.argsort(least, kind="stable")[:size])
-    return distinct[keep], least[keep], X[first[keep]], total[keep]
+    chosen = first[keep]
+    return distinct[keep], least[keep], X[chosen], total[keep], None if y is None else y[chosen]
+
+
+@dataclass(frozen=True)
+class SampleDistinct:
+    """Function of a block of rows with labels that returns a random sample of its distinct rows, with their labels.
+
+    A row of weight k and k copies of the row give the same sample. A key that is cheap to compute selects the rows, and
+    only these are hashed, to find copies. If copies got different keys because of rounding, which is very unlikely,
+    they would only be sampled separately.
+    """
+
+    size: int
+    seed: int
+
+    def __call__(self, block: Block) -> DistinctRows:
+        labels = label_hashes(block.y)
+        keys = exponentials(projections(block.X) ^ labels, self.seed)
+        is_chosen = np.ones(len(block), dtype=bool) if block.weight is None else block.weight > 0
+        seen = int(np.count_nonzero(is_chosen))
+        distinct = np.unique(keys[is_chosen])
+        if len(distinct) > self.size:
+            is_chosen &= keys <= distinct[self.size - 1]
+        chosen = some_rows(block, is_chosen)
+        hashes = row_hashes(chosen.X) ^ labels[is_chosen]
+        return replace(DistinctRows.of(chosen, hashes, keys[is_chosen], size=self.size, targets=True), seen=seen)
+
+
+def projections(X: Any) -> np.ndarray:
+    """Return the leading bits of the inner product of each row with a fixed vector, nearly always equal for copies."""
+    direction = odd_numbers(X.shape[1]).astype(np.float64) / 2.0**63 - 1
+    out = np.empty(X.shape[0])
+    for start in range(0, X.shape[0], TILE):
+        rows = slice(start, start + TILE)
+        out[rows] = X[rows].astype(np.float64, copy=False) @ direction
+    shift = np.uint64(64 - KEY_BITS)
+    return ((out + 0.0).view(np.uint64) + (np.uint64(1) << (shift - np.uint64(1)))) >> shift
+
+
+def label_hashes(y: np.ndarray) -> np.ndarray:
+    """Return a hash of the label of each row, the same in every process."""
+    labels, codes = np.unique(y, return_inverse=True)
+    hashes = np.array([zlib.crc32(str(label).encode()) for label in labels.tolist()], dtype=np.uint64)
+    return (hashes << np.uint64(17))[codes]
 
 
 def row_hashes(X: Any) -> np.ndarray:

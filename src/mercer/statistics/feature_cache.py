@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,8 @@ Array = np.ndarray
 TILE_ROWS = 512
 # Features of all rows are cached if they take no more bytes than this.
 CACHE_BYTES = 512 * 2**20
+# Approximate time that it takes to store one entry of a cache: a new page of memory is slow to get.
+SECONDS_TO_STORE = 2e-9
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class RowFeatures:
     cache: Array | None = field(default=None, compare=False, repr=False)
     start: int = 0  # index of the first row of the cache
     _casts: dict[Any, Features] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components of the features of a row."""
+        return self.features.n_components
 
     def cast(self, dtype: Any) -> Features:
         """Return the sampled features converted to `dtype`. Each conversion is made only once and then stored."""
@@ -60,6 +68,20 @@ class RowFeatures:
                 offset = block.start - self.start
                 Z = self.cache[offset + part.start : offset + part.stop]
             yield part, Z
+
+    def is_slow(self, X: Any) -> bool:
+        """Return whether features of rows such as `X` take more time to compute than to store, by the clock.
+
+        The answer may vary from run to run. It must not change results, which do not depend on a cache.
+        """
+        X = X[:TILE_ROWS]
+        block = Block(0, X)
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            entries = sum(Z.size for _, Z in self.tiles(block))
+            seconds.append(time.perf_counter() - start)
+        return min(seconds) > SECONDS_TO_STORE * entries
 
     def cached(self, engine: Engine, n_jobs: int | None) -> RowFeatures:
         """Return a copy with a cache of the features of all rows of an engine.

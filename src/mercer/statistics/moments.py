@@ -23,7 +23,6 @@ from mercer.engines import Accumulator, Block, Workers, block_rows_for
 from mercer.engines.memory import empty_rows
 from mercer.features import Features, features_of
 from mercer.io import storable
-from mercer.statistics.sample import RowSample
 
 __all__ = [
     "GramSum",
@@ -344,7 +343,7 @@ class Moments(Triangular):
     blur : ndarray of shape (D, D) or None
         Positive semi-definite matrix B that bounds the rounding error E of `gram` by direction: |v'Ev| is at most about
         v'Bv for all v. It is set by `transformed`. None means B = ``roundoff * norm(gram)`` times the identity.
-    sample : RowSample or None
+    sample : RowSample, DistinctRows or None
         Random sample of the rows, or None if no sample was requested.
     """
 
@@ -353,7 +352,7 @@ class Moments(Triangular):
     roundoff: float = EPS
     shift: Array | None = None
     blur: Array | None = None
-    sample: RowSample | None = None
+    sample: Any = None
 
     @property
     def rows(self) -> int:
@@ -500,7 +499,8 @@ class MomentSum(Accumulator[Moments]):
         Whether the moments will be centered at the means later. If so, the reference point of the second moments is the
         mean of the features of the first rows, provided that it is far from zero (see `far_mean`).
     sample : callable, default=None
-        Function of a block that returns a `RowSample` of its rows; None means that no rows are sampled.
+        Function of a block that returns a `RowSample` or `DistinctRows` of its rows; None means that no rows are
+        sampled.
     """
 
     def __init__(
@@ -510,7 +510,7 @@ class MomentSum(Accumulator[Moments]):
         *,
         double: bool = False,
         centered: bool = False,
-        sample: Callable[[Block], RowSample] | None = None,
+        sample: Callable[[Block], Any] | None = None,
     ) -> None:
         self._casts: dict[Any, Features] = {}
         self._features = features
@@ -522,7 +522,7 @@ class MomentSum(Accumulator[Moments]):
         self._shift: Array | None = None
         self._roundoff = EPS
         self._targets: TargetMoments | None = None
-        self._sample: RowSample | None = None
+        self._sample: Any = None
 
     def add(self, block: Block, workers: Workers) -> None:
         dtype = block.X.dtype

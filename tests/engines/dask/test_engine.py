@@ -1,6 +1,7 @@
 """The engine over dask: what it adds, how it fails, how it stops; on this process."""
 
 import pickle
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -177,3 +178,13 @@ def test_maps_deformed_by_graphs_are_those_of_memory(graph):
     dask_rows, dask_targets = da.from_array(X, chunks=(25, 2)), da.from_array(y, chunks=25)
     spread = KernelRidge(deformed, alpha=0.1).fit(dask_rows, dask_targets)
     np.testing.assert_allclose(spread.predict(X), memory.predict(X), atol=1e-8)
+
+
+def test_a_client_that_is_closed_between_two_passes_is_not_replaced_by_this_process():
+    client = SimpleNamespace(status="running")
+    total = engine(da.from_array(rows(40), chunks=(20, 2)))
+    total._client = client
+    assert total.sum(len) == 40
+    client.status = "closed"
+    with pytest.raises(MercerError, match="client or its cluster was closed during the computation"):
+        total.sum(len)

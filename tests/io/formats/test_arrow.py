@@ -1,6 +1,8 @@
 """Arrow data in memory: tables, batches, data frames, and streams that can be read once."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -77,3 +79,54 @@ def test_missing_rows_columns_and_values_raise(arrow):
     holes = pa.table({"a": [1.0, None, 3.0]})
     with pytest.raises(DataError, match="The Arrow table: column 'a' has no value in row 1"):
         list(open_rows(holes))
+
+
+# Reads a file that becomes shorter after its first block, as if another process wrote it again.
+SHORTEN = """
+import os, sys, mercer, mercer.io.source
+import mercer.io.formats.arrow as arrow
+mercer.io.source.BLOCK_BYTES = 2**16
+if sys.argv[2:]:
+    arrow.BATCH_BYTES = int(sys.argv[2])
+blocks = iter(mercer.open_rows(sys.argv[1]))
+next(blocks)
+os.truncate(sys.argv[1], 4096)
+try:
+    print(sum(len(block[0]) for block in blocks))
+except mercer.DataError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("rows", "limit"), [(50_000, []), (5000, []), (50_000, ["1000"])])
+def test_file_that_becomes_shorter_while_it_is_read(rows, limit, tmp_path):
+    """A batch in memory is complete; a further one, or a further block of a mapped one, raises."""
+    path = tmp_path / "t.arrow"
+    table = pa.table({"a": np.arange(50_000.0), "b": np.arange(50_000.0)})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    done = subprocess.run(
+        [sys.executable, "-c", SHORTEN, str(path), *limit], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr  # it used to end by the signal SIGBUS
+    if rows == 50_000 and not limit:
+        assert int(done.stdout) == 50_000 - 4096
+    else:
+        assert "has become shorter while it was read: 4,096 bytes are left" in done.stdout
+
+
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path):
+    path = tmp_path / "t.arrow"
+    table = pa.table({"a": np.arange(40.0), "note": ["text"] * 40, "b": np.arange(40.0)})
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+    ):
+        writer.write_table(table)
+    content = bytearray(path.read_bytes())
+    magic = [i for i in range(len(content)) if content[i : i + 4] == b"\x04\x22\x4d\x18"]  # of each compressed buffer
+    content[magic[2]] ^= 0xFF  # the strings of the column in the middle
+    path.write_bytes(content)
+    assert np.array_equal(joined(open_rows(path, columns=["b"], target="a"))[1], np.arange(40.0))
+    with pytest.raises(DataError, match=r"t\.arrow, record batch 0 cannot be read as an Arrow file"):
+        list(open_rows(path, columns=["a"], target="note"))

@@ -78,3 +78,25 @@ def test_range_index_has_no_column():
     assert choose_columns(["a", "b"], "t", index=["b", "gone"]).features == ("a",)
     with pytest.raises(DataError, match="no column left for features"):
         choose_columns(["a", "b"], "t", target="a", index=["b"])
+
+
+class Counted(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_columns_are_chosen_without_comparing_all_pairs_of_names():
+    n = 2000
+    names = [Counted(f"c{i}") for i in range(n)]
+    again = [Counted(f"c{i}") for i in range(n - 1)]  # equal, but other objects
+    Counted.compared = 0
+    assert choose_columns(names, "t", target=f"c{n - 1}", columns=again, index=[names[5]]).features == tuple(names[:-1])
+    with pytest.raises(DataError, match="two columns named 'c1'"):
+        choose_columns([*names, Counted("c1")], "t")
+    assert Counted.compared < 20 * n

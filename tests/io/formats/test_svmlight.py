@@ -119,3 +119,51 @@ def test_files_without_rows_raise(tmp_path):
         open_svmlight(write(tmp_path / "t.svm", "# only\n\n"))
     with pytest.raises(ParameterError, match="zero_based must be True, False or 'auto', got 'maybe'"):
         open_svmlight(write(tmp_path / "t.svm", "1 1:1\n"), zero_based="maybe")
+
+
+# ---- what scikit-learn refuses, and what it reads -----------------------------------------------
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    ("lines", "match"),
+    [
+        ("1 1:5 2\n3:4", "line 2001: '2' is not a column and a number"),
+        ("1 5\n3:4 6:7", "line 2001: '5' is not a column and a number"),
+        ("1 1:0.5 2:0.25 9\n1:1 2:2 3:3", "line 2001: '9' is not a column and a number"),
+        ("1 1:1\n3:4", "line 2002: the label '3:4' is not one number"),
+        ("1 1:1 qid:3 2:1", "line 2001: 'qid:3' is not a column, which is an integer"),
+        ("1 9007199254740993:1", "line 2001: column 9007199254740993 is larger than 2147483647"),
+        ("1 4000000000000:1", "line 2001: column 4000000000000 is larger.*would not fit into memory.*n_features"),
+        ("1 1:1\x00", "line 2001: .* is not a column and a number"),
+        ("\x00", "line 2001: the label .* is not one number"),
+    ],
+)
+def test_lines_that_scikit_learn_refuses_are_refused(lines, match, tmp_path):
+    path = write(tmp_path / "t.svm", "1 1:2 3:4\n" * 2000 + lines + "\n" + "0 2:2\n" * 500)
+    with pytest.raises((ValueError, OverflowError)):
+        load_svmlight_file(str(path))
+    with pytest.raises(DataError, match=match):
+        open_svmlight(path)
+    with pytest.raises(DataError, match=match):
+        list(open_svmlight(path, n_features=9, zero_based=False))
+
+
+def test_spellings_that_scikit_learn_reads_are_read(tmp_path):
+    text = "1_0 1_1:0.5\r\n+inf 1:nan 2:-Infinity 3:1e400\n-0 +2:+1e-400\x0b3:.5\n\x0c2e0 qid:x 1:2#3:4\n\xa0"
+    path = tmp_path / "t.svm"
+    path.write_bytes(text[:-1].encode())
+    expected, labels = load_svmlight_file(str(path))
+    got, targets = joined(open_svmlight(path))
+    assert got.shape == expected.shape == (4, 11)
+    assert np.array_equal(got.toarray(), expected.toarray(), equal_nan=True)
+    assert np.array_equal(targets, labels)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_file_that_has_become_shorter_raises(tmp_path):
+    path = write(tmp_path / "t.svm", "1 1:2 3:4\n" * 9000)
+    source = open_svmlight(path)
+    path.write_text("1 1:2 3:4\n" * 100)
+    with pytest.raises(DataError, match=r"t\.svm has become shorter while it was read"):
+        list(source)

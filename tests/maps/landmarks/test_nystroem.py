@@ -21,6 +21,7 @@ from mercer import (
     Transformed,
 )
 from mercer.maps.landmarks import nystroem
+from mercer.statistics import row_hashes
 
 LANDMARKS = ("pivoted", "uniform")
 ANY = [
@@ -196,3 +197,15 @@ def test_landmarks_of_float32_rows_stay_in_float64():
     X = np.random.default_rng(0).normal(size=(400, 1))
     m = Nystroem(Gaussian(1.0), 100, random_state=0).fit(X)
     assert abs(m.gram(X.astype(np.float32)) - Gaussian(1.0)(X.astype(np.float32))).max() < 1e-5
+
+
+def test_fitted_rows_are_those_that_landmarks_were_chosen_from(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    m = Nystroem(Gaussian(1.0), 5, random_state=0).fit(X)
+    np.testing.assert_array_equal(m.fitted_rows_, row_hashes(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(m)).fitted_rows_, m.fitted_rows_)
+    assert clone(m).fitted_rows_ is None
+    monkeypatch.setattr(nystroem, "POOL_MINIMUM", 30)
+    pool = m.fit(X).fitted_rows_
+    assert len(pool) == 30
+    assert set(row_hashes(m.features_.landmarks)) <= set(pool) < set(row_hashes(X))

@@ -10,6 +10,7 @@ from mercer.solvers.losses.fit import AsGiven, minimize_on_rows, sample_size
 from mercer.solvers.losses.losses import Logistic, Problem, SquaredHinge
 from mercer.solvers.losses.objective import Penalized
 from mercer.statistics import CountLabels
+from mercer.statistics.feature_cache import RowFeatures
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(300, 5))
@@ -20,8 +21,8 @@ WEIGHT = RNG.uniform(0, 2, 300)
 def minimum(loss, *, size=4096, start=None, fit_intercept=True, block_rows=100, C=2.0):
     engine = MemoryEngine(Z, Y, WEIGHT, block_rows=block_rows, n_jobs=1)
     counts = engine.sum(CountLabels(size, seed=0))
-    problem, passes = Problem(AsGiven(5), loss, np.arange(3), np.array([1.0, 2.0, 0.5])), Passes(None)
-    options = {"C": C, "fit_intercept": fit_intercept, "n_jobs": 1, "tol": 1e-11, "max_iter": 100}
+    problem, passes = Problem(RowFeatures(AsGiven(5)), loss, np.arange(3), np.array([1.0, 2.0, 0.5])), Passes(None)
+    options = {"C": C, "fit_intercept": fit_intercept, "n_jobs": 1, "tol": 1e-25, "max_iter": 300}
     found = minimize_on_rows(engine, problem, counts, start=start, passes=passes, **options)
     gradient = Penalized(engine, problem, C, fit_intercept, Passes(None)).values_and_gradient(found.coef)[1]
     return found, gradient, passes.count

@@ -1,6 +1,7 @@
 """Losses: slopes and curvatures are derivatives, sums over parts are those of the whole, extremes stay finite."""
 
 import pickle
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -11,7 +12,8 @@ from sklearn.metrics import log_loss
 from mercer.engines import Block
 from mercer.engines.base import row_blocks
 from mercer.solvers.losses.fit import AsGiven
-from mercer.solvers.losses.losses import CurvatureTerm, Logistic, LossTerm, Problem, SquaredHinge
+from mercer.solvers.losses.losses import Logistic, LossTerm, Problem, SquaredHinge
+from mercer.statistics.feature_cache import RowFeatures
 
 LOSSES = [Logistic(), SquaredHinge()]
 
@@ -21,13 +23,13 @@ def problem(loss, classes, n=60, D=5, seed=0):
     labels = np.array(["a", "b", "c", "d"])[:classes]
     block = Block(0, rng.normal(size=(n, D)), rng.choice(labels, n), rng.uniform(0, 2, n))
     columns = 1 if classes == 2 else classes
-    what = Problem(AsGiven(D), loss, labels, rng.uniform(0.5, 2, classes))
+    what = Problem(RowFeatures(AsGiven(D)), loss, labels, rng.uniform(0.5, 2, classes))
     return what, block, rng.normal(size=(D + 1, columns)), rng.normal(size=(D + 1, columns))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("classes", [2, 4])
-def test_gradients_and_products_are_derivatives(loss, classes):
+def test_gradients_are_derivatives(loss, classes):
     what, block, W, V = problem(loss, classes)
     h = 1e-6
     up, down = (LossTerm(what, W + s * h * V)(block) for s in (1, -1))
@@ -35,18 +37,28 @@ def test_gradients_and_products_are_derivatives(loss, classes):
     along = np.einsum("ij,ij->j", here.gradient, V)
     expected = along if loss.separable else along.sum(keepdims=True)
     np.testing.assert_allclose((up.values - down.values) / (2 * h), expected, rtol=1e-6)
-    product = CurvatureTerm(what, W, V)(block).product
-    np.testing.assert_allclose((up.gradient - down.gradient) / (2 * h), product, atol=1e-5 * np.abs(product).max())
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("columns", [1, 3])
 def test_curvatures_are_the_diagonal_of_the_second_derivative(loss, columns):
     rng = np.random.default_rng(0)
-    F, codes = rng.normal(size=(40, columns)), rng.integers(0, max(columns, 2), 40)
+    F, codes, h = rng.normal(size=(40, columns)), rng.integers(0, max(columns, 2), 40), 1e-6
     for k in range(columns):
-        unit = np.tile(np.eye(columns)[k], (40, 1))
-        np.testing.assert_allclose(loss.curvatures(F, codes)[:, k], loss.curved(F, codes, unit)[:, k], rtol=1e-12)
+        shift = h * np.eye(columns)[k]
+        up, down = (loss.value_and_slopes(F + sign * shift, codes)[1][:, k] for sign in (1, -1))
+        np.testing.assert_allclose(loss.curvatures(F, codes)[:, k], (up - down) / (2 * h), atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_best_constant_has_no_slope(loss, classes):
+    shares = np.array([0.5, 0.1, 0.15, 0.25])[:classes]
+    shares /= shares.sum()
+    constant = loss.best_constant(shares)
+    assert len(constant) == (1 if classes == 2 else classes)
+    slopes = loss.value_and_slopes(np.tile(constant, (classes, 1)), np.arange(classes))[1]
+    np.testing.assert_allclose(shares @ slopes, 0, atol=1e-15)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -72,23 +84,31 @@ def test_the_squared_hinge_of_a_few_rows():
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("classes", [2, 4])
-def test_parts_add_up_to_the_whole_and_terms_travel(loss, classes):
-    what, block, W, V = problem(loss, classes)
-    for term, part in ((LossTerm(what, W), "gradient"), (CurvatureTerm(what, W, V), "product")):
-        whole = term(block)
-        total = reduce(add, [pickle.loads(pickle.dumps(term))(b) for b in row_blocks(block, 7)])
-        np.testing.assert_allclose(getattr(total, part), getattr(whole, part), atol=1e-12)
-    assert pickle.loads(pickle.dumps(whole)).product.shape == W.shape
+def test_sums_over_blocks_add_up_and_terms_can_be_pickled(loss, classes):
+    what, block, W, _ = problem(loss, classes)
+    term = LossTerm(what, W)
+    whole = term(block)
+    total = reduce(add, [pickle.loads(pickle.dumps(term))(b) for b in row_blocks(block, 7)])
+    np.testing.assert_allclose(total.gradient, whole.gradient, atol=1e-12)
+    np.testing.assert_allclose(total.values, whole.values, rtol=1e-12)
 
 
-def test_tiles_cut_a_block_and_take_float32(monkeypatch):
+def test_tiles_divide_a_block(monkeypatch):
     what, block, W, _ = problem(Logistic(), 4)
     whole = LossTerm(what, W)(block)
-    monkeypatch.setattr("mercer.solvers.losses.losses.TILE_BYTES", 1)  # of 16 rows, the least
+    monkeypatch.setattr("mercer.statistics.feature_cache.TILE_ROWS", 7)
     np.testing.assert_allclose(LossTerm(what, W)(block).gradient, whole.gradient, atol=1e-12)
+
+
+def test_products_of_float32_features_are_in_float64_on_request():
+    what, block, W, _ = problem(Logistic(), 4)
     single = Block(0, block.X.astype(np.float32), block.y, block.weight)
-    assert LossTerm(what, W)(single).gradient.dtype == np.float64
-    np.testing.assert_allclose(LossTerm(what, W)(single).gradient, whole.gradient, atol=1e-4)
+    exact = LossTerm(what, W)(Block(0, single.X.astype(np.float64), block.y, block.weight)).gradient
+    usual, doubled = (LossTerm(replace(what, in_double=choice), W)(single).gradient for choice in (False, True))
+    assert usual.dtype == doubled.dtype == np.float64
+    np.testing.assert_allclose(doubled, exact, atol=1e-12)
+    np.testing.assert_allclose(usual, exact, atol=1e-5 * np.abs(exact).max())
+    assert np.abs(usual - exact).max() > 1e-9
 
 
 @pytest.mark.parametrize("columns", [1, 3])

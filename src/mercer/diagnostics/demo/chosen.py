@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.diagnostics.audit import Z_95
 from mercer.diagnostics.demo.contenders import Rows
 from mercer.diagnostics.demo.results import Bin, Mistake, PenaltyPath
 from mercer.learners import KernelRidgeClassifier
@@ -14,6 +13,7 @@ __all__ = ["mistakes", "penalty_path", "reliability"]
 Array = np.ndarray
 BINS = 5
 SHOWN_MISTAKES = 12
+Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
 def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:

@@ -1,6 +1,6 @@
 """Conversion of Dask arrays, data frames and delayed blocks to `Partitions`, and lazy results for their rows.
 
-Only this module and `mercer.engines.dask.engine` import Dask.
+Only this module, `mercer.engines.dask.engine` and `mercer.engines.dask.failures` import Dask.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A sum over the rows is computed by one task per partition, followed by a tree reduction of the partial sums. A further
 task, on which the tasks of all partitions depend, holds the serialized accumulator and the function that validates
 rows. If a worker dies, Dask can therefore compute everything it held again from the graph. Data sent by
-``Client.scatter`` would be lost with the worker that holds it. Only this module and `mercer.engines.dask.collections`
-import Dask.
+``Client.scatter`` would be lost with the worker that holds it. Only this module, `mercer.engines.dask.collections` and
+`mercer.engines.dask.failures` import Dask.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import queue
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -29,6 +30,7 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+from dask.local import get_sync
 from dask.utils import parse_bytes
 
 from mercer.engines.base import (
@@ -44,13 +46,16 @@ from mercer.engines.base import (
     TermSum,
     row_blocks,
 )
-from mercer.engines.dask.partitions import Packed, Work, add_up, first_rows, join, memory_advice
-from mercer.errors import DataError, MercerError
+from mercer.engines.dask.failures import check_imported, check_open, failures_explained
+from mercer.engines.dask.partitions import Packed, Work, add_up, first_rows, join
+from mercer.errors import DataError, MercerWarning
 from mercer.io.digests import digest_of
 
 __all__ = ["DaskEngine", "Partitions", "active_client", "count_rows"]
 
 S = TypeVar("S")
+# Seconds without news from the cluster after which it is checked whether there are workers.
+WAIT_SECONDS = 30.0
 Pieces = Sequence[tuple[Any, ...]]  # for each partition, a tuple of delayed values or None; see `Partitions.pieces`
 
 
@@ -91,8 +96,7 @@ class Partitions:
     def head(self) -> tuple[Any, ...]:
         """The first few rows as ``(X, y, weight)``, before validation."""
         for _, _, rows, pieces in self:
-            with memory_errors_explained(rows=rows, row_bytes=self.row_bytes):
-                return compute_one(_head, pieces)
+            return compute_one(_head, pieces, rows=rows, row_bytes=self.row_bytes)
         raise DataError(NO_ROWS)
 
 
@@ -132,6 +136,7 @@ class DaskEngine(Engine):
         self.block_rows = block_rows
         self.row_bytes = row_bytes
         self.feature_bytes = feature_bytes
+        self._client = active_client()
 
     def fingerprint(self) -> dict[str, str]:
         source = self.partitions.source
@@ -161,12 +166,17 @@ class DaskEngine(Engine):
         if not self.n_rows:
             raise DataError(NO_ROWS)
         client = active_client()
+        if client is None:
+            check_open(self._client)
         token = uuid.uuid4().hex
         work = cloudpickle.dumps(Work(into, self.check, self.block_rows))
+        if get_scheduler() is not get_sync:  # which runs in this thread
+            check_imported(work)
         topic = None if client is None or progress is None else f"mercer-{token}"
         total = self._graph(work, token, topic)
         watch = _Watch(self.n_rows, progress)
-        with memory_errors_explained(
+        with failures_explained(
+            client,
             rows=max(self.partitions.rows),
             row_bytes=self.row_bytes,
             block_rows=self.block_rows,
@@ -309,10 +319,14 @@ def as_delayed(key: Any, tasks: dict[Any, Task], pieces: Pieces) -> Delayed:
     return Delayed(key, layer_of(name, tasks, pieces), layer=name)
 
 
-def compute_one(function: Callable[..., Any], pieces: tuple[Any, ...]) -> Any:
-    """Return ``function(*pieces)`` for the delayed values `pieces` of one partition, computed by the Dask scheduler."""
+def compute_one(function: Callable[..., Any], pieces: tuple[Any, ...], **sizes: Any) -> Any:
+    """Return ``function(*pieces)`` for the delayed values `pieces` of one partition, computed by the Dask scheduler.
+
+    The keyword arguments are the sizes for the advice that is given when a worker dies; see `failures_explained`.
+    """
     key = f"mercer-one-{uuid.uuid4().hex}"
-    return as_delayed(key, {key: Task(key, function, *map(ref, pieces))}, [pieces]).compute()
+    with failures_explained(active_client(), **sizes):
+        return as_delayed(key, {key: Task(key, function, *map(ref, pieces))}, [pieces]).compute()
 
 
 def count_rows(pieces: Pieces) -> list[int]:
@@ -322,7 +336,8 @@ def count_rows(pieces: Pieces) -> list[int]:
     tasks: dict[Any, Task] = {key: Task(key, _count, *map(ref, some)) for key, some in zip(keys, pieces, strict=True)}
     counts = f"mercer-counts-{token}"
     tasks[counts] = Task(counts, _as_list, *map(TaskRef, keys))
-    return as_delayed(counts, tasks, pieces).compute()
+    with failures_explained(active_client()):
+        return as_delayed(counts, tasks, pieces).compute()
 
 
 def _as_list(*values: int) -> list[int]:
@@ -363,60 +378,38 @@ def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str 
     threshold = "distributed.admin.large-graph-warning-threshold"
     with dask.config.set({threshold: parse_bytes(dask.config.get(threshold)) + work_bytes}):
         future = client.compute(total)
+    has_warned = False
     try:
-        if topic is not None:
-            future.add_done_callback(lambda _: events.put(None))
-            while (event := events.get()) is not None:
-                watch.done(*event)
-        return future.result()
+        future.add_done_callback(lambda _: events.put(None))
+        while True:
+            try:
+                event = events.get(timeout=WAIT_SECONDS)
+            except queue.Empty:
+                has_warned = has_warned or warn_without_workers(client)
+                continue
+            if event is None:
+                return future.result()
+            watch.done(*event)
     except BaseException:
-        client.cancel([future])
+        with suppress(Exception):  # the client may be closed; the first error is the one to report
+            client.cancel([future])
         raise
     finally:
         if topic is not None:
-            client.unsubscribe_topic(topic)
+            with suppress(Exception):
+                client.unsubscribe_topic(topic)
 
 
-@contextmanager
-def memory_errors_explained(**sizes: Any) -> Iterator[None]:
-    """Inside a with statement, replace an out-of-memory error of a task by an error with advice on partition sizes.
-
-    The keyword arguments `rows`, `row_bytes`, `block_rows` and `feature_bytes` are passed on to `memory_advice`.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        limit, threads = worker_resources(error)
-        msg = (
-            f"A worker ran out of memory, or died, over a partition ({type(error).__name__}). "
-            f"{memory_advice(limit=limit, threads=threads, **sizes)} "
-            "Change the partitions with X.rechunk({0: rows}) or frame.repartition(partition_size=...)."
-        )
-        raise MercerError(msg) from error
-
-
-def worker_resources(error: Exception) -> tuple[int | None, int]:
-    """Return the memory limit in bytes and the number of threads of the worker that ran out of memory.
-
-    The limit is None if it is unknown or if the worker has no limit.
-    """
-    if isinstance(error, MemoryError):  # the worker is alive, and the error does not name it
-        return None, 1
-    worker = error.last_worker  # type: ignore[attr-defined]
-    return worker.memory_limit or None, worker.nthreads
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error means that a task ran out of memory or that its workers were killed."""
-    if isinstance(error, MemoryError):
-        return True
-    if "distributed" not in sys.modules:
+def warn_without_workers(client: Any) -> bool:
+    """Warn if no worker is connected, for which Dask waits without a limit, and return whether this is so."""
+    if client.nthreads():
         return False
-    from distributed.scheduler import KilledWorker
-
-    return isinstance(error, KilledWorker)
+    msg = (
+        "No Dask worker is connected, and the computation waits for one. Start workers, or interrupt it. The Dask "
+        "setting distributed.scheduler.no-workers-timeout makes it fail instead."
+    )
+    warnings.warn(msg, MercerWarning, stacklevel=2)
+    return True
 
 
 class _Watch:

@@ -1,4 +1,4 @@
-"""Rows of CSV files. Each part of a source is a range of bytes of a file."""
+"""Rows of CSV files. Each part of a source is a range of bytes of a file, parsed by pyarrow."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mercer.errors import DataError, ParameterError
-from mercer.io.formats.columns import Column, choose_columns
-from mercer.io.formats.header import first_line, is_integer, is_number
-from mercer.io.formats.lines import LinePart, Lines, check_text, line_number, line_ranges
+from mercer.io.formats.columns import Column, choose_columns, listed
+from mercer.io.formats.header import first_line, is_integer, is_number, shown
+from mercer.io.formats.lines import check_text, count_lines, line_number
+from mercer.io.formats.records import Records, first_records, quoted, record_ranges
 from mercer.io.formats.table import TablePlan
 from mercer.io.paths import find_files
-from mercer.io.source import RowSource, load_pyarrow
+from mercer.io.source import Part, RowSource, load_pyarrow, reading
 
 __all__ = ["open_csv"]
 
@@ -25,6 +26,10 @@ ENDS = (".csv", ".tsv")
 
 # Number of bytes of the first rows, from which the type of targets is inferred: integers, floats or strings.
 SAMPLE_BYTES = 2**20
+
+# Numbers that Arrow accepts, but neither Python nor pandas: integers in base 16, and NaN with a payload.
+SPELLED = r"(?i)^\s*-?0x|nan\("
+SPELLING = (b"(", b"0x", b"0X")
 
 Kind = Literal["int64", "float64", "string"]
 
@@ -39,85 +44,118 @@ class Dialect:
     targets: tuple[str, ...] = ()  # names of the columns that may have missing values; others must be complete
 
     def table(self, text: bytes, path: str, offset: int) -> Any:
-        """Parse complete lines of a file into an Arrow table; raise an error that names the first invalid line.
+        """Parse complete records of a file into an Arrow table; raise an error that names the first invalid line.
 
-        `path` and `offset`, the position of the lines in the file in bytes, are for messages.
+        `path` and `offset`, the position of the records in the file in bytes, are for messages.
         """
         pa = load_pyarrow("pyarrow", "A CSV file")
-        integers = {name: kind for name, kind in self.kinds if kind == "int64"}
+        starts, ends = quoted(text, self.delimiter)
+        if len(ends) and ends[-1] > len(text):
+            at = line_number(path, offset) + count_lines(text[: starts[-1]])
+            msg = f"{path}, line {at}: the quote that opens a value here is not closed. Is the file complete?"
+            raise DataError(msg)
+        numbers = [name for name, kind in self.kinds if kind != "string"]
         try:
-            table = self._parsed(text, self.kinds)
-        except pa.ArrowInvalid:
-            if not integers:
-                raise self._explained(text, path, offset) from None
-            # A target column that starts with integers may contain floats here.
+            if numbers and any(sign in text for sign in SPELLING) and self._has_spelling(text, numbers):
+                raise self._explained(text, path, offset)
             try:
-                table = self._parsed(
-                    text, [(name, "float64" if name in integers else kind) for name, kind in self.kinds]
-                )
+                table = self._parsed(text, self.kinds)
             except pa.ArrowInvalid:
-                raise self._explained(text, path, offset) from None
+                # A target column that starts with integers may contain floats here.
+                kinds: list[tuple[str, Kind]] = [
+                    (name, "float64" if kind == "int64" else kind) for name, kind in self.kinds
+                ]
+                table = self._parsed(text, kinds)
+        except pa.ArrowInvalid:
+            raise self._explained(text, path, offset) from None
         if any(table.column(name).null_count for name, _ in self.kinds if name not in self.targets):
             raise self._explained(text, path, offset)
         return table
 
-    def _parsed(self, text: bytes, kinds: Any) -> Any:
-        """Parse lines into an Arrow table; `kinds` are the names and types of its columns."""
+    def _has_spelling(self, text: bytes, numbers: Sequence[str]) -> bool:
+        """Return whether a column of numbers has a value that Arrow accepts and that is not a number elsewhere."""
+        compute = load_pyarrow("pyarrow.compute", "A CSV file")
+        table = self._parsed(text, [(name, "string") for name in numbers])
+        return any(compute.any(compute.match_substring_regex(column, SPELLED)).as_py() for column in table.columns)
+
+    def _parsed(self, text: bytes, kinds: Sequence[tuple[str, Kind]]) -> Any:
+        """Parse records into an Arrow table; `kinds` are the names and types of its columns."""
         pa_csv = load_pyarrow("pyarrow.csv", "A CSV file")
         return pa_csv.read_csv(
             io.BytesIO(text),
             pa_csv.ReadOptions(column_names=list(self.names), use_threads=False, block_size=len(text) + 1),
-            pa_csv.ParseOptions(delimiter=self.delimiter),
+            # The option is for a last line that does not end; it makes Arrow search for the end twice.
+            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=not text.endswith(b"\n")),
             pa_csv.ConvertOptions(
                 column_types=dict(kinds),
                 include_columns=[name for name, _ in kinds],
                 null_values=[""],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                # An empty string in quotes is a label, but a missing number.
+                quoted_strings_can_be_null=all(kind != "string" for _, kind in kinds),
             ),
         )
 
     def _explained(self, text: bytes, path: str, offset: int) -> DataError:
-        """Return the error for lines that cannot be parsed, which names the first invalid line and the reason."""
+        """Return the error for records that cannot be parsed, which names the first invalid line and the reason."""
         start = line_number(path, offset)
         kinds = dict(self.kinds)
-        for number, line in enumerate(text.decode("utf-8", "replace").split("\n")):
-            if not line.strip():
-                continue
-            where = f"{path}, line {start + number}"
+        # Bytes that are not UTF-8 are an error only in columns that are read.
+        decoded = text.decode("utf-8", "surrogateescape")
+        reader = csv.reader(io.StringIO(decoded, newline=""), delimiter=self.delimiter)
+        line = start
+        while True:
+            where = f"{path}, line {line}"
             try:
-                cells = next(csv.reader([line], delimiter=self.delimiter))
+                cells = next(reader)
             except csv.Error as error:
                 return DataError(f"{where} cannot be read as CSV: {error}.")
+            except StopIteration:
+                break
+            line = start + reader.line_num
+            if not cells:
+                continue
             if len(cells) != len(self.names):
                 return DataError(f"{where} has {len(cells)} columns, but the first line has {len(self.names)}.")
             for name, cell in zip(self.names, cells, strict=True):
                 kind = kinds.get(name)
                 if kind is not None and not cell.strip() and name not in self.targets:
                     return DataError(f"{where}: column {name!r} is empty. Fill missing values, or drop such rows.")
-                if kind is not None and kind != "string" and cell.strip() and not is_number(cell):
+                if kind is not None and kind != "string" and cell and not is_number(cell):
                     return DataError(
-                        f"{where}: column {name!r} contains {cell!r}, not a number. Omit it with columns=, "
+                        f"{where}: column {name!r} contains {shown(cell)}, not a number. Omit it with columns=, "
                         "encode it, or, if it is a target, open the file with mercer.io.open_csv(..., "
                         "text_target=True)."
                     )
+                if kind == "string" and any("\udc80" <= symbol <= "\udcff" for symbol in cell):
+                    return DataError(f"{where}: column {name!r} is not text in UTF-8. Save the file in UTF-8.")
         return DataError(f"{path} cannot be read as CSV near line {start}. Is it text in UTF-8?")
 
 
 @dataclass(frozen=True)
-class CsvLines(LinePart):
-    """The rows of a CSV file whose lines start in a given range of bytes."""
+class CsvRecords(Part):
+    """The rows of a range of bytes of a CSV file."""
 
+    what: ClassVar[str] = "CSV"
+
+    records: Records
     dialect: Dialect
     plan: TablePlan
-    n_rows: int | None = None
+    n_rows: None = None
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def _blocks(self) -> Iterator[tuple[Any, ...]]:
         row = 0
-        for offset, text in self.lines.chunks():
-            table = self.dialect.table(text, self.lines.path, offset)
-            yield from self.plan.blocks(table, self.lines.path, row)
+        for offset, text in self.records.chunks():
+            table = self.dialect.table(text, self.records.path, offset)
+            yield from self.plan.blocks(table, self.records.path, row)
             row += table.num_rows
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.records.path,)
+
+    def __str__(self) -> str:
+        return str(self.records)
 
 
 def open_csv(
@@ -131,7 +169,10 @@ def open_csv(
     header: bool | None = None,
     text_target: bool | None = None,
 ) -> RowSource:
-    """Open CSV files. Values may be quoted, but must not contain line breaks.
+    """Open CSV files. Values may be quoted, and quoted values may contain line breaks.
+
+    Rows are those that Python's csv module, pandas and pyarrow read. Blank lines are skipped. A file of more than 8 MiB
+    is read once when it is opened, to find the line breaks that are inside quotes.
 
     Parameters
     ----------
@@ -159,22 +200,24 @@ def open_csv(
     mercer.open_rows : Opens files of any format.
     """
     pa = load_pyarrow("pyarrow", "A CSV file")
-    if delimiter is not None and len(delimiter) != 1:
-        msg = f"delimiter must be one character, got {delimiter!r}."
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        msg = f"delimiter must be one character of ASCII, and neither a quote nor a line break, got {delimiter!r}."
         raise ParameterError(msg)
     if dtype is not None and np.dtype(dtype).kind != "f":
         msg = f"dtype must be a floating point type, got {dtype!r}."
         raise ParameterError(msg)
     paths = find_files(source, ENDS)
     first: tuple[str, ...] | None = None
-    ranges: list[Lines] = []
-    for path in map(check_text, paths):
-        names, start, delimiter = first_line(path, delimiter, header)
-        if first is not None and names != first:
-            msg = f"{path} has the columns {list(names)}, but {paths[0]} has {list(first)}."
-            raise DataError(msg)
-        first = names
-        ranges += line_ranges(path, start)
+    ranges: list[Records] = []
+    for path in paths:
+        with reading(str(path), "CSV"):
+            check_text(path)
+            names, start, delimiter = first_line(path, delimiter, header)
+            if first is not None and names != first:
+                msg = f"{path} has the columns {listed(names)}, but {paths[0]} has {listed(first)}."
+                raise DataError(msg)
+            first = names
+            ranges += record_ranges(str(path), start, delimiter)
     assert first is not None
     assert delimiter is not None
     chosen = choose_columns(first, str(paths[0]), target=target, weight=weight, columns=columns)
@@ -186,7 +229,8 @@ def open_csv(
         raise DataError(msg)
     kinds: dict[str, Kind] = {name: "float64" for name in chosen.names}
     for name in chosen.targets:
-        kinds[name] = "string" if text_target else _kind_of(ranges, Dialect(delimiter, first, ()), name)
+        with reading(str(paths[0]), "CSV"):
+            kinds[name] = "string" if text_target else _kind_of(ranges, delimiter, first, name)
         if kinds[name] == "string" and text_target is False:
             kinds[name] = "float64"  # so that reading raises an error that names the line
     dialect = Dialect(delimiter, first, tuple(kinds.items()), chosen.targets)
@@ -201,23 +245,18 @@ def open_csv(
     if not ranges:
         msg = f"{paths[0]} has no rows after its first line."
         raise DataError(msg)
-    return plan.source([CsvLines(lines, dialect, plan) for lines in ranges])
+    return plan.source([CsvRecords(records, dialect, plan) for records in ranges])
 
 
-def _kind_of(ranges: Sequence[Lines], dialect: Dialect, name: str) -> Kind:
+def _kind_of(ranges: Sequence[Records], delimiter: str, names: tuple[str, ...], name: str) -> Kind:
     """Return the type of the column `name`, inferred from the first rows of the first file."""
     if not ranges:
         return "float64"
-    with open(ranges[0].path, "rb") as file:
-        file.seek(ranges[0].start)
-        lines = file.read(SAMPLE_BYTES)
-        lines += file.readline() if lines[-1:] != b"\n" else b""
-    column = dialect.names.index(name)
-    cells = [
-        row[column]
-        for row in csv.reader(io.StringIO(lines.decode("utf-8", "replace")), delimiter=dialect.delimiter)
-        if len(row) > column and row[column].strip()
-    ]
+    path, start = ranges[0].path, ranges[0].offsets[0]
+    with open(path, "rb") as file:
+        text = first_records(file, path, start, delimiter, SAMPLE_BYTES)
+    table = Dialect(delimiter, names, ((name, "string"),), (name,)).table(text, path, start)
+    cells = [cell for cell in table.column(name).unique().to_pylist() if cell is not None and cell.strip()]
     if all(is_integer(cell) for cell in cells):
         return "int64"
     return "float64" if all(is_number(cell) for cell in cells) else "string"

@@ -1,15 +1,19 @@
-"""The first line of a CSV file, which contains either the names of the columns or the first row."""
+"""The first record of a CSV file, which contains either the names of the columns or the first row."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from mercer.errors import DataError
+from mercer.io.formats.records import MOST_BYTES
 
-__all__ = ["first_line", "is_integer", "is_number"]
+__all__ = ["first_line", "is_integer", "is_number", "shown"]
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 DELIMITERS = (",", ";", "\t", "|")
 
@@ -27,38 +31,63 @@ def first_line(path: Path, delimiter: str | None, header: bool | None) -> tuple[
         Whether the first line contains the names; None infers it, and raises if the first line is ambiguous.
     """
     with path.open("rb") as file:
-        line = _next_line(file)
-        after = file.tell()
-        second = _next_line(file)
-    byte_order_mark = b"\xef\xbb\xbf"
-    text = line.removeprefix(byte_order_mark).decode("utf-8", "replace").rstrip("\r\n")
+        mark = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     if delimiter is None:
-        delimiter = max(DELIMITERS, key=text.count)
-    cells = next(csv.reader([text], delimiter=delimiter), [])
+        with closing(_lines(path)) as lines:
+            delimiter = _most_frequent(next(filter(str.strip, lines), ""))
+    with closing(_records(path, delimiter)) as records:
+        cells, start, after = next(records, ([], 0, 0))
+        below, _, _ = next(records, ([], 0, 0))
     if not cells:
         msg = f"{path} is empty; it has only blank lines."
         raise DataError(msg)
     if header is None:
-        why = _ambiguity(cells, second.decode("utf-8", "replace").split(delimiter))
+        why = _ambiguity(cells, below)
         if why is not None:
+            line = shown(delimiter.join(cells))
             msg = (
-                f"{path}: is the first line, {_shown(text)}, a row or the names of the columns? {why} Pass header=True "
+                f"{path}: is the first line, {line}, a row or the names of the columns? {why} Pass header=True "
                 "if it has names, header=False if it is a row."
             )
             raise DataError(msg)
         header = not any(map(is_number, cells))
     if header:
-        return tuple(cell.strip() for cell in cells), after, delimiter
-    start = after - len(line) + (len(byte_order_mark) if line.startswith(byte_order_mark) else 0)
-    return tuple(str(i) for i in range(len(cells))), start, delimiter
+        return tuple(cell.strip() for cell in cells), mark + after, delimiter
+    return tuple(str(i) for i in range(len(cells))), mark + start, delimiter
 
 
-def _next_line(file: Any) -> bytes:
-    """Return the next line that is not blank, or ``b""`` at the end of the file."""
-    line = file.readline()
-    while line and not line.strip():
-        line = file.readline()
-    return line
+def _lines(path: Path) -> Generator[str]:
+    """Yield the lines of a file, without a byte order mark; they end with a line feed, a carriage return, or both."""
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        while line := file.readline(MOST_BYTES):
+            if len(line) == MOST_BYTES:
+                msg = f"{path} has a line of more than {MOST_BYTES >> 20} MiB. Is it a CSV file?"
+                raise DataError(msg)
+            yield line
+
+
+def _most_frequent(line: str) -> str:
+    """Return the most frequent of `DELIMITERS` in a line, outside quotes."""
+    return max(DELIMITERS, key=re.sub(r'"[^"]*"', "", line).count)
+
+
+def _records(path: Path, delimiter: str) -> Generator[tuple[list[str], int, int]]:
+    """Yield the records of a file that are not blank, each with its start and end in bytes."""
+    start = end = 0
+    blank = True
+
+    def lines() -> Iterator[str]:
+        nonlocal end, blank
+        for line in _lines(path):
+            end += len(line.encode("utf-8", "surrogateescape"))
+            blank = blank and not line.strip()
+            yield line
+
+    for cells in csv.reader(lines(), delimiter=delimiter):
+        if not blank:
+            # Names are valid text, also if the file is not.
+            yield [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in cells], start, end
+        start, blank = end, True
 
 
 def _ambiguity(cells: Sequence[str], below: Sequence[str]) -> str | None:
@@ -81,18 +110,19 @@ def _ambiguity(cells: Sequence[str], below: Sequence[str]) -> str | None:
     return None
 
 
-def _shown(text: str, most: int = 60) -> str:
-    """Return a line in quotes for a message, shortened to `most` characters."""
+def shown(text: str, most: int = 60) -> str:
+    """Return a string in quotes for a message, shortened to `most` characters."""
     return repr(text if len(text) <= most else f"{text[:most]}...")
 
 
 def is_number(cell: str) -> bool:
-    """Return whether the text of a cell is a number."""
+    """Return whether the text of a cell is a number, in ASCII and without underscores; spaces around it are ignored."""
+    digits = cell.strip(" \t")
     try:
-        float(cell)
+        float(digits)
     except ValueError:
         return False
-    return "_" not in cell
+    return digits.isascii() and "_" not in digits and digits == digits.strip()
 
 
 def is_integer(cell: str) -> bool:

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mercer.errors import DataError
-from mercer.io.paths import check_file
-from mercer.io.source import Part
+from mercer.io.paths import check_file, shortened
 
-__all__ = ["LinePart", "Lines", "check_text", "line_number", "line_ranges"]
+__all__ = ["Lines", "check_text", "count_lines", "line_number", "line_ranges"]
 
 # Number of bytes that are parsed at a time.
 CHUNK_BYTES = 8 * 2**20
 # Number of bytes of one part.
 RANGE_BYTES = 32 * 2**20
+# First bytes of files compressed with gzip, bzip2, zip, zstd and xz.
+COMPRESSED = (b"\x1f\x8b", b"BZh", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")
 
 
 @dataclass(frozen=True)
@@ -36,29 +37,16 @@ class Lines:
                 file.seek(self.start - 1)
                 file.readline()  # skip the end of a line that starts before the range
             while (offset := file.tell()) < self.end:
-                text = file.read(min(CHUNK_BYTES, self.end - offset))
+                wanted = min(CHUNK_BYTES, self.end - offset)
+                text = file.read(wanted)
+                if len(text) < wanted:
+                    raise shortened(self.path)
                 if not text.endswith(b"\n"):
                     text += file.readline()
-                if not text:  # the file has been truncated since it was opened
-                    return
                 yield offset, text
 
     def __str__(self) -> str:
         return f"{self.path}, bytes {self.start} to {self.end - 1}"
-
-
-@dataclass(frozen=True)
-class LinePart(Part):
-    """Base class of parts of text files with one row per line: the rows whose lines start in a range of bytes."""
-
-    lines: Lines
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (self.lines.path,)
-
-    def __str__(self) -> str:
-        return str(self.lines)
 
 
 def line_ranges(path: Path, start: int = 0) -> list[Lines]:
@@ -75,17 +63,25 @@ def line_number(path: str, offset: int) -> int:
     number = 1
     with open(path, "rb") as file:
         while offset > 0 and (text := file.read(min(CHUNK_BYTES, offset))):
-            number += text.count(b"\n")
+            number += count_lines(text)
             offset -= len(text)
     return number
 
 
+def count_lines(text: bytes) -> int:
+    """Return the number of ends of lines: line feeds, carriage returns, or both together."""
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+
+
 def check_text(path: Path) -> Path:
-    """Return the path of a text file; raise if it does not exist, is empty or is compressed."""
+    """Return the path of a text file; raise if it does not exist, is empty, compressed, or in another encoding."""
     check_file(path)
     with path.open("rb") as file:
-        magic = file.read(4)
-    if magic[:2] in (b"\x1f\x8b", b"BZ", b"PK") or magic in (b"\x28\xb5\x2f\xfd", b"\xfd7zX"):
+        start = file.read(8)
+    if start.startswith(COMPRESSED):
         msg = f"{path} is compressed, so it cannot be read by ranges of bytes. Decompress it first, or use Parquet."
+        raise DataError(msg)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        msg = f"{path} is text in UTF-16. Save it in UTF-8."
         raise DataError(msg)
     return path

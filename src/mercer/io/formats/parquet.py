@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from mercer.io.formats.pieces import Pieces
-from mercer.io.formats.table import read_errors
 from mercer.io.source import load_pyarrow
 
 __all__ = ["open_parquet"]
@@ -31,9 +30,9 @@ class RowGroups(Pieces):
             groups = range(file.metadata.num_row_groups)
             return file.schema_arrow, [file.metadata.row_group(i).num_rows for i in groups]
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def _blocks(self) -> Iterator[tuple[Any, ...]]:
         row = self.start
-        with read_errors(self.path, self.what), _parquet(self.path) as file:
+        with _parquet(self.path) as file:
             # On one thread, because the engine may read several parts in parallel.
             for batch in file.iter_batches(
                 self.plan.block_rows,
@@ -41,7 +40,7 @@ class RowGroups(Pieces):
                 columns=self.plan.columns.names,
                 use_threads=False,
             ):
-                yield self.plan.block(batch, self.path, row)
+                yield self.plan.block(self.plan.checked(batch), self.path, row)
                 row += batch.num_rows
 
 

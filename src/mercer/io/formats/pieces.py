@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer.io.formats.columns import Column
-from mercer.io.formats.table import TablePlan, read_errors
+from mercer.io.formats.table import TablePlan
 from mercer.io.paths import check_file, find_files
-from mercer.io.source import Part, RowSource, rows_per_part
+from mercer.io.source import Part, RowSource, reading, rows_per_part
 
 __all__ = ["Pieces"]
 
@@ -24,8 +24,6 @@ class Pieces(Part):
 
     #: File name extensions of the format.
     ends: ClassVar[tuple[str, ...]]
-    #: Name of the format, for messages.
-    what: ClassVar[str]
     #: Singular and plural of the name of a piece, for messages.
     names: ClassVar[tuple[str, str]]
 
@@ -78,7 +76,7 @@ class Pieces(Part):
         """
         schemas, sizes = [], []
         for path in map(str, map(check_file, find_files(source, cls.ends))):
-            with read_errors(path, cls.what):
+            with reading(path, cls.what):
                 schema, rows = cls.look(path)
             schemas.append((path, schema))
             sizes.append(rows)

@@ -2,69 +2,68 @@
 
 from __future__ import annotations
 
-import re
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
-from mercer.io.formats.lines import LinePart, check_text, line_number, line_ranges
+from mercer.io.formats.header import shown
+from mercer.io.formats.lines import Lines, check_text, line_number, line_ranges
 from mercer.io.paths import find_files
-from mercer.io.source import RowSource
+from mercer.io.source import Part, RowSource, reading
 
 __all__ = ["open_svmlight"]
 
 # File name extensions of the format.
 ENDS = (".svmlight", ".svm", ".libsvm")
 
-Array = np.ndarray
+# scikit-learn reads column indices as 32-bit integers.
+MOST_COLUMNS = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Entries:
-    """Labels and non-zero entries of some lines, in the layout of a CSR matrix.
-
-    Column indices are those in the file, which start at 0 or 1.
-    """
-
-    labels: Array  # (n,)
-    starts: Array  # (n + 1,), the CSR index pointer
-    columns: Array  # (m,), column indices of the entries
-    values: Array  # (m,), values of the entries
-
-
-@dataclass(frozen=True)
-class SparseLines(LinePart):
+class SparseLines(Part):
     """The rows of an svmlight file whose lines start in a given range of bytes."""
 
+    what: ClassVar[str] = "svmlight"
+
+    lines: Lines
     n_features: int
     first_column: int  # index of the first column in the file, 0 or 1
     dtype: str
     n_rows: int | None = None
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def _blocks(self) -> Iterator[tuple[Any, ...]]:
         for offset, text in self.lines.chunks():
-            rows = parse(text, self.lines.path, offset)
-            columns = rows.columns - self.first_column
+            X, y = parse(text, self.lines.path, offset)
+            columns = X.indices - self.first_column
             outside = (columns < 0) | (columns >= self.n_features)
             if outside.any():
-                row = int(np.searchsorted(rows.starts, outside.argmax(), side="right")) - 1
-                number = line_number(self.lines.path, offset) + _content_lines(text)[row][0]
+                row = int(np.searchsorted(X.indptr, outside.argmax(), side="right")) - 1
+                number = line_number(self.lines.path, offset) + _content_lines(text)[row]
                 last = self.n_features - 1 + self.first_column
                 msg = (
-                    f"{self.lines.path}, line {number}: column {int(rows.columns[outside.argmax()])} is not in the "
+                    f"{self.lines.path}, line {number}: column {int(X.indices[outside.argmax()])} is not in the "
                     f"range {self.first_column} to {last}. Pass another n_features or zero_based."
                 )
                 raise DataError(msg)
-            if len(rows.labels):
-                shape = (len(rows.labels), self.n_features)
-                values = rows.values.astype(self.dtype, copy=False)
+            if len(y):
+                shape = (len(y), self.n_features)
+                values = X.data.astype(self.dtype, copy=False)
                 kind = np.int32 if max(self.n_features, len(values)) < 2**31 else np.int64
-                indices = (columns.astype(kind), rows.starts.astype(kind))
-                yield sp.csr_array((values, *indices), shape=shape), rows.labels
+                indices = (columns.astype(kind, copy=False), X.indptr.astype(kind, copy=False))
+                yield sp.csr_array((values, *indices), shape=shape), y
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.lines.path,)
+
+    def __str__(self) -> str:
+        return str(self.lines)
 
 
 def open_svmlight(
@@ -101,7 +100,10 @@ def open_svmlight(
         msg = f"zero_based must be True, False or 'auto', got {zero_based!r}."
         raise ParameterError(msg)
     paths = find_files(source, ENDS)
-    ranges = [lines for path in paths for lines in line_ranges(check_text(path))]
+    ranges: list[Lines] = []
+    for path in paths:
+        with reading(str(path), SparseLines.what):
+            ranges += line_ranges(check_text(path))
     kind = np.dtype(np.float64 if dtype is None else dtype).str
     counts: list[int | None] = [None] * len(ranges)
     first = 0 if zero_based is True else 1
@@ -109,11 +111,12 @@ def open_svmlight(
         lowest, highest = np.inf, -1
         for i, lines in enumerate(ranges):
             rows = 0
-            for offset, text in lines.chunks():
-                entries = parse(text, lines.path, offset)
-                lowest = min(lowest, entries.columns.min(initial=2**62))
-                highest = max(highest, int(entries.columns.max(initial=-1)))
-                rows += len(entries.labels)
+            with reading(str(lines), SparseLines.what):
+                for offset, text in lines.chunks():
+                    X, y = parse(text, lines.path, offset)
+                    lowest = min(lowest, X.indices.min(initial=MOST_COLUMNS))
+                    highest = max(highest, int(X.indices.max(initial=-1)))
+                    rows += len(y)
             counts[i] = rows
         if not sum(count or 0 for count in counts):
             msg = f"{paths[0]} has no rows; every line is blank or a comment."
@@ -126,68 +129,76 @@ def open_svmlight(
     return RowSource(parts, n_features=n_features)
 
 
-def parse(text: bytes, path: str, offset: int) -> Entries:
-    """Parse complete lines of an svmlight file; raise an error that names the first invalid line.
+def parse(text: bytes, path: str, offset: int) -> tuple[sp.csr_array, np.ndarray]:
+    """Parse complete lines of an svmlight file into rows and labels, by scikit-learn.
 
-    `path` and `offset`, the position of the lines in the file in bytes, are for messages.
+    Column indices are those in the file, which start at 0 or 1. What scikit-learn refuses raises an error that names
+    the first such line; `path` and `offset`, the position of the lines in the file in bytes, are for this message.
     """
-    lines = [line for _, line in _content_lines(text)]
-    sizes = np.array([line.count(b":") for line in lines], dtype=np.int64)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    joined = b"\n".join(lines)
     try:
-        numbers = np.fromstring(joined.replace(b":", b" "), sep=" ")
-    except (ValueError, DeprecationWarning):
+        return _loaded(text)
+    except (ValueError, OverflowError):
         raise _explained(text, path, offset) from None
-    if len(numbers) != len(lines) + 2 * starts[-1] or re.search(rb"\s:|:\s", joined):
-        raise _explained(text, path, offset)
-    is_label = np.zeros(len(numbers), dtype=bool)
-    is_label[starts[:-1] * 2 + np.arange(len(lines))] = True
-    entries = numbers[~is_label]
-    columns = entries[::2].astype(np.int64)
-    # Column indices must increase within a row, but may decrease from the end of a row to the start of the next.
-    increasing = np.diff(columns, prepend=-1) > 0
-    increasing[starts[:-1][sizes > 0]] = True
-    if (columns != entries[::2]).any() or (columns < 0).any() or not increasing.all():
-        raise _explained(text, path, offset)
-    return Entries(numbers[is_label], starts, columns, entries[1::2])
 
 
-def _content_lines(text: bytes) -> list[tuple[int, bytes]]:
-    """Return ``(number, line)`` for each line that is not blank, with comments and qid removed; numbers start at 0."""
-    if b"#" in text:
-        text = re.sub(rb"#[^\n]*", b"", text)
-    if b"qid:" in text:
-        text = re.sub(rb"\bqid:\S+", b"", text)
-    return [(number, stripped) for number, line in enumerate(text.split(b"\n")) if (stripped := line.strip())]
+def _loaded(text: bytes) -> tuple[sp.csr_array, np.ndarray]:
+    """Return the rows and labels that scikit-learn reads from lines; it raises ValueError or OverflowError."""
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - when it is needed: the import takes a second
+
+    rows, labels = load_svmlight_file(io.BytesIO(text), zero_based=True)
+    return rows, labels
+
+
+def _content_lines(text: bytes) -> list[int]:
+    """Return the index of each line that is a row: it is not blank, and not only a comment."""
+    return [number for number, line in enumerate(text.split(b"\n")) if line.partition(b"#")[0].strip()]
 
 
 def _explained(text: bytes, path: str, offset: int) -> DataError:
-    """Return the error for lines that cannot be parsed, which names the first invalid line and the reason."""
-    for number, line in _content_lines(text):
-        problem = _problem(line.decode("utf-8", "replace").split())
-        if problem:
-            at = line_number(path, offset) + number
-            return DataError(f"{path}, line {at}: {problem} A line is: label column:value column:value ...")
-    return DataError(f"{path} cannot be read as svmlight. A line is: label column:value column:value ...")
+    """Return the error for lines that scikit-learn refuses, which names the first of them and the reason."""
+    lines = text.split(b"\n")
+    good, bad = 0, len(lines)  # lines before `good` are valid; one of those before `bad` is not
+    why = ""
+    while bad - good > 0:
+        middle = (good + bad) // 2
+        try:
+            _loaded(b"\n".join(lines[good : middle + 1]))
+            good = middle + 1
+        except (ValueError, OverflowError) as error:
+            why = str(error)
+            bad = middle
+    problem = _problem(lines[good].partition(b"#")[0].decode("utf-8", "replace").split()) or f"{why}."
+    at = line_number(path, offset) + good
+    return DataError(f"{path}, line {at}: {problem} A line is: label column:value column:value ...")
 
 
 def _problem(words: list[str]) -> str | None:
-    """Return why a line, split into words, is invalid, or None if it is valid."""
-    try:
-        float(words[0])
-    except ValueError:
-        return f"the label {words[0]!r} is not one number."
+    """Return why a line, split into words, is invalid, or None if the reason is not known."""
+    if not _is_number(words[0]):
+        return f"the label {shown(words[0])} is not one number."
     last = -1
-    for word in words[1:]:
+    for word in words[2 if words[1:2] and words[1].startswith("qid:") else 1 :]:
         column, colon, value = word.partition(":")
-        try:
-            float(value)
-        except ValueError:
-            return f"{word!r} is not a column and a number."
+        if not _is_number(value):
+            return f"{shown(word)} is not a column and a number."
         if not (colon and column.isdigit()):
-            return f"{word!r} is not a column, which is an integer >= 0, and a number."
+            return f"{shown(word)} is not a column, which is an integer >= 0, and a number."
+        if int(column[:20]) > MOST_COLUMNS:
+            return (
+                f"column {column[:20]} is larger than {MOST_COLUMNS}, the largest that can be read: a model of so many "
+                "features would not fit into memory. Correct the line if it is damaged, or number the columns anew, "
+                "and pass n_features, their number."
+            )
         if int(column) <= last:
             return f"column {column} comes after column {last}, but columns must increase."
         last = int(column)
     return None
+
+
+def _is_number(word: str) -> bool:
+    """Return whether a word is a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

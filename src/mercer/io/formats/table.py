@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from mercer.errors import DataError
 from mercer.io.formats.columns import Columns, choose_columns
 from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
 
-__all__ = ["TablePlan", "read_errors"]
+__all__ = ["TablePlan"]
 
 # A matrix is filled column by column in tiles of rows of about this many bytes, which stay in cache.
 TILE_BYTES = 2**17
@@ -48,8 +47,9 @@ class TablePlan:
         for where, schema in schemas:
             if columns is None:
                 index = index_columns(schema)
+                indexed = set(index)
                 columns = choose_columns(schema.names, where, index=index, **chosen)
-                values = [name for name in schema.names if name not in index]
+                values = [name for name in schema.names if name not in indexed]
                 named = values != [str(i) for i in range(len(values))]
             else:
                 choose_columns(
@@ -86,8 +86,18 @@ class TablePlan:
         """Return a `RowSource` that consists of the given parts, whose tables are converted by this plan."""
         return RowSource(parts, n_features=len(self.columns.features), feature_names=self.feature_names)
 
+    def checked(self, table: Any) -> Any:
+        """Return the columns that are read of a table or record batch; raise ArrowInvalid if they are damaged.
+
+        Arrow trusts its buffers: an offset or a dictionary code out of range would be read as other values, or from
+        memory outside the buffer. This check costs time for strings and dictionaries, and hardly any for numbers.
+        """
+        table = table.select(list(dict.fromkeys(self.columns.names)))  # a feature may be selected twice
+        table.validate(full=True)
+        return table
+
     def block(self, batch: Any, where: str, start: int) -> tuple[Any, ...]:
-        """Return a record batch as a block ``(X,)``, ``(X, y)`` or ``(X, y, weight)``.
+        """Return a checked record batch as a block ``(X,)``, ``(X, y)`` or ``(X, y, weight)``.
 
         `where`, the name of the table, and `start`, the index of the first row of the batch, are for messages.
         """
@@ -101,7 +111,7 @@ class TablePlan:
                     X[i : i + step, j] = values[i : i + step]
         y = None
         if self.columns.targets:
-            targets = [self._target(batch.column(name)) for name in self.columns.targets]
+            targets = [self._target(batch, name, where) for name in self.columns.targets]
             y = np.column_stack(targets) if self.columns.matrix_target else targets[0]
         if self.columns.weight is not None:
             return X, y, self._numbers(batch, self.columns.weight, where, start)
@@ -112,6 +122,7 @@ class TablePlan:
 
         `where`, the name of the table, and `start`, the index of its first row, are for messages.
         """
+        table = self.checked(table)
         for i in range(0, table.num_rows, self.block_rows):
             yield self.block(table.slice(i, self.block_rows), where, start + i)
 
@@ -132,14 +143,15 @@ class TablePlan:
         return _array(self._column(batch, name, where, start))
 
     @staticmethod
-    def _target(values: Any) -> np.ndarray:
-        """Return a column of targets as a NumPy array.
+    def _target(batch: Any, name: str, where: str) -> np.ndarray:
+        """Return the column of targets `name` as a NumPy array.
 
         A missing target becomes NaN in a column of numbers, and None in a column of strings or booleans.
 
         Learners decide whether they accept missing targets.
         """
         pa = load_pyarrow("pyarrow", "Arrow data")
+        values = batch.column(name)
         if not _is_text(pa, values.type):
             return _array(values)
         if hasattr(values, "combine_chunks"):
@@ -148,6 +160,10 @@ class TablePlan:
             values = values.dictionary_encode()
         # There are few distinct labels, so each one is converted to a string once, not once per row.
         labels, codes = values.dictionary.to_pylist(), values.indices
+        if any(label is not None and label.endswith("\0") for label in labels):
+            # NumPy would drop them, so that two labels could become one.
+            msg = f"{where}: a label of the target {name!r} ends with a zero character. Remove these characters."
+            raise DataError(msg)
         if not codes.null_count and None not in labels:
             return np.array(labels, dtype=str)[codes.to_numpy(zero_copy_only=False)]
         codes = codes.cast("int64").fill_null(len(labels)).to_numpy(zero_copy_only=False)
@@ -157,7 +173,9 @@ class TablePlan:
 def _array(values: Any) -> np.ndarray:
     """Return a column of numbers as a NumPy array, with NaN for missing values."""
     if "decimal" in str(values.type):
-        values = values.cast("float64")
+        # By way of strings, because Arrow's own conversion of decimals is not correctly rounded: 0.69 would become
+        # 0.6900000000000001.
+        values = values.cast("string").cast("float64")
     return values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
 
 
@@ -182,19 +200,3 @@ def _is_text(pa: Any, kind: Any) -> bool:
     if t.is_dictionary(kind):
         return _is_text(pa, kind.value_type)
     return t.is_string(kind) or t.is_large_string(kind) or (hasattr(t, "is_string_view") and t.is_string_view(kind))
-
-
-@contextmanager
-def read_errors(where: str, what: str) -> Iterator[None]:
-    """Inside a with statement, convert errors of Arrow and of the operating system to a DataError that names the file.
-
-    `where` is the name of the file, and `what` the name of its format.
-    """
-    pa = load_pyarrow("pyarrow", what[:1].upper() + what[1:])
-    try:
-        yield
-    except DataError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        msg = f"{where} cannot be read as {what}: {error} Is the file complete, and of this format?"
-        raise DataError(msg) from error

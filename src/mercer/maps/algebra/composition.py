@@ -137,6 +137,11 @@ class CompositionMap(DrawnMap):
             return True
         return f"the inner map is biased: {inner.unbiased}"
 
+    @property
+    def built_from_rows(self) -> bool:
+        inner = self.inner_map_ if hasattr(self, "inner_map_") else self.inner_map
+        return inner is not None and inner.built_from_rows
+
     def _rows_to_draw(self) -> int:
         kernel = self._accepted(self._kernel())
         return max(PILOT_ROWS, self._inner_map(kernel).rows_wanted())

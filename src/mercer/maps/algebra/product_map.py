@@ -133,6 +133,10 @@ class ProductMap(DrawnMap):
     def unbiased(self) -> bool | str:
         return unbiased_parts(getattr(self, "maps_", self.maps))
 
+    @property
+    def built_from_rows(self) -> bool:
+        return any(part.built_from_rows for part in getattr(self, "maps_", self.maps) or ())
+
     def _rows_to_draw(self) -> int:
         return PRODUCTS.parts_of(self, self._kernel()).rows_wanted()
 

@@ -87,6 +87,7 @@ class Nystroem(DrawnMap):
 
     needs: ClassVar[str] = "any kernel"
     residual_is_kernel: ClassVar[bool] = True
+    built_from_rows: ClassVar[bool] = True
     parameter_domains: ClassVar[Mapping[str, Domain]] = {"landmarks": Choice("pivoted", "uniform")}
     features_: LandmarkFeatures
 

@@ -10,7 +10,8 @@ import scipy.linalg
 from mercer.engines.base import workers
 from mercer.errors import DataError
 from mercer.linalg.cholesky import factorize
-from mercer.solvers.losses.losses import Loss
+from mercer.solvers.losses.losses import Problem
+from mercer.solvers.losses.sample import ROWS_PER_COEFFICIENT, Sample
 from mercer.statistics import GramSum
 
 __all__ = ["Factors", "SampleCurvature"]
@@ -22,8 +23,6 @@ CHUNK_ROWS = 1024
 MOST_ENTRIES = 2**26
 # Rows that together contribute at most this fraction of the curvature are left out.
 NEGLIGIBLE = 0.01
-# Maximal number of rows of the sample that are used, per row of the Hessian.
-MOST_ROWS_PER_COLUMN = 8
 
 
 @dataclass(frozen=True)
@@ -52,45 +51,66 @@ class SampleCurvature:
     amount. The approximation retains this property: the columns of a step are centered, so that they add up to zero.
     """
 
-    features: Array  # (m, D)
-    codes: Array  # (m,)
-    weight: Array  # (m,), scaled such that sums over the sample estimate sums over all rows
-    loss: Loss
+    first: Sample  # the rows for preconditioners that need not be accurate
+    whole: Sample  # the rows for accurate ones
+    C: float
+    problem: Problem
     fit_intercept: bool
-    n_jobs: int | None
 
-    def __call__(self, W: Array) -> Factors:
-        """Return the Cholesky factors of the diagonal blocks at coefficients `W`, whose last row is the intercept."""
-        curvatures = self.loss.curvatures(self.features @ W[:-1] + W[-1], self.codes) * self.weight[:, None]
-        order, columns = W.shape
+    def __call__(self, W: Array, accurate: bool) -> Factors:
+        """Return the Cholesky factors of the diagonal blocks at coefficients `W`, whose last row is the intercept.
+
+        All rows of the whole sample are used if `accurate`. Otherwise rows with little curvature are left out, and at
+        most `ROWS_PER_COEFFICIENT` rows are used per row of the Hessian.
+        """
+        sample = self.whole if accurate else self.first
+        loss = self.problem.loss
+        curvatures = loss.curvatures(sample.features @ W[:-1].astype(sample.features.dtype) + W[-1], sample.codes)
+        weight = self.C * sample.weight * self.problem.label_weight[sample.codes]
+        columns, order = W.shape[1], len(W)
+        most = None if accurate else ROWS_PER_COEFFICIENT * order
+        centered = columns > 1 and not loss.separable
+        if (curvatures == curvatures[0]).all():  # for example where all rows have the same decision values
+            gram = self._gram(sample, weight, most)
+            shared = (curvatures[0] == curvatures[0, 0]).all()
+            return Factors(tuple(self._factor(c * gram) for c in curvatures[0, : 1 if shared else None]), centered)
         if columns * order**2 > MOST_ENTRIES:
             curvatures = curvatures.mean(axis=1, keepdims=True)
-        elif np.allclose(curvatures, curvatures[:, :1]):  # for example at the origin
-            curvatures = curvatures[:, :1]
-        factors = tuple(self._factor(column) for column in curvatures.T)
-        return Factors(factors, centered=columns > 1 and not self.loss.separable)
+        grams = (self._gram(sample, column * weight, most) for column in curvatures.T)
+        return Factors(tuple(map(self._factor, grams)), centered)
 
-    def _factor(self, curvature: Array) -> Array:
-        order = self.features.shape[1] + 1
-        rows, curvature = significant_rows(curvature, MOST_ROWS_PER_COLUMN * order)
+    def _gram(self, sample: Sample, curvature: Array, most: int | None) -> Array:
+        """Return the Hessian of the losses for given curvatures of the rows; only its upper triangle is defined."""
+        D = sample.features.shape[1]
+        rows = np.arange(len(curvature))
+        if most is not None:
+            rows, curvature = significant_rows(curvature, most)
         # Products in float32 take half the time, and suffice if their rounding error is small compared with the
         # penalty, which is one.
-        trace = float(np.square(self.features[rows]).sum(axis=1) @ curvature + curvature.sum())
-        dtype = np.float32 if trace * np.finfo(np.float32).eps < 1e-2 else np.float64
-        total = GramSum(order)
-        with workers(self.n_jobs) as team:
+        trace = float((sample.squares[rows] + 1) @ curvature)
+        dtype = np.dtype(np.float32 if trace * np.finfo(np.float32).eps < 1e-2 else np.float64)
+        total = GramSum(D + 1)
+        with workers(sample.n_jobs) as team:
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk = slice(start, start + CHUNK_ROWS)
-                root = np.sqrt(curvature[chunk])[:, None]
-                Z = self.features[rows[chunk]] * root
-                total.add(np.hstack([Z, root if self.fit_intercept else 0 * root]).astype(dtype), team)
-            A = total.result()
-            # The penalty is one. The intercept gets it too, since possibly no row has a positive curvature.
-            A[np.diag_indices_from(A)] += 1.0
-            if not factorize(A):
-                msg = "The Hessian of the loss overflows, or rounding makes it indefinite. Scale the features down."
-                raise DataError(msg)
-            return A.T  # only its lower triangle is read
+                root = np.sqrt(curvature[chunk])[:, None].astype(dtype)
+                Z = total.buffer(len(root), dtype)
+                Z[:, :D] = sample.features[rows[chunk]]
+                Z[:, D] = 1.0 if self.fit_intercept else 0.0
+                Z *= root
+                total.add(Z, team)
+        return total.result()
+
+    def _factor(self, hessian: Array) -> Array:
+        """Return the Cholesky factor of the Hessian of the losses plus that of the penalty. The input is overwritten.
+
+        The penalty is one. The intercept gets it too, since possibly no row has a positive curvature.
+        """
+        hessian[np.diag_indices_from(hessian)] += 1.0
+        if not factorize(hessian):
+            msg = "The Hessian of the loss overflows, or rounding makes it indefinite. Scale the features down."
+            raise DataError(msg)
+        return hessian.T  # only its lower triangle is read
 
 
 def significant_rows(curvature: Array, most: int) -> tuple[Array, Array]:

@@ -1,24 +1,27 @@
-"""Minimization of a penalized classification loss over all rows by Newton-CG.
+"""Minimization of a penalized classification loss over all rows by preconditioned L-BFGS.
 
-A sample of the rows gives the starting point and the preconditioner. Each gradient and each Hessian product is then a
-sum over all rows.
+A sample of the rows gives the preconditioner, and the starting point: the loss is minimized first on a part of the
+sample, then on the sample, and then on all rows. Each step on all rows is one pass, which sums values and gradients.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from mercer.data.targets import label_codes
-from mercer.engines import Engine, MemoryEngine, block_rows_for
+from mercer.engines import Engine
+from mercer.engines.base import workers
 from mercer.engines.passes import Passes
-from mercer.features import Features, features_of
+from mercer.features import Features
 from mercer.solvers.losses.curvature import SampleCurvature
 from mercer.solvers.losses.losses import Problem
-from mercer.solvers.losses.newton import Minimum, minimize
 from mercer.solvers.losses.objective import Penalized
+from mercer.solvers.losses.quasi_newton import Minimum, minimize
+from mercer.solvers.losses.sample import Sample
+from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import LabelCounts
 
 __all__ = ["AsGiven", "minimize_on_rows", "sample_size"]
@@ -27,9 +30,13 @@ Array = np.ndarray
 # Size of the sample that gives the starting point and the preconditioner: the number of rows per coefficient, the least
 # number of rows, and the largest number of bytes of their features.
 SAMPLE_ROWS_PER_COEFFICIENT, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 32, 4096, 2**28
-# Tolerance and limits of the minimization on the sample. It need not be accurate, because the minimum on the sample
-# differs from the minimum on all rows by a sampling error.
-SAMPLE_TOL, SAMPLE_STEPS, SAMPLE_PRODUCTS = 1e-2, 50, 20
+# Tolerance and largest number of steps of the minimizations on samples. They need not be accurate, because the minimum
+# on a sample differs from the minimum on all rows by a sampling error.
+SAMPLE_TOL, SAMPLE_STEPS = 3e-3, 50
+# A weight C of the losses above the first number is approached from smaller ones, each by the second factor.
+LARGEST_FIRST_WEIGHT, WEIGHT_RATIO = 10.0, 10.0
+# Below this tolerance, products of float32 features are computed in float64: their rounding errors would matter.
+SMALLEST_SINGLE_TOL = 1e-9
 
 
 def sample_size(n_components: int) -> int:
@@ -85,31 +92,49 @@ def minimize_on_rows(
     n_jobs : int or None
         Number of threads for the sample.
     tol, max_iter
-        As in `mercer.solvers.losses.newton.minimize`.
+        As in `mercer.solvers.losses.quasi_newton.minimize`.
     """
-    sample, weight, features = counts.sample, counts.sample_weight(), problem.features
-    D = features.n_components
-    Z = features_of(features.astype(sample.X.dtype), sample.X).astype(np.float64, copy=False)
-    codes = label_codes(np.asarray(sample.y), counts.labels)
-    curvature = SampleCurvature(
-        Z,
-        codes,
-        C * weight * problem.label_weight[codes],
-        problem.loss,
-        fit_intercept=fit_intercept,
-        n_jobs=n_jobs,
-    )
-    total = float(problem.label_weight @ counts.weight)
-    objective = Penalized(engine, problem, C, fit_intercept, passes, sample.seen, total)
-    if start is None:
-        rows = MemoryEngine(Z, sample.y, weight, block_rows=block_rows_for(D), n_jobs=n_jobs)
-        on_sample = replace(objective, engine=rows, problem=replace(problem, features=AsGiven(D)), passes=Passes(None))
-        start = minimize(
-            on_sample,
-            np.zeros((D + 1, problem.columns)),
-            curvature,
-            tol=SAMPLE_TOL,
-            max_iter=SAMPLE_STEPS,
-            many_products=SAMPLE_PRODUCTS,
-        ).coef
-    return minimize(objective, start, curvature, tol=tol, max_iter=max_iter)
+    with workers(1):  # triangular solves with few right-hand sides are faster on one thread
+        sample = Sample.of(counts, problem.features, n_jobs)
+        total = float(problem.label_weight @ counts.weight)
+        problem = replace(problem, in_double=tol < SMALLEST_SINGLE_TOL)
+        objective = Penalized(engine, problem, C, fit_intercept, passes, counts.sample.seen, total)
+        # The features of the larger sample are computed only if the loss is minimized on it, or if steps are slow.
+        first = sample if sample.is_intermediate else sample.small
+        curvature = SampleCurvature(first, sample, C, problem, fit_intercept)
+        # The blocks of the Hessian that couple the columns of a softmax are missing from its approximation.
+        exact = counts.sample.is_complete and (problem.loss.separable or problem.columns == 1)
+        if start is None:
+            start = np.zeros((problem.features.n_components + 1, problem.columns))
+            if fit_intercept:
+                start[-1] = problem.loss.best_constant(problem.label_weight * counts.weight / total)
+            for part, weaker in stages(sample, C):
+                on_part = replace(
+                    objective,
+                    engine=part.engine(),
+                    problem=replace(problem, features=RowFeatures(AsGiven(len(start) - 1))),
+                    C=weaker,
+                    passes=Passes(None),
+                )
+                curved = replace(curvature, C=weaker)
+                newton = exact and part is sample
+                start = minimize(on_part, start, curved, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=newton).coef
+        if problem.features.is_slow(sample.X):
+            objective = replace(objective, problem=replace(problem, features=problem.features.cached(engine, n_jobs)))
+        return minimize(objective, start, curvature, tol=tol, max_iter=max_iter, exact=exact)
+
+
+def stages(sample: Sample, C: float) -> Iterator[tuple[Sample, float]]:
+    """Yield the samples and the weights of the losses for the minimizations that lead to a starting point.
+
+    A large weight of the losses is approached from smaller ones, on the smallest of the samples. Steps towards a
+    minimum with a large weight are slow from far away, because few rows determine it, and others at the start.
+    """
+    parts = list(sample.parts())
+    weights = [C]
+    while weights[0] > LARGEST_FIRST_WEIGHT:
+        weights.insert(0, weights[0] / WEIGHT_RATIO)
+    for weaker in weights[:-1]:
+        yield (parts or [sample])[0], weaker
+    for part in parts:
+        yield part, C

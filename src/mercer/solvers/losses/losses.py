@@ -1,8 +1,7 @@
-"""Classification losses: value, gradient and Hessian products, and their sums over rows.
+"""Classification losses: values, gradients and curvatures, and the sums of values and gradients over rows.
 
-For a block of rows, `LossTerm` computes values and gradients, and `CurvatureTerm` computes products of the Hessian with
-a direction. Features are computed in tiles of a few rows that stay in cache, and are not stored. Products are computed
-in float64 for rows of any dtype: near the minimum, a gradient is the small difference of large sums.
+For a block of rows, `LossTerm` computes values and gradients. Features are computed in tiles of a few rows that stay in
+cache, or read from a cache of the features of all rows.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from scipy import special
 
 from mercer.data.targets import label_codes, label_signs
 from mercer.engines import Block
-from mercer.features import Features, features_of
 from mercer.io.archive import storable
+from mercer.statistics.feature_cache import RowFeatures
 
-__all__ = ["CurvatureSum", "CurvatureTerm", "Logistic", "LossSum", "LossTerm", "Problem", "SquaredHinge"]
+__all__ = ["Logistic", "LossSum", "LossTerm", "Problem", "SquaredHinge"]
 
 Array = np.ndarray
-# A tile of features of this size stays in the cache of a core while it is multiplied from both sides.
-TILE_BYTES = 2**21
 
 
 class Loss(ABC):
@@ -45,15 +42,15 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def curved(self, F: Array, codes: Array, V: Array) -> Array:
-        """Return H_i v_i for each row i, (n, K), where v_i are the rows of V.
-
-        H_i is the Hessian (K, K) of the loss of row i with respect to its decision values.
-        """
-
-    @abstractmethod
     def curvatures(self, F: Array, codes: Array) -> Array:
         """Return the second derivatives of the loss of each row with respect to each of its decision values (n, K)."""
+
+    @abstractmethod
+    def best_constant(self, shares: Array) -> Array:
+        """Return the decision values (K,), the same for all rows, of the least mean loss.
+
+        `shares` (L,) are the fractions of the rows, by weight, that have each of the L labels. All are positive.
+        """
 
 
 @dataclass(frozen=True)
@@ -78,17 +75,15 @@ class Logistic(Loss):
         slopes[rows, codes] = -slopes.sum(axis=1)
         return values[:, None], slopes
 
-    def curved(self, F: Array, codes: Array, V: Array) -> Array:
-        if F.shape[1] == 1:
-            return self.curvatures(F, codes) * V
-        P = softmax(F)
-        return P * (V - np.einsum("ij,ij->i", P, V)[:, None])
-
     def curvatures(self, F: Array, codes: Array) -> Array:  # noqa: ARG002, the same for every label
         if F.shape[1] == 1:
             return special.expit(F) * special.expit(-F)
         P = softmax(F)
         return P * (1 - P)
+
+    def best_constant(self, shares: Array) -> Array:
+        logs = np.log(shares)
+        return logs[1:] - logs[0] if len(shares) == 2 else logs - logs.mean()
 
 
 def n_labels(F: Array) -> int:
@@ -114,21 +109,22 @@ class SquaredHinge(Loss):
         missing = np.maximum(1 - signs * F, 0.0)
         return np.square(missing), -2 * signs * missing
 
-    def curved(self, F: Array, codes: Array, V: Array) -> Array:
-        return self.curvatures(F, codes) * V
-
     def curvatures(self, F: Array, codes: Array) -> Array:
         return 2.0 * (label_signs(codes, n_labels(F)) * F < 1)
+
+    def best_constant(self, shares: Array) -> Array:
+        return (2 * shares - 1)[-1:] if len(shares) == 2 else 2 * shares - 1
 
 
 @dataclass(frozen=True)
 class Problem:
     """The problem that a classifier solves: features of rows, loss, labels, and a weight for each label."""
 
-    features: Features
+    features: RowFeatures
     loss: Loss
     labels: Array  # (L,), sorted; rows of other labels must have no weight
     label_weight: Array  # (L,)
+    in_double: bool = False  # whether to compute products in float64 even if the features are float32
 
     @property
     def columns(self) -> int:
@@ -136,16 +132,13 @@ class Problem:
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     def tiles(self, block: Block) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield triples for a few rows of a block at a time: features in float64, label codes, weights."""
-        features = self.features.astype(block.X.dtype)
-        step = max(16, TILE_BYTES // (8 * features.n_components))
-        for start in range(0, len(block), step):
-            rows = slice(start, start + step)
+        """Yield triples for a few rows of a block at a time: features, label codes, weights."""
+        for rows, Z in self.features.tiles(block):
             codes = label_codes(block.y[rows], self.labels)
             weight = self.label_weight[codes]
             if block.weight is not None:
                 weight = weight * block.weight[rows]
-            yield features_of(features, block.X[rows]).astype(np.float64, copy=False), codes, weight
+            yield (Z.astype(np.float64, copy=False) if self.in_double else Z), codes, weight
 
 
 @storable
@@ -173,45 +166,13 @@ class LossTerm:
     def __call__(self, block: Block) -> LossSum:
         columns = self.coef.shape[1] if self.problem.loss.separable else 1
         values, gradient = np.zeros(columns), np.zeros_like(self.coef)
+        coef = self.coef[:-1]
         for Z, codes, weight in self.problem.tiles(block):
-            losses, slopes = self.problem.loss.value_and_slopes(Z @ self.coef[:-1] + self.coef[-1], codes)
+            coef = coef.astype(Z.dtype, copy=False)
+            # Products are computed in the dtype of the features, and everything else in float64.
+            losses, slopes = self.problem.loss.value_and_slopes(Z @ coef + self.coef[-1], codes)
             slopes *= weight[:, None]
             values += weight @ losses
-            gradient[:-1] += Z.T @ slopes
+            gradient[:-1] += Z.T @ slopes.astype(Z.dtype, copy=False)
             gradient[-1] += slopes.sum(axis=0)
         return LossSum(values, gradient)
-
-
-@storable
-@dataclass(frozen=True)
-class CurvatureSum:
-    """The product of the Hessian of a loss with a direction, where the loss is summed over rows of data.
-
-    The product has the shape (D + 1, K) of the direction: D rows for the coefficients, and a last row for the
-    intercept.
-    """
-
-    product: Array  # (D + 1, K)
-
-    def __add__(self, other: CurvatureSum) -> CurvatureSum:
-        return CurvatureSum(self.product + other.product)
-
-
-@dataclass(frozen=True)
-class CurvatureTerm:
-    """Function of a block of rows that returns its `CurvatureSum`: the Hessian at `coef` times `direction`."""
-
-    problem: Problem
-    coef: Array  # (D + 1, K), whose last row is the intercept
-    direction: Array  # (D + 1, K)
-
-    def __call__(self, block: Block) -> CurvatureSum:
-        K = self.coef.shape[1]
-        both = np.hstack([self.coef, self.direction])  # one product instead of two
-        total = np.zeros_like(self.coef)
-        for Z, codes, weight in self.problem.tiles(block):
-            values = Z @ both[:-1] + both[-1]
-            curved = self.problem.loss.curved(values[:, :K], codes, values[:, K:]) * weight[:, None]
-            total[:-1] += Z.T @ curved
-            total[-1] += curved.sum(axis=0)
-        return CurvatureSum(total)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.engines import Engine
 from mercer.engines.passes import Passes
-from mercer.solvers.losses.losses import CurvatureTerm, LossTerm, Problem
+from mercer.solvers.losses.losses import LossTerm, Problem
 
 __all__ = ["Penalized"]
 
@@ -19,8 +19,8 @@ Array = np.ndarray
 class Penalized:
     """The function C sum_i w_i loss_i(W) + |W|^2 / 2 of the coefficients W, summed over the rows i of an engine.
 
-    It implements `mercer.solvers.losses.newton.Objective`. The intercept, which is the last row of the coefficients, is
-    not penalized. Without an intercept, the last row of gradients and Hessian products is zero.
+    It implements `mercer.solvers.losses.quasi_newton.Objective`. The intercept, which is the last row of the
+    coefficients, is not penalized. Without an intercept, the last row of gradients is zero.
     """
 
     engine: Engine
@@ -40,16 +40,8 @@ class Penalized:
         squares = np.square(W[:-1]).sum(axis=0)
         values = self.C * total.values + 0.5 * (squares if self.separable else squares.sum())
         self.passes.done(self.rows, f"loss {float(values.sum()) / (self.C * self.weight):.6g}")
-        return values, self._with_penalty(total.gradient, W)
-
-    def curvature(self, W: Array, V: Array) -> Array:
-        total = self.engine.sum(CurvatureTerm(self.problem, W, V), self.passes.within)
-        self.passes.done(self.rows)
-        return self._with_penalty(total.product, V)
-
-    def _with_penalty(self, total: Array, W: Array) -> Array:
-        total = self.C * total
-        total[:-1] += W[:-1]
+        gradient = self.C * total.gradient
+        gradient[:-1] += W[:-1]
         if not self.fit_intercept:
-            total[-1] = 0.0
-        return total
+            gradient[-1] = 0.0
+        return values, gradient

@@ -26,7 +26,6 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize
 
-from mercer.errors import DataError
 from mercer.solvers.ridge.least_squares import Spectrum
 
 __all__ = ["Evidence", "Scales"]
@@ -56,9 +55,7 @@ class Evidence:
     spectrum: Spectrum
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.spectrum.energy).all():
-            msg = "The squares of the targets overflow. Scale the targets down."
-            raise DataError(msg)
+        self.spectrum.check_squares("The log marginal likelihood", "")
 
     @cached_property
     def _retained(self) -> tuple[Array, Array, Array]:

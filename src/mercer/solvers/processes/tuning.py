@@ -112,8 +112,12 @@ def tune_lengthscales(
     X, y, weight = merged(sample)
     kernel = kernel.resolve(X, weight)
     y = y - weight @ y / weight.sum() if centered else y
+    # Squares of very small or large targets are not representable. Scaling by a power of two is exact.
+    unit = 2.0 ** (np.frexp(np.abs(y).max(initial=0.0))[1] - 1.0)
+    y, noise, amplitude = y / unit, *(None if given is None else given / unit for given in (noise, amplitude))
     evidence = evidence_of(feature_map, kernel, X, y, weight, ard=ard, seed=seed)
     d, t, n, total = evidence.rows.shape[1], y.shape[1], len(y), float(weight.sum())
+    of_unit = float(t * np.log(unit))  # the density of targets is that of scaled targets divided by their unit
     trials: list[Trial] = []
     subset = evidence
     if n > FACTOR_ROWS:
@@ -122,7 +126,7 @@ def tune_lengthscales(
     starts = []
     for factor in FACTORS:
         value, scales = subset.best(np.full(d, np.log(factor)), noise, amplitude)
-        trials.append(Trial((factor,), value / float(subset.weight.sum()), len(subset.targets), "factor"))
+        trials.append(Trial((factor,), value / float(subset.weight.sum()) - of_unit, len(subset.targets), "factor"))
         starts.append((value, factor, scales))
     _, factor, scales = max(starts, key=lambda start: start[0])
 
@@ -136,7 +140,7 @@ def tune_lengthscales(
         log_scales = theta[:width] if ard else np.full(d, theta[0])
         value, *parts = evidence(log_scales, theta[width : width + t], theta[width + t :])
         parts[0] = parts[0] if ard else parts[0].sum(keepdims=True)
-        trials.append(Trial(tuple(np.exp(theta[:width]).tolist()), value / total, n, "gradient"))
+        trials.append(Trial(tuple(np.exp(theta[:width]).tolist()), value / total - of_unit, n, "gradient"))
         if not np.isfinite(value):  # rounding makes the covariance matrix indefinite: L-BFGS-B must step back
             return 1e10, np.zeros(free.sum())
         return -value / total, -np.concatenate(parts)[free] / total

@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 Array = np.ndarray
+# Bounds of the mean squares of targets: below, squares lose digits (the smallest normal number of float64 is 2e-308),
+# and above, their products with penalties and eigenvalues overflow.
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-303, 1e290
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,29 @@ class Spectrum:
     def retained(self) -> Array:
         """Boolean mask of the eigenvalues that exceed the rounding error."""
         return self.values > len(self.values) * self.rounding
+
+    def check_squares(self, needed_by: str, instead: str) -> None:
+        """Raise `DataError` if squares of the targets, less their offset, overflow or underflow in float64.
+
+        Parameters
+        ----------
+        needed_by : str
+            What needs the squares, for the message.
+        instead : str
+            What else can be done, for the message.
+        """
+        varies = (np.abs(self.rotated).max(axis=0, initial=0.0) > 0) | (self.energy > 0)
+        if not (self.energy <= LARGEST_SQUARE * self.weight).all():
+            what, remedy = "overflow", "Scale the targets down"
+        elif (varies & (self.energy < SMALLEST_SQUARE * self.weight)).any():
+            what, remedy = "underflow", "Multiply the targets by a large number, such as 1e150"
+        else:
+            return
+        msg = (
+            f"{needed_by} needs targets whose squares add up in float64, got targets whose squares {what}. "
+            f"{remedy}{instead}."
+        )
+        raise DataError(msg)
 
     def root(self, alpha: float) -> Array:
         """Return R with R R' = (A + alpha I)^-1 on the span of the retained eigenvectors of the second moments A."""

@@ -325,13 +325,8 @@ def shrinkage(spectrum: Spectrum, alphas: Array, *, fit_intercept: bool) -> tupl
 
 
 def check_energy(spectrum: Spectrum, criterion: Criterion) -> None:
-    """Raise an error if the sum of squares of the targets overflows."""
-    if not np.isfinite(spectrum.energy.sum()):
-        msg = (
-            f"alpha={criterion!r} needs targets whose squares add up in float64. "
-            "Scale the targets down, or give alpha a number."
-        )
-        raise DataError(msg)
+    """Raise an error if the sum of squares of the targets overflows or underflows."""
+    spectrum.check_squares(f"alpha={criterion!r}", ", or give alpha a number")
 
 
 def best(spectrum: Spectrum, alphas: Array, scores: Array, degrees: Array, criterion: Criterion) -> RidgePath:
