@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.linalg import numpy_kernels
@@ -212,7 +211,7 @@ def check_radii(function: str, radii: FloatArray | None, out: FloatArray) -> Non
     check_separate(function, out, {"radii": radii})
 
 
-# ---- memory layouts of rows, for callers -------------------------------------------------------------------------------
+# ---- memory layouts of rows, for callers ----------------------------------------------------------------------------
 
 
 def native(X: Any) -> Any:
@@ -220,7 +219,8 @@ def native(X: Any) -> Any:
 
     Validation would convert floats in another byte order to float64, also those of single precision.
     """
-    if (isinstance(X, np.ndarray) or sp.issparse(X)) and X.dtype.kind == "f" and not X.dtype.isnative:
+    # This module does not import SciPy: sparse matrices are recognized by their methods.
+    if (isinstance(X, np.ndarray) or hasattr(X, "tocsr")) and X.dtype.kind == "f" and not X.dtype.isnative:
         return X.astype(X.dtype.newbyteorder("="))
     return X
 
@@ -231,7 +231,7 @@ def canonical(X: Any) -> Any:
     Reading a misaligned number is undefined behavior in C++. An array that is aligned, and a CSR matrix in canonical
     format, are returned without a copy. The argument is not changed.
     """
-    if not sp.issparse(X):
+    if isinstance(X, np.ndarray):
         return X if X.flags.aligned else X.copy()
     parts = X.data, X.indices, X.indptr
     if not all(part.flags.aligned for part in parts):
