@@ -1,14 +1,38 @@
 """Domains of parameters and the error texts of values outside of them."""
 
+import copy
+import inspect
 import math
+import pickle
+from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mercer import DataError, DotProduct, Gaussian, Matern, ParameterError, Polynomial, Transformed
-from mercer.parameters import Choice, Instance, Integer, Interval, check_parameter, check_parameters, is_number
+from mercer import (
+    DataError,
+    DotProduct,
+    Gaussian,
+    Matern,
+    ParameterError,
+    Polynomial,
+    Transformed,
+    UnknownParameterError,
+)
+from mercer.parameters import (
+    Choice,
+    Instance,
+    Integer,
+    Interval,
+    check_names,
+    check_parameter,
+    check_parameters,
+    is_number,
+    known_names,
+    new_of_known_names,
+)
 
 
 class Model(SimpleNamespace):
@@ -93,6 +117,80 @@ def test_booleans_are_not_numbers():
     assert is_number(np.float32(1))
     assert not is_number(True)
     assert not is_number("1")
+
+
+class Base:
+    __new__ = new_of_known_names
+
+
+class Plain(Base):
+    def __init__(self, one=1, *, two=2):
+        self.one = one
+        self.two = two
+
+
+@dataclass(frozen=True)
+class Data(Base):
+    one: int = 1
+
+
+class Open(Base):
+    def __init__(self, *args, **kwargs):
+        self.args = args
+        self.kwargs = kwargs
+
+
+class Nothing(Base):
+    pass
+
+
+def test_names_are_compared_with_those_of_the_constructor():
+    assert Plain(3, two=4).two == 4
+    assert Data(one=2).one == 2
+    assert Open(1, three=3).kwargs == {"three": 3}
+    assert isinstance(Nothing(), Nothing)
+    for wrong in (lambda: Plain(three=3), lambda: Data(ones=1), lambda: Plain(1, 2), lambda: Data(1, 2)):
+        with pytest.raises(UnknownParameterError):
+            wrong()
+    with pytest.raises(UnknownParameterError, match="Nothing takes 0 positional arguments, got 1: 7 has no name"):
+        Nothing(7)
+    with pytest.raises(
+        UnknownParameterError, match=r"Nothing: there is no parameter one\. Nothing has no parameters\."
+    ):
+        Nothing(one=7)
+
+
+def test_the_check_of_names_is_invisible_to_tools():
+    assert str(inspect.signature(Plain)) == "(one=1, *, two=2)"
+    assert str(inspect.signature(Data)) == "(one: int = 1) -> None"
+    assert pickle.loads(pickle.dumps(Data(5))) == Data(5)
+    assert copy.copy(Plain(5)).one == 5
+    assert copy.deepcopy(Plain(5)).one == 5
+
+
+def test_functions_have_names_too():
+    @known_names
+    def function(a, *, weight=1):
+        """Return the sum."""
+        return a + weight
+
+    assert function(1, weight=2) == 3
+    assert function.__doc__ == "Return the sum."
+    assert str(inspect.signature(function)) == "(a, *, weight=1)"
+    with pytest.raises(
+        UnknownParameterError, match=r"function: there is no parameter weihgt\. Did you mean weight=2\?"
+    ):
+        function(1, weihgt=2)
+    with pytest.raises(
+        UnknownParameterError, match=r"function takes 1 positional argument \(a\), got 2: 2 has no name"
+    ):
+        function(1, 2)
+
+
+def test_inner_names_are_left_to_the_inner_object():
+    check_names("Map", {"kernel__lengthscale": 2}, ["kernel"])
+    with pytest.raises(UnknownParameterError, match="Map: there is no parameter kernl__lengthscale"):
+        check_names("Map", {"kernl__lengthscale": 2}, ["kernel"])
 
 
 def test_integers_beyond_float64_are_outside_of_an_interval():

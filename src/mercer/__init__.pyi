@@ -25,6 +25,8 @@ from .errors import (
     MissingPackageError,
     NoClosedFormError,
     ParameterError,
+    TooLittleMemoryError,
+    UnknownParameterError,
     UnsupportedKernelError,
 )
 from .graphs import Deformed, FeatureGraph, NeighborGraph
@@ -138,7 +140,9 @@ __all__ = [
     "SumMap",
     "TensorSketch",
     "ThresholdFeatures",
+    "TooLittleMemoryError",
     "Transformed",
+    "UnknownParameterError",
     "UnsupportedKernelError",
     "audit",
     "compare",

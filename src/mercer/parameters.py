@@ -13,19 +13,28 @@ A class declares the domain of each parameter as data, and `check_parameters` ra
 The message names the object, the parameter, the allowed values and the value that was passed::
 
     KernelRidge: alpha must be a finite number >= 0 or one of 'loo', 'evidence', 'gcv', got -1.
+
+`new_of_known_names` raises for names that a class does not have, with advice what to write instead::
+
+    Gaussian: there is no parameter gamma. scikit-learn's gamma is 1 / (2 lengthscale^2): write
+    Gaussian(lengthscale=0.7071) or Gaussian.from_gamma(1).
 """
 
 from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import wraps
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, Literal
+from types import CodeType
+from typing import Any, Literal, ParamSpec, TypeVar
 
-from mercer.errors import ParameterError
+from mercer.errors import ParameterError, UnknownParameterError
+from mercer.errors.spellings import advice
 
 __all__ = [
     "Choice",
@@ -33,12 +42,18 @@ __all__ = [
     "Instance",
     "Integer",
     "Interval",
+    "check_names",
     "check_parameter",
     "check_parameters",
     "is_finite",
     "is_number",
+    "known_names",
+    "new_of_known_names",
     "shown",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Domain(ABC):
@@ -230,3 +245,71 @@ def shown(value: Any) -> str:
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number, of Python or NumPy, and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+# ---- names ------------------------------------------------------------------------------------
+
+
+def new_of_known_names(cls: type[T], *args: Any, **kwargs: Any) -> T:
+    """Return ``object.__new__(cls)``; raise if the arguments do not fit the constructor of the class.
+
+    A base class sets ``__new__ = new_of_known_names``. The constructors of its subclasses stay as they are, also those
+    that `dataclass` writes, and so do `inspect.signature`, pickle and scikit-learn's `clone`. The check takes
+    microseconds, because it compares names with those of the code of the constructor, without a signature.
+    """
+    # A class without a constructor has that of object, which ignores arguments if there is a `__new__`.
+    constructor = _no_parameters if cls.__init__ is object.__init__ else cls.__init__
+    code = getattr(constructor, "__code__", None)
+    if code is not None:
+        _check_call(cls.__name__, code, args, kwargs, skipped=1)
+    return object.__new__(cls)
+
+
+def _no_parameters(self: Any) -> None:
+    """Do nothing, as a constructor without parameters."""
+
+
+def known_names(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that unknown keyword arguments raise with advice what to write instead."""
+    code: CodeType = function.__code__
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        _check_call(function.__name__, code, args, kwargs, skipped=0)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def check_names(owner: str, params: Mapping[str, Any], accepted: Iterable[str]) -> None:
+    """Raise `UnknownParameterError` if a name is not among the accepted ones, with advice what to write instead.
+
+    Only the part of a name before ``__`` is compared, since the rest belongs to an inner object.
+    """
+    names = list(accepted)
+    unknown = {name: value for name, value in params.items() if name.partition("__")[0] not in names}
+    if unknown:
+        what = "is no parameter" if len(unknown) == 1 else "are no parameters"
+        msg = f"{owner}: there {what} {', '.join(unknown)}. {advice(owner, unknown, names)}"
+        raise UnknownParameterError(msg)
+
+
+def _check_call(owner: str, code: CodeType, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, skipped: int) -> None:
+    """Raise if a call has unknown keyword arguments or too many positional ones.
+
+    `skipped` is the number of leading parameters, such as self, that are not part of the call.
+    """
+    count = code.co_argcount
+    names = code.co_varnames[skipped : count + code.co_kwonlyargcount]
+    if not code.co_flags & CO_VARKEYWORDS and not all(map(names.__contains__, kwargs)):
+        check_names(owner, {name: value for name, value in kwargs.items() if name not in names}, names)
+    if len(args) > count - skipped and not code.co_flags & CO_VARARGS:
+        most, extra = names[: count - skipped], args[count - skipped :]
+        several = "positional argument" if len(most) == 1 else "positional arguments"
+        listed = f" ({', '.join(most)})" if most else ""
+        hint = f" Name the others: {', '.join(names[len(most) :])}." if len(names) > len(most) else ""
+        msg = (
+            f"{owner} takes {len(most)} {several}{listed}, got {len(args)}: "
+            f"{', '.join(map(repr, extra))} {'has' if len(extra) == 1 else 'have'} no name.{hint}"
+        )
+        raise UnknownParameterError(msg)

@@ -394,7 +394,7 @@ def test_width_is_that_of_the_inner_map():
     model.set_params(feature_map__n_components=12)
     assert (model.width, model.feature_map.n_components) == (12, 12)
     assert model.fit(rows()).transform(rows()).shape == (120, 12)
-    with pytest.raises(ValueError, match="Invalid parameter 'n_components'"):
+    with pytest.raises(ValueError, match="Deformed: there is no parameter n_components"):
         model.set_params(n_components=14)
     assert Deformed().width == Deformed(Deformed()).width == RandomFourier().n_components
 

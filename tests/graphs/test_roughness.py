@@ -97,9 +97,9 @@ def test_float32_switches_to_float64_for_a_large_strength(power, monkeypatch):
     used = []
     original = roughness._Sum.__init__
 
-    def spy(self, features, X, root, dtype, team):
+    def spy(self, features, X, root, dtype, team, report):
         used.append(dtype)
-        original(self, features, X, root, dtype, team)
+        original(self, features, X, root, dtype, team, report)
 
     monkeypatch.setattr(roughness._Sum, "__init__", spy)
     large = sum_roughness(drawn(X).features_, X, root, strength=1e7, max_bytes=2**30, n_jobs=1)

@@ -107,3 +107,12 @@ def test_invalid_parameters_raise():
         hsic_test(X, Y, n_permutations=0)
     with pytest.raises(ParameterError, match="hsic_test: feature_map must be a mercer map"):
         hsic_test(X, Y, None, "rbf")
+
+
+def test_progress_counts_all_permutations():
+    rng = np.random.default_rng(0)
+    X, seen = rng.normal(size=(300, 2)), []
+    result = hsic_test(X, X, n_permutations=19, random_state=0, progress=seen.append)
+    assert result.p_value == hsic_test(X, X, n_permutations=19, random_state=0).p_value
+    steps = [(p.rows, p.total, p.unit) for p in seen if p.stage == "permute"]
+    assert steps == [(number, 19, "permutations") for number in range(20)]

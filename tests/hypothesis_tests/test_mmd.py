@@ -199,3 +199,14 @@ def test_samples_in_files_give_the_result_of_arrays(tmp_path):
     assert (in_files.statistic, in_files.p_value) == (expected.statistic, expected.p_value)
     with pytest.raises(DataError, match=r"mmd_test: Y must be rows in memory, or the result of open_rows, got Array"):
         mmd_test(X, da.from_array(Y))
+
+
+def test_progress_counts_all_rows():
+    rng = np.random.default_rng(0)
+    X, Y, seen = rng.normal(size=(300, 2)), rng.normal(size=(200, 2)), []
+    result = mmd_test(X, Y, n_permutations=19, random_state=0, progress=seen.append)
+    assert result.p_value == mmd_test(X, Y, n_permutations=19, random_state=0).p_value
+    assert list(dict.fromkeys(p.stage for p in seen)) == ["fit map", "divide"]
+    assert (seen[-1].rows, seen[-1].total, seen[-1].fraction) == (500, 500, 1.0)
+    with pytest.raises(ParameterError, match="mmd_test: progress must be one of True, False or a callable, got 1"):
+        mmd_test(X, Y, progress=1)

@@ -1,6 +1,7 @@
 """The template of all learners: fitting, adding rows, validation of targets, predictions, scores, tags."""
 
 import pickle
+import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -15,6 +16,8 @@ from sklearn.utils import get_tags
 from mercer import (
     Chi2,
     DataError,
+    Deformed,
+    DeformedSearchCV,
     Gaussian,
     GaussianProcessRegressor,
     KernelKMeans,
@@ -23,8 +26,11 @@ from mercer import (
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
+    MercerWarning,
+    NeighborGraph,
     ParameterError,
     RandomFourier,
+    open_rows,
 )
 
 RNG = np.random.default_rng(0)
@@ -363,3 +369,85 @@ def test_decision_values_on_dask_are_lazy():
     lazy = model.decision_function(da.from_array(X, chunks=(50, 3)))
     assert isinstance(lazy, da.Array)
     np.testing.assert_allclose(lazy.compute(scheduler="sync"), model.decision_function(X), rtol=1e-12)
+
+
+# ---- warnings about data that are probably not as intended -----------------------------------------
+
+
+def scaled_rows():
+    return np.random.default_rng(5).normal(size=(400, 3)) * [1.0, 2.0, 5000.0]
+
+
+def sources_of(X, y, tmp_path):
+    """Yield the rows in memory, in blocks, in a file and on Dask."""
+    yield (X, y)
+    yield ([(X[:200], y[:200]), (X[200:], y[200:])],)
+    np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), delimiter=",")
+    yield (open_rows(tmp_path / "rows.csv", target=-1),)
+    da = pytest.importorskip("dask.array")
+    yield (da.from_array(X, chunks=(200, 3)), da.from_array(y, chunks=200))
+
+
+def test_columns_of_very_different_scales_warn_once_for_every_source(tmp_path):
+    X = scaled_rows()
+    for data in sources_of(X, X[:, 0], tmp_path):
+        with pytest.warns(MercerWarning, match=r"make_pipeline\(StandardScaler\(\), KernelRidge\(\)\)") as caught:
+            KernelRidge(Gaussian("median"), random_state=0).fit(*data)
+        assert len(caught) == 1
+    for data in sources_of(X / X.std(axis=0), X[:, 0], tmp_path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            KernelRidge(Gaussian("median"), random_state=0).fit(*data)
+
+
+def test_scales_of_a_search_and_of_partial_fit_warn_too():
+    X, y = scaled_rows(), np.where(np.arange(400) < 40, 0.5, np.nan)
+    y[:40] += np.arange(40)
+    deformed = Deformed(RandomFourier(Gaussian(), 16, random_state=0), NeighborGraph(5), random_state=0)
+    with pytest.warns(MercerWarning, match="KernelRidge: columns of X with one lengthscale"):
+        DeformedSearchCV(KernelRidge(deformed, unlabeled=np.nan), strengths=(1.0,), powers=(1,)).fit(X, y)
+    with pytest.warns(MercerWarning, match="KernelRidge: columns of X with one lengthscale") as caught:
+        KernelRidge(Gaussian(), random_state=0).partial_fit(X, X[:, 0]).partial_fit(X, X[:, 0])
+    assert len(caught) == 1
+
+
+def test_a_process_with_one_lengthscale_per_column_does_not_warn_of_scales():
+    X = scaled_rows()[:100]
+    with pytest.warns(MercerWarning, match="GaussianProcessRegressor: columns of X with one lengthscale"):
+        GaussianProcessRegressor(RandomFourier(Gaussian("median"), 16, random_state=0)).fit(X, np.sin(X[:, 0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GaussianProcessRegressor(
+            RandomFourier(Gaussian("median"), 16, random_state=0), lengthscale_tuning="ard", random_state=0
+        ).fit(X, np.sin(X[:, 0]))
+
+
+@pytest.mark.parametrize("learner", [KernelRidgeClassifier, KernelLogisticRegression, KernelSVC])
+def test_a_label_of_minus_one_among_others_warns(learner):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = learner(RandomFourier(Gaussian(), 8, random_state=0))
+    words = (
+        rf"^{learner.__name__}: y has the label -1 and 2 others, such as 0 and 1\. If -1 denotes rows without a label, "
+        r"as in scikit-learn's semi-supervised learners, write unlabeled=-1\. If it is a class, write "
+        r"unlabeled=np\.nan, which no row has\.$"
+    )
+    y = np.arange(60) % 3 - 1
+    with pytest.warns(MercerWarning, match=words) as caught:
+        model.fit(X, y)
+    assert len(caught) == 1
+    with pytest.warns(MercerWarning, match="such as 1.0 and 2.0"):
+        model.fit(X, np.where(y == 0, 2.0, y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.set_params(unlabeled=-1).fit(X, y).classes_.tolist() == [0, 1]
+        assert model.set_params(unlabeled=np.nan).fit(X, y).classes_.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "labels", [[-1, 1], [-1, 0], [-1.0, 1.0], [0, 1, 2], [-2, 0, 2], [True, False], ["-1", "0", "1"], [-1, -2]]
+)
+def test_other_labels_do_not_warn(labels):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelRidgeClassifier(RandomFourier(Gaussian(), 8, random_state=0)).fit(X, np.resize(labels, 60))

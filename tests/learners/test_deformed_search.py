@@ -480,12 +480,18 @@ def test_progress_reports_every_power():
     seen = []
     learner = classifier().set_params(progress=seen.append)
     searched(learner, X, np.where(labeled, truth, -1), **GRID)
-    powers = [one for one in seen if one.note]
-    assert [(one.rows, one.total, one.note) for one in powers] == [
-        (80, 160, "search, power 1"),
-        (160, 160, "search, power 2"),
+    stages = list(dict.fromkeys(one.stage for one in seen))
+    assert stages == [
+        "build graph",
+        "read labels",
+        *(f"{what} of power {power}" for power in (1, 2) for what in ("measure roughness", "compare candidates")),
+        "sum over rows",
     ]
-    assert seen[-1].rows == 80  # the final fit
+    strengths = [(one.rows, one.total) for one in seen if one.unit == "strengths"]
+    assert strengths == [(1, 3), (2, 3), (3, 3), (1, 2), (2, 2)]  # strength zero is compared once
+    fractions = [one.fraction for one in seen]
+    assert fractions == sorted(fractions)
+    assert (seen[-1].rows, seen[-1].owner) == (80, "DeformedSearchCV")  # the final fit
 
 
 def test_two_labels_per_class_select_a_useful_graph():

@@ -259,11 +259,14 @@ def test_pipelines_tables_and_parameters():
 def test_progress_is_reported_after_each_pass():
     told = []
     fitted = model(progress=told.append).fit(data())
+    starts = [p for p in told if p.stage == "choose starts"]
+    assert [(p.rows, p.unit) for p in starts] == [(i, "centers") for i in range(2, fitted.n_clusters + 1)]
+    told = [p for p in told if p.stage == "move centers"]
     assert [p.rows for p in told][: fitted.n_iter_] == [400 * (i + 1) for i in range(fitted.n_iter_)]
     seconds = [p.seconds for p in told]
     assert seconds == sorted(seconds)
     assert told[-1].rows == told[-1].total == 400 * fitted.n_iter_
-    told.clear()
+    told = []
     model(exact=True, n_init=3, progress=told.append).fit(data())
     assert [p.rows for p in told[:-1]] == [400 * (i + 1) for i in range(len(told) - 1)]
     assert told[-1].total == told[-2].rows

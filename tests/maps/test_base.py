@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import (
+    Chi2,
     CompositionMap,
     DataError,
     Deformed,
@@ -25,6 +29,7 @@ from mercer import (
     KernelRidge,
     Laplacian,
     Matern,
+    MercerWarning,
     NoClosedFormError,
     Nystroem,
     ParameterError,
@@ -35,6 +40,7 @@ from mercer import (
     SumMap,
     TensorSketch,
     ThresholdFeatures,
+    Transformed,
     UnsupportedKernelError,
 )
 from mercer.engines import MemoryEngine, StreamEngine, memory
@@ -187,7 +193,7 @@ def test_objects_that_are_not_kernels_are_refused(kind, kernel):
         (np.empty((0, 3)), r"Found array with 0 sample\(s\)"),
         (np.empty((3, 0)), r"0 feature\(s\)"),
         (np.zeros(3), "Expected 2D array"),
-        (np.array([["a", "b", "c"]]), "could not convert string to float"),
+        (np.array([["a", "b", "c"]]), "rows must be numbers, got strings such as 'a'"),
         (np.array([[np.nan, 0.0, 0.0]]), "contains NaN"),
         (np.array([[np.inf, 0.0, 0.0]]), "contains infinity"),
     ],
@@ -232,7 +238,7 @@ def test_nested_parameters_replace_the_kernel():
     assert m.get_params()["kernel__weight"] == 2.0
     m.set_params(kernel=Laplacian(), kernel__lengthscale=3.0)
     assert m.kernel == Laplacian(3.0)
-    with pytest.raises(ParameterError, match="Laplacian has no parameter 'nu'"):
+    with pytest.raises(ParameterError, match=r"Laplacian: there is no parameter nu\. Laplacian has lengthscale\."):
         m.set_params(kernel__nu=1.0)
     assert m.with_kernel(Gaussian()).kernel == Gaussian()
     assert m.kernel == Laplacian(3.0)
@@ -472,3 +478,66 @@ def test_rows_of_weight_zero_are_ignored(kind):
     weighted = kind(Gaussian("median"), 4, random_state=0).fit_sample(X, weight)
     assert weighted.kernel_ == kept.kernel_
     np.testing.assert_array_equal(weighted.transform(X), kept.transform(X))
+
+
+# ---- scales of columns ------------------------------------------------------------------------
+
+SCALES = np.random.default_rng(5).normal(size=(400, 3)) * [1.0, 2.0, 5000.0]
+RARE = (np.random.default_rng(6).random((400, 3)) < [0.5, 0.1, 0.02]) * [1.0, 1.0, 1.0]
+
+
+def test_columns_of_very_different_scales_warn():
+    words = (
+        r"^RandomFourier: columns of X with one lengthscale have scales that differ by a factor of 5e\+03: 0\.98 of "
+        r"column 0, 4\.8e\+03 of column 2\. The kernel hardly depends on columns of small scale\. Use scikit-learn's "
+        r"make_pipeline\(StandardScaler\(\), RandomFourier\(\)\), or one lengthscale per column: "
+        r"mercer\.Transformed\(kernel, lengthscales=\[\.\.\.\]\)\.$"
+    )
+    with pytest.warns(MercerWarning, match=words):
+        RandomFourier(Gaussian("median"), 8, random_state=0).fit(SCALES)
+    with pytest.warns(MercerWarning, match="of column 'x'.*of column 'z'"):
+        Nystroem(Matern(), 8, random_state=0).fit(pd.DataFrame(SCALES, columns=list("xyz")))
+    with pytest.warns(MercerWarning, match=r"make_pipeline\(MaxAbsScaler\(\), RandomFourier\(\)\)"):
+        RandomFourier(Gaussian(), 8, random_state=0).fit(sp.csr_matrix(SCALES * RARE))
+    with pytest.warns(MercerWarning, match="0.98 of column 0, 4.8e.03 of column 2"):
+        SumMap(Gaussian() + Polynomial(2), 64).fit(SCALES)
+    with pytest.warns(MercerWarning, match="0.98 of column 0, 4.8e.03 of column 2"):
+        RandomFourier(Transformed(Gaussian(), columns=[2, 0]), 8).fit(SCALES)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X"),
+    [
+        (Gaussian(), SCALES / [1.0, 2.0, 50.0]),  # a factor of 100
+        (Gaussian(), SCALES[:10]),  # too few rows to know
+        (Gaussian(), np.column_stack([SCALES[:, :2], np.full(400, 1e9)])),  # a constant
+        (Gaussian(), np.column_stack([SCALES[:, :2], 1e9 + SCALES[:, 0] * 1e-7])),  # a constant up to rounding
+        (Gaussian(), np.column_stack([SCALES[:, 0], (np.arange(400) == 7) * 1e-5])),  # almost a constant
+        (Gaussian(), (np.random.default_rng(0).random((20_000, 2)) < [0.5, 5e-3]) * 1.0),  # a rare indicator
+        (Gaussian(), sp.csr_matrix(RARE)),
+        (Gaussian(), (RARE - RARE.mean(axis=0)) / RARE.std(axis=0)),  # standardized
+        (Gaussian(), (SCALES - SCALES.mean(axis=0)) / SCALES.std(axis=0)),
+        (Gaussian(), SCALES[:, 2:]),  # one column
+        (Transformed(Gaussian(), lengthscales=[1.0, 2.0, 5000.0]), SCALES),
+        (Transformed(Gaussian(), columns=[0, 1]) * Transformed(Gaussian(), columns=[2]), SCALES),
+        (Polynomial(2), SCALES),  # no lengthscale
+        (Chi2(), np.abs(SCALES)),
+    ],
+)
+def test_other_columns_do_not_warn(kernel, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Nystroem(kernel, 4, random_state=0).fit(X)
+
+
+def test_the_suggested_lines_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_pipeline(StandardScaler(), RandomFourier(Gaussian("median"), 8)).fit(SCALES)
+        make_pipeline(MaxAbsScaler(), RandomFourier(Gaussian("median"), 8)).fit(sp.csr_matrix(SCALES * RARE))
+        RandomFourier(Transformed(Gaussian("median"), lengthscales=SCALES.std(axis=0)), 8).fit(SCALES)
+
+
+def test_extreme_scales_are_compared_without_overflow():
+    with pytest.warns(MercerWarning, match=r"a factor of .e\+30"):
+        RandomFourier(Gaussian(1e150), 8, random_state=0).fit(SCALES * [1e-150, 1.0, 1e150])

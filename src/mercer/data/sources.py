@@ -11,16 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer.data.targets import Coding, reads_as_number
+from mercer.data.targets import Coding
 from mercer.engines import Engine, MemoryEngine, StreamEngine, block_rows_for
 from mercer.engines.dask.partitions import same_for_one_row
 from mercer.errors import DataError
+from mercer.errors.columns import check_path
 from mercer.io.formats.arrow import BatchStream
 from mercer.io.source import RowSource
 from mercer.parameters import Choice, Integer, check_parameter
@@ -56,6 +58,8 @@ def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -
                 "first."
             )
             raise DataError(msg)
+    if isinstance(X, str | bytes | PathLike | list | tuple):
+        check_path(owner, X)
     if isinstance(X, RowSource | BatchStream):
         if y is not None or sample_weight is not None:
             msg = f"{owner}: files carry their own targets and weights: name their columns in open_rows."
@@ -214,12 +218,6 @@ def validated(
                 "first."
             )
             raise DataError(msg)
-    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.size and not reads_as_number(X.flat[0]):
-        msg = (
-            f"{owner}: rows must be numbers, got strings such as {str(X.flat[0])!r}. Encode them as numbers first, for "
-            "instance with scikit-learn's HashingVectorizer or a fitted OneHotEncoder, block by block."
-        )
-        raise DataError(msg)
     X, y, coding = coding.validate(estimator, X, y, reset=reset)
     if weight is not None:
         zeros = np.zeros(X.shape[0])

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
+from mercer.errors.columns import check_rows, explain_rows, reads_as_number
 from mercer.linalg.dispatch import canonical, native
 
 __all__ = [
@@ -30,13 +31,13 @@ __all__ = [
     "Ignored",
     "Labels",
     "Numbers",
+    "as_floats",
     "as_targets",
     "check_no_missing_targets",
     "has_target",
     "label_codes",
     "label_signs",
     "plain_labels",
-    "reads_as_number",
 ]
 
 FLOATS = (np.float64, np.float32)
@@ -107,17 +108,7 @@ class Numbers(Coding):
         check_numeric(name, y)
         if self.unlabeled is None:
             check_no_missing_targets(estimator, y)
-            X, y = validate_data(
-                estimator,
-                native(X),
-                y,
-                accept_sparse="csr",
-                dtype=FLOATS,
-                multi_output=True,
-                y_numeric=True,
-                reset=reset,
-            )
-            X = canonical(X)
+            X, y = as_floats(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
         else:
             X, y = self._validate_some(estimator, X, y, reset=reset)
         if shape is not None and y.shape[1:] != shape:
@@ -164,8 +155,7 @@ class Labels(Coding):
             check_no_missing_targets(estimator, y)
             if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
                 y = known_labels(name, y, None)
-            X, y = validate_data(estimator, native(X), y, accept_sparse="csr", dtype=FLOATS, reset=reset)
-            X = canonical(X)
+            X, y = as_floats(estimator, X, y, reset=reset)
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
         else:
@@ -200,14 +190,30 @@ class Ignored(Coding):
         return validate_rows(estimator, X, reset=reset), None, self
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_all_finite: bool = True) -> Any:
-    """Return rows as a float array or CSR matrix, aligned in memory and without duplicate entries.
+def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return rows as a float array or CSR matrix.
 
     If `reset` is True, the number and names of the features are recorded on the estimator. Otherwise they must agree
-    with the number and names recorded earlier. If `ensure_all_finite` is False, entries may be NaN or infinite.
+    with the number and names recorded earlier.
     """
-    options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset, "ensure_all_finite": ensure_all_finite}
-    return canonical(validate_data(estimator, native(X), **options))
+    return as_floats(estimator, X, reset=reset)
+
+
+def as_floats(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Return rows, and targets if there are any, as validated by scikit-learn's `validate_data`.
+
+    Rows that are not numbers raise an error that names the column and says what to do. The rows that are returned are
+    aligned in memory, in the byte order of the machine, and without duplicate entries.
+    """
+    owner = type(estimator).__name__
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiub":
+        check_rows(owner, X)
+    try:
+        checked = validate_data(estimator, native(X), *y, accept_sparse="csr", dtype=FLOATS, **options)
+    except (TypeError, ValueError):
+        explain_rows(owner, X)
+        raise
+    return (canonical(checked[0]), *checked[1:]) if y else canonical(checked)
 
 
 # ---- labels as numbers ------------------------------------------------------------------------
@@ -358,8 +364,9 @@ def check_may_lack_targets(owner: str, unlabeled: Any) -> None:
     """Raise an error that `y` is missing if `unlabeled` is None, which means that the learner requires targets."""
     if unlabeled is None:
         msg = (
-            f"{owner} requires y to be passed, but the target y is None. Pass y, or blocks (X, y). If these rows have "
-            "no target on purpose, set the unlabeled parameter, such as unlabeled=np.nan: then y may be None."
+            f"{owner} requires y to be passed, but the target y is None. Pass y, blocks (X, y), or files opened with "
+            "open_rows(path, target=...). If these rows have no target on purpose, set the unlabeled parameter, such "
+            "as unlabeled=np.nan: then y may be None."
         )
         raise DataError(msg)
 
@@ -419,15 +426,6 @@ def check_numeric(owner: str, y: Any) -> None:
                 "replace it by np.nan and set unlabeled=np.nan."
             )
             raise DataError(msg)
-
-
-def reads_as_number(string: str | bytes) -> bool:
-    """Return whether a string can be read as a number."""
-    try:
-        float(string)
-    except ValueError:
-        return False
-    return True
 
 
 def known_labels(owner: str, y: np.ndarray, unlabeled: Any) -> np.ndarray:

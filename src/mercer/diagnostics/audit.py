@@ -15,6 +15,7 @@ from mercer.diagnostics.pairs import PairSample, mean_interval, row_probabilitie
 from mercer.engines import block_rows_for
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap
+from mercer.parameters import known_names
 from mercer.statistics import row_hashes
 from mercer.statistics.sample import seed_of
 
@@ -110,6 +111,7 @@ class Audit:
         )
 
 
+@known_names
 def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any = 0) -> Audit:
     """Measure how well the inner products of the features of a fitted map approximate its kernel.
 

@@ -13,6 +13,7 @@ from mercer.diagnostics.audit import Audit, audit
 from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
+from mercer.parameters import known_names
 from mercer.statistics.sample import seed_of
 
 __all__ = ["Compared", "Comparison", "compare"]
@@ -78,6 +79,7 @@ class Comparison:
         return "\n".join(lines)
 
 
+@known_names
 def compare(
     kernel: Kernel,
     X: Any,

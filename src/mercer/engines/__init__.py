@@ -9,15 +9,19 @@ from mercer.engines.base import (
     Position,
     Progress,
     Report,
+    StagedReport,
     TermSum,
     Workers,
+    enter_stage,
+    report_step,
+    reported,
+    stages_of,
 )
 from mercer.engines.checkpoint import Checkpoint, CheckpointedEngine
 from mercer.engines.dask.partitions import on_dask
 from mercer.engines.filter import FilteredEngine, some_rows
 from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
 from mercer.engines.prefetch import read_ahead
-from mercer.engines.progress import show_progress
 from mercer.engines.stream import StreamEngine
 
 __all__ = [
@@ -33,14 +37,18 @@ __all__ = [
     "Position",
     "Progress",
     "Report",
+    "StagedReport",
     "StreamEngine",
     "TermSum",
     "Workers",
     "block_rows_for",
     "empty_rows",
+    "enter_stage",
     "fill_rows",
     "on_dask",
     "read_ahead",
-    "show_progress",
+    "report_step",
+    "reported",
     "some_rows",
+    "stages_of",
 ]

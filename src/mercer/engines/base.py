@@ -21,7 +21,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from mercer.errors import DataError, ParameterError
+from mercer.parameters import Choice, Instance, check_parameter
 
 __all__ = [
     "START",
@@ -45,11 +46,16 @@ __all__ = [
     "Position",
     "Progress",
     "Report",
+    "StagedReport",
     "TermSum",
     "Workers",
     "closing_all",
     "count_threads",
+    "enter_stage",
+    "report_step",
+    "reported",
     "row_blocks",
+    "stages_of",
     "workers",
 ]
 
@@ -126,21 +132,92 @@ START = Position()
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a pass over the rows; the last report has ``rows == total``."""
+    """Progress of a pass over the rows, or of another stage of a fit; the last report of a pass has ``rows == total``.
+
+    The fields after `note` are set in reports to a user, whose passes are parts of a fit.
+    """
 
     rows: int  # number of rows processed so far
     total: int | None  # None if the number of rows is not known before the last one is read
     seconds: float  # time since the start of the pass
     note: str = ""  # further information, such as the number of the pass
+    unit: str = "rows"  # what is counted by `rows` and `total`
+    stage: str = ""  # name of the stage of the fit
+    fraction: float | None = None  # of the complete fit, from 0 to 1; None if it is not known
+    elapsed: float | None = None  # time since the start of the fit
+    owner: str = ""  # name of the estimator
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the remaining seconds at the rate so far, or None if the total number of rows is unknown."""
+        """Estimate of the remaining seconds at the rate so far, or None if it is not known.
+
+        They are those of the complete fit if its fraction is known, and those of the pass if it is not part of a fit.
+        """
+        if self.elapsed is not None:
+            return self.elapsed * (1 - self.fraction) / self.fraction if self.fraction else None
         return None if self.total is None else self.seconds * (self.total - self.rows) / max(self.rows, 1)
 
 
 #: Function that an engine calls with the progress of a pass.
 Report = Callable[[Progress], None]
+
+
+class StagedReport(ABC):
+    """Base class of reports that know the stages of a fit; see `mercer.engines.progress`."""
+
+    @abstractmethod
+    def __call__(self, progress: Progress) -> None:
+        """Report progress within the current stage."""
+
+    @abstractmethod
+    def plan(self, costs: Mapping[str, float | None]) -> None:
+        """Announce stages in their order, with their costs in any unit; None means that the cost is not known."""
+
+    @abstractmethod
+    def enter(self, name: str) -> None:
+        """Start a stage."""
+
+    @abstractmethod
+    def step(self, done: int, total: int | None, note: str = "", unit: str = "steps") -> None:
+        """Report that `done` of `total` steps of the current stage are done; None means that the total is not known."""
+
+    @abstractmethod
+    def close(self, *, success: bool) -> None:
+        """End the display, if there is one."""
+
+
+def stages_of(owner: str, progress: bool | Report) -> StagedReport | None:
+    """Return the report of a fit for the parameter `progress`: a display for True, None for False."""
+    check_parameter(owner, "progress", progress, Choice(True, False) | Instance(Callable, "a callable"))  # type: ignore[arg-type]
+    if progress is False:
+        return None
+    from mercer.engines.progress import Display, Stages
+
+    return Stages(owner, Display.here() if progress is True else progress)
+
+
+@contextmanager
+def reported(report: Report | None) -> Iterator[None]:
+    """Context manager of a fit that ends its display, also if the fit fails."""
+    success = False
+    try:
+        yield
+        success = True
+    finally:
+        if isinstance(report, StagedReport):
+            report.close(success=success)
+
+
+def enter_stage(report: Report | None, name: str) -> None:
+    """Start a stage of a fit; nothing is done if `report` is None or does not know stages."""
+    if isinstance(report, StagedReport):
+        report.enter(name)
+
+
+def report_step(report: Report | None, done: int, total: int | None, note: str = "", unit: str = "steps") -> None:
+    """Report the steps of the current stage that are done; nothing is done if `report` does not know stages."""
+    if isinstance(report, StagedReport):
+        report.step(done, total, note, unit)
 
 
 class Accumulator(ABC, Generic[S]):

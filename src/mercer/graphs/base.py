@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.engines import Engine
+from mercer.engines import Engine, Report
 from mercer.features import Features
 from mercer.maps.base import Estimator
 from mercer.parameters import Choice, Interval
@@ -146,12 +146,22 @@ class Graph(Estimator, ABC):
     GrowingGraph : Base class of graphs to which rows can be added.
     """
 
+    #: Optional method ``_build_cost(n, d, D) -> float``: the cost of `measure` for n rows of d features and a map of D
+    #: components, in the unit of `BaseMap.fit_costs`; displays of progress use it.
+    _build_cost: Callable[[int, int, int], float] | None = None
+
     def check(self) -> None:
         """Raise `ParameterError` if a parameter lies outside its domain."""
         self._check_domains()
 
+    def build_cost(self, n: int, d: int, D: int) -> float | None:
+        """Return the cost of building the graph, or None if it is not known."""
+        return None if self._build_cost is None else self._build_cost(n, d, D)
+
     @abstractmethod
-    def measure(self, features: Features, engine: Engine, *, max_bytes: int, seed: int) -> Measure:
+    def measure(
+        self, features: Features, engine: Engine, *, max_bytes: int, seed: int, report: Report | None = None
+    ) -> Measure:
         """Build the graph of the rows of an engine, and return a function that measures the roughness of features.
 
         Parameters
@@ -164,6 +174,8 @@ class Graph(Estimator, ABC):
             Number of bytes that the features of all rows may take at a time.
         seed : int
             Seed of random choices in the construction of the graph, if there are any.
+        report : callable or None, default=None
+            Receives the progress, also when the result is called.
 
         Returns
         -------

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Engine
+from mercer.engines import Engine, Report, enter_stage
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.graphs.base import EXACT_ROWS, Graph, GraphSummary, GrowingGraph, Measure, Nodes, Penalty, Roughness
 from mercer.graphs.laplacian_graph import GivenGraph
@@ -248,17 +248,28 @@ class Deformed(BaseMap):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def fit_engine(self, engine: Engine) -> Self:
-        inner, measure = self.measure(engine)
-        return self.fit_roughness(inner, measure(self._requested_penalty()), engine.first().X.dtype)
+    def _fit_costs(self, n: int, d: int) -> dict[str, Any]:
+        D = self.width
+        building = self._graph().build_cost(n, d, D)
+        graph = {"build graph": building, "measure roughness": 1.5 * n * D**2, "deform": float(D**3)}
+        return {**self._inner_map().fit_costs(n, d), **graph}
 
-    def measure(self, engine: Engine) -> tuple[BaseMap, Measure]:
+    def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
+        inner, measure = self.measure(engine, report)
+        enter_stage(report, "measure roughness")
+        roughness = measure(self._requested_penalty())
+        enter_stage(report, "deform")
+        return self.fit_roughness(inner, roughness, engine.first().X.dtype)
+
+    def measure(self, engine: Engine, report: Report | None = None) -> tuple[BaseMap, Measure]:
         """Fit the inner map and build the graph. This part of a fit does not depend on `strength` and `power`.
 
         Parameters
         ----------
         engine : Engine
             The rows, which can be read more than once.
+        report : callable or None, default=None
+            Receives the progress.
 
         Returns
         -------
@@ -276,10 +287,11 @@ class Deformed(BaseMap):
                 "over, or files by open_rows), or rows in memory."
             )
             raise DataError(msg)
-        inner.fit_engine(engine)
+        inner.fit_engine(engine, report)
         self._check_features(inner)
+        enter_stage(report, "build graph")
         seed = seed_of(self.random_state, "graph")
-        return inner, graph.measure(inner.features_, engine, max_bytes=int(self.max_bytes), seed=seed)
+        return inner, graph.measure(inner.features_, engine, max_bytes=int(self.max_bytes), seed=seed, report=report)
 
     def fit_roughness(self, inner: BaseMap, found: Roughness, dtype: Any) -> Self:
         """Set the fitted attributes from the results of `measure`. This is the second part of a fit.

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from mercer.engines import Accumulator, Block, Engine, Workers
+from mercer.engines import Accumulator, Block, Engine, Report, Workers
 from mercer.errors import MercerWarning
 from mercer.features import Features, features_of
 from mercer.graphs.base import (
@@ -138,8 +138,9 @@ class FeatureGraph(GrowingGraph):
         *,
         max_bytes: int,  # noqa: ARG002 - no more than the features of a block of rows are in memory
         seed: int,
+        report: Report | None = None,
     ) -> Measure:
-        moments = self.moments(features, engine, seed=seed)
+        moments = self.moments(features, engine, seed=seed, report=report)
         exact = None
         if moments.rows <= EXACT_ROWS:
             rows = engine.sum(partial(RowSample.of, size=EXACT_ROWS, seed=seed, targets=False))
@@ -149,7 +150,13 @@ class FeatureGraph(GrowingGraph):
             exact = Nodes(rows.X, laplacian) if (weight == 1).all() else None
         return lambda penalty: replace(moments.roughness(penalty), exact=exact)
 
-    def moments(self, features: Features, engine: Engine, *, seed: int, previous: Any = None) -> FeatureMoments:
+    def _build_cost(self, n: int, d: int, D: int) -> float:
+        m = self.n_components
+        return 2.0 * n * m * d + 0.7 * n * (D + m) ** 2
+
+    def moments(
+        self, features: Features, engine: Engine, *, seed: int, previous: Any = None, report: Report | None = None
+    ) -> FeatureMoments:
         """Return the joint second moments of the features and of the positive features scaled by the degrees.
 
         This reads the rows three times: for a sample that determines the bandwidth, for the mean positive features,
@@ -162,7 +169,7 @@ class FeatureGraph(GrowingGraph):
         sample = engine.sum(partial(RowSample.of, size=MEDIAN_ROWS, seed=seed, by_weight=True, targets=False))
         positive = self.draw(sample.X, sample.weight if sample.is_complete else None)
         total = engine.sum(partial(PositiveSum.of, positive=positive))
-        moments = engine.accumulate(FeatureMomentSum(features, positive, total.mean))
+        moments = engine.accumulate(FeatureMomentSum(features, positive, total.mean), report)
         if moments.isolated > moments.rows / 2:
             msg = (
                 f"FeatureGraph: {moments.isolated} of {moments.rows} rows have no edge, because their positive "

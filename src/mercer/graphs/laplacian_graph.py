@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Block, Engine
+from mercer.engines import Block, Engine, Report
 from mercer.errors import DataError
 from mercer.features import Features
 from mercer.graphs.base import EXACT_ROWS, Graph, GraphSummary, Measure, Nodes, Penalty, Roughness
@@ -63,6 +63,8 @@ class LaplacianGraph(Graph):
     max_rows: int | None = None
     #: Whether equal rows are one node.
     merges_equal_rows: ClassVar[bool] = False
+    #: Whether `laplacian` has a parameter `report` that receives the progress.
+    laplacian_reports: ClassVar[bool] = False
 
     @abstractmethod
     def laplacian(self, X: Any, *, seed: int = 0, n_jobs: int | None = None) -> GraphLaplacian:
@@ -83,13 +85,18 @@ class LaplacianGraph(Graph):
             A Laplacian of n nodes, in the order of the rows.
         """
 
-    def measure(self, features: Features, engine: Engine, *, max_bytes: int, seed: int) -> Measure:
+    def measure(
+        self, features: Features, engine: Engine, *, max_bytes: int, seed: int, report: Report | None = None
+    ) -> Measure:
         self.check()
-        X = gathered_rows(engine, self.max_rows, seed)
+        X = gathered_rows(engine, self.max_rows, seed, report)
         distinct = distinct_rows(X) if self.merges_equal_rows else None
         X = X if distinct is None else X[distinct]
-        laplacian = self.laplacian(X, seed=seed, n_jobs=engine.n_jobs)
-        return partial(laplacian_roughness, laplacian, features, X, max_bytes=max_bytes, n_jobs=engine.n_jobs)
+        options = {"report": report} if self.laplacian_reports else {}
+        laplacian = self.laplacian(X, seed=seed, n_jobs=engine.n_jobs, **options)
+        return partial(
+            laplacian_roughness, laplacian, features, X, max_bytes=max_bytes, n_jobs=engine.n_jobs, report=report
+        )
 
 
 class GivenGraph(LaplacianGraph):
@@ -111,11 +118,20 @@ class GivenGraph(LaplacianGraph):
 
 
 def laplacian_roughness(
-    laplacian: GraphLaplacian, features: Features, X: Any, penalty: Penalty, *, max_bytes: int, n_jobs: int | None
+    laplacian: GraphLaplacian,
+    features: Features,
+    X: Any,
+    penalty: Penalty,
+    *,
+    max_bytes: int,
+    n_jobs: int | None,
+    report: Report | None = None,
 ) -> Roughness:
     """Return the roughness of the features of the rows `X` on a graph of these rows, given its Laplacian."""
     root = laplacian.root(penalty.power)
-    matrix = sum_roughness(features, X, root, strength=penalty.strength, max_bytes=max_bytes, n_jobs=n_jobs)
+    matrix = sum_roughness(
+        features, X, root, strength=penalty.strength, max_bytes=max_bytes, n_jobs=n_jobs, report=report
+    )
     summary = GraphSummary(
         laplacian.n_nodes,
         laplacian.n_edges,
@@ -154,11 +170,11 @@ class AllRows:
         return sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.concatenate(parts)
 
 
-def gathered_rows(engine: Engine, max_rows: int | None, seed: int) -> Any:
+def gathered_rows(engine: Engine, max_rows: int | None, seed: int, report: Report | None = None) -> Any:
     """Return all rows of an engine with a positive weight, or a uniform sample of at most `max_rows` of them."""
     rows = engine.in_memory
     if rows is not None and rows.weight is None and (max_rows is None or len(rows) <= max_rows):
         return rows.X
     if max_rows is None:
-        return engine.sum(AllRows.of).joined()
-    return engine.sum(partial(RowSample.of, size=max_rows, seed=seed, targets=False)).X
+        return engine.sum(AllRows.of, report).joined()
+    return engine.sum(partial(RowSample.of, size=max_rows, seed=seed, targets=False), report).X

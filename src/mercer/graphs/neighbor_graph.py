@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.engines import Report
 from mercer.errors import MercerWarning
 from mercer.graphs.base import BANDWIDTH
 from mercer.graphs.laplacian import GraphLaplacian
 from mercer.graphs.laplacian_graph import LaplacianGraph
-from mercer.graphs.neighbors import distances, nearest_neighbors
+from mercer.graphs.neighbors import distances, nearest_neighbors, search_cost
 from mercer.kernels.base import as_rows
 from mercer.parameters import Choice, Domain, Integer
 
@@ -73,6 +74,7 @@ class NeighborGraph(LaplacianGraph):
     """
 
     merges_equal_rows: ClassVar[bool] = True
+    laplacian_reports: ClassVar[bool] = True
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "n_neighbors": Integer(1),
         "weights": Choice("gaussian", "binary"),
@@ -96,7 +98,13 @@ class NeighborGraph(LaplacianGraph):
         self.search = search
         self.max_rows = max_rows
 
-    def laplacian(self, X: Any, *, seed: int = 0, n_jobs: int | None = None) -> GraphLaplacian:
+    def _build_cost(self, n: int, d: int, D: int) -> float:  # noqa: ARG002 - the signature of the contract
+        nodes = n if self.max_rows is None else min(n, self.max_rows)
+        return search_cost(nodes, d, self.n_neighbors, search=self.search)
+
+    def laplacian(
+        self, X: Any, *, seed: int = 0, n_jobs: int | None = None, report: Report | None = None
+    ) -> GraphLaplacian:
         """Return the Laplacian of the graph of distinct, finite rows.
 
         Parameters
@@ -107,6 +115,8 @@ class NeighborGraph(LaplacianGraph):
             Seed of an approximate search.
         n_jobs : int or None, default=None
             Number of threads; None means all cores.
+        report : callable or None, default=None
+            Receives the progress.
 
         Returns
         -------
@@ -118,7 +128,7 @@ class NeighborGraph(LaplacianGraph):
         count = min(self.n_neighbors, n - 1)
         if count < 1:
             return GraphLaplacian.from_weights(sp.csr_array((n, n)), search="exact")
-        found, search = nearest_neighbors(X, count, search=self.search, seed=seed, n_jobs=n_jobs)
+        found, search = nearest_neighbors(X, count, search=self.search, seed=seed, n_jobs=n_jobs, report=report)
         row, position = np.nonzero(found >= 0)  # an approximate search may miss some
         links = sp.csr_array((np.ones(len(row)), (row, found[row, position])), shape=(n, n))
         i, j = sp.triu(links.maximum(links.T), 1).tocoo().coords

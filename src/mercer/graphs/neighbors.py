@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import warnings
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from mercer.engines import Report, report_step
 from mercer.engines.base import count_threads
 from mercer.errors import DataError, MercerWarning, MissingPackageError
 from mercer.statistics.distinct import row_hashes
@@ -29,6 +31,11 @@ CHUNK_ENTRIES = 2**22
 # Rows are centered if their mean is farther from zero than this multiple of their spread, since distances are computed
 # from inner products, which lose digits if rows are far from zero.
 FAR_FROM_ZERO = 100.0
+# Cost of the compilation of nearest-neighbor descent, which the first search of a process takes half a minute for, in
+# the unit of `search_cost`.
+COMPILATION = 5e11
+# Number of rows whose neighbors are searched at a time by a tree.
+TREE_ROWS = 1024
 # Rows with more features than this are compared by inner products, as in scikit-learn, instead of by a tree.
 MAX_TREE_FEATURES = 15
 # Relative rounding error of a squared distance above which the neighbors of a row are searched again by differences.
@@ -41,7 +48,13 @@ MAX_UNCERTAIN = 0.01
 
 
 def nearest_neighbors(
-    X: Any, count: int, *, search: Literal["auto", "exact", "approximate"], seed: int, n_jobs: int | None = None
+    X: Any,
+    count: int,
+    *,
+    search: Literal["auto", "exact", "approximate"],
+    seed: int,
+    n_jobs: int | None = None,
+    report: Report | None = None,
 ) -> tuple[Array, str]:
     """Return the indices of the nearest neighbors of each row, and whether the search was exact or approximate.
 
@@ -59,6 +72,8 @@ def nearest_neighbors(
         Seed of the approximate search.
     n_jobs : int or None, default=None
         Number of threads; None means all cores.
+    report : callable or None, default=None
+        Receives the number of rows whose neighbors are found, if they are searched by a tree.
 
     Returns
     -------
@@ -92,7 +107,7 @@ def nearest_neighbors(
     X, threads = near_zero(X), count_threads(n_jobs)
     few = X.shape[0] <= max(count + 1, MIN_DESCENT_NEIGHBORS)
     if few or not (search == "approximate" or (search == "auto" and installed and X.shape[0] >= MANY_ROWS)):
-        return _exact(X, count, threads), "exact"
+        return _exact(X, count, threads, report), "exact"
     found = _descent(X, count, seed, threads)
     uncertain = int((np.finfo(np.float32).eps * lengths_over_distances(X, found) > MAX_FLOAT32_ROUNDING).sum())
     if uncertain > MAX_UNCERTAIN * X.shape[0]:
@@ -106,7 +121,19 @@ def nearest_neighbors(
     return found, "approximate"
 
 
-def _exact(X: Any, count: int, threads: int) -> Array:
+def search_cost(n: int, d: int, count: int, *, search: Literal["auto", "exact", "approximate"]) -> float:
+    """Return the approximate cost of `nearest_neighbors` in multiplications and additions, for displays of progress."""
+    installed = importlib.util.find_spec("pynndescent") is not None
+    if search == "approximate" or (search == "auto" and installed and n >= MANY_ROWS):
+        compiling = 0.0 if "pynndescent" in sys.modules else COMPILATION
+        return compiling + 150.0 * n * MIN_DESCENT_NEIGHBORS**2 * d
+    if d > MAX_TREE_FEATURES:
+        return float(n * n * (d + 20))
+    # A tree compares a row with those in the cells around it, whose number grows by a factor of two with each feature.
+    return 30.0 * n * d * min(n, 4 * (count + 1) * 2**d)
+
+
+def _exact(X: Any, count: int, threads: int, report: Report | None = None) -> Array:
     """Return the indices (n, count) of the nearest neighbors of all rows, by an exact search with scikit-learn."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -114,13 +141,30 @@ def _exact(X: Any, count: int, threads: int) -> Array:
     by_products = sp.issparse(X) or d > MAX_TREE_FEATURES or 2 * count >= n
     search = NearestNeighbors(n_neighbors=count, n_jobs=threads, algorithm="brute" if by_products else "kd_tree")
     with threadpool_limits(threads):
-        found = search.fit(X).kneighbors(return_distance=False)
+        search.fit(X)
+        found = search.kneighbors(return_distance=False) if by_products else _by_tree(search, X, count, report)
     if by_products:
         # Rounding error of the squared distance |x|^2 - 2 x'y + |y|^2, relative to |x|^2.
         rounding = (8 + 2 * np.sqrt(d)) * np.finfo(np.float64).eps
         uncertain = np.flatnonzero(rounding * np.square(lengths_over_distances(X, found)) > MAX_ROUNDING)
         found[uncertain] = nearest_by_differences(X, uncertain, count)
     return found
+
+
+def _by_tree(search: Any, X: Array, count: int, report: Report | None) -> Array:
+    """Return the neighbors of all rows by a fitted tree, as ``search.kneighbors(return_distance=False)`` does.
+
+    Rows are searched in parts, so that progress can be reported. The neighbors of a row do not depend on the others.
+    """
+    out = np.empty((len(X), count), dtype=np.intp)
+    for start in range(0, len(X), TREE_ROWS):
+        rows = np.arange(start, min(start + TREE_ROWS, len(X)))
+        found = search.kneighbors(X[rows], count + 1, return_distance=False)
+        others = found != rows[:, None]
+        others[others.all(axis=1), 0] = False  # the row is not among its many equals
+        out[rows] = found[others].reshape(len(rows), count)
+        report_step(report, int(rows[-1]) + 1, len(X), unit="rows")
+    return out
 
 
 def lengths_over_distances(X: Any, found: Array) -> Array:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import Workers, block_rows_for, empty_rows
+from mercer.engines import Report, Workers, block_rows_for, empty_rows, report_step
 from mercer.engines.base import workers
 from mercer.features import Features
 from mercer.graphs.laplacian import LaplacianRoot
@@ -48,7 +48,14 @@ PILOT_COLUMNS = 16
 
 
 def sum_roughness(
-    features: Features, X: Any, root: LaplacianRoot, *, strength: float, max_bytes: int, n_jobs: int | None
+    features: Features,
+    X: Any,
+    root: LaplacianRoot,
+    *,
+    strength: float,
+    max_bytes: int,
+    n_jobs: int | None,
+    report: Report | None = None,
 ) -> Array:
     """Return strength * Phi' L^c Phi for the features Phi (n, D) of the nodes of a graph with the Laplacian L.
 
@@ -66,6 +73,8 @@ def sum_roughness(
         Largest number of bytes of a panel, which holds some columns of the features of all rows.
     n_jobs : int or None
         Number of threads; the result does not depend on it.
+    report : callable or None, default=None
+        Receives the number of columns of the features that are done.
 
     Returns
     -------
@@ -81,9 +90,9 @@ def sum_roughness(
     """
     with workers(n_jobs) as team:
         limit = MAX_ROUNDING / ROUNDING / strength if X.dtype == np.float32 and strength > 0 else np.inf
-        total = _Sum(features, X, root, X.dtype, team).result(max_bytes, limit)
+        total = _Sum(features, X, root, X.dtype, team, report).result(max_bytes, limit)
         if total is None:
-            total = _Sum(features, X, root, np.dtype(np.float64), team).result(max_bytes)
+            total = _Sum(features, X, root, np.dtype(np.float64), team, report).result(max_bytes)
         total *= strength
     return total
 
@@ -91,7 +100,16 @@ def sum_roughness(
 class _Sum:
     """The computation of Phi' L^c Phi with products of one dtype."""
 
-    def __init__(self, features: Features, X: Any, root: LaplacianRoot, dtype: np.dtype, team: Workers) -> None:
+    def __init__(
+        self,
+        features: Features,
+        X: Any,
+        root: LaplacianRoot,
+        dtype: np.dtype,
+        team: Workers,
+        report: Report | None = None,
+    ) -> None:
+        self.report = report
         self.features = features.astype(X.dtype)
         self.X = X
         self.n = X.shape[0]
@@ -110,6 +128,7 @@ class _Sum:
         columns = max(1, min(self.width, max_bytes // (self.n * self.dtype.itemsize)))
         count = -(-self.width // columns)
         edges = np.linspace(0, self.width, count + 1).astype(int)
+        self.products, self.finished = 2 * count - 1, 0
         buffer = with_spare_columns(self.n, int(np.diff(edges).max()), self.dtype)
         self.narrow = min(self.narrow, buffer.shape[1])
         self.images = empty_rows(self.n, self.narrow, self.dtype)
@@ -126,6 +145,11 @@ class _Sum:
                 self._replace(panel, self.root.half_power + self.root.odd)
                 self._add_right(panel, total[start:stop, stop:], stop)
         return total
+
+    def _tell(self, rows: int) -> None:
+        """Report that one of the products, of which there are `self.products`, is done up to a row."""
+        report_step(self.report, self.finished * self.n + rows, self.products * self.n, unit="rows")
+        self.finished += rows == self.n
 
     def _fill(self, panel: Array, start: int, stop: int) -> None:
         """Write the columns `start` to `stop` - 1 of the features of all rows into a panel."""
@@ -200,6 +224,7 @@ class _Sum:
                 image = buffer[: len(block)]
                 self._multiply(panel, image, rows.start)
             add_products(total, block, image, self.team, upper=True)
+            self._tell(rows.stop)
 
     def _add_right(self, panel: Array, total: Array, stop: int) -> None:
         """Add P' F to `total`, for a panel P and the columns F of the features of all rows from `stop` on."""
@@ -212,6 +237,7 @@ class _Sum:
 
             self.team.run(compute, slices(len(later), SLICE_ROWS))
             add_products(total, panel[rows], later, self.team, upper=False)
+            self._tell(rows.stop)
 
 
 def with_spare_columns(rows: int, columns: int, dtype: np.dtype) -> Array:

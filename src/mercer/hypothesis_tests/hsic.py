@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import MemoryEngine, block_rows_for, fill_rows
+from mercer.engines import (
+    MemoryEngine,
+    Report,
+    block_rows_for,
+    enter_stage,
+    fill_rows,
+    report_step,
+    reported,
+    stages_of,
+)
 from mercer.engines.base import workers
 from mercer.errors import DataError
 from mercer.hypothesis_tests.permutation import (
@@ -18,6 +27,7 @@ from mercer.hypothesis_tests.permutation import (
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.registry import unfitted_map
+from mercer.parameters import known_names
 from mercer.statistics.sample import seed_of
 
 __all__ = ["hsic_test"]
@@ -28,6 +38,7 @@ Array = np.ndarray
 N_COMPONENTS = 100
 
 
+@known_names
 def hsic_test(
     X: Any,
     Y: Any,
@@ -37,6 +48,7 @@ def hsic_test(
     n_permutations: int = 999,
     n_jobs: int | None = None,
     random_state: Any = None,
+    progress: bool | Report = False,
 ) -> PermutationTest:
     r"""Test whether x and y are independent, given pairs (x_i, y_i), at a cost that is linear in the number of pairs.
 
@@ -65,6 +77,9 @@ def hsic_test(
         Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the permutations, and of the maps that are created for a kernel or None.
+    progress : bool or callable, default=False
+        True shows the progress on a terminal, in a notebook, or as lines of a log; a callable receives a `Progress`
+        after each permutation.
 
     Returns
     -------
@@ -104,13 +119,28 @@ def hsic_test(
     if Y.shape[0] != n:
         msg = f"hsic_test: X and Y are observed in pairs and must have equal length, got {n} and {Y.shape[0]} rows."
         raise DataError(msg)
-    maps, features = [], []
-    for number, (rows, choice) in enumerate(((X, feature_map), (Y, feature_map_y))):
+    report = stages_of("hsic_test", progress)
+    with reported(report):
+        return _tested(X, Y, (feature_map, feature_map_y), n_permutations, n_jobs, random_state, report)
+
+
+def _tested(
+    X: Any,
+    Y: Any,
+    choices: tuple[BaseMap | Kernel | None, BaseMap | Kernel | None],
+    n_permutations: int,
+    n_jobs: int | None,
+    random_state: Any,
+    report: Report | None,
+) -> PermutationTest:
+    """Return the result of `hsic_test` for validated samples and the parameters `feature_map` and `feature_map_y`."""
+    n, maps, features = X.shape[0], [], []
+    for number, (rows, choice) in enumerate(zip((X, Y), choices, strict=True)):
         # The two maps have different seeds, so that their random parameters are independent.
         state = np.random.default_rng([seed_of(random_state, "maps"), number])
         prototype = unfitted_map("hsic_test", choice, state, n_components=N_COMPONENTS)
         engine = MemoryEngine(rows, block_rows=block_rows_for(rows.shape[1]), n_jobs=n_jobs)
-        maps.append(fit_to_distinct_rows("hsic_test", prototype, engine))
+        maps.append(fit_to_distinct_rows("hsic_test", prototype, engine, report))
         features.append(centered_features(maps[-1], rows, n_jobs))
     seed = seed_of(random_state, "permutations")
     Z, U = features
@@ -119,8 +149,12 @@ def hsic_test(
         order = np.arange(n) if number == 0 else np.random.default_rng([seed, number]).permutation(n)
         return float(np.square(Z.T @ U[order]).sum()) / n**2
 
+    enter_stage(report, "permute")
+    statistics = np.empty(1 + n_permutations)
     with workers(n_jobs) as team:
-        statistics = np.array(list(team.in_order(statistic, range(1 + n_permutations))))
+        for number, value in enumerate(team.in_order(statistic, range(1 + n_permutations))):
+            statistics[number] = value
+            report_step(report, number, n_permutations, unit="permutations")
     size = float(np.square(Z).sum() * np.square(U).sum()) / n**2
     return permutation_result("hsic_test", statistics, size, (n,), tuple(maps))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer.engines import Block, StreamEngine
+from mercer.engines import Block, Report, StagedReport, StreamEngine, enter_stage, reported, stages_of
 from mercer.errors import DataError
 from mercer.hypothesis_tests.permutation import (
     PermutationTest,
@@ -18,6 +18,7 @@ from mercer.hypothesis_tests.permutation import (
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.registry import unfitted_map
+from mercer.parameters import known_names
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.sample import seed_of
 
@@ -29,6 +30,7 @@ Array = np.ndarray
 BLOCK_ROWS = 1024
 
 
+@known_names
 def mmd_test(
     X: Any,
     Y: Any,
@@ -37,6 +39,7 @@ def mmd_test(
     n_permutations: int = 999,
     n_jobs: int | None = None,
     random_state: Any = None,
+    progress: bool | Report = False,
 ) -> PermutationTest:
     r"""Test whether two samples come from the same distribution, at a cost that is linear in the number of rows.
 
@@ -66,6 +69,9 @@ def mmd_test(
         Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the permutations, and of the map if `feature_map` is a kernel or None.
+    progress : bool or callable, default=False
+        True shows the progress on a terminal, in a notebook, or as lines of a log; a callable receives a `Progress`
+        after each block.
 
     Returns
     -------
@@ -105,8 +111,27 @@ def mmd_test(
         raise DataError(msg)
     engine = StreamEngine([X, Y], lambda rows: (rows, None, None), block_rows=lambda _: BLOCK_ROWS, n_jobs=n_jobs)
     prototype = unfitted_map("mmd_test", feature_map, random_state)
-    fitted = fit_to_distinct_rows("mmd_test", prototype, engine)
+    report = stages_of("mmd_test", progress)
+    with reported(report):
+        return _tested(X, Y, engine, prototype, n_permutations, random_state, report)
+
+
+def _tested(
+    X: Any,
+    Y: Any,
+    engine: StreamEngine,
+    prototype: BaseMap,
+    n_permutations: int,
+    random_state: Any,
+    report: StagedReport | None,
+) -> PermutationTest:
+    """Return the result of `mmd_test` for validated samples, of which the engine yields the pooled rows."""
     m, n = X.shape[0], Y.shape[0]
+    if report is not None:
+        report.plan(
+            {"fit map": float((m + n) * X.shape[1]), "divide": float((m + n) * n_permutations * prototype.width)}
+        )
+    fitted = fit_to_distinct_rows("mmd_test", prototype, engine, report)
     seed = seed_of(random_state, "permutations")
     blocks = [len(block) for block in engine.blocks()]
     # For each division, the number of rows of each block that belong to the first sample. Given these numbers, the
@@ -116,7 +141,10 @@ def mmd_test(
     draw = RowFeatures(fitted.features_)
     # Subtracting the same vector from all features does not change the statistics, and reduces cancellation.
     shift = draw.of(engine.first().X).mean(axis=0)
-    found = engine.sum(DividedSums(draw, shift, m, dict(zip(starts, counts.T, strict=True)), seed))
+    enter_stage(report, "divide")
+    # The engine does not know the number of rows, since it reads the two samples one after the other.
+    told = None if report is None else lambda done: report(replace(done, total=m + n))
+    found = engine.sum(DividedSums(draw, shift, m, dict(zip(starts, counts.T, strict=True)), seed), told)
     size = float(found.total[-1] / (m + n))
     return permutation_result("mmd_test", unbiased_mmd(found.first, found.total, m, n), size, (m, n), (fitted,))
 

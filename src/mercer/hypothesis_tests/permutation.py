@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.data.sources import source_of
-from mercer.engines import Engine
+from mercer.engines import Engine, Report, enter_stage
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
@@ -173,7 +173,7 @@ class _Named:
         return self.name
 
 
-def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine) -> BaseMap:
+def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine, report: Report | None = None) -> BaseMap:
     """Fit a map to the rows of an engine such that the fitted map does not depend on the order of the rows.
 
     Parameters that are learned from rows, such as a median lengthscale or landmarks, are learned from a random sample
@@ -188,6 +188,8 @@ def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine) -> Ba
         An unfitted map, which is fitted in place.
     engine : Engine
         The rows.
+    report : callable or None, default=None
+        Receives the progress.
 
     Returns
     -------
@@ -200,11 +202,12 @@ def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine) -> Ba
             "fitted to all of them. Use its inner map, or a kernel."
         )
         raise ParameterError(msg)
+    enter_stage(report, "fit map")
     wanted = feature_map.rows_wanted()
     if wanted == 1:
         feature_map.fit_sample(engine.first().X[:1])
     else:
-        sample = engine.sum(UniformRows(wanted, feature_map.sample_seed()))
-        feature_map.fit_sample(sample.X, sample.weight)
+        sample = engine.sum(UniformRows(wanted, feature_map.sample_seed()), report)
+        feature_map.fit_sample(sample.X, sample.weight, report)
     check_features(owner, feature_map)
     return feature_map

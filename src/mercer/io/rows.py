@@ -13,6 +13,7 @@ from mercer.io.formats.arrow import BatchStream, is_arrow, open_arrow
 from mercer.io.formats.columns import Column
 from mercer.io.paths import find_files
 from mercer.io.source import RowSource
+from mercer.parameters import known_names
 
 __all__ = ["open_rows"]
 
@@ -26,6 +27,7 @@ FORMATS: dict[str, tuple[tuple[str, ...], Callable[..., RowSource]]] = {
 }
 
 
+@known_names
 def open_rows(
     source: Any,
     *,

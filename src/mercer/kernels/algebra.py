@@ -368,6 +368,13 @@ class Transformed(Kernel):
         outer = self._inputs()
         return None if parts is None else tuple(replace(part, inputs=(outer, *part.inputs)) for part in parts)
 
+    def _lengthscale_columns(self, columns: np.ndarray) -> tuple[np.ndarray, ...]:
+        if self.lengthscales is not None:
+            return ()
+        if self.columns is not None:
+            columns = columns[[c for c in self.columns if c < len(columns)]]  # others raise when rows are transformed
+        return self.kernel.lengthscale_columns(columns)
+
     def _inner_rows(self, X: Rows, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         return self._apply(as_rows(self, X)), weight
 

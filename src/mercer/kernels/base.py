@@ -21,8 +21,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import DataError, ParameterError
+from mercer.errors.columns import check_rows, explain_rows
+from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
 from mercer.linalg.dispatch import canonical, native
-from mercer.parameters import Interval, check_parameter
+from mercer.parameters import Interval, check_names, check_parameter, new_of_known_names
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Composed
@@ -36,6 +38,10 @@ __all__ = ["Kernel", "OptionalFormula", "as_rows", "check_positive_parameters"]
 # 2048**2 * 8 bytes = 32 MiB.
 TILE = 2048
 
+FEWER_ROWS = (
+    "Pass fewer rows at a time, or use features in place of the matrix: "
+    "mercer.maps.default_map(kernel).fit_transform(X)."
+)
 Rows = Any  # a 2-d array of floats, or a CSR matrix or array
 OptionalFormula = Callable[..., Any] | None
 
@@ -100,6 +106,8 @@ class Kernel(ABC):
     # computes from rows.
     rules: ClassVar[tuple[str, ...]] = ()
 
+    __new__ = new_of_known_names
+
     # ---- formulas of a concrete kernel --------------------------------------------------------
 
     @abstractmethod
@@ -122,6 +130,8 @@ class Kernel(ABC):
     _apply_rules: ClassVar[OptionalFormula] = None
     #: (X, weight) -> rows and weights that inner kernels are resolved on, if these differ from X and weight.
     _inner_rows: ClassVar[OptionalFormula] = None
+    #: (columns) -> tuple of index arrays: see `lengthscale_columns`.
+    _lengthscale_columns: ClassVar[OptionalFormula] = None
 
     # ---- exact values -------------------------------------------------------------------------
 
@@ -146,7 +156,11 @@ class Kernel(ABC):
         if X.shape[1] != other.shape[1]:
             msg = f"{self!r}: X and Y must have equal width, got {X.shape[1]} and {other.shape[1]} features."
             raise DataError(msg)
-        out = np.empty((X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype))
+        shape, dtype = (X.shape[0], other.shape[0]), np.result_type(X.dtype, other.dtype)
+        if shape[0] * shape[1] * dtype.itemsize > LARGE:
+            check_memory(repr(self), f"a matrix of shape {shape}", shape[0] * shape[1] * dtype.itemsize, FEWER_ROWS)
+        with explained_memory_errors(repr(self), FEWER_ROWS):
+            out = np.empty(shape, dtype)
         stay_sparse = self.takes_sparse and sp.issparse(X) and sp.issparse(other)
         tile, side = (sparse64, TILE) if stay_sparse else (dense64, tile_side(X.shape[1]))
         for rows in tiles(X.shape[0], side):
@@ -222,6 +236,24 @@ class Kernel(ABC):
         term of the sum.
         """
         return None if self._series_form is None else self._series_form()
+
+    def lengthscale_columns(self, columns: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the groups of columns that share a lengthscale, one group for each lengthscale of the kernel.
+
+        Dot-product kernels have no lengthscale, and columns with lengthscales of their own are in no group.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (d,)
+            Numbers of the columns of the rows, which the groups consist of.
+
+        Returns
+        -------
+        tuple of ndarray
+        """
+        if self._lengthscale_columns is not None:
+            return self._lengthscale_columns(columns)
+        return tuple(group for part in self._children().values() for group in part.lengthscale_columns(columns))
 
     def resolve(self, X: Rows, weight: np.ndarray | None = None) -> Self:
         """Return the kernel with parameters such as ``lengthscale="median"`` replaced by numbers computed from rows.
@@ -341,12 +373,9 @@ class Kernel(ABC):
         """
         changes: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
-        names = [field.name for field in fields(self)]
+        check_names(type(self).__name__, params, [field.name for field in fields(self)])
         for key, value in params.items():
             name, _, inner = key.partition("__")
-            if name not in names:
-                msg = f"{type(self).__name__} has no parameter {name!r}. It has: {', '.join(names)}."
-                raise ParameterError(msg)
             if inner:
                 nested.setdefault(name, {})[inner] = value
             else:
@@ -382,10 +411,13 @@ def as_rows(owner: object, X: Rows) -> Rows:
 
     Raise DataError if the rows cannot be converted, or if an entry is not finite.
     """
+    given = X
     if sp.issparse(X):
         X = native(X.tocsr())
         values = X.data
     else:
+        if not isinstance(X, np.ndarray):
+            check_rows(repr(owner), X)
         X = values = native(np.asarray(X))
     if X.ndim != 2:
         msg = f"{owner!r}: rows must form a 2-d array (n, d), got shape {X.shape}. Try X.reshape(-1, 1) or X[None]."
@@ -397,6 +429,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
+            explain_rows(repr(owner), given)
             msg = f"{owner!r}: rows must be numbers, got dtype {values.dtype} ({error})."
             raise DataError(msg) from error
         values = X.data if sp.issparse(X) else X

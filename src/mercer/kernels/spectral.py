@@ -202,6 +202,9 @@ class ShiftInvariantKernel(Kernel):
     def _spectral_form(self) -> tuple[SpectralPart, ...]:
         return (SpectralPart(1.0, (SpectralFactor(self),)),)
 
+    def _lengthscale_columns(self, columns: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (columns,)
+
     def _apply_rules(self, X: Rows, weight: np.ndarray | None) -> dict[str, float]:
         X = as_rows(self, X)
         most = min(MEDIAN_ROWS, max(100, MEDIAN_ENTRIES // max(1, X.shape[1])))

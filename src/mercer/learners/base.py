@@ -12,6 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import isqrt
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -42,17 +43,21 @@ from mercer.engines import (
     FilteredEngine,
     MemoryEngine,
     Report,
+    StagedReport,
+    enter_stage,
     fill_rows,
-    show_progress,
+    reported,
+    stages_of,
 )
 from mercer.engines.base import closing_all
-from mercer.errors import DataError
+from mercer.errors import DataError, MercerWarning
+from mercer.errors.memory import LARGE, available_bytes, check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
-from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails
+from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails, warn_of_scales
 from mercer.maps.registry import check_grows, unfitted_map
-from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters
+from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters, new_of_known_names
 
 __all__ = [
     "Classifier",
@@ -72,6 +77,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+# Cost of the second moments of n rows of D features, divided by n D^2: half of the products, and the features.
+SUM_COST = 0.7
 # Domains of the parameters that all learners have; `n_jobs` is checked where threads are counted.
 COMMON_DOMAINS: Mapping[str, Domain] = {
     "block_size": Choice(None) | Integer(1),
@@ -86,7 +93,8 @@ unlabeled : float or None, default=None
     "unlabeled_label": """\
 unlabeled : label or None, default=None
     Value in `y` of rows whose label is not known, such as -1. The map is fitted to these rows too, the model to the
-    others only, and `score` ignores them. None means that every row has a label.""",
+    others only, and `score` ignores them. None means that every row has a label; a fit then warns if there are the
+    label -1 and two others. If -1 is a class, ``np.nan`` avoids the warning.""",
     "block_size": """\
 block_size : int or None, default=None
     Number of rows that are processed at a time; None chooses by the width of the map. It changes the result by
@@ -96,8 +104,8 @@ random_state : int, Generator, RandomState or None, default=None
     Seed of the map, where `feature_map` is a kernel or None.""",
     "progress": """\
 progress : bool or callable, default=False
-    True shows the number of rows done and the remaining time on a terminal; a callable receives a `Progress` after
-    each block.""",
+    True shows the stage of the fit, the fraction done and the remaining time: on a terminal, in a notebook, or as lines
+    of a log, by the logger "mercer" or on standard error. A callable receives a `Progress` after each block.""",
     "feature_map": """\
 feature_map : BaseMap, Kernel or None, default=None
     Feature map, cloned before it is fitted; or a kernel, for which a map of 512 components is chosen; None means a
@@ -167,7 +175,7 @@ class Fit:
     random_state : int, Generator, RandomState or None
         The seed of the learner, or the seed stored in the checkpoint if the fit has a checkpoint.
     report : callable or None
-        Receives the progress.
+        Receives the progress; see `mercer.engines.progress` for what solvers call.
     previous : mapping
         Fitted attributes of the previous fit, for a warm start.
     """
@@ -193,6 +201,8 @@ class Learner(BaseEstimator, ABC):
     solved: ClassVar[frozenset[str]] = frozenset()
     #: A function of kernel and options that returns the map for a kernel; None means `mercer.maps.default_map`.
     default_map: ClassVar[Callable[..., BaseMap] | None] = None
+    #: Whether a fit has matrices with one row and one column per component in memory.
+    solves_gram: ClassVar[bool] = False
     #: Upper bound on the rows of a block, where their number is chosen by the width of the map.
     most_block_rows: ClassVar[int | None] = None
 
@@ -208,11 +218,19 @@ class Learner(BaseEstimator, ABC):
     #: The sum of the statistic over the rows, where the learner stores it.
     statistic_: Any
 
+    __new__ = new_of_known_names
+
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)
         return self
 
     # ---- methods that a learner defines ---------------------------------------------------------
+
+    #: Optional method ``_costs(n, D) -> mapping``: the stages of `_solve` and their costs, for n rows and D components,
+    #: in the unit of `BaseMap.fit_costs`. If undefined, the cost of solving is not known.
+    _costs: Callable[[int, int], Mapping[str, float | None]] | None = None
+    #: Optional method ``_tuning_costs() -> mapping``: the same for stages before the map is fitted.
+    _tuning_costs: Callable[[], Mapping[str, float | None]] | None = None
 
     @abstractmethod
     def _coding(self) -> Coding:
@@ -279,6 +297,7 @@ class Learner(BaseEstimator, ABC):
             self._check_parameters()
             previous = self._reset()
             prototype = self._unfitted_map(self.random_state)
+            self._check_memory(prototype.width)
             reader = self._reader(prototype.width, fresh=True)
             engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
             if checkpoint is None:
@@ -291,6 +310,15 @@ class Learner(BaseEstimator, ABC):
                     self._fit_rows(self._fit_of(engine, prototype, random_state, previous), reader)
         return self
 
+    def _check_memory(self, width: int) -> None:
+        """Raise if a matrix with one row and one column per component does not fit into memory."""
+        needed = 8 * width**2
+        if self.solves_gram and needed > LARGE:
+            available = available_bytes()
+            fits = "" if available is None else f": about {isqrt(available // 24):,} components fit"
+            what = f"a matrix of shape ({width}, {width}), for the {width} components of the map,"
+            check_memory(type(self).__name__, what, needed, f"Lower n_components of the map{fits}.")
+
     def _check_parameters(self) -> None:
         check_parameters(self, {**COMMON_DOMAINS, **self.parameter_domains})
 
@@ -302,9 +330,22 @@ class Learner(BaseEstimator, ABC):
                 "be read again: a list, or an object whose __iter__ starts over."
             )
             raise DataError(msg)
-        self._fit_features(fit, self._fit_map(fit), reader)
+        self._warn_of_scales(fit)
+        with reported(fit.report):
+            self._plan(fit)
+            self._fit_features(fit, self._fit_map(fit), reader)
 
-    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader) -> Self:
+    def _plan(self, fit: Fit) -> None:
+        """Announce the stages of the fit and their costs, if its progress is reported."""
+        n = fit.engine.n_rows
+        if isinstance(fit.report, StagedReport) and n is not None:
+            d, D = self.n_features_in_, fit.feature_map.width
+            of_map = fit.feature_map.fit_costs(n, d)
+            solving = {"solve": None} if self._costs is None else self._costs(n, D)
+            tuning = {} if self._tuning_costs is None else self._tuning_costs()
+            fit.report.plan({**tuning, **of_map, "sum over rows": SUM_COST * n * D**2, **solving})
+
+    def fit_engine(self, engine: Engine, feature_map: BaseMap, reader: Reader, report: Report | None = None) -> Self:
         """Fit the model to the validated rows of an engine, on the features of a map that is fitted to them.
 
         This is `fit` without the reading of rows and the fit of the map, for searches that do both once for many
@@ -318,6 +359,8 @@ class Learner(BaseEstimator, ABC):
             The fitted map, which is not copied.
         reader : Reader
             The reader that validates the rows of the engine.
+        report : callable or None, default=None
+            Receives the progress, as a part of that of the search.
 
         Returns
         -------
@@ -330,7 +373,8 @@ class Learner(BaseEstimator, ABC):
             self.n_features_in_ = feature_map.n_features_in_
             if hasattr(feature_map, "feature_names_in_"):
                 self.feature_names_in_ = feature_map.feature_names_in_
-            self._fit_features(self._fit_of(engine, feature_map, self.random_state, previous), feature_map, reader)
+            fit = replace(self._fit_of(engine, feature_map, self.random_state, previous), report=report)
+            self._fit_features(fit, feature_map, reader)
         return self
 
     def _fit_features(self, fit: Fit, feature_map: BaseMap, reader: Reader) -> None:
@@ -340,11 +384,14 @@ class Learner(BaseEstimator, ABC):
         if isinstance(fit.engine, CheckpointedEngine):
             fit.engine.check_same("the drawn map", self._features_of_any)
         accumulator = self._statistic(fit)
+        if accumulator is not None:
+            enter_stage(fit.report, "sum over rows")
         statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
         del accumulator  # its buffers are as large as the features of a block
         if self._several_passes() is None:
             self.statistic_ = statistic  # to which `partial_fit` adds
         self._coding_ = settled_coding(reader, fit.engine)
+        enter_stage(fit.report, "solve")
         self._solve(statistic, fit)
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
@@ -353,7 +400,12 @@ class Learner(BaseEstimator, ABC):
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         """Fit the map `fit.feature_map` to all rows, and return the fitted map."""
-        return fit.feature_map.fit_engine(fit.engine)
+        return fit.feature_map.fit_engine(fit.engine, fit.report)
+
+    def _warn_of_scales(self, fit: Fit) -> None:
+        """Warn of columns of very different scales, unless each of them gets its own lengthscale."""
+        if getattr(self, "lengthscale_tuning", None) != "ard":
+            warn_of_scales(self, fit.feature_map._kernel(), fit.engine)
 
     def _set_map(self, feature_map: BaseMap) -> None:
         check_features(type(self).__name__, feature_map)
@@ -396,7 +448,7 @@ class Learner(BaseEstimator, ABC):
         check_is_fitted(self)
 
     def _report(self) -> Report | None:
-        return show_progress if self.progress is True else self.progress or None
+        return stages_of(type(self).__name__, self.progress)
 
     # ---- adding rows ----------------------------------------------------------------------------
 
@@ -413,6 +465,7 @@ class Learner(BaseEstimator, ABC):
         fit = self._fit_of(engine, prototype, self.random_state, {})
         self._coding_, self._n_seen_ = reader.coding, start + X.shape[0]
         if fresh:
+            self._warn_of_scales(fit)
             self._set_map(self._fit_map(fit))
         else:
             change = self._grow_map(engine)
@@ -424,7 +477,9 @@ class Learner(BaseEstimator, ABC):
                 return  # the map has seen these rows
         accumulator = self._statistic(fit)
         assert accumulator is not None  # a learner with `partial_fit` has a statistic
-        statistic = fit.labeled.accumulate(accumulator, fit.report)
+        with reported(fit.report):
+            enter_stage(fit.report, "sum over rows")
+            statistic = fit.labeled.accumulate(accumulator, fit.report)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
 
@@ -602,11 +657,19 @@ class Classifier(ClassifierMixin, Learner):
         return self
 
     def _check_two_labels(self, labels: Array) -> None:
-        """Raise an error if the rows have fewer than two different labels."""
+        """Raise an error if the rows have fewer than two different labels, and warn if -1 may be no label."""
         if len(labels) < 2:
             got = f"one class only: {labels.tolist()[0]!r}" if len(labels) else "no row with a positive weight"
             msg = f"{type(self).__name__} needs rows of at least two classes, got {got}."
             raise DataError(msg)
+        if self.unlabeled is None and len(labels) > 2 and labels.dtype.kind in "if" and (labels == -1).any():
+            others = labels[labels != -1]
+            msg = (
+                f"{type(self).__name__}: y has the label -1 and {len(others)} others, such as {others[0].item()} and "
+                f"{others[1].item()}. If -1 denotes rows without a label, as in scikit-learn's semi-supervised "
+                "learners, write unlabeled=-1. If it is a class, write unlabeled=np.nan, which no row has."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
 
     @rowwise
     def decision_function(self, X: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -11,16 +10,22 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Labels, Numbers
-from mercer.engines import Progress, Report, show_progress
+from mercer.engines import Engine, StagedReport, enter_stage, reported, stages_of
 from mercer.errors import DataError, ParameterError
 from mercer.graphs import Deformed, GraphSummary
-from mercer.graphs.base import Roughness
-from mercer.learners.base import MetaEstimatorMixin, available_if, check_is_fitted, get_tags
+from mercer.learners.base import SUM_COST, MetaEstimatorMixin, available_if, check_is_fitted, get_tags
 from mercer.learners.base import labeled_rows as rows_with_targets
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
-from mercer.maps.base import Estimator, fresh_copy, unchanged_if_it_fails
+from mercer.maps.base import Estimator, fresh_copy, unchanged_if_it_fails, warn_of_scales
 from mercer.parameters import Choice, Domain
-from mercer.solvers.ridge.deformations import Candidate, DeformationGrid, best_of, search_deformations, warn_at_ends
+from mercer.solvers.ridge.deformations import (
+    Candidate,
+    DeformationGrid,
+    best_of,
+    search_costs,
+    search_deformations,
+    warn_at_ends,
+)
 from mercer.solvers.ridge.label_scores import (
     SEARCH_CRITERIA,
     LabeledFeatures,
@@ -123,7 +128,7 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
     inaccurate, and often prefers no graph.
 
     The memory is two matrices of shape (D, D) and the features of the labeled rows. If `progress` of the estimator is
-    set, the search also reports each power that is done.
+    set, it covers the search: the graph, the roughness of each power, the candidates, and the fit of the best one.
 
     References
     ----------
@@ -206,8 +211,29 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         coding = Labels(model.unlabeled) if labels else Numbers(model.unlabeled)
         reader = Reader(model, coding, width=deformed.width, block_size=model.block_size, n_jobs=model.n_jobs)
         engine = source_of(X, y, sample_weight, owner=owner).engine(reader)
-        inner, measure = deformed.measure(engine)
-        rows = rows_with_targets(owner, engine, model.unlabeled).sum(LabeledFeatures(inner.features_))
+        warn_of_scales(model, deformed._kernel(), engine)
+        report = stages_of(type(self).__name__, model.progress)
+        with reported(report):
+            self._search(engine, reader, deformed, grid, report)
+
+    def _search(
+        self, engine: Engine, reader: Reader, deformed: Deformed, grid: DeformationGrid, report: StagedReport | None
+    ) -> None:
+        model = reader.estimator
+        owner, labels = type(model).__name__, isinstance(model, KernelRidgeClassifier)
+        n, D = engine.n_rows, deformed.width
+        graph = {} if n is None else deformed.fit_costs(n, model.n_features_in_)
+        # The number of labeled rows is known only later: the stages after the graph are announced then.
+        before = {name: graph[name] for name in graph if name not in ("measure roughness", "deform")}
+        if report is not None and n is not None:
+            report.plan({**before, "read labels": float(n * D), **search_costs(grid, n, 0, D), **refit_costs(n, D)})
+        inner, measure = deformed.measure(engine, report)
+        enter_stage(report, "read labels")
+        labeled = rows_with_targets(owner, engine, model.unlabeled)
+        rows = labeled.sum(LabeledFeatures(inner.features_), report)
+        if report is not None and n is not None:
+            m = len(rows.Z)
+            report.plan({**search_costs(grid, n, m, D), **refit_costs(m, D)})
         scorer = LabelScorer.of(
             "DeformedSearchCV",
             rows,
@@ -218,7 +244,6 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
             n_rows=engine.n_rows,
         )
         self._check_evidence(rows, fit_intercept=model.fit_intercept)
-        report = _PowerReport(show_progress if model.progress is True else model.progress or None, grid.powers)
         candidates, best, roughness = search_deformations(
             measure, rows, scorer, grid, fit_intercept=model.fit_intercept, rank=deformed.rank, report=report
         )
@@ -226,12 +251,13 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         self._set_results(candidates, best)
         self.graph_, self.n_labeled_ = roughness.graph, len(rows.Z)
         fitted = fresh_copy(deformed, strength=candidates[best].strength, power=candidates[best].power)
+        enter_stage(report, "deform")
         fitted.fit_roughness(inner, roughness, engine.first().X.dtype)
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_ = model.feature_names_in_
         best_estimator = fresh_copy(self.estimator, **self.best_params_)
-        self.best_estimator_ = best_estimator.fit_engine(engine, fitted, reader)
+        self.best_estimator_ = best_estimator.fit_engine(engine, fitted, reader, report)
 
     def _checked_estimator(self) -> Any:
         """Return an unfitted copy of the estimator; raise if it is not a ridge learner on a `Deformed` map."""
@@ -388,16 +414,6 @@ class DeformedSearchCV(MetaEstimatorMixin, Estimator):
         return tags
 
 
-class _PowerReport:
-    """Function that reports the progress of a search, called after each power."""
-
-    def __init__(self, report: Report | None, powers: Sequence[float]) -> None:
-        self.report = report
-        self.powers = powers
-        self.start = time.perf_counter()
-
-    def __call__(self, done: int, found: Roughness) -> None:
-        if self.report is not None:
-            nodes, seconds = found.graph.n_nodes, time.perf_counter() - self.start
-            note = f"search, power {self.powers[done - 1]:g}"
-            self.report(Progress(nodes * done, nodes * len(self.powers), seconds, note))
+def refit_costs(n: int, D: int) -> dict[str, float]:
+    """Return the stages of the fit of the best estimator and their costs, for n labeled rows and D components."""
+    return {"deform": float(D**3), "sum over rows": SUM_COST * n * D**2, "solve": 0.3 * D**3}

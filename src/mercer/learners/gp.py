@@ -12,8 +12,9 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.sources import source_of
-from mercer.engines import Report, fill_rows
+from mercer.engines import Report, enter_stage, fill_rows
 from mercer.errors import DataError, ParameterError
+from mercer.errors.memory import check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Fit, Regressor
@@ -139,6 +140,7 @@ class GaussianProcessRegressor(Regressor):
         "tune_rows": Integer(1),
     }
     solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    solves_gram = True
     tuning_: tuple[Trial, ...]
     default_map = partial(Nystroem, n_components=DEFAULT_COMPONENTS)
 
@@ -176,6 +178,13 @@ class GaussianProcessRegressor(Regressor):
     def _several_passes(self) -> None:
         return None  # tuning reads a sample first; `_tuned` checks that the rows can be read again
 
+    def _costs(self, n: int, D: int) -> dict[str, float]:  # noqa: ARG002 - the signature of the contract
+        return {"solve": 3.0 * D**3}
+
+    def _tuning_costs(self) -> dict[str, None]:
+        # The number of evaluations is not known.
+        return {} if self.lengthscale_tuning is None else {"tune lengthscales": None}
+
     def _given(self, name: str) -> float | None:
         value = getattr(self, name)
         return None if isinstance(value, str) else float(value)
@@ -189,7 +198,7 @@ class GaussianProcessRegressor(Regressor):
         self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
-        fitted = prototype.fit_engine(fit.engine)
+        fitted = prototype.fit_engine(fit.engine, fit.report)
         if self.variance_method == "pathwise" and fitted.unbiased is not True:
             msg = (
                 f"{type(self).__name__}: variance_method='pathwise' needs unbiased random features for its prior, got "
@@ -221,7 +230,8 @@ class GaussianProcessRegressor(Regressor):
             )
             raise DataError(msg)
         seed = seed_of(fit.random_state, "tune")
-        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True))
+        enter_stage(fit.report, "tune lengthscales")
+        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True), fit.report)
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -234,6 +244,7 @@ class GaussianProcessRegressor(Regressor):
             amplitude=self._given("amplitude"),
             centered=self.normalize_y,
             seed=seed,
+            report=fit.report,
         )
         self.tuning_ = tuning.trials
         return prototype.with_kernel(tuning.kernel)
@@ -363,6 +374,9 @@ class GaussianProcessRegressor(Regressor):
             return mean
         X = self.feature_map_.check_rows(X)
         if return_cov:
+            n = X.shape[0]
+            what, hint = f"return_cov=True, with a matrix of shape ({n}, {n}),", "Use return_std=True, or fewer rows."
+            check_memory(type(self).__name__, what, 8 * n**2, hint)
             spread = posterior.covariance(X)
             if with_noise:
                 spread[np.diag_indices(len(spread))] += np.square(posterior.scales.noise)

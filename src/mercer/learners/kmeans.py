@@ -11,9 +11,10 @@ import numpy as np
 from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.sources import FileRows, source_of
-from mercer.engines import Engine, MemoryEngine, Report, fill_rows
+from mercer.engines import Engine, MemoryEngine, Report, enter_stage, fill_rows
 from mercer.engines.passes import Passes
 from mercer.errors import DataError, MercerWarning, ParameterError
+from mercer.errors.memory import check_memory
 from mercer.kernels import Kernel
 from mercer.learners.base import Clusterer, Fit, available_if, check_grows
 from mercer.maps import BaseMap
@@ -79,7 +80,8 @@ class KernelKMeans(Clusterer):
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts, and of the map where `feature_map` is a kernel or None.
     progress : bool or callable, default=False
-        True shows the number of rows done on a terminal; a callable receives a `Progress` after each pass.
+        True shows the stage of the fit and the number of passes: on a terminal, in a notebook, or as lines of a log, by
+        the logger "mercer" or on standard error. A callable receives a `Progress` after each pass.
 
     Attributes
     ----------
@@ -188,7 +190,7 @@ class KernelKMeans(Clusterer):
         with warnings.catch_warnings():
             if self.exact:  # only the kernel of the map is used, so that too many components do no harm
                 warnings.simplefilter("ignore", MercerWarning)
-            return fit.feature_map.fit_engine(fit.engine)
+            return fit.feature_map.fit_engine(fit.engine, fit.report)
 
     def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
         return None  # `_solve` computes the sums it needs
@@ -206,7 +208,9 @@ class KernelKMeans(Clusterer):
     def _solve_on_features(self, fit: Fit, passes: Passes) -> None:
         plain = RowFeatures(self.feature_map_.features_)
         features = plain.cached(fit.engine, self.n_jobs)
-        starts = self._start(fit.random_state).on_features(fit.engine, features)
+        enter_stage(fit.report, "choose starts")
+        starts = self._start(fit.random_state).on_features(fit.engine, features, fit.report)
+        enter_stage(fit.report, "move centers")
         if self.batch_size is None:
             found = lloyd(fit.engine, features, starts, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
             self._means_ = RunningMeans(found.centers, found.weight)
@@ -242,7 +246,9 @@ class KernelKMeans(Clusterer):
                 "array, or use exact=False, which takes blocks with memory independent of their number."
             )
             raise DataError(msg)
-        kernel = self.feature_map_.kernel_
+        kernel, n = self.feature_map_.kernel_, len(rows)
+        hint = "Use exact=False, whose memory does not grow with the number of rows."
+        check_memory(type(self).__name__, f"exact=True, with the Gram matrix of {n} rows,", 8 * n**2, hint)
         K = kernel(rows.X.astype(np.float64))  # distances are small differences of its entries
         runs = [
             exact_lloyd(K, start, rows.weight, max_iter=self.max_iter, tol=self.tol, report=passes.tell)
@@ -275,7 +281,9 @@ class KernelKMeans(Clusterer):
             engine = MemoryEngine(X, None, weight, block_rows=reader.block_rows(X), n_jobs=self.n_jobs)
             if fresh:
                 self._coding_ = reader.coding
-                self._set_map(self._fit_map(self._fit_of(engine, prototype, self.random_state, {})))
+                fit = self._fit_of(engine, prototype, self.random_state, {})
+                self._warn_of_scales(fit)
+                self._set_map(self._fit_map(fit))
             else:
                 change = self._grow_map(engine)
                 self._means_ = self._means_ if change is None else self._means_.transformed(change)

@@ -12,7 +12,7 @@ from scipy import special
 from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
 from mercer.data.targets import label_codes
-from mercer.engines import Report
+from mercer.engines import Report, enter_stage
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Classifier, Fit, Regressor
@@ -116,6 +116,7 @@ class KernelRidge(Regressor):
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {"alpha": Interval(0) | Choice(*CRITERIA)}
     solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_"})
+    solves_gram = True
 
     def __init__(
         self,
@@ -140,6 +141,9 @@ class KernelRidge(Regressor):
 
     def _several_passes(self) -> str | None:
         return why_two_passes(self.alpha)
+
+    def _costs(self, n: int, D: int) -> dict[str, float]:
+        return solving_costs(self.alpha, n, D)
 
     def _statistic(self, fit: Fit) -> MomentSum:
         return moment_sum(self, fit, numeric_targets)
@@ -235,11 +239,15 @@ class KernelRidgeClassifier(Classifier):
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = KernelRidge.parameter_domains
     solved = KernelRidge.solved | {"probability_scale_"}
+    solves_gram = True
 
     __init__ = KernelRidge.__init__  # the same parameters
 
     def _several_passes(self) -> str | None:
         return why_two_passes(self.alpha)
+
+    def _costs(self, n: int, D: int) -> dict[str, float]:
+        return solving_costs(self.alpha, n, D)
 
     def _statistic(self, fit: Fit) -> MomentSum:
         return moment_sum(self, fit, label_indicators)
@@ -308,6 +316,7 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
     """
     if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
         return moments
+    enter_stage(fit.report, "sum over rows in float64")
     return fit.labeled.accumulate(moment_sum(model, fit, targets, double=True), fit.report)
 
 
@@ -324,5 +333,16 @@ def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = 
             features=model.feature_map_.features_,
             fit_intercept=model.fit_intercept,
             labels=labels,
+            report=fit.report,
         )
+    report = None if fit is None else fit.report
+    enter_stage(report, "decompose moments" if isinstance(model.alpha, str) else "solve")
     return solve_ridge(moments, model.alpha, fit_intercept=model.fit_intercept, left_out=left_out)
+
+
+def solving_costs(alpha: float | Criterion, n: int, D: int) -> dict[str, float]:
+    """Return the stages of `solve` and their costs, for n rows and D components."""
+    if not isinstance(alpha, str):
+        return {"solve": 0.3 * D**3}
+    scoring = {"score penalties": 1.1 * n * D**2} if alpha == "loo" else {}
+    return {"decompose moments": 3.0 * D**3, **scoring}

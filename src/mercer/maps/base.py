@@ -13,22 +13,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
-from mercer.data.targets import validate_rows
-from mercer.engines import Engine, MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.data.targets import as_floats
+from mercer.engines import Engine, MemoryEngine, Report, block_rows_for, empty_rows, enter_stage, fill_rows
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
+from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
+from mercer.errors.spellings import object_hint
 from mercer.features import Features
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
-from mercer.parameters import Domain, Integer, check_parameters
+from mercer.parameters import Domain, Integer, check_names, check_parameters, new_of_known_names
 from mercer.statistics import RowSample, row_hashes
-from mercer.statistics.sample import as_generator, seed_of
+from mercer.statistics.sample import as_generator, column_scales, most_different, seed_of
 
 __all__ = [
     "BaseMap",
@@ -40,20 +43,38 @@ __all__ = [
     "fresh_copy",
     "replace_params",
     "unchanged_if_it_fails",
+    "warn_of_scales",
 ]
 
 Array = np.ndarray
+# Cost of the median distance of a sample of rows, in the unit of `fit_costs`.
+MEDIAN_COST = 1e9
+LOWER = "Lower n_components of the map, block_size or n_jobs."
+FEWER_ROWS = "Pass fewer rows at a time, or lower n_components. Learners process rows in blocks by themselves."
+# A warning is issued if the scales of columns with a common lengthscale differ by this factor. Of the squared distance
+# of two rows, the column of the smaller scale then contributes about one millionth of what the other one contributes.
+MOST_DIFFERENT = 1e3
+# Number of rows from which scales are computed: at most, at least, and at most by the number of their entries.
+SCALE_ROWS = 1000
+LEAST_SCALE_ROWS = 20
+SCALE_ENTRIES = 1_000_000
 
 
 @contextmanager
 def unchanged_if_it_fails(estimator: BaseEstimator) -> Iterator[None]:
-    """Context manager that restores all attributes of an estimator if the body of the ``with`` statement raises."""
+    """Context manager that restores all attributes of an estimator if the body of the ``with`` statement raises.
+
+    A MemoryError is replaced by `TooLittleMemoryError`, which says what to lower.
+    """
     before = dict(vars(estimator))
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         vars(estimator).clear()
         vars(estimator).update(before)
+        if isinstance(error, MemoryError):
+            with explained_memory_errors(type(estimator).__name__, LOWER):
+                raise
         raise
 
 
@@ -62,6 +83,7 @@ def replace_params(estimator: BaseEstimator, params: Mapping[str, Any]) -> None:
 
     scikit-learn changes nested parameters in place. A kernel is immutable, so it is replaced by a changed copy.
     """
+    check_names(type(estimator).__name__, params, estimator.get_params(deep=False))
     plain: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for key, value in params.items():
@@ -88,6 +110,8 @@ class Estimator(BaseEstimator):
 
     #: Allowed values of each parameter, checked before a fit; see `mercer.parameters`.
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
+
+    __new__ = new_of_known_names
 
     def _check_domains(self) -> None:
         """Raise for the first parameter that lies outside its declared domain."""
@@ -165,7 +189,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         """True if the mean of the approximate kernel over random draws is the kernel, else the reason why not."""
 
     @abstractmethod
-    def fit_engine(self, engine: Engine) -> Self:
+    def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
         """Fit the map to the validated rows of an engine. Learners call this method.
 
         Parameters
@@ -173,6 +197,8 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         engine : Engine
             Source of the rows. If the map uses the values of the rows, and not only the number of features d, the
             engine must be able to read the rows more than once.
+        report : callable or None, default=None
+            Receives the progress.
 
         Returns
         -------
@@ -213,7 +239,18 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         change the features.
         """
 
+    #: Optional method ``_fit_costs(n, d)``: see `fit_costs`.
+    _fit_costs: Callable[[int, int], dict[str, float]] | None = None
+
     # ---- fitting ------------------------------------------------------------------------------
+
+    def fit_costs(self, n: int, d: int) -> Mapping[str, float | None]:
+        """Return the stages of `fit_engine` in their order, and their costs, for `n` rows of `d` features.
+
+        A cost is roughly the number of multiplications and additions; None means that it is not known. Stages are those
+        that `fit_engine` enters by `mercer.engines.enter_stage`. Displays of progress use the costs.
+        """
+        return {"fit map": None} if self._fit_costs is None else self._fit_costs(n, d)
 
     @doc
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
@@ -231,14 +268,16 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         self
         """
         with unchanged_if_it_fails(self):
-            return self.fit_engine(self._in_memory(X))
+            engine = self._in_memory(X)
+            warn_of_scales(self, self._kernel(), engine)
+            return self.fit_engine(engine)
 
     def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
         """Validate the rows that are passed to `fit`, and return an engine over them."""
         owner = f"{type(self).__name__}: fit"
         hint = "Try a sample of the rows, or pass the unfitted map to a learner, which reads what it needs."
         X = source_of(X, owner=owner).array(owner, hint)
-        X = validate_rows(self, X, reset=reset)
+        X = as_floats(self, X, reset=reset)
         self.check()
         if self._kernel().positive_only:
             check_non_negative(type(self).__name__, X)  # all rows, since the map may see only a sample
@@ -273,9 +312,9 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         X = source.array(owner, "Try one block after another: for X, *_ in rows.")
         if not self.features_check_entries:
             return self.apply(self.check_rows(X), out)
-        X = validate_rows(self, X, reset=False, ensure_all_finite=False)
+        rows = as_floats(self, X, reset=False, ensure_all_finite=False)
         try:
-            return self.apply(X, out)
+            return self.apply(rows, out)
         except DataError:
             self.check_rows(X)  # raises scikit-learn's error for entries that are not finite
             raise
@@ -283,14 +322,20 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     def check_rows(self, X: Any) -> Any:
         """Return rows as a validated array or CSR matrix for this fitted map; raise if they are invalid."""
         self._check_fitted()
-        return validate_rows(self, X, reset=False)
+        return as_floats(self, X, reset=False)
 
     def apply(self, X: Any, out: Array | None = None) -> Array:
         """Return the features of validated rows: `transform` without validation."""
         features = self.features_.astype(X.dtype)
         shape, dtype = (X.shape[0], features.n_components), features.output_dtype(X.dtype)
         if out is None:
-            out = empty_rows(*shape, dtype, recycled=True)
+            needed, owner = shape[0] * shape[1] * dtype.itemsize, type(self).__name__
+            if needed > LARGE:
+                check_memory(owner, f"an array of features of shape {shape}", needed, FEWER_ROWS)
+                with explained_memory_errors(owner, FEWER_ROWS):
+                    out = empty_rows(*shape, dtype, recycled=True)
+            else:
+                out = empty_rows(*shape, dtype, recycled=True)
         elif not (
             isinstance(out, np.ndarray)
             and (out.shape, out.dtype, out.strides[-1]) == (shape, dtype, dtype.itemsize)
@@ -310,6 +355,10 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         """Return the approximate kernel matrix (n, m) of n rows `X` and m rows `Y`. None for `Y` means `X`."""
         left = self.apply(self.check_rows(X))
         right = left if Y is None else self.apply(self.check_rows(Y))
+        needed = len(left) * len(right) * left.dtype.itemsize
+        if needed > LARGE:
+            shape = (len(left), len(right))
+            check_memory(type(self).__name__, f"a matrix of shape {shape}", needed, "Pass fewer rows at a time.")
         return self.inner_products(left, right)
 
     def inner_products(self, left: Array, right: Array) -> Array:
@@ -372,6 +421,9 @@ class DrawnMap(BaseMap):
     #: The kernel that is used if the parameter `kernel` is None.
     default_kernel: ClassVar[Kernel] = Gaussian(lengthscale="median")
 
+    #: Whether `_draw` takes a long time, and has a parameter `report` that receives the progress.
+    draw_reports: ClassVar[bool] = False
+
     kernel: Kernel | None
     kernel_: Kernel
     fitted_rows_: Array | None
@@ -410,6 +462,10 @@ class DrawnMap(BaseMap):
     _check: Callable[[], None] | None = None
     #: ``_rows_to_draw() -> int``: number of rows that `_draw` needs. If undefined, only the number of features matters.
     _rows_to_draw: Callable[[], int] | None = None
+    #: ``_draw_costs(n) -> dict``: further stages of a fit that `_draw` enters, and their costs for n rows.
+    _draw_costs: Callable[[int], dict[str, float]] | None = None
+    #: ``_bytes_to_draw(n, d) -> int``: least number of bytes that `_draw` allocates for n rows of d features.
+    _bytes_to_draw: Callable[[int, int], int] | None = None
     #: ``_independent(kernel) -> dict or None``: parameters for which all D components are independent and identically
     #: distributed, or None if this is impossible. Then sqrt(D) times a randomly chosen component is an unbiased map.
     _independent: Callable[[Kernel], dict[str, Any] | None] | None = None
@@ -446,7 +502,7 @@ class DrawnMap(BaseMap):
             return self.default_kernel
         if not isinstance(self.kernel, Kernel):
             msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
-            raise ParameterError(msg)
+            raise ParameterError(f"{msg} {object_hint(self.kernel, 'kernel')}".rstrip())
         return self.kernel
 
     @property
@@ -472,10 +528,16 @@ class DrawnMap(BaseMap):
         """Return the seed with which `fit` samples rows if there are more than `rows_wanted()` rows."""
         return seed_of(self.random_state, "map")
 
-    def fit_engine(self, engine: Engine) -> Self:
-        return self.fit_sample(*self._sample(engine))
+    def _fit_costs(self, n: int, d: int) -> dict[str, float]:
+        sampling = float(n * d) if self.needs_rows() else 0.0
+        median = MEDIAN_COST if self._kernel().needs_rows else 0.0
+        return {"fit map": sampling + median, **({} if self._draw_costs is None else self._draw_costs(n))}
 
-    def _sample(self, engine: Engine) -> tuple[Any, Array | None]:
+    def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
+        enter_stage(report, "fit map")
+        return self.fit_sample(*self._sample(engine, report), report)
+
+    def _sample(self, engine: Engine, report: Report | None = None) -> tuple[Any, Array | None]:
         """Return the rows, and their weights or None, that `fit_engine` passes to `fit_sample`.
 
         If `rows_wanted()` is 1, only the first row of the engine is returned, with None for the weights. If the engine
@@ -490,11 +552,11 @@ class DrawnMap(BaseMap):
         rows = engine.in_memory
         if rows is not None and len(rows) <= wanted:
             return rows.X, rows.weight
-        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False))
+        sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False), report)
         # A sample in proportion to the weights must not be weighted again; a complete set of rows keeps its weights.
         return sample.X, sample.weight if sample.is_complete else None
 
-    def fit_sample(self, X: Any, weight: Array | None = None) -> Self:
+    def fit_sample(self, X: Any, weight: Array | None = None, report: Report | None = None) -> Self:
         """Fit the map to validated rows, without sampling from them first.
 
         Parameters
@@ -503,6 +565,8 @@ class DrawnMap(BaseMap):
             At most `rows_wanted()` rows.
         weight : ndarray of shape (n,), default=None
             Weights of the rows. Rows of weight zero are ignored. None means that all weights are 1.
+        report : callable or None, default=None
+            Receives the progress.
 
         Returns
         -------
@@ -513,7 +577,9 @@ class DrawnMap(BaseMap):
         kernel = self._accepted(self._kernel())
         kernel = kernel.resolve(X, weight)
         kernel.diag(X[:1])  # raises if the kernel is not defined for these rows
-        features = self._draw(kernel, X, weight, as_generator(self.random_state))
+        self._check_memory(*X.shape)
+        options = {"report": report} if self.draw_reports else {}
+        features = self._draw(kernel, X, weight, as_generator(self.random_state), **options)
         if not isinstance(features, Features):
             msg = (
                 f"{type(self).__name__}: _draw must return a function from rows to features, an instance of "
@@ -530,6 +596,14 @@ class DrawnMap(BaseMap):
         if doubts is not None:
             warnings.warn(f"{type(self).__name__}: {doubts}", MercerWarning, stacklevel=4)
         return self
+
+    def _check_memory(self, n: int, d: int) -> None:
+        """Raise if the parameters of the map do not fit into memory; `n` and `d` are the shape of the rows."""
+        # Every component has at least one number, in all maps.
+        needed = 8 * self.n_components if self._bytes_to_draw is None else self._bytes_to_draw(n, d)
+        if needed > LARGE:
+            what = f"a map of n_components={self.n_components} components"
+            check_memory(type(self).__name__, what, needed, "Lower n_components.")
 
     def _accepted(self, kernel: Kernel) -> Kernel:
         """Return `kernel` itself; raise if this map cannot approximate it."""
@@ -593,6 +667,40 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
             "map without signs, such as RandomFourier for shift-invariant kernels, or Nystroem."
         )
         raise ParameterError(msg)
+
+
+def warn_of_scales(estimator: BaseEstimator, kernel: Kernel, engine: Engine) -> None:
+    """Warn if columns that share a lengthscale of the kernel have scales that differ by `MOST_DIFFERENT` or more.
+
+    The scales are those of some of the rows in memory, or of the first block; see `column_scales`. Dot-product kernels
+    and kernels of histograms do not warn: they have no lengthscale, and weigh columns by their magnitude on purpose.
+    """
+    block = engine.first() if engine.in_memory is None else engine.in_memory
+    n, d = block.X.shape
+    groups = [group for group in kernel.lengthscale_columns(np.arange(d)) if len(group) > 1]
+    if not groups:
+        return
+    wanted = min(SCALE_ROWS, max(LEAST_SCALE_ROWS, SCALE_ENTRIES // d))
+    rows = block.X[np.arange(0, n, max(1, -(-n // wanted)))]
+    if rows.shape[0] < LEAST_SCALE_ROWS:
+        return
+    scales = column_scales(rows)
+    for group in groups:
+        factor, low, high = most_different(scales[:, group])
+        if factor < MOST_DIFFERENT:
+            continue
+        names = getattr(estimator, "feature_names_in_", np.arange(d)).tolist()
+        owner = type(estimator).__name__
+        scaler = "MaxAbsScaler()" if sp.issparse(rows) else "StandardScaler()"
+        small, large = (f"{scales[1, group[i]]:.2g} of column {names[group[i]]!r}" for i in (low, high))
+        msg = (
+            f"{owner}: columns of X with one lengthscale have scales that differ by a factor of {factor:.1g}: {small}, "
+            f"{large}. The kernel hardly depends on columns of small scale. Use scikit-learn's "
+            f"make_pipeline({scaler}, {owner}()), or one lengthscale per column: "
+            "mercer.Transformed(kernel, lengthscales=[...])."
+        )
+        warnings.warn(msg, MercerWarning, stacklevel=2)
+        return
 
 
 def check_replayable(feature_map: BaseMap, engine: Engine) -> None:

@@ -8,10 +8,10 @@ last. A user's own map is not in the table: it is passed as an object wherever a
 from __future__ import annotations
 
 from functools import cache
-from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from mercer.errors import ParameterError
+from mercer.errors.spellings import object_hint
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, DrawnMap, fresh_copy
 
@@ -123,16 +123,6 @@ def default_map(kernel: Kernel | None, *, random_state: Any = None) -> DrawnMap:
 
 # ---- the parameter `feature_map` of a learner -----------------------------------------------------
 
-# Names of kernels in scikit-learn, and the same kernels in this library.
-SCIKIT_LEARN_KERNELS = {
-    "rbf": "Gaussian('median')",
-    "linear": "Polynomial(1, coef0=0.0)",
-    "poly": "Polynomial(3)",
-    "polynomial": "Polynomial(3)",
-    "laplacian": "Laplacian()",
-    "chi2": "Chi2()",
-}
-
 
 def unfitted_map(owner: str, choice: Any, random_state: Any, **options: Any) -> BaseMap:
     """Return the unfitted map that the parameter `feature_map` of a learner represents.
@@ -170,17 +160,7 @@ def given_map(owner: str, choice: Any) -> BaseMap:
     if isinstance(choice, BaseMap):
         return choice
     msg = f"{owner}: feature_map must be a mercer map such as RandomFourier(), a kernel, or None; got {choice!r}."
-    raise ParameterError(msg + hint(choice))
-
-
-def hint(choice: Any) -> str:
-    """Return a suggestion if `choice` is the name of a scikit-learn kernel or an integer, else an empty string."""
-    if isinstance(choice, str):
-        kernel = SCIKIT_LEARN_KERNELS.get(choice)
-        return f" Did you mean {kernel}?" if kernel else ""
-    if isinstance(choice, Integral):
-        return f" Numbers have names: n_clusters={choice} for clusters, n_components={choice} for components."
-    return ""
+    raise ParameterError(f"{msg} {object_hint(choice, 'feature_map')}".rstrip())
 
 
 def check_grows(model: Any) -> bool:

@@ -13,7 +13,12 @@ from mercer.engines.base import Block
 from mercer.errors import ParameterError
 from mercer.io.archive import storable
 
-__all__ = ["RowSample", "as_generator", "seed_of"]
+__all__ = ["RowSample", "as_generator", "column_scales", "most_different", "seed_of"]
+
+# Number of values of a column, other than its median, that its scale is computed from at least.
+LEAST_VALUES = 5
+# Number of columns of smallest and of largest scale that are compared, if there are many.
+EXTREMES = 100
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -140,3 +145,76 @@ def stack(top: Any, bottom: Any) -> Any:
     if sp.issparse(top) or sp.issparse(bottom):
         return sp.vstack([top, bottom], format="csr")
     return np.concatenate([top, bottom])
+
+
+def column_scales(X: Any) -> np.ndarray:
+    """Return two scales of each column of some rows: by all its values, and by those that are not the median.
+
+    Both are root mean squares of the distances from the median, and the second one omits distances of zero. For an
+    indicator the second one is therefore one, however rare the indicator is, and the first one is smaller if it is
+    rarer. For sparse rows, distances are measured from zero.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (2, d)
+        NaN for columns that are constant up to rounding, or have fewer than `LEAST_VALUES` values off the median.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rare = np.arange(100) < 9
+    >>> column_scales(np.column_stack([rare, 1000 * rare, np.ones(100)])).round(6).tolist()
+    [[0.3, 300.0, nan], [1.0, 1000.0, nan]]
+    """
+    n, d = X.shape
+    if sp.issparse(X):
+        entries = X.tocoo()
+        other = entries.data != 0
+        column, distance = entries.col[other], np.abs(entries.data[other]).astype(np.float64)
+        unit = np.zeros(d)
+        np.maximum.at(unit, column, distance)
+        unit[unit == 0] = 1.0  # the largest distance otherwise, so that squares do not overflow
+        count = np.bincount(column, minlength=d)
+        squares = np.bincount(column, np.square(distance / unit[column]), minlength=d)
+    else:
+        center = np.median(X, axis=0)
+        distances = np.abs(X - center).astype(np.float64)
+        distances[distances <= 1e-6 * np.abs(center)] = 0.0  # rounding of a constant, also in float32
+        unit = distances.max(axis=0)
+        unit[unit == 0] = 1.0
+        count = np.count_nonzero(distances, axis=0)
+        squares = np.square(distances / unit).sum(axis=0)
+    squares = np.where(count >= LEAST_VALUES, squares, np.nan)
+    return unit * np.sqrt(squares / np.stack([np.full(d, n), np.maximum(count, 1)]))
+
+
+def most_different(scales: np.ndarray) -> tuple[float, int, int]:
+    """Return the largest factor by which both scales of two columns differ, and the columns, the smaller one first.
+
+    Parameters
+    ----------
+    scales : ndarray of shape (2, d)
+        The result of `column_scales`.
+
+    Returns
+    -------
+    factor : float
+        1 if fewer than two columns have scales.
+    low, high : int
+    """
+    known = np.flatnonzero((scales > 0).all(axis=0))  # not NaN, and no underflow
+    if len(known) < 2:
+        return 1.0, 0, 0
+    logs = np.log(scales[:, known])
+    if len(known) > 4 * EXTREMES:  # all pairs of the columns that are extreme by one of the scales
+        order = np.argsort(logs, axis=1)
+        chosen = np.unique(np.concatenate([order[:, :EXTREMES], order[:, -EXTREMES:]], axis=None))
+        known, logs = known[chosen], logs[:, chosen]
+    factors = (logs[:, None, :] - logs[:, :, None]).min(axis=0)
+    low, high = np.unravel_index(factors.argmax(), factors.shape)
+    return float(np.exp(min(factors[low, high], 700.0))), int(known[low]), int(known[high])

@@ -143,7 +143,7 @@ def parse(text: bytes, path: str, offset: int) -> tuple[sp.csr_array, np.ndarray
 
 def _loaded(text: bytes) -> tuple[sp.csr_array, np.ndarray]:
     """Return the rows and labels that scikit-learn reads from lines; it raises ValueError or OverflowError."""
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - when it is needed: the import takes a second
+    from sklearn.datasets import load_svmlight_file
 
     rows, labels = load_svmlight_file(io.BytesIO(text), zero_based=True)
     return rows, labels

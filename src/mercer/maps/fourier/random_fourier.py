@@ -190,6 +190,10 @@ class RandomFourier(DrawnMap):
         terms = m if self.form == "complex" else 0.5 * width
         return TrigFeatures(projection, phases, self.form, self.n_components, np.sqrt(mass / terms), np.sqrt(constant))
 
+    def _bytes_to_draw(self, n: int, d: int) -> int:  # noqa: ARG002 - the signature of the contract
+        dense = self.directions in DENSE_DIRECTIONS or (self.directions == "auto" and d < STRUCTURED_FROM)
+        return (4 * d if dense else 8) * self.n_components  # at least half as many frequencies as components
+
     def _choose_directions(self, parts: tuple[SpectralPart, ...], X: Any) -> str:
         if self.directions != "auto":
             return self.directions

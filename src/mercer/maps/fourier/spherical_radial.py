@@ -225,6 +225,10 @@ class SphericalRadial(DrawnMap):
             return QuadratureFeatures(projection, phases, amplitudes / np.sqrt(share), np.zeros(0), 1, None)
         return QuadratureFeatures(projection, phases[:0], amplitudes[:0], np.array([np.sqrt(mass + offset)]), 1, None)
 
+    def _bytes_to_draw(self, n: int, d: int) -> int:  # noqa: ARG002 - the signature of the contract
+        dense = self.directions in DENSE_DIRECTIONS or (self.directions == "auto" and d < STRUCTURED_FROM)
+        return (4 * d if dense else 8) * self.n_components  # at least half as many frequencies as components
+
     def _choose_directions(self, X: Any) -> str:
         if self.directions != "auto":
             return self.directions

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from mercer._docs import doc
+from mercer.engines import Report, enter_stage
 from mercer.engines.base import workers
 from mercer.errors import DataError, MercerWarning
 from mercer.features import Features, Lengthscales
@@ -85,6 +86,7 @@ class Nystroem(DrawnMap):
     True
     """
 
+    draw_reports = True
     needs: ClassVar[str] = "any kernel"
     residual_is_kernel: ClassVar[bool] = True
     built_from_rows: ClassVar[bool] = True
@@ -118,7 +120,23 @@ class Nystroem(DrawnMap):
         uniform = self.landmarks == "uniform"
         return self.n_components if uniform else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
 
-    def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> LandmarkFeatures:
+    def _draw_costs(self, n: int) -> dict[str, float]:
+        landmarks, rows = min(self.n_components, n), min(self._rows_to_draw(), n)
+        return {"choose landmarks": (0 if self.landmarks == "uniform" else rows) * landmarks**2 + 3 * landmarks**3}
+
+    def _bytes_to_draw(self, n: int, d: int) -> int:  # noqa: ARG002 - the signature of the contract
+        landmarks = min(self.n_components, n)
+        pivoting = 0 if self.landmarks == "uniform" else n * landmarks
+        return 8 * max(landmarks * self.n_components, pivoting)
+
+    def _draw(
+        self,
+        kernel: Kernel,
+        X: Any,
+        weight: Array | None,
+        rng: np.random.Generator,
+        report: Report | None = None,
+    ) -> LandmarkFeatures:
         wanted = min(self.n_components, X.shape[0])
         if wanted < self.n_components:
             msg = (
@@ -126,13 +144,14 @@ class Nystroem(DrawnMap):
                 f"{X.shape[0]} rows; the last {self.n_components - wanted} components are zero."
             )
             warnings.warn(msg, MercerWarning, stacklevel=5)
+        enter_stage(report, "choose landmarks")
         X, weight = distinct_rows(X, weight)
         wanted = min(wanted, X.shape[0])
         if self.landmarks == "uniform":
             chosen = np.sort(np.argsort(rng.exponential(size=len(weight)) / weight)[:wanted])
         else:
             with workers(1):  # many small products, in which threads of BLAS would wait for each other
-                chosen = pivoted_rows(kernel, as_float64(X), weight, wanted, rng)
+                chosen = pivoted_rows(kernel, as_float64(X), weight, wanted, rng, report)
         return whitened(kernel, as_float64(X[chosen]), self.n_components)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from mercer.engines import Report, report_step
 from mercer.kernels import Kernel
 
 __all__ = ["pivoted_rows"]
@@ -21,7 +22,9 @@ Array = np.ndarray
 SHARE, LEAST, MOST = 16, 8, 128
 
 
-def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.random.Generator) -> Array:
+def pivoted_rows(
+    kernel: Kernel, X: Any, weight: Array, count: int, rng: np.random.Generator, report: Report | None = None
+) -> Array:
     r"""Return the indices of landmark rows chosen by randomly pivoted Cholesky [1]_.
 
     Rows are chosen one after the other, with probability proportional to their weight times their residual
@@ -42,6 +45,8 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
         Number of rows to choose. Fewer are returned if the residuals of all other rows are within rounding error.
     rng : Generator
         Source of randomness.
+    report : callable or None, default=None
+        Receives the number of rows that are chosen.
 
     Returns
     -------
@@ -78,6 +83,7 @@ def pivoted_rows(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.rand
         residual[residual <= noise] = 0.0
         residual[pivots] = 0.0
         chosen += pivots.tolist()
+        report_step(report, len(chosen), count, unit="landmarks")
     # A kernel that is zero on every row has no pivot; any row is then a landmark that adds nothing.
     return np.sort(np.array(chosen or [0], dtype=int))
 

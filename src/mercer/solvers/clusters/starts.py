@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import Block, Engine
+from mercer.engines import Block, Engine, Report, report_step
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
 from mercer.solvers.clusters.lloyd import ROUNDING_UNITS, Centers, nearest, tiles_beside
@@ -57,8 +57,11 @@ class Start:
     width: int  # number of features of the rows
     seed: int
 
-    def on_features(self, engine: Engine, features: RowFeatures) -> Array:
-        """Return the k initial centers of each of s starts in the space of the features, (s, k, D)."""
+    def on_features(self, engine: Engine, features: RowFeatures, report: Report | None = None) -> Array:
+        """Return the k initial centers of each of s starts in the space of the features, (s, k, D).
+
+        `report` receives the number of centers that are chosen.
+        """
         if not isinstance(self.init, str):
             self._check_enough(engine.n_rows)
             return features.of(self.init)[None]
@@ -68,7 +71,7 @@ class Start:
             pool = candidates_by_passes(engine, features, self.n_clusters, self.seed)
         self._check_enough(pool.seen)
         Z = features.of(pool.X)
-        return Z[self._chosen(feature_distances(Z), pool.weight)]
+        return Z[self._chosen(feature_distances(Z), pool.weight, report)]
 
     def on_gram(self, engine: Engine, X: Any, K: Array, kernel: Kernel) -> Iterator[Array]:
         """Yield, for each start, the squared distances of all rows to the initial centers, (n, k)."""
@@ -86,11 +89,12 @@ class Start:
         for chosen in self._chosen(distances, pool.weight):
             yield kernel_distances(K)(rows[chosen]).T
 
-    def _chosen(self, distances_to: Callable[[Array], Array], weight: Array) -> Array:
+    def _chosen(self, distances_to: Callable[[Array], Array], weight: Array, report: Report | None = None) -> Array:
         """Return the indices of the k rows that k-means++ chooses as centers for each of s starts, (s, k)."""
         starts = []
         for number in range(self.n_init):
-            chosen = plus_plus(distances_to, weight, self.n_clusters, as_generator(self.seed + number))
+            rng, note = as_generator(self.seed + number), f"start {number + 1} of {self.n_init}"
+            chosen = plus_plus(distances_to, weight, self.n_clusters, rng, report, note)
             if len(chosen) < self.n_clusters and not number:
                 msg = (
                     f"{self.owner}: only {len(chosen)} rows are distinct for the kernel, fewer than "
@@ -184,7 +188,12 @@ def candidates_by_passes(engine: Engine, features: RowFeatures, n_clusters: int,
 
 
 def plus_plus(
-    distances_to: Callable[[Array], Array], weight: Array, n_clusters: int, rng: np.random.Generator
+    distances_to: Callable[[Array], Array],
+    weight: Array,
+    n_clusters: int,
+    rng: np.random.Generator,
+    report: Report | None = None,
+    note: str = "",
 ) -> Array:
     """Choose rows as centers by greedy k-means++, and return their indices.
 
@@ -200,6 +209,10 @@ def plus_plus(
         Number of centers.
     rng : Generator
         Random generator.
+    report : callable or None, default=None
+        Receives the number of centers that are chosen.
+    note : str, default=""
+        Note of these reports.
 
     Notes
     -----
@@ -219,6 +232,7 @@ def plus_plus(
         best = int(np.argmin(distances @ weight))
         chosen.append(tried[best : best + 1])
         closest = distances[best]
+        report_step(report, len(chosen), n_clusters, note, "centers")
     return np.concatenate(chosen)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 from scipy import optimize
 
+from mercer.engines import Report, report_step
 from mercer.errors import ParameterError
 from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
@@ -83,6 +84,7 @@ def tune_lengthscales(
     centered: bool,
     seed: int,
     steps: int = 60,
+    report: Report | None = None,
 ) -> Tuning:
     """Maximize the log marginal likelihood of a sample over lengthscales, noise and amplitude.
 
@@ -104,6 +106,8 @@ def tune_lengthscales(
         Seed of the random features, and of the subset of rows on which starting points are compared.
     steps : int, default=60
         Maximal number of iterations of L-BFGS-B.
+    report : callable or None, default=None
+        Receives the number of evaluations, whose total is not known.
 
     Returns
     -------
@@ -128,6 +132,7 @@ def tune_lengthscales(
         value, scales = subset.best(np.full(d, np.log(factor)), noise, amplitude)
         trials.append(Trial((factor,), value / float(subset.weight.sum()) - of_unit, len(subset.targets), "factor"))
         starts.append((value, factor, scales))
+        report_step(report, len(trials), None, unit="evaluations of the evidence")
     _, factor, scales = max(starts, key=lambda start: start[0])
 
     width = d if ard else 1
@@ -141,6 +146,7 @@ def tune_lengthscales(
         value, *parts = evidence(log_scales, theta[width : width + t], theta[width + t :])
         parts[0] = parts[0] if ard else parts[0].sum(keepdims=True)
         trials.append(Trial(tuple(np.exp(theta[:width]).tolist()), value / total - of_unit, n, "gradient"))
+        report_step(report, len(trials), None, f"evidence {value:.6g}", "evaluations of the evidence")
         if not np.isfinite(value):  # rounding makes the covariance matrix indefinite: L-BFGS-B must step back
             return 1e10, np.zeros(free.sum())
         return -value / total, -np.concatenate(parts)[free] / total

@@ -9,13 +9,14 @@ penalties cost hardly anything.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 
+from mercer.engines import Report, enter_stage, report_step
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.graphs.base import Measure, Penalty, Roughness
 from mercer.graphs.deformed import MAX_POWER
@@ -114,17 +115,20 @@ class DeformationGrid:
             Number of directions that are shrunk; None means all.
         """
         low = None if rank is None or rank >= len(roughness) else roughest_directions(roughness, rank)[:2]
-        for strength in self.strengths:
+        for strength in self.strengths_for(power):
             share = strength / self.largest
             if strength == 0:
-                if power == self.powers[0]:  # without a graph the power does not matter
-                    yield strength, Z
+                yield strength, Z
             elif low is None:
                 yield strength, whitened(Z, roughness, share)
             else:
                 basis, shrinkage = low
                 shrinkage = 1 - (1 + share * ((1 - shrinkage) ** -2 - 1)) ** -0.5
                 yield strength, Z - ((Z @ basis) * shrinkage) @ basis.T
+
+    def strengths_for(self, power: float) -> tuple[float, ...]:
+        """Return the strengths that are compared for a power. Zero, for which powers do not matter, has the first."""
+        return tuple(strength for strength in self.strengths if strength > 0 or power == self.powers[0])
 
 
 def numbers(owner: str, name: str, values: Any, domain: Interval) -> tuple[float, ...]:
@@ -177,7 +181,7 @@ def search_deformations(
     *,
     fit_intercept: bool,
     rank: int | None,
-    report: Callable[[int, Roughness], None] | None = None,
+    report: Report | None = None,
 ) -> tuple[list[Candidate], int, Roughness]:
     """Score the ridge models for all combinations of strength, power and penalty of a grid.
 
@@ -196,7 +200,7 @@ def search_deformations(
     rank : int or None
         The parameter `rank` of the `Deformed` map.
     report : callable or None, default=None
-        Called after each power with the number of powers that are done and the roughness.
+        Receives the progress: stages are the roughness of each power, and the candidates of each power.
 
     Returns
     -------
@@ -208,25 +212,49 @@ def search_deformations(
     """
     candidates: list[Candidate] = []
     best, retained = None, None
-    for number, power in enumerate(grid.powers, 1):
+    for power in grid.powers:
+        enter_stage(report, measuring(power))
         found = measure(Penalty(grid.largest, power))
         if not np.isfinite(np.diagonal(found.matrix)).all():
             msg = "DeformedSearchCV: the roughness of the features overflows. Scale the rows or strengths down."
             raise DataError(msg)
-        for strength, Z in grid.deformed(power, rows.Z, found.matrix, rank):
+        enter_stage(report, comparing(power))
+        for number, (strength, Z) in enumerate(grid.deformed(power, rows.Z, found.matrix, rank), 1):
             smoother = Smoother.of(Z, fit_intercept=fit_intercept, weight=rows.weight)
             for penalty in grid.penalties_for(smoother):
                 scores = scorer.score(smoother, penalty)
                 candidates.append(Candidate(strength, power, penalty, *scores, smoother.degrees(penalty)))
+            report_step(report, number, len(grid.strengths_for(power)), unit="strengths")
         better = best_of(candidates)
         if better is not best:
             best, retained = better, found
-        if report is not None:
-            report(number, found)
     assert best is not None
     assert retained is not None
     share = best.strength / grid.largest
     return candidates, candidates.index(best), replace(retained, matrix=retained.matrix * share)
+
+
+def measuring(power: float) -> str:
+    """Return the name of the stage that measures the roughness for a power."""
+    return f"measure roughness of power {power:g}"
+
+
+def comparing(power: float) -> str:
+    """Return the name of the stage that compares the candidates of a power."""
+    return f"compare candidates of power {power:g}"
+
+
+def search_costs(grid: DeformationGrid, n: int, m: int, D: int) -> dict[str, float]:
+    """Return the stages of a search and their costs, for n rows, m of them with targets, and D components."""
+    costs: dict[str, float] = {}
+    # A strength costs a Cholesky factorization, a triangular system, and an eigendecomposition of the smaller side.
+    strength = 0.3 * D**3 + m * D**2 + 3 * min(m, D) ** 3 + m * min(m, D) * D
+    for power in grid.powers:
+        costs |= {
+            measuring(power): (0.8 + 0.1 * power) * n * D**2,
+            comparing(power): len(grid.strengths_for(power)) * strength,
+        }
+    return costs
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate | None:

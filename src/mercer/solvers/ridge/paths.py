@@ -19,7 +19,7 @@ import numpy as np
 from scipy import optimize, special
 
 from mercer.data.targets import label_codes, label_signs
-from mercer.engines import Block, Engine
+from mercer.engines import Block, Engine, Report, enter_stage
 from mercer.errors import DataError, MercerWarning
 from mercer.features import Features, features_of
 
@@ -287,7 +287,13 @@ def evidence_path(spectrum: Spectrum, *, fit_intercept: bool) -> RidgePath:
 
 
 def left_out_path(
-    spectrum: Spectrum, engine: Engine, features: Features, *, fit_intercept: bool, labels: Array | None = None
+    spectrum: Spectrum,
+    engine: Engine,
+    features: Features,
+    *,
+    fit_intercept: bool,
+    labels: Array | None = None,
+    report: Report | None = None,
 ) -> RidgePath:
     """Score penalties by exact leave-one-out, with one further pass over the rows.
 
@@ -304,11 +310,14 @@ def left_out_path(
     labels : ndarray, default=None
         All labels, sorted, if targets are labels; None for numeric targets. Labels are coded as +1 and -1 by
         `label_signs`.
+    report : callable or None, default=None
+        Receives the progress.
     """
     check_energy(spectrum, "loo")
+    enter_stage(report, "score penalties")
     alphas = penalties(spectrum)
     _, degrees = shrinkage(spectrum, alphas, fit_intercept=fit_intercept)
-    total = engine.sum(LeftOut(features, spectrum, alphas, fit_intercept, labels))
+    total = engine.sum(LeftOut(features, spectrum, alphas, fit_intercept, labels), report)
     return best(spectrum, alphas, total / spectrum.weight, degrees, "loo")
 
 

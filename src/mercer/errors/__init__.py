@@ -4,10 +4,12 @@
 
     MercerError
     ├── ParameterError (ValueError)          a parameter has an invalid value
+    │   └── UnknownParameterError (TypeError)    there is no parameter of this name
     ├── DataError (ValueError)               the data cannot be used as they are
     ├── UnsupportedKernelError (TypeError)   the feature map cannot approximate the kernel
     ├── NoClosedFormError (ValueError)       there is no closed form for the requested quantity
     ├── MissingPackageError (ImportError)    an optional package is not installed
+    ├── TooLittleMemoryError (MemoryError)   the result does not fit into memory
     └── CheckpointError (ValueError)         a checkpoint cannot be resumed from, or not be written
     MercerWarning (UserWarning)              the result is valid, but probably not what was intended
 
@@ -25,6 +27,8 @@ __all__ = [
     "MissingPackageError",
     "NoClosedFormError",
     "ParameterError",
+    "TooLittleMemoryError",
+    "UnknownParameterError",
     "UnsupportedKernelError",
 ]
 
@@ -35,6 +39,10 @@ class MercerError(Exception):
 
 class ParameterError(MercerError, ValueError):
     """Raised if a parameter has an invalid value."""
+
+
+class UnknownParameterError(ParameterError, TypeError):
+    """Raised if a class or function has no parameter of this name, or takes fewer positional arguments."""
 
 
 class DataError(MercerError, ValueError):
@@ -51,6 +59,10 @@ class NoClosedFormError(MercerError, ValueError):
 
 class MissingPackageError(MercerError, ImportError):
     """Raised if an optional package is needed but not installed."""
+
+
+class TooLittleMemoryError(MercerError, MemoryError):
+    """Raised if an array or a fit needs more memory than is available."""
 
 
 class CheckpointError(MercerError, ValueError):
