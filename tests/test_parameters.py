@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 import pickle
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +11,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mercer import ParameterError, UnknownParameterError
+from mercer import (
+    DataError,
+    DotProduct,
+    Gaussian,
+    Matern,
+    ParameterError,
+    Polynomial,
+    Transformed,
+    UnknownParameterError,
+)
 from mercer.parameters import (
     Choice,
     Instance,
@@ -181,3 +191,36 @@ def test_inner_names_are_left_to_the_inner_object():
     check_names("Map", {"kernel__lengthscale": 2}, ["kernel"])
     with pytest.raises(UnknownParameterError, match="Map: there is no parameter kernl__lengthscale"):
         check_names("Map", {"kernl__lengthscale": 2}, ["kernel"])
+
+
+def test_integers_beyond_float64_are_outside_of_an_interval():
+    for value in (10**400, -(10**400), Fraction(10**400, 3)):
+        assert value not in Interval(0)
+        assert value not in Interval(-math.inf, closed="neither")
+    assert 10**300 in Interval(0)
+    with pytest.raises(ParameterError, match="Owner: alpha must be a finite number >= 0, got 1000"):
+        check_parameter("Owner", "alpha", 10**400, Interval(0))
+    # Python refuses to write integers of more than 4300 digits.
+    with pytest.raises(
+        ParameterError, match=r"alpha must be a finite number >= 0, got an integer of more than \d+ digits"
+    ):
+        check_parameter("Owner", "alpha", 10**5000, Interval(0))
+
+
+@pytest.mark.parametrize("big", [10**400, 10**5000], ids=["400", "5000"])
+def test_kernels_refuse_integers_beyond_float64(big):
+    for make in (
+        lambda: Gaussian(big),
+        lambda: Matern(big),
+        lambda: Gaussian.from_gamma(big),
+        lambda: Polynomial(big),
+        lambda: Polynomial(2, big),
+        lambda: DotProduct([1, big]),
+        lambda: big * Gaussian(),
+        lambda: Gaussian() + big,
+        lambda: Transformed(Gaussian(), lengthscales=(big,)),
+    ):
+        with pytest.raises(ParameterError):
+            make()
+    with pytest.raises(DataError, match="rows must be numbers"):
+        Gaussian()([[big]])

@@ -22,6 +22,7 @@ The message names the object, the parameter, the allowed values and the value th
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -44,9 +45,11 @@ __all__ = [
     "check_names",
     "check_parameter",
     "check_parameters",
+    "is_finite",
     "is_number",
     "known_names",
     "new_of_known_names",
+    "shown",
 ]
 
 P = ParamSpec("P")
@@ -116,7 +119,7 @@ class Interval(Domain):
     closed: Literal["left", "right", "both", "neither"] = "left"
 
     def __contains__(self, value: Any) -> bool:
-        if not is_number(value) or not isfinite(value):
+        if not is_number(value) or not is_finite(value):
             return False
         above = value >= self.low if self.closed in ("left", "both") else value > self.low
         if self.high is None:
@@ -203,7 +206,7 @@ def check_parameter(owner: str, name: str, value: Any, domain: Domain, *, hint: 
         A sentence that is appended to the message and says what to try instead.
     """
     if value not in domain:
-        msg = f"{owner}: {name} must be {domain}, got {value!r}."
+        msg = f"{owner}: {name} must be {domain}, got {shown(value)}."
         raise ParameterError(f"{msg} {hint}" if hint else msg)
 
 
@@ -221,6 +224,22 @@ def check_parameters(owner: Any, domains: Mapping[str, Domain], names: Iterable[
     """
     for name in domains if names is None else names:
         check_parameter(type(owner).__name__, name, getattr(owner, name), domains[name])
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a real number is finite in float64. An integer or a fraction beyond its range is not."""
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
+
+
+def shown(value: Any) -> str:
+    """Return ``repr(value)``, or a description of an integer that has too many digits for it."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"an integer of more than {sys.get_int_max_str_digits()} digits"
 
 
 def is_number(value: Any) -> bool:

@@ -12,6 +12,7 @@ Examples
 
 from __future__ import annotations
 
+import difflib
 import os
 import pickle
 import tempfile
@@ -39,6 +40,8 @@ from mercer.kernels import (
     ThresholdKernel,
 )
 from mercer.kernels.histogram import half_density
+from mercer.kernels.isotropic import inverse_mixing_density
+from mercer.kernels.power_series import PowerSeries
 from mercer.kernels.quadrature import UnitDensity
 from mercer.learners.base import Learner, Transformer
 from mercer.maps import RandomFourier
@@ -95,6 +98,8 @@ def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     """
     X = sample_rows(positive=kernel.positive_only) if X is None else X
     name = repr(kernel)
+    for part in parts_of(kernel):
+        check_formulas(part)
     K = kernel(X)
     n = len(X)
     scale = max(1.0, float(np.abs(K).max()))
@@ -187,6 +192,26 @@ def check_shift_invariant(kernel: ShiftInvariantKernel) -> None:
                 expect(same, f"{kernel!r}: power({n}) must have the values to the power {n}")
 
 
+def check_formulas(kernel: Kernel) -> None:
+    """Check that all optional formulas have names that a base class declares, and that `series` is a `PowerSeries`."""
+    name = repr(kernel)
+    mine = {key for key in dir(type(kernel)) if key.startswith("closed_")}
+    declared = {key for base in type(kernel).__mro__ if base.__module__.startswith("mercer.") for key in vars(base)}
+    declared = {key for key in declared if key.startswith("closed_")}
+    for key in sorted(mine - declared):
+        close = difflib.get_close_matches(key, declared, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        known = ", ".join(sorted(declared)) or "none"
+        expect(False, f"{name}: {key} is never called; the optional formulas of its base classes are: {known}.{hint}")
+    if isinstance(kernel, DotProductKernel):
+        series = kernel.series
+        kind = type(series).__name__
+        expect(isinstance(series, PowerSeries), f"{name}: series must be a mercer.kernels.PowerSeries, got {kind}")
+        a = series.coefficients(3)
+        shape = np.shape(a)
+        expect(shape == (3,), f"{name}: series.coefficients(3) must return 3 numbers, got an array of shape {shape}")
+
+
 def check_isotropic(kernel: IsotropicKernel) -> None:
     """Check `profile`, `slope`, `mean_mixing` and `size_biased_mixing` against integrals of `mixing` by quadrature."""
     name = repr(kernel)
@@ -203,6 +228,10 @@ def check_isotropic(kernel: IsotropicKernel) -> None:
     known = min(mean, numerical) < LARGEST_MEAN
     agree = abs(mean - numerical) <= 1e-3 * numerical if known else True
     expect(agree, f"{name}: mean_mixing must be the mean of mixing(u), {numerical:.6g}, is {mean:.6g}")
+    inverse, numerical = kernel.mean_inverse_mixing, inverse_mixing_density(kernel).total
+    known = min(inverse, numerical) < LARGEST_MEAN
+    agree = abs(inverse - numerical) <= 1e-3 * numerical if known else True
+    expect(agree, f"{name}: mean_inverse_mixing must be the mean of 1 / mixing(u), {numerical:.6g}, is {inverse:.6g}")
     for r in (0.3, 1.0, 3.0):
 
         def decay(tau: np.ndarray, r: float = r) -> np.ndarray:

@@ -11,7 +11,7 @@ from mercer.theory.products import Pairs, sketch_variance
 
 from .calibrated import FAILURE, GROUPS, kernel_of_pairs, median_misfit, pairs_of_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")]
 
 DRAWS = 20 * GROUPS
 MANY = 60 * GROUPS

@@ -19,7 +19,7 @@ from mercer.maps.fourier.spherical_radial import LEAST_AMBIENT, isotropic_part
 
 from .calibrated import kernel_of_pairs, misfit, pairs_of_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:SphericalRadial. without the constant")]
 
 DRAWS = 400
 BLOCKS = 4000

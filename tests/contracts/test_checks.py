@@ -49,6 +49,16 @@ class WrongMean(TwoScales):
         return 1.0
 
 
+class WrongInverseMean(TwoScales):
+    def closed_mean_inverse_mixing(self):
+        return 1.0
+
+
+class WrongName(TwoScales):
+    def closed_mean_mixings(self):
+        return 5.0
+
+
 class WrongSlope(TwoScales):
     def closed_slope(self, r):
         return self.profile(r)
@@ -78,6 +88,8 @@ class WrongMass(TwoScales):
     ("kernel", "text"),
     [
         (WrongMean(), r"mean_mixing must be the mean of mixing\(u\), 5, is 1"),
+        (WrongInverseMean(), r"mean_inverse_mixing must be the mean of 1 / mixing\(u\), 0.5555\d+, is 1"),
+        (WrongName(), r"closed_mean_mixings is never called.* Did you mean closed_mean_mixing\?"),
         (WrongSlope(), r"slope\(0.3\) must be -profile'\(r\) / r"),
         (WrongSizeBias(), "size_biased_mixing must have the density"),
         (WrongPower(), r"power\(2\) must have the values to the power 2"),
@@ -348,3 +360,30 @@ class WithoutNeeds(RandomFourier):
 def test_check_map_requires_the_phrase_needs():
     with pytest.raises(AssertionError, match="needs must say what a kernel must have"):
         check_map(WithoutNeeds(Gaussian(), 8))
+
+
+@dataclass(frozen=True)
+class WrongSeries(DotProductKernel):
+    value: object = 1.0
+
+    @property
+    def series(self):
+        return self.value
+
+
+def test_check_kernel_says_what_a_series_must_be():
+    with pytest.raises(AssertionError, match=r"series must be a mercer.kernels.PowerSeries, got float"):
+        check_kernel(WrongSeries(1.0))
+    with pytest.raises(AssertionError, match=r"coefficients\(3\) must return 3 numbers, got an array of shape \(\)"):
+        check_kernel(WrongSeries(PowerSeries(lambda _n: 1.0)))
+
+
+def test_a_map_whose_draw_returns_an_array_is_refused():
+    class Drawn(RandomFourier):
+        def _draw(self, kernel, X, weight, rng):
+            return np.zeros((3, 4))
+
+    with pytest.raises(
+        mercer.ParameterError, match=r"Drawn: _draw must return .* mercer.features.Features, got ndarray"
+    ):
+        Drawn(Gaussian(), 4).fit(np.eye(3))

@@ -135,7 +135,10 @@ def test_values_of_huge_rows(kernel):
     X = np.array([[1e200, 0.0], [0.0, 1e200], [1e200, 0.0], [-1.7e308, 1.7e308]])
     values = kernel(X)
     assert values[0, 2] == 1.0
-    np.testing.assert_array_equal(values[0, [1, 3]], kernel.profile(np.array([1e150, 1e150])))
+    with np.errstate(over="ignore"):  # the second distance is not representable
+        distances = np.array([2**0.5 * 1e200, np.hypot(1.7e308, 1.7e308)]) / kernel.lengthscale
+    far = kernel.profile(np.minimum(distances, kernel.largest_distance))
+    np.testing.assert_allclose(values[0, [1, 3]], far, rtol=1e-12)
     # In units of the lengthscale they are ordinary numbers.
     at_one = kernel.with_params(lengthscale=1.0)
     scaled = kernel.with_params(lengthscale=1e200)
@@ -254,3 +257,27 @@ def test_a_kernel_without_a_lengthscale_has_the_lengthscale_one():
     assert kernel.lengthscale == 1.0
     assert not kernel.needs_rows
     np.testing.assert_array_equal(kernel(rows(0)), Matern(1.5)(rows(0)))
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.01, 0.3, 1.0, 2.0, 1e5])
+def test_rational_quadratic_at_every_distance_that_float64_represents(alpha):
+    # Down to the smallest normal number, to which distances above 1e150 lengthscales lead for alpha < 1.
+    for exponent in (-300, -150, -20, 0, 20, 99, 101, 149, 151, 160, 250, 308):
+        for value, slope in [
+            (RationalQuadratic(alpha, 10.0**-exponent)([[0.0]], [[1.0]])[0, 0], None),
+            (RationalQuadratic(alpha)([[0.0]], [[10.0**exponent]])[0, 0], RationalQuadratic(alpha).slope),
+        ]:
+            with mp.workdps(700):
+                base = 1 + mp.mpf(10) ** (2 * exponent) / (2 * mp.mpf(alpha))
+                expected, steep = base ** -mp.mpf(alpha), base ** -(mp.mpf(alpha) + 1)
+            # The lengthscale and the distance are rounded, and so is the exponent of the exponential function.
+            assert value == pytest.approx(float(expected), rel=1e-12, abs=1e-307)
+            if slope is not None:
+                assert slope(np.array([10.0**exponent]))[0] == pytest.approx(float(steep), rel=1e-12, abs=1e-307)
+
+
+def test_other_kernels_are_zero_and_not_nan_at_the_largest_distances():
+    for kernel in (Gaussian(), Matern(0.1), Matern(0.5), Matern(1.5), Matern(2.5), Matern(7.0), Matern(150.0)):
+        for lengthscale in (1.0, 1e-300):
+            values = kernel.with_params(lengthscale=lengthscale)([[0.0]], [[1e4], [1e160], [1.7e308]])
+            np.testing.assert_array_equal(values, 0.0)

@@ -98,3 +98,27 @@ def test_values_follow_from_the_profile(kernel):
     derived = TwoFormulas(kernel, kernel.lengthscale)
     np.testing.assert_allclose(derived(rows(0), rows(1)), kernel(rows(0), rows(1)), rtol=1e-12)
     assert np.isfinite(derived(np.array([[0.0, 1.0], [1e200, -1e300]]))).all()
+
+
+def test_cauchy_at_distances_whose_squares_overflow():
+    for exponent in (20, 99, 101, 150, 153):
+        far = Cauchy(10.0**-exponent)([[0.0]], [[1.0]])[0, 0]
+        assert far == pytest.approx(10.0 ** (-2 * exponent), rel=1e-12)
+    assert Cauchy()([[0.0]], [[1e155]])[0, 0] == pytest.approx(1e-310, rel=1e-10)
+    assert Cauchy()([[0.0, 0.0]], [[1e155, 1e155]])[0, 0] == 0.0
+    assert Cauchy()([[-1.7e308]], [[1.7e308]])[0, 0] == 0.0
+
+
+def test_a_profile_with_a_longer_tail_may_be_evaluated_beyond_the_default_largest_distance():
+    @dataclass(frozen=True)
+    class Slow(SeparableKernel):
+        largest_distance = 1e300
+        lengthscale: float = 1.0
+
+        def profile(self, t):
+            return (1 + t) ** -0.01
+
+        def spectral_quantile(self, uniforms):
+            return uniforms
+
+    assert Slow()([[0.0]], [[1e200]])[0, 0] == pytest.approx(1e-2)

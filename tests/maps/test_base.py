@@ -133,6 +133,7 @@ def test_features_do_not_depend_on_the_number_of_threads(feature_map, monkeypatc
 
 
 @every_map
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")
 def test_refitting_forgets_the_first_fit(feature_map):
     m = clone(feature_map).set_params(random_state=3).fit(rows_for(feature_map, 0))
     again = m.fit(rows_for(feature_map, 1, n=50))
@@ -197,6 +198,7 @@ def test_objects_that_are_not_kernels_are_refused(kind, kernel):
         (np.array([[np.inf, 0.0, 0.0]]), "contains infinity"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")
 def test_wrong_rows_are_refused_by_fit_and_by_transform(kind, X, text):
     m = kind(Gaussian(), 4)
     with pytest.raises(ValueError, match=text):
@@ -208,6 +210,7 @@ def test_wrong_rows_are_refused_by_fit_and_by_transform(kind, X, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")
 def test_rows_of_another_width_are_refused(kind):
     m = kind(Gaussian(), 4).fit(rows(0))
     for call in (m.transform, m.gram):
@@ -417,6 +420,7 @@ def test_all_rows_are_used_without_a_copy():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")
 def test_a_failed_fit_changes_nothing(kind):
     X = rows(0)
     m = kind(Gaussian(1.0), 4, random_state=0).fit(X)
@@ -449,6 +453,7 @@ def test_the_median_is_resolved_on_a_seeded_sample(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. the predicted error")
 def test_every_kind_of_seed_is_accepted(kind):
     X = rows(0)
     for make in (

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import hadamard
 
-from mercer.theory.products import PROJECTIONS, Pairs, second_moment, sketch_variance, summed_variance
+from mercer.theory.products import PROJECTIONS, Pairs, ScaledPairs, second_moment, sketch_variance, summed_variance
 
 X = np.array([[0.7, -1.2, 0.4, 0.9], [0.3, 0.8, -0.6, 0.0], [0.0, 0.0, 0.0, 0.0]])
 Y = np.array([[1.1, 0.5, -0.2, 0.3], [-0.4, 0.9, 0.1, 0.7]])
@@ -141,10 +141,14 @@ def test_blocks_of_sign_hadamard_matrices_are_independent():
     np.testing.assert_allclose(sketch_variance("srht", Pairs.all_of(*rows(4)), 1, 4), 0.0, atol=1e-14)
 
 
+def scaled_pairs(X, Y):
+    return ScaledPairs.all_of(X, Y, np.zeros(len(X)), np.zeros(len(Y)))
+
+
 @pytest.mark.parametrize("a", [(0.7, 0.5, 0.3), (0.0, 1.0, 0.5), (0.4, 0.0, 1.0)])
 def test_components_that_sum_degrees_have_the_variance_of_all_patterns(a):
     d = 2
-    pairs = Pairs.all_of(*rows(d))
+    pairs = scaled_pairs(*rows(d))
     for projection in ("rademacher", "complex"):
         if projection == "complex" and a[0]:
             continue  # the constant has a component of its own there
@@ -174,7 +178,7 @@ def test_components_that_sum_degrees_have_the_cross_terms_of_the_formula():
     expected = sum(a[i] ** 2 * sketch_variance("gaussian", pairs, i, 1) for i in (1, 2, 3))
     for i, j in permutations((1, 2, 3), 2):
         expected = expected + a[i] * a[j] * (pairs.left**i * pairs.right**j + pairs.inner ** (i + j))
-    np.testing.assert_allclose(summed_variance("gaussian", pairs, a, 3), expected / 3, rtol=1e-12)
+    np.testing.assert_allclose(summed_variance("gaussian", scaled_pairs(X, Y), a, 3), expected / 3, rtol=1e-12)
 
 
 def test_pairs_of_sparse_rows_are_those_of_dense_ones():
@@ -190,12 +194,25 @@ def test_pairs_of_sparse_rows_are_those_of_dense_ones():
 
 @pytest.mark.parametrize("projection", PROJECTIONS)
 def test_moments_of_scaled_rows(projection):
-    pairs = Pairs.all_of(X, Y)
-    scaled = Pairs.all_of(2 * X, 0.5 * 3 * Y)
+    pairs, longer = Pairs.all_of(X, Y), Pairs.all_of(2 * X, 1.5 * Y)
+    scaled = ScaledPairs.all_of(2 * X, 1.5 * Y, np.log(np.full(len(X), 0.5)), np.zeros(len(Y)))
     for n in (1, 3):
         np.testing.assert_allclose(
-            second_moment(projection, pairs.scaled(2.0, 1.5), n), second_moment(projection, scaled, n), rtol=1e-12
+            second_moment(projection, longer, n), 9.0**n * second_moment(projection, pairs, n), rtol=1e-12
         )
-        np.testing.assert_allclose(
-            second_moment(projection, scaled, n), 9.0**n * second_moment(projection, pairs, n), rtol=1e-12
-        )
+        moment = second_moment(projection, scaled.directions, n)
+        expected = 0.25 * second_moment(projection, longer, n)
+        np.testing.assert_allclose(scaled.square(moment, (n, n), 0.0), expected, rtol=1e-12)
+        np.testing.assert_allclose(scaled.term(n, np.log(3.0), -1.0), -1.5 * longer.inner**n, rtol=1e-12)
+
+
+def test_scaled_pairs_of_long_rows_of_zeros_and_of_sparse_rows():
+    A = np.array([[3e200, 4e200, 0.0], [0.0, 0.0, 0.0], [3e-200, 0.0, 4e-200]])
+    for rows_of in (np.asarray, sp.csr_array):
+        pairs = ScaledPairs.all_of(rows_of(A), rows_of(A), np.zeros(3), np.zeros(3))
+        np.testing.assert_allclose(pairs.directions.left.ravel(), [1.0, 0.0, 1.0], rtol=1e-14)
+        np.testing.assert_allclose(pairs.log_left.ravel(), np.log([5e200, 1.0, 5e-200]), rtol=1e-14)
+        np.testing.assert_allclose(pairs.term(1, 0.0)[0, 2], 9.0, rtol=1e-12)
+        assert pairs.squared_radius == np.inf
+        np.testing.assert_array_equal(pairs.term(1, 0.0)[1], 0.0)
+        np.testing.assert_array_equal(pairs.term(0, 0.0), 1.0)

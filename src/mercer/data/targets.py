@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from mercer.engines import Block, some_rows
 from mercer.errors import DataError, ParameterError
 from mercer.errors.columns import check_rows, explain_rows, reads_as_number
+from mercer.linalg.dispatch import canonical, native
 
 __all__ = [
     "FLOATS",
@@ -201,16 +202,18 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 def as_floats(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """Return rows, and targets if there are any, as validated by scikit-learn's `validate_data`.
 
-    Rows that are not numbers raise an error that names the column and says what to do.
+    Rows that are not numbers raise an error that names the column and says what to do. The rows that are returned are
+    aligned in memory, in the byte order of the machine, and without duplicate entries.
     """
     owner = type(estimator).__name__
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiub":
         check_rows(owner, X)
     try:
-        return validate_data(estimator, X, *y, accept_sparse="csr", dtype=FLOATS, **options)
+        checked = validate_data(estimator, native(X), *y, accept_sparse="csr", dtype=FLOATS, **options)
     except (TypeError, ValueError):
         explain_rows(owner, X)
         raise
+    return (canonical(checked[0]), *checked[1:]) if y else canonical(checked)
 
 
 # ---- labels as numbers ------------------------------------------------------------------------

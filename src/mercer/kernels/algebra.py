@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, Rows, as_rows
 from mercer.kernels.power_series import PowerSeries, SeriesPart, merge, multiply
 from mercer.kernels.spectral import Affine, SpectralFactor, SpectralPart
+from mercer.parameters import Interval, shown
 
 if TYPE_CHECKING:
     from mercer.kernels.dot_product import DotProductKernel
@@ -312,14 +313,14 @@ class Transformed(Kernel):
             if value is None:
                 continue
             if name != "columns" and np.asarray(value).dtype.kind not in "biuf":
-                msg = f"Transformed: {name} must be None or a sequence of numbers, got {value!r}."
+                msg = f"Transformed: {name} must be None or a sequence of numbers, got {shown(value)}."
                 raise ParameterError(msg)
             object.__setattr__(self, name, tuple(np.asarray(value).ravel().tolist()))
         if self.columns is not None and not (
             all(isinstance(c, Integral) and not isinstance(c, bool) and c >= 0 for c in self.columns)
             and len(set(self.columns)) == len(self.columns) > 0
         ):
-            msg = f"Transformed: columns must be different integers >= 0, at least one, got {self.columns}."
+            msg = f"Transformed: columns must be different integers >= 0, at least one, got {shown(self.columns)}."
             raise ParameterError(msg)
         if self.lengthscales is not None and not all(np.isfinite(s) and s > 0 for s in self.lengthscales):
             msg = f"Transformed: every lengthscale must be a finite number > 0, got {self.lengthscales}."
@@ -436,10 +437,10 @@ def check_kernels(kernel: Kernel, *names: str) -> None:
 def check_weight(kernel: Kernel, name: str) -> None:
     """Raise ParameterError unless the named parameter of the kernel is a finite number >= 0."""
     value = getattr(kernel, name)
-    if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+    if value not in Interval(0):
         msg = (
             f"{type(kernel).__name__}: {name} must be a finite number >= 0, else the kernel is not positive definite; "
-            f"got {value!r}."
+            f"got {shown(value)}."
         )
         raise ParameterError(msg)
 

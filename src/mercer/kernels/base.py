@@ -23,7 +23,8 @@ import scipy.sparse as sp
 from mercer.errors import DataError, ParameterError
 from mercer.errors.columns import check_rows, explain_rows
 from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
-from mercer.parameters import check_names, new_of_known_names
+from mercer.linalg.dispatch import canonical, native
+from mercer.parameters import Interval, check_names, check_parameter, new_of_known_names
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Composed
@@ -307,19 +308,19 @@ class Kernel(ABC):
         from mercer.kernels.algebra import Constant, Sum
 
         if isinstance(other, Real):
-            return Sum(self, Constant(float(other)))
+            return Sum(self, Constant(as_float(other)))
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: object) -> Kernel:
         from mercer.kernels.algebra import Constant, Sum
 
-        return Sum(Constant(float(other)), self) if isinstance(other, Real) else NotImplemented
+        return Sum(Constant(as_float(other)), self) if isinstance(other, Real) else NotImplemented
 
     def __mul__(self, other: object) -> Kernel:
         from mercer.kernels.algebra import Product, Scaled
 
         if isinstance(other, Real):
-            return Scaled(self, float(other))
+            return Scaled(self, as_float(other))
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
     __rmul__ = __mul__
@@ -394,11 +395,15 @@ class Kernel(ABC):
 def check_positive_parameters(kernel: Kernel, *names: str) -> None:
     """Raise ParameterError unless each named parameter of the kernel is a finite number > 0."""
     for name in names:
-        value = getattr(kernel, name)
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (number and 0 < float(value) < np.inf):
-            msg = f"{type(kernel).__name__}: {name} must be a finite number > 0, got {value!r}."
-            raise ParameterError(msg)
+        check_parameter(type(kernel).__name__, name, getattr(kernel, name), Interval(0, closed="neither"))
+
+
+def as_float(value: Real) -> float:
+    """Return a number as a float; an integer beyond the range of float64 becomes infinite, which kernels refuse."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value == abs(value) else -np.inf
 
 
 def as_rows(owner: object, X: Rows) -> Rows:
@@ -408,12 +413,12 @@ def as_rows(owner: object, X: Rows) -> Rows:
     """
     given = X
     if sp.issparse(X):
-        X = X.tocsr()
+        X = native(X.tocsr())
         values = X.data
     else:
         if not isinstance(X, np.ndarray):
             check_rows(repr(owner), X)
-        X = values = np.asarray(X)
+        X = values = native(np.asarray(X))
     if X.ndim != 2:
         msg = f"{owner!r}: rows must form a 2-d array (n, d), got shape {X.shape}. Try X.reshape(-1, 1) or X[None]."
         raise DataError(msg)
@@ -423,7 +428,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
     if values.dtype not in (np.float32, np.float64):
         try:
             X = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             explain_rows(repr(owner), given)
             msg = f"{owner!r}: rows must be numbers, got dtype {values.dtype} ({error})."
             raise DataError(msg) from error
@@ -431,7 +436,7 @@ def as_rows(owner: object, X: Rows) -> Rows:
     if not np.isfinite(values).all():
         msg = f"{owner!r}: rows must be finite, got NaN or infinity. Drop or impute them first."
         raise DataError(msg)
-    return X
+    return canonical(X)
 
 
 def store(kernel: Kernel, values: np.ndarray, out: np.ndarray) -> None:

@@ -24,6 +24,7 @@ from mercer.kernels.base import (
     squared_norms,
 )
 from mercer.kernels.power_series import PowerSeries, SeriesPart, exponential_series
+from mercer.parameters import Integer, Interval, is_finite, shown
 
 __all__ = ["DotProduct", "DotProductKernel", "ExponentialDotProduct", "Geometric", "Polynomial"]
 
@@ -179,13 +180,12 @@ class Polynomial(DotProductKernel):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 1:
-            msg = f"Polynomial: degree must be an integer >= 1, got {self.degree!r}."
+        if self.degree not in Integer(1) or not is_finite(self.degree):
+            msg = f"Polynomial: degree must be an integer >= 1, got {shown(self.degree)}."
             raise ParameterError(msg)
-        if not (isinstance(self.coef0, Real) and np.isfinite(self.coef0) and self.coef0 >= 0):
-            msg = (
-                f"Polynomial: coef0 must be >= 0 (below zero the kernel is not positive definite), got {self.coef0!r}."
-            )
+        if self.coef0 not in Interval(0):
+            got = shown(self.coef0)
+            msg = f"Polynomial: coef0 must be >= 0 (below zero the kernel is not positive definite), got {got}."
             raise ParameterError(msg)
         check_positive_parameters(self, "scale")
 
@@ -269,7 +269,7 @@ class Geometric(DotProductKernel):
     def __post_init__(self) -> None:
         integer = isinstance(self.terms, Integral) and not isinstance(self.terms, bool)
         if self.terms is not None and not (integer and self.terms >= 1):
-            msg = f"Geometric: terms must be an integer >= 1, or None for the infinite series, got {self.terms!r}."
+            msg = f"Geometric: terms must be an integer >= 1, or None for the infinite series, got {shown(self.terms)}."
             raise ParameterError(msg)
         check_positive_parameters(self, "scale")
 
@@ -336,19 +336,19 @@ class DotProduct(DotProductKernel):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.radius, Real) and not isinstance(self.radius, bool) and self.radius > 0):
-            msg = f"DotProduct: radius must be a number > 0, or infinity, got {self.radius!r}."
+            msg = f"DotProduct: radius must be a number > 0, or infinity, got {shown(self.radius)}."
             raise ParameterError(msg)
         if callable(self.coefficients):
             self.series.coefficients(CHECKED)
             return
         try:
             values = np.asarray(self.coefficients, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             values = np.zeros((0, 0))
         if values.ndim != 1 or not len(values):
             msg = (
                 "DotProduct: coefficients must be a list of at least one number or a function n -> a_n, "
-                f"got {self.coefficients!r}. For a function of the inner product, use DotProduct.from_function(f)."
+                f"got {shown(self.coefficients)}. For a function of the inner product, use DotProduct.from_function(f)."
             )
             raise ParameterError(msg)
         # Stored as a tuple without trailing zeros, which can be hashed and compared.

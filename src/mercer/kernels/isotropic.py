@@ -13,7 +13,6 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from numbers import Real
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -32,6 +31,7 @@ from mercer.kernels.base import (
 from mercer.kernels.power_series import SeriesPart, exponential_series
 from mercer.kernels.quadrature import UnitDensity
 from mercer.kernels.spectral import LARGEST_SCALE, ShiftInvariantKernel
+from mercer.parameters import Interval, check_parameter
 
 __all__ = ["LARGEST_SCALE", "Gaussian", "IsotropicKernel", "Matern", "RationalQuadratic", "euclidean_distances"]
 
@@ -59,7 +59,8 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     Every isotropic kernel that is positive definite in all dimensions is such a mixture [1]_. All other quantities are
     computed from these two formulas, numerically if necessary. A subclass may define closed forms, which are faster:
-    ``closed_slope(r)``, ``closed_mean_mixing()``, ``closed_size_biased_mixing(u)`` and ``closed_power(n)``.
+    ``closed_slope(r)``, ``closed_mean_mixing()``, ``closed_mean_inverse_mixing()``, ``closed_size_biased_mixing(u)``
+    and ``closed_power(n)``.
     `mercer.testing.check_kernel` compares them with the two formulas, and the two formulas with each other.
 
     References
@@ -94,6 +95,8 @@ class IsotropicKernel(ShiftInvariantKernel):
     closed_slope: ClassVar[OptionalFormula] = None
     #: Optional formula () -> float for `mean_mixing`.
     closed_mean_mixing: ClassVar[OptionalFormula] = None
+    #: Optional formula () -> float for `mean_inverse_mixing`.
+    closed_mean_inverse_mixing: ClassVar[OptionalFormula] = None
     #: Optional formula (u) -> ndarray for `size_biased_mixing`.
     closed_size_biased_mixing: ClassVar[OptionalFormula] = None
 
@@ -104,7 +107,7 @@ class IsotropicKernel(ShiftInvariantKernel):
         Parameters
         ----------
         r : ndarray of any shape
-            Distances in units of the lengthscale, from 0 to 1e150.
+            Distances in units of the lengthscale, from 0 to `largest_distance`, which is 1e150 by default.
 
         Returns
         -------
@@ -159,6 +162,16 @@ class IsotropicKernel(ShiftInvariantKernel):
             return float(self.closed_mean_mixing())
         return mixing_density(self).total
 
+    @property
+    def mean_inverse_mixing(self) -> float:
+        """Mean of 1 / tau over the mixing distribution.
+
+        It is the integral of r * profile(r) over r > 0, and infinite if the profile decays like 1 / r^2 or slower.
+        """
+        if self.closed_mean_inverse_mixing is not None:
+            return float(self.closed_mean_inverse_mixing())
+        return inverse_mixing_density(self).total
+
     def size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         """Return quantiles of the size-biased mixing distribution, with density tau p(tau) / mean_mixing.
 
@@ -186,9 +199,24 @@ class IsotropicKernel(ShiftInvariantKernel):
         return self.scales(uniforms)[:, None] * normals
 
     def _values(self, X: Rows, Y: Rows) -> np.ndarray:
-        # Distances are limited to 1e150, where every profile is zero; the profile of an infinite one could be NaN.
-        with np.errstate(over="ignore"):
-            return self.profile(np.minimum(euclidean_distances(X, Y) / self.lengthscale, 1e150))
+        # Distances are limited, because the profile of an infinite one could be NaN.
+        with np.errstate(over="ignore", under="ignore"):
+            return self.profile(np.minimum(euclidean_distances(X, Y) / self.lengthscale, self.largest_distance))
+
+
+@lru_cache(maxsize=64)
+def inverse_mixing_density(kernel: IsotropicKernel) -> UnitDensity:
+    """Return ``1 / kernel.mixing(u)`` as a `UnitDensity`, whose integral is the mean of 1 / tau."""
+
+    def inverse(uniforms: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.minimum(1 / kernel.mixing(uniforms), 1e300)
+
+    try:
+        return UnitDensity.of(inverse)
+    except ValueError as error:
+        msg = f"{kernel!r}: mixing(u) must return {error}."
+        raise ParameterError(msg) from error
 
 
 @lru_cache(maxsize=64)
@@ -256,9 +284,7 @@ class Gaussian(IsotropicKernel):
         >>> Gaussian.from_gamma(2.0)
         Gaussian(lengthscale=0.5)
         """
-        if not (isinstance(gamma, Real) and 0 < float(gamma) < np.inf):
-            msg = f"Gaussian.from_gamma: gamma must be a finite number > 0, got {gamma!r}."
-            raise ParameterError(msg)
+        check_parameter("Gaussian.from_gamma", "gamma", gamma, Interval(0, closed="neither"))
         return cls(lengthscale=float((2 * gamma) ** -0.5))
 
     def _series_form(self) -> tuple[SeriesPart, ...]:
@@ -278,6 +304,9 @@ class Gaussian(IsotropicKernel):
         return np.ones_like(uniforms)
 
     def closed_mean_mixing(self) -> float:
+        return 1.0
+
+    def closed_mean_inverse_mixing(self) -> float:
         return 1.0
 
     def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
@@ -371,6 +400,9 @@ class Matern(IsotropicKernel):
             return 1.0
         return self.nu / (self.nu - 1) if self.nu > 1 else np.inf
 
+    def closed_mean_inverse_mixing(self) -> float:
+        return 1.0  # the mean of Gamma(nu) / nu
+
     def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         if self.nu == np.inf:
             return np.ones_like(uniforms)
@@ -409,6 +441,8 @@ class RationalQuadratic(IsotropicKernel):
     array([[0.4472]])
     """
 
+    largest_distance = float(np.finfo(float).max)
+
     alpha: float = 1.0
     lengthscale: float | Literal["median"] = 1.0
 
@@ -420,16 +454,26 @@ class RationalQuadratic(IsotropicKernel):
         return RationalQuadratic(n * self.alpha, float(self.lengthscale) / math.sqrt(n))
 
     def profile(self, r: np.ndarray) -> np.ndarray:
-        return np.exp(-self.alpha * np.log1p(np.square(r) / (2 * self.alpha)))
+        return np.exp(-self.alpha * self._log_base(r))
 
     def closed_slope(self, r: np.ndarray) -> np.ndarray:
-        return np.exp(-(self.alpha + 1) * np.log1p(np.square(r) / (2 * self.alpha)))
+        return np.exp(-(self.alpha + 1) * self._log_base(r))
+
+    def _log_base(self, r: np.ndarray) -> np.ndarray:
+        """Return log(1 + r^2 / (2 alpha)), also where r^2 overflows."""
+        # Divided before it is squared: alpha may be tiny, and the quotient of a square and alpha may overflow.
+        with np.errstate(over="ignore", divide="ignore"):
+            ratio = np.asarray(r, dtype=float) / math.sqrt(2 * self.alpha)
+            return np.where(ratio < 1e100, np.log1p(np.square(ratio)), 2 * np.log(r) - math.log(2 * self.alpha))
 
     def mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return special.gammaincinv(self.alpha, uniforms) / self.alpha
 
     def closed_mean_mixing(self) -> float:
         return 1.0
+
+    def closed_mean_inverse_mixing(self) -> float:
+        return self.alpha / (self.alpha - 1) if self.alpha > 1 else np.inf
 
     def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return special.gammaincinv(self.alpha + 1, uniforms) / self.alpha

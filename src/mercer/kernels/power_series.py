@@ -40,24 +40,43 @@ class PowerSeries:
         The degree, if f is a polynomial. None means an infinite series.
     radius : float, default=inf
         Radius of convergence.
+    terms : callable, default=None
+        Takes n and a number t > 0, and returns the first n terms a_k t^k, without the underflow of small coefficients
+        a_k. None means the products of coefficients and powers.
     """
 
     coefficients: Callable[[int], Array]
     degree: int | None = None
     radius: float = math.inf
+    terms: Callable[[int, float], Array] | None = None
 
     def coefficient(self, n: int) -> float:
         """Return the coefficient a_n of t^n."""
         return float(self.coefficients(n + 1)[n])
 
+    def terms_at(self, t: float, n: int) -> Array:
+        """Return the first `n` terms a_k t^k, for t > 0. Terms that overflow are not finite."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if self.terms is not None:
+                return self.terms(n, t)
+            a = self.coefficients(n)
+            return np.where(a == 0, 0.0, np.sign(a) * np.exp(np.log(np.abs(a) + (a == 0)) + np.arange(n) * math.log(t)))
+
     def scaled(self, weight: float) -> PowerSeries:
         """Return the power series of weight * f(t)."""
-        return replace(self, coefficients=lambda n: weight * self.coefficients(n))
+        return replace(
+            self,
+            coefficients=lambda n: weight * self.coefficients(n),
+            terms=lambda n, t: weight * self.terms_at(t, n),
+        )
 
     def __add__(self, other: PowerSeries) -> PowerSeries:
         degree = None if self.degree is None or other.degree is None else max(self.degree, other.degree)
         return PowerSeries(
-            lambda n: self.coefficients(n) + other.coefficients(n), degree, min(self.radius, other.radius)
+            lambda n: self.coefficients(n) + other.coefficients(n),
+            degree,
+            min(self.radius, other.radius),
+            lambda n, t: self.terms_at(t, n) + other.terms_at(t, n),
         )
 
     def __mul__(self, other: PowerSeries) -> PowerSeries:
@@ -66,6 +85,7 @@ class PowerSeries:
             lambda n: np.convolve(self.coefficients(n), other.coefficients(n))[:n],
             degree,
             min(self.radius, other.radius),
+            lambda n, t: np.convolve(self.terms_at(t, n), other.terms_at(t, n))[:n],
         )
 
     def about(self, t: float, n: int) -> Array:
@@ -132,10 +152,13 @@ def exponential_series(rate: float) -> PowerSeries:
     """Return the power series of exp(rate * t)."""
 
     def coefficients(n: int) -> Array:
-        # A cumulative product: accurate to a few roundings, and underflowing to zero.
-        return np.concatenate([[1.0], np.cumprod(rate / np.arange(1, max(n, 1)))])[:n]
+        return terms(n, 1.0)
 
-    return PowerSeries(coefficients)
+    def terms(n: int, t: float) -> Array:
+        # A cumulative product: accurate to a few roundings, and underflowing to zero.
+        return np.concatenate([[1.0], np.cumprod(rate * t / np.arange(1, max(n, 1)))])[:n]
+
+    return PowerSeries(coefficients, terms=terms)
 
 
 @dataclass(frozen=True, eq=False)

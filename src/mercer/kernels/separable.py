@@ -43,7 +43,8 @@ class SeparableKernel(ShiftInvariantKernel):
     def profile(self, t: np.ndarray) -> np.ndarray:
         """Return the factor of one feature: k(x, y) is the product over i of profile(|x_i - y_i| / lengthscale).
 
-        The argument `t` is an array of numbers from 0 to 1e150. The result has the same shape, and profile(0) = 1.
+        The argument `t` is an array of numbers from 0 to `largest_distance`, which is 1e150 by default. The result has
+        the same shape, and profile(0) = 1.
         """
 
     @abstractmethod
@@ -65,10 +66,10 @@ class SeparableKernel(ShiftInvariantKernel):
         if self.closed_values is not None:
             return self.closed_values(X, Y)
         out = np.ones((len(X), len(Y)))
-        # Distances are limited to 1e150, where every profile is zero; the profile of an infinite one could be NaN.
+        # Distances are limited, because the profile of an infinite one could be NaN.
         with np.errstate(over="ignore"):
             for x, y in zip(X.T, Y.T, strict=True):
-                out *= self.profile(np.minimum(np.abs(x[:, None] - y) / self.lengthscale, 1e150))
+                out *= self.profile(np.minimum(np.abs(x[:, None] - y) / self.lengthscale, self.largest_distance))
         return out
 
 
@@ -150,9 +151,13 @@ class Cauchy(SeparableKernel):
 
     def closed_values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         out = np.ones((len(X), len(Y)))
-        with np.errstate(over="ignore"):  # where a square is infinite, the value is zero
+        with np.errstate(over="ignore", under="ignore"):
             for x, y in zip(X.T, Y.T, strict=True):
-                out /= 1 + np.square((x[:, None] - y) / self.lengthscale)
+                t = np.abs((x[:, None] - y) / self.lengthscale)
+                far = t > 1e100
+                out /= np.where(far, t, 1 + np.square(t))
+                if far.any():  # where the square of t may be infinite
+                    out /= np.where(far, t, 1.0)
         return out
 
     def spectral_quantile(self, uniforms: np.ndarray) -> np.ndarray:

@@ -140,12 +140,17 @@ class ShiftInvariantKernel(Kernel):
     closed_power : callable or None
         Optional formula for `power`. It takes n and returns the n-th power of the kernel as a kernel of the same
         family, or None if the power is not in this family.
+    largest_distance : float
+        Isotropic and separable kernels evaluate their profile at distances, in units of the lengthscale, up to this
+        number, and at this number for larger ones. The default is 1e150. A kernel that decays like a small power of the
+        distance sets it to a larger number, and its profile must not overflow there.
     """
 
     structure = "a shift-invariant kernel, k(x, y) = f(x - y)"
     rules = ("lengthscale",)
     metric: ClassVar[str] = "euclidean"
     closed_power: ClassVar[OptionalFormula] = None
+    largest_distance: ClassVar[float] = 1e150
 
     # Default for kernels without a field of this name. It is not a dataclass field here, because it would then precede
     # the fields of subclasses.

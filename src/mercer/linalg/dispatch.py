@@ -19,6 +19,7 @@ from mercer.linalg import numpy_kernels
 from mercer.linalg.numpy_kernels import FUNCTION_NAMES, FloatArray
 
 __all__ = [
+    "canonical",
     "check_array",
     "check_columns",
     "check_function",
@@ -32,6 +33,7 @@ __all__ = [
     "check_writeable",
     "instruction_set",
     "kernels",
+    "native",
 ]
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -89,7 +91,7 @@ def instruction_set() -> str:
 
 
 def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype: np.dtype[Any] | None = None) -> None:
-    """Require that `array` has `ndim` dimensions, unit stride along its last axis, and the dtype `dtype`.
+    """Require that `array` is aligned, with `ndim` dimensions, unit stride along its last axis, and dtype `dtype`.
 
     If `dtype` is None, float32 and float64 are accepted. The error names the caller, `function`, and the argument,
     `name`.
@@ -123,6 +125,9 @@ def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype:
                 f"got a stride of {stride} bytes"
             )
             raise ValueError(msg)
+    if not array.flags.aligned:
+        msg = f"{function}: {name} must be aligned in memory, got a misaligned array"
+        raise ValueError(msg)
 
 
 def check_writeable(function: str, out: FloatArray, data: FloatArray) -> None:
@@ -204,3 +209,34 @@ def check_radii(function: str, radii: FloatArray | None, out: FloatArray) -> Non
     check_array(function, "radii", radii, 1, out.dtype)
     check_length(function, "radii", radii, out.shape[1])
     check_separate(function, out, {"radii": radii})
+
+
+# ---- memory layouts of rows, for callers ----------------------------------------------------------------------------
+
+
+def native(X: Any) -> Any:
+    """Return floats in the byte order of the machine; everything else is returned unchanged.
+
+    Validation would convert floats in another byte order to float64, also those of single precision.
+    """
+    # This module does not import SciPy: sparse matrices are recognized by their methods.
+    if (isinstance(X, np.ndarray) or hasattr(X, "tocsr")) and X.dtype.kind == "f" and not X.dtype.isnative:
+        return X.astype(X.dtype.newbyteorder("="))
+    return X
+
+
+def canonical(X: Any) -> Any:
+    """Return an array, or a CSR matrix, that is aligned in memory and has no duplicate or unsorted entries.
+
+    Reading a misaligned number is undefined behavior in C++. An array that is aligned, and a CSR matrix in canonical
+    format, are returned without a copy. The argument is not changed.
+    """
+    if isinstance(X, np.ndarray):
+        return X if X.flags.aligned else X.copy()
+    parts = X.data, X.indices, X.indptr
+    if not all(part.flags.aligned for part in parts):
+        X = type(X)(tuple(part if part.flags.aligned else part.copy() for part in parts), shape=X.shape)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X

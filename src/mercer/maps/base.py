@@ -340,10 +340,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
             isinstance(out, np.ndarray)
             and (out.shape, out.dtype, out.strides[-1]) == (shape, dtype, dtype.itemsize)
             and out.flags.writeable
+            and out.flags.aligned
         ):
             got = f"shape {out.shape} and dtype {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
             msg = (
-                f"{type(self).__name__}: out must be a writable array of shape {shape} and dtype {dtype} with "
+                f"{type(self).__name__}: out must be a writable, aligned array of shape {shape} and dtype {dtype} with "
                 f"contiguous rows, got {got}."
             )
             raise ParameterError(msg)
@@ -378,6 +379,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         Returns
         -------
         ndarray of shape (n, m)
+            Variances; infinite where they exceed the range of float64.
 
         Raises
         ------
@@ -392,7 +394,10 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
             name = type(self).__name__
             msg = f"{name} has no closed form for its variance. Try mercer.audit(feature_map, X): it measures."
             raise NoClosedFormError(msg)
-        return self._variance(X, Y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = self._variance(X, Y)
+        # A difference of moments that both exceed the range of float64 is NaN.
+        return np.where(np.isnan(variance), np.inf, variance)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -468,6 +473,12 @@ class DrawnMap(BaseMap):
     _exact_at: Callable[[Kernel, int], int | None] | None = None
     #: ``_least_components(kernel) -> int``: least number of components that the map can have. If undefined, it is one.
     _least_components: Callable[[Kernel], int] | None = None
+    #: ``_predicted_error(kernel, X, weight, rng) -> float``: predicted root mean square error of the approximate kernel
+    #: on pairs of the rows X, for a map whose error depends on the rows so much that it may exceed the kernel itself.
+    _predicted_error: Callable[[Kernel, Any, Array | None, np.random.Generator], float] | None = None
+    #: ``_doubts(X) -> str or None``: why the map that was drawn with the rows X is a poor choice for its kernel and
+    #: these rows, and what to use instead. `fit` issues it as a warning.
+    _doubts: Callable[[Any], str | None] | None = None
     #: ``_parts_accept(kernel) -> bool``: replaces `accepts` if the user passed maps for the parts of the kernel.
     #: Raises if one of these maps does not accept its part, and returns False if the user passed no maps.
     _parts_accept: Callable[[Kernel], bool] | None = None
@@ -569,12 +580,21 @@ class DrawnMap(BaseMap):
         self._check_memory(*X.shape)
         options = {"report": report} if self.draw_reports else {}
         features = self._draw(kernel, X, weight, as_generator(self.random_state), **options)
+        if not isinstance(features, Features):
+            msg = (
+                f"{type(self).__name__}: _draw must return a function from rows to features, an instance of "
+                f"mercer.features.Features, got {type(features).__name__}."
+            )
+            raise ParameterError(msg)
         self.n_features_in_ = X.shape[1]
         self.kernel_ = kernel
         self.features_ = features
         self.fitted_rows_ = row_hashes(X) if self.built_from_rows else None
         self.signs_ = features.signs
         self._n_features_out = features.n_components
+        doubts = None if self._doubts is None else self._doubts(X)
+        if doubts is not None:
+            warnings.warn(f"{type(self).__name__}: {doubts}", MercerWarning, stacklevel=4)
         return self
 
     def _check_memory(self, n: int, d: int) -> None:
@@ -643,7 +663,8 @@ def check_features(owner: str, feature_map: BaseMap) -> None:
     if feature_map.signs_ is not None:
         msg = (
             f"{owner} needs a positive definite kernel, but the features of {feature_map.kernel_!r} by "
-            f"{type(feature_map).__name__} have signs, because of negative coefficients or a negative constant."
+            f"{type(feature_map).__name__} have signs, because of negative coefficients or a negative constant. Use a "
+            "map without signs, such as RandomFourier for shift-invariant kernels, or Nystroem."
         )
         raise ParameterError(msg)
 

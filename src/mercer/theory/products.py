@@ -16,7 +16,17 @@ import scipy.sparse as sp
 
 from mercer._docs import doc
 
-__all__ = ["PROJECTIONS", "Pairs", "ProjectionName", "second_moment", "sketch_variance", "summed_variance"]
+__all__ = [
+    "PROJECTIONS",
+    "Pairs",
+    "ProjectionName",
+    "ScaledPairs",
+    "complex_average",
+    "excess",
+    "second_moment",
+    "sketch_variance",
+    "summed_variance",
+]
 
 Array = np.ndarray
 ProjectionName = Literal["rademacher", "gaussian", "sphere", "complex", "srht"]
@@ -56,15 +66,83 @@ class Pairs:
         """Return inner products and norms for the pairs (row i[k] of X, row j[k] of Y), selected from all pairs."""
         return Pairs(self.inner[i, j], self.left[i, 0], self.right[0, j], self.overlap[i, j], self.width)
 
-    def scaled(self, left: Array | float, right: Array | float) -> Pairs:
-        """Return inner products and norms for the pairs (left * x, right * y), given the factors `left` and `right`."""
-        return Pairs(
-            self.inner * (left * right),
-            self.left * np.square(left),
-            self.right * np.square(right),
-            self.overlap * np.square(left * right),
-            self.width,
-        )
+
+@dataclass(frozen=True)
+class ScaledPairs:
+    """Pairs of rows (x, y), as directions x / |x| and y / |y| with the logarithms of lengths and of prefactors.
+
+    A high power of a long row exceeds the range of float64, and the prefactor exp(-|x|^2 / 2) of a Gaussian kernel
+    falls below it, although their product has a moderate size. This class multiplies them as sums of logarithms.
+    """
+
+    directions: Pairs  # of rows of length one; a row of zeros is its own direction
+    log_left: Array  # log |x|, and 0 for a row of zeros
+    log_right: Array  # log |y|
+    log_prefactors: Array  # log s(x) s(y)
+
+    @classmethod
+    def all_of(cls, X: Any, Y: Any, log_left: Array, log_right: Array) -> ScaledPairs:
+        """Return all pairs (row of X, row of Y) of dense or CSR rows, whose prefactors are given as logarithms."""
+        (left, x), (right, y) = directions_of(X), directions_of(Y)
+        return cls(Pairs.all_of(left, right), x[:, None], y[None, :], log_left[:, None] + log_right[None, :])
+
+    def at(self, i: Array, j: Array) -> ScaledPairs:
+        """Return the pairs (row i[k] of X, row j[k] of Y), selected from all pairs."""
+        chosen = self.directions.at(i, j), self.log_left[i, 0], self.log_right[0, j]
+        return ScaledPairs(*chosen, self.log_prefactors[i, j])
+
+    @property
+    def width(self) -> int:
+        """Number of features of the rows."""
+        return self.directions.width
+
+    @property
+    def squared_radius(self) -> float:
+        """Largest squared length |x|^2 or |y|^2 of a row; infinite if it exceeds the range of float64."""
+        longest = max(float(self.log_left.max(initial=-np.inf)), float(self.log_right.max(initial=-np.inf)))
+        with np.errstate(over="ignore"):
+            return float(np.exp(2 * longest))
+
+    def term(self, n: int, log_factor: Array | float, sign: float = 1.0) -> Array:
+        """Return ``sign * exp(log_factor)`` times s(x) s(y) (x . y)^n for each pair."""
+        cosines = self.directions.inner ** int(n)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            log_scale = self.log_prefactors + n * (self.log_left + self.log_right)
+            return sign * np.sign(cosines) * np.exp(log_factor + log_scale + np.log(np.abs(cosines)))
+
+    def square(self, values: Array, degrees: tuple[float, float], log_factor: Array | float) -> Array:
+        """Return exp(`log_factor`) times (s(x) s(y) |x|^i |y|^j)^2 times `values` >= 0, with `degrees` (i, j)."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.exp(self.log_square(values, degrees, log_factor))
+
+    def log_square(self, values: Array, degrees: tuple[float, float], log_factor: Array | float) -> Array:
+        """Return the logarithm of `square`, which is -inf where `values` are zero."""
+        with np.errstate(divide="ignore"):
+            log_scale = self.log_prefactors + degrees[0] * self.log_left + degrees[1] * self.log_right
+            return log_factor + 2 * log_scale + np.log(values)
+
+
+def directions_of(rows: Any) -> tuple[Any, Array]:
+    """Return rows divided by their lengths, and the logarithms of the lengths; a row of zeros has the logarithm 0."""
+    rows = rows.astype(np.float64)
+    if rows.shape[1] == 0:
+        return rows, np.zeros(rows.shape[0])
+    sizes = abs(rows).max(axis=1)
+    # Divided by their largest entry first, because the squares of the entries may overflow.
+    sizes = sizes.toarray().ravel() if sp.issparse(rows) else sizes
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    rows = _divided(rows, sizes)
+    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if sp.issparse(rows) else np.square(rows).sum(axis=1)
+    lengths = np.where(squares > 0, np.sqrt(squares), 1.0)
+    return _divided(rows, lengths), np.log(sizes) + np.log(lengths)
+
+
+def _divided(rows: Any, divisors: Array) -> Any:
+    if not sp.issparse(rows):
+        return rows / divisors[:, None]
+    divided = rows.tocsr(copy=True)
+    divided.data = divided.data / np.repeat(divisors, np.diff(divided.indptr))
+    return divided
 
 
 @doc
@@ -145,11 +223,11 @@ def sketch_variance(projection: ProjectionName, pairs: Pairs, n: int, m: int) ->
 
 
 @doc
-def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Array, m: int) -> Array:
+def summed_variance(projection: ProjectionName, pairs: ScaledPairs, coefficients: Array, m: int) -> Array:
     r"""Return the variance of an estimate of :math:`\sum_n a_n (x^\top y)^n` from m components.
 
     Each component is a sum over degrees n, and the estimate is the mean of :math:`z(x) z(y)` over m independent
-    components z [1]_,
+    components z [1]_, times the prefactors of the rows,
 
     .. math:: z(x) = \sum_n \sqrt{a_n}\, z_n(x), \qquad z_n(x) = \prod_{j \le n} w_{nj}^\top x,
 
@@ -167,10 +245,10 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
     ----------
     projection : {"rademacher", "gaussian", "sphere", "complex"}
         Distribution of the projection vectors.
-    pairs : Pairs
+    pairs : ScaledPairs
         The pairs of rows.
     coefficients : ndarray
-        Coefficients a_0, a_1, ... of the power series. A coefficient of zero omits the degree.
+        Coefficients >= 0, a_0, a_1, ... of the power series. A coefficient of zero omits the degree.
     m : int
         Number of real components.
 
@@ -180,16 +258,34 @@ def summed_variance(projection: ProjectionName, pairs: Pairs, coefficients: Arra
     ----------
     .. [1] Kakade, Dimensionality Reduction and Learning: Random Features and Bochner's Theorem, lecture notes.
     """
-    lone = _summed_second_moment(projection, pairs, coefficients, lone=True)
-    mean = sum(a * pairs.inner**n for n, a in enumerate(coefficients))
+    mean = sum(
+        (pairs.term(int(n), np.log(coefficients[n])) for n in np.flatnonzero(coefficients)),
+        np.zeros(np.shape(pairs.log_prefactors)),
+    )
+    lone = excess(_summed_second_moment(projection, pairs, coefficients, lone=True), mean)
     if projection != "complex":
-        return np.maximum(lone - np.square(mean), 0.0) / m
-    paired = _summed_second_moment(projection, pairs, coefficients, lone=False)
-    total = 4 * (m // 2) * (paired - np.square(mean)) + (m % 2) * (lone - np.square(mean))
-    return np.maximum(total, 0.0) / m**2
+        return lone / m
+    paired = excess(_summed_second_moment(projection, pairs, coefficients, lone=False), mean)
+    return complex_average(paired, lone, m)
 
 
-def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *, lone: bool) -> Array:
+def complex_average(paired: Array, lone: Array, m: int) -> Array:
+    """Return the variance of an estimate from m real components of complex products.
+
+    `paired` is the variance of an estimate by the real and the imaginary part of one product. `lone` is the variance of
+    an estimate by the real part alone, which the last component is if m is odd. The variances may be infinite.
+    """
+    total = np.zeros(np.shape(paired)) if m == 1 else 4 * (m // 2) * paired
+    return (total + lone if m % 2 else total) / m**2
+
+
+def excess(second_moment: Array, mean: Array) -> Array:
+    """Return the variance ``second_moment - mean**2``, which is infinite where the second moment is, and never NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.isfinite(second_moment), np.maximum(second_moment - np.square(mean), 0.0), np.inf)
+
+
+def _summed_second_moment(projection: ProjectionName, pairs: ScaledPairs, a: Array, *, lone: bool) -> Array:
     """Return E[(z(x) z(y))^2] for one component z = sum_n sqrt(a_n) z_n, where z_n is a product of n projections.
 
     For "complex" projections it is the second moment of the real part of z(x) conj(z(y)) if `lone` is False. If `lone`
@@ -199,17 +295,23 @@ def _summed_second_moment(projection: ProjectionName, pairs: Pairs, a: Array, *,
     # Let Z_i be the part of degree i of the component. The square expands into terms Z_i(x) Z_j(y) Z_k(x) Z_l(y). Their
     # mean is zero unless every degree above zero occurs twice: i = j and k = l, or i = k and j = l, or i = l and j = k.
     # Degree zero may occur once, but then another degree does, too, and the mean is zero.
-    degrees = np.flatnonzero(a)
-    total = np.zeros(np.broadcast_shapes(pairs.inner.shape, pairs.norms.shape))
+    degrees = np.flatnonzero(a).tolist()
+    total = np.zeros(np.shape(pairs.log_prefactors))
     # In a complex component, terms with i = k or i = l have half the weight, because the means of their squares
     # (without conjugation) are zero.
     weight = 0.5 if projection == "complex" and not lone else 1.0
+    units = pairs.directions
     for i in degrees:
-        total = total + a[i] ** 2 * second_moment(projection, pairs, int(i), lone=lone and projection == "complex")
+        moment = second_moment(projection, units, int(i), lone=lone and projection == "complex")
+        total = total + pairs.square(np.maximum(moment, 0.0), (i, i), 2 * np.log(a[i]))
         for j in degrees:
             if i != j:
-                square = pairs.left**i * pairs.right**j
-                product = pairs.inner ** (i + j)
+                logs = np.log(a[i]) + np.log(a[j])
+                square = pairs.square(units.left**i * units.right**j, (i, j), logs)
+                cosines = units.inner ** (i + j)
+                half = (i + j) / 2
+                product = np.sign(cosines) * pairs.square(np.abs(cosines), (half, half), logs)
                 # The first summand is the product of two means (i = j and k = l), which has weight one.
-                total = total + a[i] * a[j] * (product + weight * (square + product))
+                with np.errstate(invalid="ignore"):  # both may be infinite, of either sign; `excess` replaces NaN
+                    total = total + product + weight * (square + product)
     return total

@@ -76,3 +76,16 @@ def test_kronecker_products_of_wide_maps_name_the_width_they_need():
     assert "or method='paired'" in str(error.value)
     with pytest.raises(ParameterError, match="ProductMap: method must be one of 'auto', 'paired', 'kronecker', got"):
         ProductMap(Matern() * Polynomial(2), method="both").fit(rows())
+
+
+def test_factors_are_not_joined_if_their_series_has_more_error_than_the_kernel():
+    # The series of Gaussian() * Polynomial(2) has rare components that are many times as large as the kernel.
+    X = np.random.default_rng(0).normal(0.2, 1.0, size=(200, 3))
+    kernel = Gaussian() * Polynomial(2)
+    maps = [ProductMap(kernel, 40, random_state=seed).fit(X) for seed in range(5)]
+    assert all([type(part).__name__ for part in m.maps_] == ["RandomFourier", "RandomMaclaurin"] for m in maps)
+    errors = [np.square(m.gram(X) - kernel(X)).mean() for m in maps]
+    assert np.mean(errors) < np.square(kernel(X)).mean()
+    smooth = ProductMap(Gaussian(3.0) * Polynomial(2), 200, random_state=0).fit(X)
+    assert len(smooth.maps_) == 1
+    np.testing.assert_allclose(smooth.gram(X), smooth.kernel_(X), atol=0.1 * smooth.kernel_(X).max())

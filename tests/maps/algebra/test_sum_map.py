@@ -5,6 +5,7 @@ import pytest
 
 from mercer import (
     ExponentialDotProduct,
+    Gaussian,
     KernelRidge,
     Matern,
     ParameterError,
@@ -75,3 +76,15 @@ def test_components_are_allocated_up_to_a_limit():
     np.testing.assert_array_equal(share_up_to(np.array([np.inf, np.inf]), np.ones(2), 7), [4, 3])
     np.testing.assert_array_equal(share_up_to(np.array([2, np.inf]), np.array([9.0, 1.0]), 12), [2, 10])
     np.testing.assert_array_equal(share_up_to(np.array([2, 3]), np.ones(2), 12), [2, 3])
+
+
+def test_terms_are_not_joined_if_rows_are_far_from_their_mean():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    X[::20] *= 6
+    far = SumMap(Gaussian() + Polynomial(2), 80, random_state=0).fit(X)
+    assert [(type(part).__name__, part.n_components) for part in far.maps_] == [
+        ("RandomFourier", 70),
+        ("RandomMaclaurin", 10),
+    ]
+    assert np.abs(far.gram(X) - far.kernel_(X)).max() < 1
+    assert len(SumMap(Gaussian(30.0) + Polynomial(2), 80, random_state=0).fit(X).maps_) == 1

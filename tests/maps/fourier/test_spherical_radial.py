@@ -1,6 +1,7 @@
 """Spherical-radial maps: weighted cosines and sines of their points, exact for quadratics, surely bounded."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mercer import (
     KernelRidge,
     Laplacian,
     Matern,
+    MercerWarning,
     NoClosedFormError,
     ParameterError,
     RandomFourier,
@@ -106,7 +108,7 @@ def test_a_quarter_turn_of_the_phase_averages_to_the_cosine(seed, n, directions)
 @pytest.mark.parametrize("radii", ["plain", "stratified"])
 def test_complete_blocks_integrate_quadratics_without_error(directions, radii, d, blocks, seed):
     # In every draw the sum of a_j^2 w_j w_j' is E[w w'] of the spectral distribution; odd degrees vanish by symmetry.
-    for kernel, moment in ((Gaussian(0.7), 0.7**-2), (3 * Matern(2.5), 3 * 2.5 / 1.5), (RationalQuadratic(0.8), 1.0)):
+    for kernel, moment in ((Gaussian(0.7), 0.7**-2), (3 * Matern(2.5), 3 * 2.5 / 1.5), (RationalQuadratic(1.2), 1.0)):
         m, _ = complete_blocks(directions, d, blocks, kernel=kernel, radii=radii, random_state=seed)
         W = points_of(m.fit(np.zeros((1, d))))
         frame = (W.T * np.square(m.features_.amplitudes)) @ W
@@ -191,9 +193,9 @@ def test_features_do_not_depend_on_ignored_features_of_x(directions, d):
 
 
 @pytest.mark.parametrize(
-    ("d", "sparse", "chosen"), [(31, False, "big_block"), (32, False, "butterfly"), (32, True, "big_block")]
+    ("d", "sparse", "chosen"), [(31, False, "big_block"), (32, False, "butterfly"), (32, True, "butterfly")]
 )
-def test_directions_are_chosen_by_width_and_sparsity(d, sparse, chosen):
+def test_directions_are_chosen_by_width_and_not_by_sparsity(d, sparse, chosen):
     X = rows(0, d=d)
     assert SphericalRadial(Gaussian(), 8).fit(sp.csr_array(X) if sparse else X).directions_ == chosen
 
@@ -335,3 +337,62 @@ def test_rows_out_of_range_and_the_missing_closed_form_are_explained():
         m.transform(np.full((2, 3), 3e38, dtype=np.float32))
     with pytest.raises(NoClosedFormError, match=r"SphericalRadial has no closed form .* mercer.audit"):
         m.variance(rows(0))
+
+
+# ---- the constant of the rule ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signed"),
+    [
+        (RationalQuadratic(0.3), True),
+        (RationalQuadratic(1.0), True),
+        (2.0 * RationalQuadratic(1.01, "median") + 1, True),
+        (RationalQuadratic(1.5), False),
+        (Gaussian(), False),
+        (Matern(1.5), False),
+        (Matern(25.0), False),
+    ],
+)
+def test_the_constant_is_retained_if_the_weights_have_a_large_variance(kernel, signed):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    maps = [SphericalRadial(kernel, 40, random_state=seed).fit(X) for seed in range(8)]
+    same = [
+        SphericalRadial(kernel, 40, constant="signed" if signed else "drop", random_state=seed) for seed in range(8)
+    ]
+    if not signed:
+        assert all(m.signs_ is None for m in maps)
+    for one, two in zip(maps, same, strict=True):
+        np.testing.assert_array_equal(one.transform(X), two.fit(X).transform(X))
+
+
+def test_dropping_a_constant_that_keeps_the_variance_finite_warns():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    for kernel, text in ((RationalQuadratic(1.0), "infinite"), (RationalQuadratic(1.01), "101 times")):
+        with pytest.warns(MercerWarning, match=rf"SphericalRadial: without the constant .* is {text}.*='signed'"):
+            SphericalRadial(kernel, 40, constant="drop", random_state=0).fit(X)
+    with pytest.warns(MercerWarning, match="at least 3 components"):
+        SphericalRadial(RationalQuadratic(1.0), 1, random_state=0).fit(X)  # one component has no space for a constant
+    SphericalRadial(RationalQuadratic(2.0), 40, constant="drop", random_state=0).fit(X)
+
+
+def test_the_automatic_rule_has_less_error_for_a_kernel_with_a_long_tail():
+    X, kernel = 3 * np.random.default_rng(0).normal(size=(80, 4)), RationalQuadratic(1.0, 3.0)
+    exact, error = kernel(X), {}
+    for constant in ("auto", "drop"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MercerWarning)
+            grams = [SphericalRadial(kernel, 64, constant=constant, random_state=s).fit(X).gram(X) for s in range(60)]
+        error[constant] = np.mean([np.square(gram - exact).mean() for gram in grams])
+    assert error["auto"] < 0.5 * error["drop"]
+
+
+def test_mean_of_the_inverse_mixing_distribution():
+    for kernel, expected in ((RationalQuadratic(3.0), 1.5), (Matern(2.0), 1.0), (Gaussian(), 1.0)):
+        r = np.linspace(0, 400, 400_001)
+        assert (
+            kernel.mean_inverse_mixing
+            == expected
+            == pytest.approx(float(np.trapezoid(r * kernel.profile(r), r)), rel=1e-4)
+        )
+    assert RationalQuadratic(1.0).mean_inverse_mixing == np.inf

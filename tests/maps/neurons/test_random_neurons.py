@@ -90,10 +90,10 @@ def test_auto_layout_leaves_a_third_of_the_components_to_neurons(order, d, n, co
     assert m.transform(sp.csr_array((1, d))).shape == (1, n)
 
 
-def test_auto_directions_are_butterflies_for_wide_dense_rows_and_complete_blocks_where_possible():
+def test_auto_directions_are_butterflies_for_wide_rows_and_complete_blocks_where_possible():
     X = np.ones((1, 40))
     assert RandomNeurons(n_components=100).fit(X).directions_ == "butterfly"
-    assert RandomNeurons(n_components=100).fit(sp.csr_array(X)).directions_ == "big_block"
+    assert RandomNeurons(n_components=100).fit(sp.csr_array(X)).directions_ == "butterfly"
     assert RandomNeurons(n_components=100).fit(X[:, :5]).directions_ == "orthogonal"  # with the residual layout
     for n, directions in ((5 + 94, "big_block"), (5 + 95, "orthogonal"), (5 + 96, "simplex")):
         assert RandomNeurons(n_components=n, layout="parity").fit(X[:, :5]).directions_ == directions

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mercer.maps.series.terms import SampledTerms, pair_weights
-from mercer.theory.products import Pairs
+from mercer.theory.products import ScaledPairs
 
 
 def rows(n=12, d=4, size=1.0, seed=0):
@@ -14,6 +14,6 @@ def rows(n=12, d=4, size=1.0, seed=0):
 def sampled(kernel, X, projection="rademacher", weight=None):
     [part] = kernel.series_parts()
     upper, weights = pair_weights(np.ones(len(X)) if weight is None else weight)
-    factor = np.exp(-0.5 * part.decay * (X**2).sum(axis=1))
-    pairs = Pairs.all_of(X, X).at(*upper)
-    return SampledTerms.of(part, pairs, np.outer(factor, factor)[upper], weights, projection)
+    log_factor = -0.5 * part.decay * (X**2).sum(axis=1)
+    pairs = ScaledPairs.all_of(X, X, log_factor, log_factor).at(*upper)
+    return SampledTerms.of(part, pairs, weights, projection)

@@ -91,9 +91,12 @@ def test_project_writes_with_prefactor_and_multiplies_without(sparse, decay, nar
 
 def test_pairs_of_shifted_sparse_rows_equal_those_of_dense_rows():
     X, shift = rows(), np.array([0.1, -0.2, 0.3, 0.0])
-    dense, sparse = (Preparation(None, None, shift, 0.0)(Z) for Z in (X, sp.csr_array(X)))
+    dense, sparse = (Preparation(None, None, shift, 0.7)(Z) for Z in (X, sp.csr_array(X)))
+    dense, sparse = dense.pairs(dense), sparse.pairs(sparse)
+    for name in ("log_left", "log_right", "log_prefactors"):
+        np.testing.assert_allclose(getattr(sparse, name), getattr(dense, name), atol=1e-13)
     for name in ("inner", "left", "right", "overlap"):
-        np.testing.assert_allclose(getattr(sparse.pairs(sparse), name), getattr(dense.pairs(dense), name), atol=1e-13)
+        np.testing.assert_allclose(getattr(sparse.directions, name), getattr(dense.directions, name), atol=1e-13)
 
 
 def test_float32_rows_stay_float32():

@@ -1,5 +1,6 @@
 """Random Maclaurin features: exactness, plans, copies, degenerate rows and errors."""
 
+import itertools
 import pickle
 import warnings
 
@@ -19,10 +20,13 @@ from mercer import (
     MercerWarning,
     ParameterError,
     Polynomial,
+    RandomFourier,
     RandomMaclaurin,
     Transformed,
     UnsupportedKernelError,
 )
+from mercer.maps.series.components import SeriesComponents, draw_series
+from mercer.maps.series.random_maclaurin import fourier_error
 
 from .maclaurin_designs import DESIGNS, PLANS, PROJECTIONS, SIGNED, fitted, rows
 
@@ -249,3 +253,118 @@ def test_independent_components_have_random_degree():
     assert (m.plan, m.projection, m.n_components, m.kernel) == ("random", "rademacher", 7, Polynomial(2))
     assert RandomMaclaurin().with_independent_components(Gaussian() + Polynomial(2), 7) is None
     assert RandomMaclaurin().with_independent_components(Laplacian(), 7) is None
+
+
+def far_rows(n=300, d=4):
+    """Return rows of which one in thirty is six times as far from the mean as the others."""
+    X = np.random.default_rng(0).normal(size=(n, d))
+    X[::30] *= 6
+    return X
+
+
+def test_fit_warns_where_random_fourier_features_have_less_error():
+    X = far_rows()
+    with pytest.warns(MercerWarning, match=r"RandomMaclaurin: the predicted error .* of RandomFourier .* Use RandomF"):
+        m = RandomMaclaurin(Gaussian(2.0), 128, random_state=0).fit(X)
+    error = np.sqrt(np.mean((RandomFourier(Gaussian(2.0), 128, random_state=0).fit(X).gram(X) - m.kernel_(X)) ** 2))
+    assert m.plan_.predicted_rmse > 10 * error
+    RandomMaclaurin(Gaussian(20.0), 128, random_state=0).fit(X)  # no warning: the series converges fast
+
+
+def test_fourier_error_is_that_of_random_fourier_features():
+    X = far_rows(60)
+    for kernel in (Gaussian(2.0), 2.0 * Gaussian(1.5) + 3):
+        m = RandomFourier(kernel, 63, directions="iid", random_state=0).fit(X)
+        width = 63 - ("Sum" in type(kernel).__name__)
+        assert fourier_error(kernel, X, width) == pytest.approx(np.sqrt(m.variance(X).mean()), rel=0.01)
+    assert fourier_error(Polynomial(2), X, 9) is None
+
+
+def test_fit_warns_where_the_predicted_error_exceeds_the_kernel():
+    with pytest.warns(
+        MercerWarning, match=r"more than the root mean square of the kernel on these rows.*ProductMap, Nystroem"
+    ):
+        RandomMaclaurin(Gaussian() * Polynomial(2), 40, random_state=0).fit(
+            np.random.default_rng(0).normal(size=(99, 3))
+        )
+
+
+def test_transform_warns_of_rows_beyond_those_of_the_fit():
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    m = RandomMaclaurin(Gaussian(4.0), 64, random_state=0).fit(X)
+    m.transform(X)
+    reach = np.sqrt(m.features_.parts[0].reach)
+    row = np.array([[0.5, -0.5, 0.5, 0.5]])
+    assert m.variance(1.2 * reach * row)[0, 0] > 1
+    m.transform(0.9 * reach * row)
+    for far in (1.2 * reach * row, sp.csr_array(1.2 * reach * row)):
+        with pytest.warns(MercerWarning, match=r"some rows are farther than .* from their center, beyond the rows"):
+            m.transform(far)
+    RandomMaclaurin(ExponentialDotProduct(0.1), 40, anchor=None, random_state=0).fit(X).transform(5 * X)  # not bounded
+
+
+# ---- one component, by enumeration of all draws ---------------------------------------------------------------------
+
+
+class Scripted:
+    """A source of randomness that returns a given degree and given signs, and records the probabilities of degrees."""
+
+    def __init__(self, degree, signs):
+        self.degree = degree
+        self.signs = list(signs)
+        self.probabilities = None
+
+    def geometric(self, p, size):
+        return np.ones(size, dtype=int)
+
+    def random(self, size):
+        return np.ones(size)  # above the probability of the tail: the degree is one of the table
+
+    def choice(self, degrees, size, p):
+        self.probabilities = dict(zip(degrees.tolist(), p.tolist(), strict=True))
+        return np.full(size, self.degree)
+
+    def integers(self, low, high, shape, dtype):
+        return np.array(self.signs.pop(0), dtype=dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5, 1.0])
+def test_one_component_has_the_mean_and_the_variance_of_all_its_draws(shift):
+    # All degrees up to three with all 8^n signs are drawn by the code. The moments of a product of independent
+    # projections are powers of those of one projection, which gives the other degrees.
+    rng = np.random.default_rng(1)
+    X = np.abs(rng.normal(size=(60, 3)) * 0.3 + shift)
+    Y = rng.normal(size=(3, 3)) * 0.6 + shift
+    kernel = ExponentialDotProduct(0.5)
+    m = RandomMaclaurin(kernel, 1, random_state=0).fit(X)
+    [part], [stratum] = kernel.series_parts(), m.plan_.strata
+    assert (stratum.kind, stratum.n_components) == ("random", 1)
+    prepare = m.features_.parts[0].prepare
+    patterns = list(itertools.product((0, 1), repeat=3))
+    inner, second_factor = np.zeros((3, 3)), np.zeros((3, 3))
+    for signs in patterns:
+        u = Y @ (2.0 * np.array(signs) - 1)
+        inner += np.outer(u, u) / 8
+        second_factor += np.square(np.outer(u, u)) / 8
+    last = 60
+    a = part.series.coefficients(last)
+    p = stratum.distribution.probability(np.arange(last))
+    mean, second = np.zeros((3, 3)), np.zeros((3, 3))
+    for n in range(last):
+        if n > 3:
+            mean += a[n] * inner**n
+            second += a[n] ** 2 / p[n] * second_factor**n
+            continue
+        draws = list(itertools.product(patterns, repeat=n))
+        for signs in draws:
+            script = Scripted(n, signs)
+            groups, sign = draw_series(part, [stratum], "rademacher", 3, script)
+            probability = (1 - stratum.distribution.tail) * script.probabilities[n]
+            assert probability == pytest.approx(p[n], rel=1e-12)
+            out = np.empty((3, 1))
+            SeriesComponents(np.inf, prepare, tuple(groups))(Y, out)
+            assert sign == 1
+            mean += probability * (out @ out.T) / len(draws)
+            second += probability * np.square(out @ out.T) / len(draws)
+    np.testing.assert_allclose(mean, kernel(Y), rtol=1e-12)
+    np.testing.assert_allclose(second - np.square(mean), m.variance(Y), rtol=1e-9)

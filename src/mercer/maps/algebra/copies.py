@@ -19,7 +19,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps.base import BaseMap, DrawnMap
 
-__all__ = ["MixedFeatures", "Sample", "ShuffledFeatures", "draw_components", "mixed", "scalar_copies"]
+__all__ = ["MixedFeatures", "Sample", "ShuffledFeatures", "draw_components", "mixed", "scalar_copies", "squared_error"]
 
 Array = np.ndarray
 # Number of pilot rows. The error of a pilot sample is measured on all pairs of them.
@@ -62,6 +62,15 @@ def draw_components(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: 
     features = wide._draw(kernel, sample.X, sample.weight, sample.rng)
     check_real(wide, features)
     return features if count >= fewest else mixed(wide, features, count, sample.rng, scale=count**-0.5)
+
+
+def squared_error(features: Features, kernel: Kernel, sample: Sample) -> float:
+    """Return the mean squared error of sampled features as an approximation of a kernel, over pairs of pilot rows."""
+    pilot, pair_weights = sample.pilot()
+    Z = features_of(features.astype(np.float64), pilot)
+    gram = (Z if features.signs is None else Z * features.signs) @ Z.T
+    with np.errstate(over="ignore"):
+        return float(np.sum(pair_weights * np.square(gram - kernel(pilot))))
 
 
 def scalar_copies(prototype: DrawnMap, kernel: Kernel, sample: Sample, count: int) -> Features:

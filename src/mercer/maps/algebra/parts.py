@@ -6,15 +6,19 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from mercer.errors import MercerWarning, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
+from mercer.features import Features
 from mercer.kernels import Kernel
-from mercer.maps.algebra.copies import PILOT_ROWS
+from mercer.maps.algebra.copies import PILOT_ROWS, Sample, squared_error
 from mercer.maps.base import BaseMap, DrawnMap, drawn_for
 from mercer.maps.registry import explicit_map, maps_for
 
-__all__ = ["Combination", "Parts", "unbiased_parts", "warn_of_zeros"]
+__all__ = ["Combination", "Parts", "best_draw", "unbiased_parts", "warn_of_zeros"]
+
+
+SomeFeatures = TypeVar("SomeFeatures", bound=Features)
 
 
 class HasMaps(Protocol):
@@ -86,6 +90,19 @@ class Combination:
             raise ParameterError(msg)
         return Parts(kernels, tuple(drawn_for(m, part) for m, part in zip(owner.maps, kernels, strict=True)))
 
+    def separated(self, parts: Parts) -> Parts | None:
+        """Return the parts with joined parts separated again if the error of their map may exceed the kernel.
+
+        Such a map has a `_predicted_error`. None is returned if there is no such map for a joined part, or if a
+        separated part has no unbiased map.
+        """
+        kernels: list[Kernel] = []
+        for part, part_map in zip(parts.kernels, parts.maps, strict=True):
+            kernels += (part,) if part_map._predicted_error is None else self.split(part)
+        found = [explicit_map(kernel) for kernel in kernels]
+        maps = tuple(m for m in found if m is not None)
+        return Parts(tuple(kernels), maps) if len(maps) == len(kernels) > len(parts.kernels) else None
+
     def check_given(self, owner: HasMaps, kernel: Kernel) -> bool:
         """Return whether the user passed maps for the parts. Raise if one of these maps cannot approximate its part."""
         if owner.maps is None:
@@ -94,6 +111,65 @@ class Combination:
         for part_map, part in zip(parts.maps, parts.kernels, strict=True):
             part_map._accepted(part)
         return True
+
+
+def best_draw(
+    draw: Callable[[Parts], SomeFeatures],
+    kernel: Kernel,
+    parts: Parts,
+    separated: Parts | None,
+    sample: Sample,
+    count: int,
+) -> tuple[Parts, SomeFeatures]:
+    """Return the parts of a kernel, joined or separated, whose features have less error, and these features.
+
+    Parameters
+    ----------
+    draw : callable
+        Takes parts and returns sampled features of the kernel.
+    kernel : Kernel
+        The kernel.
+    parts, separated : Parts
+        The parts of the kernel, and the same parts after `Combination.separated`, or None.
+    sample : Sample
+        Rows on which the error is measured.
+    count : int
+        Number of components of the map.
+
+    Returns
+    -------
+    parts : Parts
+    features : Features
+    """
+    predicted = _predicted_error(parts, kernel, sample, count)
+    if separated is None or predicted == 0:
+        return parts, draw(parts)
+    try:
+        error = squared_error(draw(separated), kernel, sample)
+    except ParameterError:  # too few components for separate maps, or a part with negative coefficients
+        return parts, draw(parts)
+    joined = squared_error(draw(parts), kernel, sample) if predicted is None else predicted * predicted
+    # The features are sampled again: those whose error decided would not be unbiased.
+    chosen = parts if joined <= error else separated
+    return chosen, draw(chosen)
+
+
+def _predicted_error(parts: Parts, kernel: Kernel, sample: Sample, count: int) -> float | None:
+    """Return the predicted error of the map of a single joined part; None if there are several parts.
+
+    One sample of a map with rare large values usually has much less error than the map has on average, so that this
+    error cannot be measured. It is infinite if the rows are too far away for the map.
+    """
+    if len(parts.maps) > 1:
+        return None
+    [part_map] = parts.maps
+    predicted = part_map.set_params(n_components=max(count, part_map.least_components(kernel)))._predicted_error
+    if predicted is None:
+        return None
+    try:
+        return predicted(kernel, sample.X, sample.weight, sample.rng)
+    except DataError:
+        return math.inf
 
 
 def unbiased_parts(maps: Sequence[BaseMap] | None) -> bool | str:

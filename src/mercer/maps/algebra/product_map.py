@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.errors import ParameterError
 from mercer.kernels import Kernel, Matern, Polynomial, Product, Scaled
 from mercer.maps.algebra.copies import Sample, check_unsigned, draw_components, scalar_copies
 from mercer.maps.algebra.joined import KroneckerFeatures, PairedFeatures
-from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
+from mercer.maps.algebra.parts import Combination, Parts, best_draw, unbiased_parts, warn_of_zeros
 from mercer.maps.base import BaseMap, DrawnMap
 from mercer.parameters import Choice, Domain
 
@@ -150,13 +151,22 @@ class ProductMap(DrawnMap):
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> PairedFeatures | KroneckerFeatures:
         parts, sample = PRODUCTS.parts_of(self, kernel), Sample(X, weight, rng)
+        separated = None if self.maps is not None else PRODUCTS.separated(parts)
+        draw = partial(self._draw_parts, sample=sample)
+        parts, features = best_draw(draw, kernel, parts, separated, sample, self.n_components)
+        self.maps_ = parts.maps
+        self.method_ = "kronecker" if isinstance(features, KroneckerFeatures) else "paired"
+        if isinstance(features, KroneckerFeatures):
+            warn_of_zeros(self, sum(part.n_components for part in features.inner), stacklevel=5)
+        return features
+
+    def _draw_parts(self, parts: Parts, sample: Sample) -> PairedFeatures | KroneckerFeatures:
+        """Sample the maps of the factors, and combine them by the parameter `method`."""
         # Sorted by the number of components that makes a factor exact. The last map gets the remaining components.
-        exact = parts.exact_components(X.shape[1])
+        exact = parts.exact_components(sample.X.shape[1])
         order = sorted(range(len(exact)), key=lambda i: exact[i])
         fits = math.prod(exact[i] for i in order[:-1]) <= self.n_components
-        self.method_ = ("kronecker" if fits else "paired") if self.method == "auto" else self.method
-        self.maps_ = parts.maps
-        if self.method_ == "paired":
+        if self.method == "paired" or (self.method == "auto" and not fits):
             drawn = [
                 scalar_copies(m, part, sample, self.n_components)
                 for m, part in zip(parts.maps, parts.kernels, strict=True)
@@ -177,7 +187,6 @@ class ProductMap(DrawnMap):
         last = order[-1]
         shares = np.diff(np.linspace(0, self.n_components, count + 1).astype(int))
         shares = np.minimum(shares, exact[last]).astype(int)
-        warn_of_zeros(self, int(shares.sum()), stacklevel=6)
         drawn = [
             draw_components(maps[i], parts.kernels[i], sample, m)
             for i, m in [*zip(order[:-1], widths, strict=True), *((last, int(m)) for m in shares)]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._docs import doc
-from mercer.features import features_of
 from mercer.kernels import Constant, Kernel, Matern, Polynomial
-from mercer.maps.algebra.copies import MixedFeatures, Sample, check_unsigned, draw_components, mixed
+from mercer.maps.algebra.copies import MixedFeatures, Sample, check_unsigned, draw_components, mixed, squared_error
 from mercer.maps.algebra.joined import StackedFeatures
-from mercer.maps.algebra.parts import Combination, Parts, unbiased_parts, warn_of_zeros
+from mercer.maps.algebra.parts import Combination, Parts, best_draw, unbiased_parts, warn_of_zeros
 from mercer.maps.base import BaseMap, DrawnMap
 from mercer.maps.series.allocation import apportion
 
@@ -129,18 +129,28 @@ class SumMap(DrawnMap):
         self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
     ) -> StackedFeatures | MixedFeatures:
         parts, sample = SUMS.parts_of(self, kernel), Sample(X, weight, rng)
+        separated = None if self.maps is not None else SUMS.separated(parts)
+        draw = partial(self._draw_parts, sample=sample)
+        parts, features = best_draw(draw, kernel, parts, separated, sample, self.n_components)
+        self.maps_ = parts.maps
+        if isinstance(features, StackedFeatures):
+            warn_of_zeros(self, sum(part.n_components for part in features.parts), stacklevel=5)
+        return features
+
+    def _draw_parts(self, parts: Parts, sample: Sample) -> StackedFeatures | MixedFeatures:
+        """Sample the maps of the terms, with the numbers of components that have the least error."""
         narrow = self.n_components < len(parts.kernels)
         widths = np.ones(len(parts.kernels), dtype=int) if narrow else self._widths(parts, sample)
-        self.maps_ = tuple(m.set_params(n_components=int(w)) for m, w in zip(parts.maps, widths, strict=True))
+        for part_map, width in zip(parts.maps, widths, strict=True):
+            part_map.set_params(n_components=int(width))
         drawn = [
-            draw_components(m, part, sample, m.n_components) for m, part in zip(self.maps_, parts.kernels, strict=True)
+            draw_components(m, part, sample, m.n_components) for m, part in zip(parts.maps, parts.kernels, strict=True)
         ]
         if narrow:
-            for part_map, features in zip(self.maps_, drawn, strict=True):
+            for part_map, features in zip(parts.maps, drawn, strict=True):
                 check_unsigned(part_map, features)
             stacked = StackedFeatures(tuple(drawn), len(parts.kernels))
-            return mixed(self, stacked, self.n_components, rng, scale=self.n_components**-0.5)
-        warn_of_zeros(self, int(widths.sum()), stacklevel=5)
+            return mixed(self, stacked, self.n_components, sample.rng, scale=self.n_components**-0.5)
         return StackedFeatures(tuple(drawn), self.n_components)
 
     def _widths(self, parts: Parts, sample: Sample) -> Array:
@@ -176,11 +186,7 @@ def pilot_error(part_map: DrawnMap, part: Kernel, width: int, sample: Sample) ->
 
     The mean is over pairs of pilot rows.
     """
-    pilot, pair_weights = sample.pilot()
-    features = draw_components(part_map, part, sample, width)
-    Z = features_of(features.astype(np.float64), pilot)
-    gram = (Z if features.signs is None else Z * features.signs) @ Z.T
-    return float(np.sum(pair_weights * np.square(gram - part(pilot))))
+    return squared_error(draw_components(part_map, part, sample, width), part, sample)
 
 
 def share_up_to(most: Array, weights: Array, total: int) -> Array:

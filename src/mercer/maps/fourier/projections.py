@@ -27,6 +27,7 @@ __all__ = [
     "RADII",
     "STRUCTURED_DIRECTIONS",
     "STRUCTURED_FROM",
+    "STRUCTURED_UP_TO",
     "ButterflyProjection",
     "DenseProjection",
     "HadamardProjection",
@@ -45,6 +46,9 @@ Array = np.ndarray
 FUSED_UP_TO = 128
 # Features of X from which butterflies beat dense projections (benchmarks/transform.py).
 STRUCTURED_FROM = 32
+# Features of X up to which butterflies are chosen. Sparse rows are converted to dense blocks for them, which pays off
+# up to about this width. The choice does not depend on whether rows are sparse: equal seeds have to draw equal maps.
+STRUCTURED_UP_TO = 2**15
 # Number of factors (Hadamard matrix times random signs) in sign-Hadamard directions. Three make them nearly uniform.
 HADAMARD_FACTORS = 3
 # Least size of a butterfly matrix. Smaller ones are not faster, and padding narrower rows to this size lowers the

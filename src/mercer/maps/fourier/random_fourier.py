@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer import linalg
 from mercer._docs import doc
@@ -24,6 +23,7 @@ from mercer.maps.fourier.projections import (
     RADII,
     STRUCTURED_DIRECTIONS,
     STRUCTURED_FROM,
+    STRUCTURED_UP_TO,
     DenseProjection,
     Projection,
     check_range,
@@ -63,7 +63,7 @@ class RandomFourier(DrawnMap):
         than "phase", and its diagonal is exact.
     directions : {"auto", "big_block", "orthogonal", "iid", "sobol", "butterfly", "hadamard", "simplex"}, default="auto"
         Distribution of the directions of the frequencies; see Notes. "auto" uses "butterfly" where it is faster (for
-        dense rows of 32 features or more and sums of isotropic kernels) and "big_block" otherwise.
+        rows of 32 to 32768 features and sums of isotropic kernels) and "big_block" otherwise.
     radii : {"plain", "stratified"}, default="plain"
         Distribution of the lengths of the frequencies. "plain": independent. "stratified": one radius in each of
         equally probable intervals, which is also unbiased and usually has less variance. Not used for
@@ -197,8 +197,7 @@ class RandomFourier(DrawnMap):
     def _choose_directions(self, parts: tuple[SpectralPart, ...], X: Any) -> str:
         if self.directions != "auto":
             return self.directions
-        # Sparse rows stay sparse in a dense projection; butterflies need dense rows.
-        wide = X.shape[1] >= STRUCTURED_FROM and not sp.issparse(X)
+        wide = STRUCTURED_FROM <= X.shape[1] <= STRUCTURED_UP_TO
         return "butterfly" if wide and common_isotropic_factors(parts) is not None else "big_block"
 
     def _share_out(self, masses: Array, m: int, rng: np.random.Generator) -> Array:

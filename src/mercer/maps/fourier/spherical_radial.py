@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer import linalg
 from mercer._docs import doc
@@ -26,6 +25,7 @@ from mercer.maps.fourier.projections import (
     RADII,
     STRUCTURED_DIRECTIONS,
     STRUCTURED_FROM,
+    STRUCTURED_UP_TO,
     DenseProjection,
     Projection,
     check_range,
@@ -41,6 +41,9 @@ RULES = tuple(name for name in DIRECTIONS if name != "sobol")
 # The weights 1 / rho^2 with rho ~ chi(P + 2) have a finite variance for P >= 3. Rows of one or two features are padded
 # to P = 4, where the variance is much lower than for P = 3.
 LEAST_AMBIENT = 4
+# Without the constant of the rule, the variance is in proportion to E[tau] E[1 / tau]. Above this number, the constant
+# is retained. For a rational quadratic kernel the number is reached at alpha = 10 / 9.
+LARGEST_SPREAD = 10.0
 # Largest number of trials for constant="resample" (Munkhoeva et al. 2018), which needs two on average.
 MOST_DRAWS = 1000
 
@@ -66,12 +69,12 @@ class SphericalRadial(DrawnMap):
     kernel : Kernel, default=None
         An isotropic kernel, which may be multiplied by a number, have transformed inputs, and have a constant added;
         None means ``Gaussian(lengthscale="median")``. `Matern` needs nu > 1. For `Matern` and `RationalQuadratic`,
-        `RandomFourier` has less error at larger distances. `RationalQuadratic` with alpha <= 1 has weights of infinite
-        variance, for which ``constant="signed"`` compensates.
+        `RandomFourier` has less error at larger distances. `RationalQuadratic` with alpha <= 1, and every kernel that
+        decays like :math:`1 / r^2` or slower, has weights of infinite variance; see `constant`.
     %(n_components)s
     directions : {"auto", "big_block", "orthogonal", "simplex", "butterfly", "iid", "hadamard"}, default="auto"
         Distribution of the directions, as for `RandomFourier`; "simplex", with blocks of d + 1 points, is the rule of
-        [1]_. "auto" uses "butterfly" for dense rows of 32 features or more, and "big_block" otherwise.
+        [1]_. "auto" uses "butterfly" for rows of 32 to 32768 features, and "big_block" otherwise.
     radii : {"stratified", "plain"}, default="stratified"
         "stratified": one radius in each of equally probable intervals. "plain": independent radii. With stratified
         radii the constant (see `constant`) is so small that it can be dropped.
@@ -79,7 +82,10 @@ class SphericalRadial(DrawnMap):
         How to treat :math:`1 - \sum_j a_j^2`, which has mean zero and either sign. "drop" leaves it out: still
         unbiased, but the diagonal is not exact. "signed" keeps it as a component with a sign, in `signs_`; learners do
         not accept features with signs. "resample" samples all radii again until it is not negative, as [1]_ does for a
-        single block: biased. "auto" means "drop".
+        single block: biased. The constant also compensates for weights of large variance. With "signed" the variance
+        of the approximate kernel is finite for every kernel. With "drop" it is in proportion to the mean of 1 / tau
+        over the mixing distribution of the kernel, which is infinite for `RationalQuadratic` with alpha <= 1. "auto"
+        means "drop" if the variance is less than ten times that for the Gaussian kernel, and "signed" otherwise.
     %(random_state, n_jobs)s
 
     Attributes
@@ -164,13 +170,29 @@ class SphericalRadial(DrawnMap):
             return "radii drawn again until the constant is not negative have another distribution"
         return BIASED.get(getattr(self, "directions_", self.directions), True)
 
+    def _rule(self, kernel: Kernel) -> str:
+        """Return the parameter `constant`, with "auto" replaced by the rule that it means for the kernel."""
+        if self.constant != "auto":
+            return self.constant
+        return "drop" if spread_of_weights(kernel) <= LARGEST_SPREAD else "signed"
+
+    def _doubts(self, X: Any) -> str | None:  # noqa: ARG002 - the same for all rows
+        spread = spread_of_weights(self.kernel_)
+        if spread <= LARGEST_SPREAD or self.features_.retains_constant or self._rule(self.kernel_) == "resample":
+            return None
+        size = "infinite" if np.isinf(spread) else f"{spread:.3g} times that for a Gaussian kernel"
+        return (
+            f"without the constant of the rule, the variance of the approximate {self.kernel_!r} is {size}. Use "
+            "constant='signed' and at least 3 components, or RandomFourier."
+        )
+
     def _draw(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> QuadratureFeatures:  # noqa: ARG002
         found = isotropic_part(kernel)
         assert found is not None
         mass, factor, offset = found
         self.directions_ = self._choose_directions(X)
         own = offset > 0 and self.n_components > 1
-        retained = self.constant in ("signed", "resample") and self.n_components > 1 + own
+        retained = self._rule(kernel) in ("signed", "resample") and self.n_components > 1 + own
         width = self.n_components - own - retained
         m = -(-width // 2)
         shares = np.where(np.arange(m) < width // 2, 2.0, 1.0) / width
@@ -187,7 +209,7 @@ class SphericalRadial(DrawnMap):
         if offset > 0 and not own:
             # A single component is either the constant or a cosine, with probabilities in proportion to their masses.
             return self._single_component(projection, phases, amplitudes, mass, offset, rng)
-        return QuadratureFeatures(projection, phases, amplitudes, np.array(heads), self.n_components, signs)
+        return QuadratureFeatures(projection, phases, amplitudes, np.array(heads), self.n_components, signs, retained)
 
     def _single_component(
         self,
@@ -210,7 +232,7 @@ class SphericalRadial(DrawnMap):
     def _choose_directions(self, X: Any) -> str:
         if self.directions != "auto":
             return self.directions
-        return "butterfly" if X.shape[1] >= STRUCTURED_FROM and not sp.issparse(X) else "big_block"
+        return "butterfly" if STRUCTURED_FROM <= X.shape[1] <= STRUCTURED_UP_TO else "big_block"
 
     def _draw_points(
         self, factor: SpectralFactor, m: int, n_features: int, shares: Array, rng: np.random.Generator
@@ -274,6 +296,7 @@ class QuadratureFeatures(Features):
     heads: Array  # values of the constant components, which come first
     n_components: int
     signs: Array | None
+    retains_constant: bool = False  # whether a head is the constant of the quadrature rule
 
     def astype(self, dtype: Any) -> Self:
         cast = {name: getattr(self, name).astype(dtype, copy=False) for name in ("phases", "amplitudes", "heads")}
@@ -294,6 +317,18 @@ class QuadratureFeatures(Features):
         m = len(self.amplitudes)
         out[:, :m] *= self.amplitudes
         out[:, m:] *= self.amplitudes[: out.shape[1] - m]
+
+
+def spread_of_weights(kernel: Kernel) -> float:
+    """Return E[tau] E[1 / tau] for the isotropic part of a kernel, where tau has its mixing distribution.
+
+    The mean square of a weight a_j^2 of the quadrature rule is in proportion to this number, which is one for the
+    Gaussian kernel.
+    """
+    found = isotropic_part(kernel)
+    isotropic = None if found is None else found[1].kernel
+    assert isinstance(isotropic, IsotropicKernel)
+    return isotropic.mean_mixing * isotropic.mean_inverse_mixing
 
 
 def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:

@@ -336,7 +336,7 @@ def given_upper(upper: Any, d: int) -> Array:
     """Return the parameter `upper` as an array (d,), one value per feature; raise a ParameterError if it is invalid."""
     try:
         values = np.asarray(upper, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.zeros(0)
     if isinstance(upper, bool) or values.shape not in ((), (d,)) or not (np.isfinite(values) & (values > 0)).all():
         msg = (

@@ -165,6 +165,10 @@ def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatu
         if root is not None:
             return LandmarkFeatures(kernel, landmarks, root, n_components, triangular=True)
     values, vectors = scipy.linalg.eigh(kernel(landmarks))
+    # Eigenvectors are determined up to their signs. Those of LAPACK depend on rounding errors of the kernel matrix,
+    # which differ for dense and sparse rows.
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
+    vectors *= np.where(largest < 0, -1.0, 1.0)
     # Smaller eigenvalues are rounding errors, which the inverse root would magnify.
     keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
     whitening = np.zeros((landmarks.shape[0], n_components))

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer._docs import doc
 from mercer.errors import NoClosedFormError, ParameterError
@@ -21,6 +20,7 @@ from mercer.maps.fourier.directions import DENSE_DIRECTIONS, DIRECTIONS, Directi
 from mercer.maps.fourier.projections import (
     BIASED,
     STRUCTURED_FROM,
+    STRUCTURED_UP_TO,
     ButterflyProjection,
     DenseProjection,
     HadamardProjection,
@@ -71,8 +71,8 @@ class RandomNeurons(DrawnMap):
         two thirds of the components are exact. If there is none, it takes "single" if `n_components` is 1 and the
         kernel has a constant, and "relu" otherwise.
     directions : {"auto", "big_block", "orthogonal", "simplex", "iid", "sobol", "butterfly", "hadamard"}, default="auto"
-        Distribution of the directions w, as for `RandomFourier`. "auto" takes "butterfly" for dense rows with 32
-        features or more. For other rows with d features it takes "simplex" [2]_ if the number of directions is a
+        Distribution of the directions w, as for `RandomFourier`. "auto" takes "butterfly" for rows with 32 to
+        32768 features. For other rows with d features it takes "simplex" [2]_ if the number of directions is a
         multiple of d + 1. Otherwise it takes "orthogonal" if the number is a multiple of d, for the residual layout and
         for order 2, and "big_block" in all remaining cases.
     %(random_state)s
@@ -241,7 +241,7 @@ class RandomNeurons(DrawnMap):
         if self.directions != "auto":
             return self.directions
         d = X.shape[1]
-        if d >= STRUCTURED_FROM and not sp.issparse(X):
+        if STRUCTURED_FROM <= d <= STRUCTURED_UP_TO:
             return "butterfly"
         # In complete blocks the mean of w w' over the directions w is exact, a multiple of the identity. One big block
         # achieves this for any number of directions, but its directions have different norms after truncation to d

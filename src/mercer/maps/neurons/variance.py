@@ -33,6 +33,8 @@ class NeuronVariances:
     def of(cls, order: int, X: Any, Y: Any, d: int) -> NeuronVariances:
         """Return the variances of neurons of order `order`, for all pairs of rows of `X` and `Y` with `d` columns."""
         kernel = ArcCosine(order)
+        if order == 0:  # the kernel does not depend on the lengths of rows, whose squares may overflow
+            X, Y = unit_rows(X)[0], unit_rows(Y)[0]
         k, x, y = kernel(X, Y), kernel.diag(X)[:, None], kernel.diag(Y)[None, :]
         _, lengths = unit_rows(X)
         _, others = unit_rows(Y)

@@ -248,8 +248,9 @@ def _summed(part: SampledTerms, n_components: int, last: int) -> tuple[Stratum, 
     m = n_components - len(strata)
     if degrees:
         a = np.where(np.isin(np.arange(last + 1), degrees), part.coefficients[: last + 1], 0.0)
-        variance = summed_variance(part.projection, part.pairs, a, m) * np.square(part.prefactors)
-        strata.append(Stratum(0, "summed", tuple(degrees), m, squared_error=part.mean(variance)))
+        # Negative coefficients are refused when the components are sampled.
+        error = part.mean(summed_variance(part.projection, part.pairs, np.abs(a), m))
+        strata.append(Stratum(0, "summed", tuple(degrees), m, squared_error=error))
     return tuple(strata)
 
 

@@ -16,12 +16,14 @@ where P[N = n] = 1 for a fixed degree. So each product is multiplied by the scal
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import ParameterError
+from mercer.errors import MercerWarning, ParameterError
 from mercer.features import Features, check_finite
 from mercer.kernels.power_series import SeriesPart
 from mercer.maps.series.anchored import AnchoredComponents, AnchoredTerms
@@ -213,6 +215,7 @@ class SeriesComponents:
     radius: float  # radius of convergence of the series
     prepare: Preparation
     groups: tuple[Monomials | ProjectionProducts, ...]
+    reach: float = np.inf  # squared norm of prepared rows above which the estimate of k(x, x) is useless
 
     @property
     def n_components(self) -> int:
@@ -228,6 +231,16 @@ class SeriesComponents:
         rows = self.prepare(X)
         if self.radius < np.inf:
             check_convergence(self.radius, float(rows.squared_norms.max(initial=0.0)))
+        if self.reach < np.inf and float(rows.squared_norms.max(initial=0.0)) > self.reach:
+            # The text does not depend on the rows, so that it is shown once and not for every block.
+            center = "their center" if self.prepare.shift is not None else "the origin"
+            msg = (
+                f"RandomMaclaurin: some rows are farther than {math.sqrt(self.reach):.3g} from {center}, beyond the "
+                "rows that the map was fitted to. For them the standard deviation of the approximate k(x, x) is larger "
+                "than k(x, x). Fit the map to rows like these, or use a map whose error is bounded, such as "
+                "RandomFourier for a Gaussian kernel, or Nystroem."
+            )
+            warnings.warn(msg, MercerWarning, stacklevel=2)
         start = 0
         for group in self.groups:
             group(rows, out[:, start : start + group.n_components])

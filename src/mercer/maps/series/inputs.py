@@ -19,7 +19,7 @@ from mercer.kernels.base import squared_norms
 from mercer.kernels.power_series import SeriesPart
 from mercer.kernels.spectral import Affine
 from mercer.maps.fourier.projections import FUSED_UP_TO
-from mercer.theory.products import Pairs
+from mercer.theory.products import ScaledPairs
 
 __all__ = ["Preparation", "PreparedRows", "compose_affine"]
 
@@ -132,7 +132,13 @@ class PreparedRows:
     @cached_property
     def prefactor(self) -> Array | None:
         """Prefactor exp(-decay |z|^2 / 2) of each row, or None if all prefactors are one."""
-        return None if self.decay == 0 else np.exp(-0.5 * self.decay * self.squared_norms)
+        return None if self.decay == 0 else np.exp(self.log_prefactor)
+
+    @property
+    def log_prefactor(self) -> Array:
+        """Logarithm -decay |z|^2 / 2 of the prefactor of each row."""
+        with np.errstate(over="ignore"):
+            return -0.5 * self.decay * self.squared_norms if self.decay else np.zeros(self.shape[0], self.dtype)
 
     @cached_property
     def dense(self) -> Array:
@@ -147,14 +153,13 @@ class PreparedRows:
         """The prepared rows z as a dense array, each multiplied by its prefactor."""
         return self.dense if self.prefactor is None else self.dense * self.prefactor[:, None]
 
-    def pairs(self, other: PreparedRows) -> Pairs:
-        """Return, in float64, the inner products and norms for all pairs of a row z of this block and a row of `other`.
+    def pairs(self, other: PreparedRows) -> ScaledPairs:
+        """Return, in float64, all pairs of a row z of this block and a row of `other`, with their prefactors.
 
-        Prefactors are not included. Sparse rows without a shift are not converted to dense arrays.
+        Sparse rows without a shift are not converted to dense arrays.
         """
-        if self.shift is None:
-            return Pairs.all_of(self.rows, other.rows)
-        return Pairs.all_of(self.dense, other.dense)
+        left, right = (self.rows, other.rows) if self.shift is None else (self.dense, other.dense)
+        return ScaledPairs.all_of(left, right, self.log_prefactor, other.log_prefactor)
 
     def project(self, weights: Array, out: Array, *, first: bool) -> None:
         """Write the projections ``z @ weights`` into `out`, or multiply `out` by them.

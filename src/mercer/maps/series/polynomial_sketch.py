@@ -22,7 +22,7 @@ from mercer.maps.base import DrawnMap
 from mercer.maps.series.inputs import PreparedRows
 from mercer.maps.series.projection_products import HadamardProducts, ProjectionProducts, draw_products, pairing
 from mercer.parameters import Choice, Domain
-from mercer.theory.products import PROJECTIONS, Pairs, sketch_variance
+from mercer.theory.products import PROJECTIONS, ScaledPairs, sketch_variance
 
 __all__ = ["PolynomialFeatures", "PolynomialSketch"]
 
@@ -123,8 +123,11 @@ class PolynomialSketch(DrawnMap):
         factor, polynomial = polynomial_of(self.kernel_)
         left = self.features_.extended(X.astype(np.float64))
         right = left if Y is None else self.features_.extended(Y.astype(np.float64))
-        pairs = Pairs.all_of(left, right)
-        return factor**2 * sketch_variance(self.projection, pairs, int(polynomial.degree), self.n_components)
+        pairs = ScaledPairs.all_of(left, right, np.zeros(left.shape[0]), np.zeros(right.shape[0]))
+        p = int(polynomial.degree)
+        variance = np.maximum(sketch_variance(self.projection, pairs.directions, p, self.n_components), 0.0)
+        with np.errstate(divide="ignore"):  # a kernel times zero
+            return pairs.square(variance, (p, p), 2 * np.log(factor))
 
 
 @dataclass(frozen=True, eq=False)

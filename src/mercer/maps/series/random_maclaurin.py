@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer._docs import doc
 from mercer.errors import DataError, MercerWarning, ParameterError
@@ -28,10 +27,11 @@ from mercer.maps.series.components import MaclaurinFeatures, SeriesComponents, d
 from mercer.maps.series.inputs import Preparation, PreparedRows
 from mercer.maps.series.plans import Plan
 from mercer.maps.series.terms import MAX_TERMS, SampledTerms, pair_weights
-from mercer.maps.series.variance import anchored_variance, stratum_variance
+from mercer.maps.series.variance import anchored_variance, reach_of, stratum_variance
 from mercer.parameters import Choice, Domain, Interval
 from mercer.statistics.sample import as_generator
 from mercer.theory.products import PROJECTIONS
+from mercer.theory.variance import pair_term_variance
 
 __all__ = ["RandomMaclaurin"]
 
@@ -118,8 +118,8 @@ class RandomMaclaurin(DrawnMap):
     An anchor is a unit vector c, the leading principal direction of the rows. With an anchor, rows are split into their
     parts along c and orthogonal to c. Functions of the parts along c are exact, and only powers of the inner products
     of the orthogonal parts are estimated at random. On counts, one-hot encodings or features scaled to [0, 1] this
-    reduces the error by factors of 3 to 200. The map stays unbiased. Anchors are used for dense rows with up to 2048
-    features only.
+    reduces the error by factors of 3 to 200. The map stays unbiased. Anchors are used for rows with up to 2048 features
+    only.
 
     For n rows with d features and D components, `transform` takes O(n d D) operations for each degree, and the map
     stores O(d D) numbers for each degree. The series of the Gaussian kernel is centered at the mean of the rows. Rows
@@ -251,10 +251,44 @@ class RandomMaclaurin(DrawnMap):
             # Part 0 of an anchored plan is the expansion up to some degree; part 1 has the terms of higher degree.
             part = planned.parts[0 if planned.anchored is not None else index]
             drawn, sign = draw_series(part, strata, self.projection, prepare.width(X.shape[1]), rng)
-            components.append(SeriesComponents(part.series.radius, prepare, tuple(drawn)))
+            random = [s for s in strata if s.kind != "exact"]
+            closed = self.projection != "srht" or all(s.kind != "summed" for s in random)
+            reach = reach_of(part, random, self.projection, prepare(some_rows(X))) if closed else np.inf
+            components.append(SeriesComponents(part.series.radius, prepare, tuple(drawn), reach))
             signs.append(sign)
         all_signs = np.concatenate([*signs, np.ones(unused)])
         return MaclaurinFeatures(tuple(components), self.n_components, all_signs if (all_signs < 0).any() else None)
+
+    def _predicted_error(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> float:
+        return self._plan(kernel, X, weight, rng).plan.predicted_rmse
+
+    def _doubts(self, X: Any) -> str | None:
+        """Compare the predicted error with that of `RandomFourier`, and with the size of the kernel."""
+        error, kernel = self.plan_.predicted_rmse, self.kernel_
+        fourier = fourier_error(kernel, X, self.n_components)
+        parts = kernel.series_parts() or ()
+        # A Gaussian factor makes values of the kernel small where its power series has large terms. Without one, only
+        # few components can have such an error.
+        decays = len(parts) == 1 and parts[0].decay > 0
+        size = self.plan_.scale if decays else float(np.abs(kernel(some_rows(X))).max())
+        # The other plans are known to have more error. They are chosen to compare them, or for their degrees.
+        worse = fourier is not None and error > fourier and self.plan in ("optimal", "truncated")
+        if not worse and error <= size:
+            return None
+        text = f"the predicted error (root mean square over pairs of sampled rows) is {error:.3g}"
+        if fourier is not None:
+            return (
+                f"{text}, and that of RandomFourier with the same {self.n_components} components is {fourier:.3g}. A "
+                "power series needs rows that are close to their mean in units of the lengthscale. Use "
+                f"RandomFourier({kernel!r}, {self.n_components}), or a larger lengthscale."
+            )
+        from mercer.maps.registry import maps_for  # imported here, since `registry` imports this module
+
+        others = ", ".join(m.__name__ for m in maps_for(kernel) if m is not type(self))
+        return (
+            f"{text}, more than the {'root mean square' if decays else 'largest value'} of the kernel on these rows, "
+            f"{size:.3g}. Use more components than {self.n_components}, rows of smaller norm, or another map: {others}."
+        )
 
     def _plan(self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator) -> _PlannedKernel:
         """Choose the plan for a kernel on at most `PLAN_ROWS` of the rows `X`.
@@ -297,7 +331,6 @@ class RandomMaclaurin(DrawnMap):
             and self.plan == "optimal"
             and len(parts) == 1
             and parts[0].decay == 0
-            and not sp.issparse(rows.rows)
             and 1 < rows.shape[1] <= MAX_WIDTH
         )
 
@@ -337,10 +370,7 @@ class RandomMaclaurin(DrawnMap):
         """Return the terms of one power series of the kernel, with their moments over all pairs of the rows of `X`."""
         rows = prepare(X.astype(np.float64))
         upper, weights = pair_weights(weight)
-        with np.errstate(over="ignore", invalid="ignore"):
-            pairs = rows.pairs(rows).at(*upper)
-            prefactor = np.ones(X.shape[0]) if rows.prefactor is None else rows.prefactor
-        return SampledTerms.of(part, pairs, np.outer(prefactor, prefactor)[upper], weights, self.projection)
+        return SampledTerms.of(part, rows.pairs(rows).at(*upper), weights, self.projection)
 
     def _variance(self, X: Any, Y: Any) -> Array:
         parts = self.kernel_.series_parts()
@@ -356,11 +386,30 @@ class RandomMaclaurin(DrawnMap):
             left = components.prepare(X)
             right = left if Y is None else components.prepare(Y)
             pairs = left.pairs(right)
-            variance = sum((stratum_variance(part, s, self.projection, pairs) for s in strata), np.zeros(total.shape))
-            if left.prefactor is not None and right.prefactor is not None:
-                variance *= np.square(np.outer(left.prefactor, right.prefactor))
-            total += variance
+            for stratum in strata:
+                total += stratum_variance(part, stratum, self.projection, pairs)
         return total
+
+
+def fourier_error(kernel: Kernel, X: Any, n_components: int) -> float | None:
+    """Return the root mean square error of random Fourier features with independent frequencies on pairs of rows.
+
+    The mean is over all pairs of at most `PLAN_ROWS` rows. None is returned if the kernel is not shift-invariant.
+    """
+    parts = kernel.spectral_parts()
+    if parts is None:
+        return None
+    X = some_rows(X)
+    constant = sum(part.mass for part in parts if not part.factors)
+    mass = sum(part.mass for part in parts if part.factors)
+    variance = pair_term_variance(kernel(X) - constant, kernel(2 * X) - constant, mass)
+    # A pair of components is the cosine and the sine of one frequency.
+    return math.sqrt(max(float(variance.mean()), 0.0) * 2 / n_components)
+
+
+def some_rows(X: Any) -> Any:
+    """Return at most `PLAN_ROWS` of the rows, in float64."""
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, PLAN_ROWS).astype(int))].astype(np.float64)
 
 
 @dataclass(frozen=True)

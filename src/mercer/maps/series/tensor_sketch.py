@@ -17,11 +17,11 @@ from mercer._docs import doc
 from mercer.errors import DataError
 from mercer.features import Features
 from mercer.kernels import Constant, Kernel, Polynomial, Product, Scaled, Transformed
-from mercer.kernels.base import inner_products, squared_norms
 from mercer.kernels.spectral import Affine
 from mercer.maps.base import DrawnMap
 from mercer.maps.series.inputs import compose_affine
 from mercer.theory import tensor_sketch_variance
+from mercer.theory.products import ScaledPairs
 
 __all__ = ["SketchFeatures", "TensorSketch"]
 
@@ -127,8 +127,13 @@ class TensorSketch(DrawnMap):
         # float64, because the variance is computed as a difference of nearly equal numbers.
         X = X.astype(np.float64)
         Y = X if Y is None else Y.astype(np.float64)
-        moments = {factor: factor.moments(X, Y) for factor in set(form.factors)}
-        return form.weight**2 * tensor_sketch_variance([moments[f] for f in form.factors], self.n_components)
+        pairs = {factor: factor.pairs(X, Y) for factor in set(form.factors)}
+        units = [pairs[factor].directions for factor in form.factors]
+        variance = tensor_sketch_variance([(u.inner, u.norms, u.overlap) for u in units], self.n_components)
+        # The variance is a product of squared lengths of rows and a number that depends on their directions only.
+        log_lengths = sum(pairs[factor].log_left + pairs[factor].log_right for factor in form.factors)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return np.exp(2 * (np.log(form.weight) + log_lengths) + np.log(variance))
 
 
 # ---- sampled features -----------------------------------------------------------------------------------------------
@@ -225,23 +230,19 @@ class LinearFactor:
     scale: float
     inputs: tuple[Affine, ...] = ()
 
-    def moments(self, X: Any, Y: Any) -> tuple[Array, Array, Array]:
-        """Return u . v, |u|^2 |v|^2 and the sum of u_i^2 v_i^2 for all pairs of a row of `X` and a row of `Y`.
+    def pairs(self, X: Any, Y: Any) -> ScaledPairs:
+        """Return all pairs of extended rows of `X` and `Y`.
 
-        Here u and v are the extended rows: the rows after the affine input maps, times sqrt(scale), with sqrt(coef0)
-        appended. The function `tensor_sketch_variance` uses these numbers.
+        The extended rows are the rows after the affine input maps, times sqrt(scale), with sqrt(coef0) appended.
         """
+        return ScaledPairs.all_of(self._extended(X), self._extended(Y), np.zeros(X.shape[0]), np.zeros(Y.shape[0]))
+
+    def _extended(self, X: Any) -> Any:
         for affine in self.inputs:
-            X, Y = affine(X), affine(Y)
-        inner = self.coef0 + self.scale * inner_products(X, Y)
-        norms = [self.coef0 + self.scale * squared_norms(rows) for rows in (X, Y)]
-        overlap = self.coef0**2 + self.scale**2 * inner_products(squares(X), squares(Y))
-        return inner, np.outer(*norms), overlap
-
-
-def squares(rows: Any) -> Any:
-    """Return the elementwise squares of rows. For sparse matrices, ``**`` could be the matrix power instead."""
-    return rows.multiply(rows).tocsr() if sp.issparse(rows) else np.square(rows)
+            X = affine(X)
+        X = X * np.sqrt(self.scale)
+        column = np.full((X.shape[0], 1), np.sqrt(self.coef0))
+        return sp.hstack([X, sp.csr_array(column)], format="csr") if sp.issparse(X) else np.hstack([X, column])
 
 
 @dataclass(frozen=True)

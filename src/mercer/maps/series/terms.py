@@ -18,7 +18,7 @@ import numpy as np
 
 from mercer.errors import DataError
 from mercer.kernels.power_series import SeriesPart
-from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance
+from mercer.theory.products import Pairs, ProjectionName, ScaledPairs, second_moment, sketch_variance
 
 __all__ = [
     "MAX_TERMS",
@@ -113,16 +113,13 @@ class SampledTerms(Terms):
     """
 
     part: SeriesPart
-    pairs: Pairs  # inner products and norms of the pairs of prepared rows, without prefactors
-    prefactors: Array  # (pairs,): s(x) s(y)
+    pairs: ScaledPairs  # the pairs of prepared rows, with their prefactors
     weights: Array  # (pairs,): weights of the pairs, which sum to one
     squared_radius: float  # largest squared norm of a prepared row
     projection: ProjectionName
 
     @classmethod
-    def of(
-        cls, part: SeriesPart, pairs: Pairs, prefactors: Array, weights: Array, projection: ProjectionName
-    ) -> SampledTerms:
+    def of(cls, part: SeriesPart, pairs: ScaledPairs, weights: Array, projection: ProjectionName) -> SampledTerms:
         """Return the terms of a power series up to the last significant one, with their moments over pairs of rows.
 
         For a finite series, all terms are returned. For an infinite series, at least two and at most `MAX_TERMS` terms
@@ -132,10 +129,8 @@ class SampledTerms(Terms):
         ----------
         part : SeriesPart
             The power series.
-        pairs : Pairs
-            Inner products and norms of the pairs of prepared rows.
-        prefactors : ndarray of shape (n_pairs,)
-            Products s(x) s(y) of the prefactors of the rows.
+        pairs : ScaledPairs
+            The pairs of prepared rows, with their prefactors.
         weights : ndarray of shape (n_pairs,)
             Weights of the pairs in the means, which sum to one.
         projection : str
@@ -146,7 +141,7 @@ class SampledTerms(Terms):
         DataError
             If the series does not converge for a row, or a moment overflows.
         """
-        squared_radius = float(max(pairs.left.max(initial=0.0), pairs.right.max(initial=0.0)))
+        squared_radius = pairs.squared_radius
         if not squared_radius < LARGEST_SQUARED_RADIUS:
             raise DataError(_overflow(squared_radius))
         check_convergence(part.series.radius, squared_radius)
@@ -155,7 +150,7 @@ class SampledTerms(Terms):
         while True:
             count = min(count, MAX_TERMS if last is None else last + 1)
             a = part.series.coefficients(count)
-            powers, squares = _term_moments(a, pairs, prefactors, projection)
+            powers, squares = _term_moments(a, pairs, projection)
             second = squares @ weights
             if count == (MAX_TERMS if last is None else last + 1) or count_significant(second) < 3 * count // 4:
                 break
@@ -173,7 +168,6 @@ class SampledTerms(Terms):
             second[:count],
             part,
             pairs,
-            prefactors,
             weights,
             squared_radius,
             projection,
@@ -189,10 +183,9 @@ class SampledTerms(Terms):
 
     def sketch_error(self, n: int, m: int) -> float:
         # The allocation treats components as independent; this prediction includes their dependence.
-        with np.errstate(over="ignore", invalid="ignore"):
-            variance = sketch_variance(self.projection, self.pairs, n, m) * np.square(self.prefactors)
-            error = self.mean(variance) * float(self.coefficients[n]) ** 2
-        return error if np.isfinite(error) else math.inf
+        variance = np.maximum(sketch_variance(self.projection, self.pairs.directions, n, m), 0.0)
+        with np.errstate(divide="ignore"):
+            return self.mean(self.pairs.square(variance, (n, n), 2 * np.log(abs(self.coefficients[n]))))
 
     def tail(self, last: int) -> float:
         """Return the sum of |a_n| R^2n over all degrees n > `last`, where R is the largest norm of a sampled row."""
@@ -274,7 +267,7 @@ def _overflow(squared_radius: float) -> str:
     )
 
 
-def _term_moments(a: Array, pairs: Pairs, prefactors: Array, projection: ProjectionName) -> tuple[Array, Array]:
+def _term_moments(a: Array, pairs: ScaledPairs, projection: ProjectionName) -> tuple[Array, Array]:
     """Return the values of all terms on all pairs of rows, and the mean squares of their random estimates.
 
     Returns
@@ -284,16 +277,10 @@ def _term_moments(a: Array, pairs: Pairs, prefactors: Array, projection: Project
     squares : ndarray of shape (n_terms, n_pairs)
         Mean squares, over random weights, of the estimate of each term by one real component.
     """
-    powers, squares = np.zeros((2, len(a), len(pairs.inner)))
-    # Rows are scaled to |x| |y| = 1, so that powers do not overflow, and the scale is included through its logarithm.
-    # Otherwise a large power times a small prefactor could become inf * 0.
-    unit = np.sqrt(np.maximum(pairs.norms, 1e-300))
-    relative = pairs.scaled(unit**-0.5, unit**-0.5)
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        log_scale = np.log(prefactors)
-        for n in np.flatnonzero(a):
-            scale = np.exp(math.log(abs(a[n])) + log_scale + n * np.log(unit))
-            cosine = relative.inner ** int(n)
-            powers[n] = np.sign(a[n]) * scale * cosine
-            squares[n] = np.square(scale) * second_moment_of_component(projection, relative, int(n), cosine)
+    powers, squares = np.zeros((2, len(a), len(pairs.log_prefactors)))
+    for n in np.flatnonzero(a):
+        log_a = math.log(abs(a[n]))
+        moment = second_moment_of_component(projection, pairs.directions, int(n), pairs.directions.inner ** int(n))
+        powers[n] = pairs.term(int(n), log_a, float(np.sign(a[n])))
+        squares[n] = pairs.square(np.maximum(moment, 0.0), (int(n), int(n)), 2 * log_a)
     return powers, squares

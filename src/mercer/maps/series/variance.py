@@ -6,18 +6,33 @@ which are groups of components and the terms that they represent (`plans.Stratum
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mercer.errors import NoClosedFormError
-from mercer.kernels.power_series import SeriesPart
+from mercer.kernels.power_series import PowerSeries, SeriesPart
 from mercer.maps.series.anchored import AnchoredComponents
+from mercer.maps.series.inputs import PreparedRows
 from mercer.maps.series.plans import Stratum
-from mercer.maps.series.terms import MAX_TERMS
-from mercer.theory.products import Pairs, ProjectionName, second_moment, sketch_variance, summed_variance
+from mercer.theory.products import (
+    Pairs,
+    ProjectionName,
+    ScaledPairs,
+    complex_average,
+    excess,
+    second_moment,
+    sketch_variance,
+    summed_variance,
+)
 
-__all__ = ["anchored_variance", "stratum_variance"]
+__all__ = ["anchored_variance", "reach_of", "stratum_variance"]
 
 Array = np.ndarray
+# Rows up to this number times the largest squared norm in the sample are considered to be like those in the sample.
+MARGIN = 2.0
+# Largest number of terms of an infinite series in the variance of components of random degree.
+MOST_TERMS = 600
 
 
 def anchored_variance(
@@ -31,34 +46,50 @@ def anchored_variance(
     left, f = components.split(X)
     right, g = (left, f) if Y is None else components.split(Y)
     pairs = left.pairs(right)
-    total = np.zeros(pairs.inner.shape)
+    units = pairs.directions
+    total = np.zeros(units.inner.shape)
+    with np.errstate(divide="ignore"):
+        log_f, log_g = np.log(np.abs(f)), np.log(np.abs(g))
     for stratum in strata:
         m = stratum.n_components
         mean: Array = np.zeros(total.shape)
         second, lone = mean, mean
         for term in stratum.terms:
-            n, factor = int(components.degrees[term]), np.outer(f[:, term], g[:, term])
+            n = int(components.degrees[term])
+            log_factor = log_f[:, term, None] + log_g[None, :, term]
             if stratum.distribution is None:
-                total += factor**2 * sketch_variance(projection, pairs, n, m)
+                variance = np.maximum(sketch_variance(projection, units, n, m), 0.0)
+                total += pairs.square(variance, (n, n), 2 * log_factor)
                 continue
-            weight = factor**2 / stratum.distribution.probability(np.array(term))
-            mean = mean + factor * pairs.inner**n
-            second = second + weight * second_moment(projection, pairs, n)
-            lone = lone + weight * second_moment(projection, pairs, n, lone=True)
+            log_weight = 2 * log_factor - np.log(stratum.distribution.probability(np.array(term)))
+            signs = np.sign(np.outer(f[:, term], g[:, term]))
+            mean = mean + signs * pairs.term(n, log_factor)
+            second = second + _weighted_moment(projection, pairs, n, log_weight)
+            if projection == "complex":
+                lone = lone + _weighted_moment(projection, pairs, n, log_weight, lone=True)
         if stratum.distribution is not None:
-            total += _variance_of_average(projection, second - mean**2, lone - mean**2, m)
+            total += _variance_of_average(projection, mean, second, lone, m)
     return total
 
 
-def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: Pairs) -> Array:
+def _weighted_moment(
+    projection: ProjectionName, pairs: ScaledPairs, n: int, log_weight: Array | float, *, lone: bool = False
+) -> Array:
+    """Return exp(`log_weight`) times the second moment of the estimate of (x . y)^n by one product."""
+    moment = np.maximum(second_moment(projection, pairs.directions, n, lone=lone), 0.0)
+    return pairs.square(moment, (n, n), log_weight)
+
+
+def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: ScaledPairs) -> Array:
     """Return, for each pair of prepared rows, the variance of the estimate by the random components of one stratum.
 
-    The prefactors of the rows are not included.
+    The prefactors of the rows are included. The variance is infinite where it exceeds the range of float64.
     """
     m = stratum.n_components
     if stratum.kind == "sketched":
         n = stratum.degrees[0]
-        return part.series.coefficient(n) ** 2 * sketch_variance(projection, pairs, n, m)
+        variance = np.maximum(sketch_variance(projection, pairs.directions, n, m), 0.0)
+        return pairs.square(variance, (n, n), 2 * math.log(abs(part.series.coefficient(n))))
     if stratum.kind == "summed":
         if projection == "srht":
             msg = (
@@ -72,42 +103,111 @@ def stratum_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionN
     return _random_degree_variance(part, stratum, projection, pairs)
 
 
-def _random_degree_variance(part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: Pairs) -> Array:
-    """Return, for each pair of prepared rows, the variance of the estimate by components of random degree."""
+def _random_degree_variance(
+    part: SeriesPart, stratum: Stratum, projection: ProjectionName, pairs: ScaledPairs
+) -> Array:
+    """Return, for each pair of prepared rows, the variance of the estimate by components of random degree.
+
+    It is infinite where it exceeds the range of float64, and for rows so far from the origin that the terms of the
+    series still increase at the last degree that is computed.
+    """
     distribution, m = stratum.distribution, stratum.n_components
     assert distribution is not None
-    last = part.series.degree
-    count = MAX_TERMS if last is None else last + 1
-    a, probabilities = part.series.coefficients(count), distribution.probability(np.arange(count))
-    mean: Array = np.zeros(pairs.inner.shape)
+    count = MOST_TERMS if part.series.degree is None else part.series.degree + 1
+    signs, log_a = _log_coefficients(part.series, count, pairs)
+    probabilities = distribution.probability(np.arange(count))
+    shape = pairs.directions.inner.shape
+    mean: Array = np.zeros(shape)
     second, lone = mean, mean
-    for n in np.flatnonzero((a != 0) & (probabilities > 0)):
-        weight = a[n] ** 2 / probabilities[n]
-        with np.errstate(over="ignore"):
-            step = weight * second_moment(projection, pairs, int(n))
-        mean, second = mean + a[n] * pairs.inner**n, second + step
+    before: Array = np.full(shape, -np.inf)
+    remainder: Array = np.zeros(shape)
+    degrees = np.flatnonzero((signs != 0) & (probabilities > 0)).tolist()
+    for n in degrees:
+        log_weight = 2 * float(log_a[n]) - math.log(probabilities[n])
+        moment = np.maximum(second_moment(projection, pairs.directions, n), 0.0)
+        log_step = pairs.log_square(moment, (n, n), log_weight)
+        mean = mean + pairs.term(n, float(log_a[n]), float(signs[n]))
+        with np.errstate(over="ignore", under="ignore"):
+            second = second + np.exp(log_step)
         if projection == "complex":
-            lone = lone + weight * second_moment(projection, pairs, int(n), lone=True)
-        if n > max(stratum.degrees) and not (step > 1e-17 * second).any():
+            lone = lone + _weighted_moment(projection, pairs, n, log_weight, lone=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # The terms of a far pair increase at first, possibly from numbers that underflow.
+            negligible = (log_step < before) & (log_step <= np.log(1e-17) + np.log(second)) | (log_step == -np.inf)
+        if n > max(stratum.degrees) and negligible.all():
             break
-    return _variance_of_average(projection, second - np.square(mean), lone - np.square(mean), m)
+        if part.series.degree is None and n == degrees[-1]:
+            # Further terms are not computed, or underflow. They are bounded by a geometric series, which need not
+            # converge.
+            with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+                tail = np.where(log_step < before, -np.exp(log_step) / np.expm1(log_step - before), np.inf)
+            remainder = np.where(negligible, 0.0, tail)
+        before = log_step
+    return _variance_of_average(projection, mean, second + remainder, lone + remainder, m)
 
 
-def _variance_of_average(projection: ProjectionName, variance: Array, lone: Array, m: int) -> Array:
+def reach_of(part: SeriesPart, strata: list[Stratum], projection: ProjectionName, rows: PreparedRows) -> float:
+    """Return the squared norm up to which random components of a Gaussian kernel estimate k(x, x) usefully.
+
+    Beyond it, the standard deviation of the estimate of k(x, x) exceeds k(x, x). The row x has the direction of the
+    rows on average. The result is at least `MARGIN` times the largest squared norm of the rows, for which the plan was
+    made. It is infinite if there is no such norm within 100 times the median norm of the rows, if the estimate is
+    useless for a row of median norm, and for series without a prefactor, where k(x, x) grows as the estimates do.
+    """
+    lengths = np.sqrt(rows.squared_norms)
+    median = float(np.median(lengths))
+    if part.decay == 0 or not strata or median == 0:
+        return np.inf
+    units = rows.dense[lengths > 0] / lengths[lengths > 0, None]
+    log_lengths = np.log(median) + np.linspace(0, np.log(100), 200)
+    one = np.ones(len(log_lengths))
+    directions = Pairs(one, one, one, float(np.square(np.square(units)).sum(axis=1).mean()) * one, rows.shape[1])
+    prefactors = -part.decay * np.exp(2 * log_lengths)
+    pairs = ScaledPairs(directions, log_lengths, log_lengths, prefactors)
+    variance = sum((stratum_variance(part, stratum, projection, pairs) for stratum in strata), 0.0 * one)
+    signs, log_a = _log_coefficients(part.series, MOST_TERMS, pairs)
+    value = sum(pairs.term(n, log_a[n], signs[n]) for n in np.flatnonzero(signs).tolist())
+    # Where the terms that are summed are too few for the kernel, the components are, too.
+    useless = ~(np.sqrt(variance) <= np.abs(value))
+    if useless[0] or not useless.any():
+        return np.inf
+    return max(float(np.exp(2 * log_lengths[np.argmax(useless)])), MARGIN * float(rows.squared_norms.max()))
+
+
+def _log_coefficients(series: PowerSeries, count: int, pairs: ScaledPairs) -> tuple[Array, Array]:
+    """Return the signs of the first `count` coefficients, zero if they are zero, and the logarithms of their sizes.
+
+    The coefficients of far rows underflow, so they are taken from the terms at the largest |x| |y| of the pairs, or at
+    a smaller number if those terms overflow.
+    """
+    with np.errstate(over="ignore"):
+        t = float(np.exp(pairs.log_left.max(initial=0.0) + pairs.log_right.max(initial=0.0)))
+    t = min(max(t, 1.0), 1e150)
+    terms = series.terms_at(t, count)
+    while not np.isfinite(terms).all() and t > 1:
+        t = max(t / 2, 1.0)
+        terms = series.terms_at(t, count)
+    with np.errstate(divide="ignore"):
+        return np.sign(terms), np.log(np.abs(terms)) - np.arange(count) * math.log(t)
+
+
+def _variance_of_average(projection: ProjectionName, mean: Array, second: Array, lone: Array, m: int) -> Array:
     """Return the variance of an average over m real components, for each pair of rows.
 
     Parameters
     ----------
     projection : str
         Distribution of the weights.
-    variance : ndarray
-        Variance of the estimate by one product of random projections. For "complex", the estimate uses both the real
-        and the imaginary part of the product.
+    mean : ndarray
+        Mean of the estimate by one product of random projections.
+    second : ndarray
+        Mean square of this estimate. For "complex", the estimate uses both the real and the imaginary part of the
+        product.
     lone : ndarray
-        For "complex": variance of the estimate by the real part of a product alone.
+        For "complex": mean square of the estimate by the real part of a product alone.
     m : int
         Number of real components. For "complex" and odd m, only the real part of the last product is used.
     """
     if projection != "complex":
-        return np.maximum(variance, 0.0) / m
-    return (4 * (m // 2) * np.maximum(variance, 0.0) + (m % 2) * np.maximum(lone, 0.0)) / m**2
+        return excess(second, mean) / m
+    return complex_average(excess(second, mean), excess(lone, mean), m)
