@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import Block
-from mercer.engines.filter import some_rows
 from mercer.io.archive import storable
 from mercer.statistics.sample import exponentials, stack
 
@@ -125,7 +124,8 @@ class SampleDistinct:
         distinct = np.unique(keys[is_chosen])
         if len(distinct) > self.size:
             is_chosen &= keys <= distinct[self.size - 1]
-        chosen = some_rows(block, is_chosen)
+        weight = None if block.weight is None else block.weight[is_chosen]
+        chosen = Block(block.start, block.X[is_chosen], block.y[is_chosen], weight)
         hashes = row_hashes(chosen.X) ^ labels[is_chosen]
         return replace(DistinctRows.of(chosen, hashes, keys[is_chosen], size=self.size, targets=True), seen=seen)
 

@@ -91,7 +91,7 @@ def minimize_on_rows(
     passes : Passes
         Counts and reports the passes over the rows.
     report : callable or None, default=None
-        Is told when a stage of the minimization starts.
+        Receives the stages of the minimization.
     n_jobs : int or None
         Number of threads for the sample.
     tol, max_iter

@@ -31,8 +31,8 @@ Array = np.ndarray
 #: Multiplies a matrix of the shape of the coefficients by an approximate inverse of the Hessian.
 Preconditioner = Callable[[Array], Array]
 
-# Factor of the preconditioner before the first step, if columns are coupled: block-diagonal preconditioners are too large
-# by up to a factor of two, and a step that is too short costs less than one that is too long.
+# Factor of the preconditioner before the first step, if columns are coupled: block-diagonal preconditioners are too
+# large by up to a factor of two, and a step that is too short costs less than one that is too long.
 COUPLED_SCALE = 0.5
 # Number of steps that the inverse Hessian remembers.
 MEMORY = 20
