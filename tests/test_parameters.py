@@ -23,6 +23,7 @@ from mercer import (
 )
 from mercer.parameters import (
     Choice,
+    ConstructorSignature,
     Instance,
     Integer,
     Interval,
@@ -121,6 +122,7 @@ def test_booleans_are_not_numbers():
 
 class Base:
     __new__ = new_of_known_names
+    __signature__ = ConstructorSignature()
 
 
 class Plain(Base):
@@ -144,6 +146,11 @@ class Nothing(Base):
     pass
 
 
+class Inherited(Plain):
+    def __call__(self, x):
+        return x
+
+
 def test_names_are_compared_with_those_of_the_constructor():
     assert Plain(3, two=4).two == 4
     assert Data(one=2).one == 2
@@ -163,6 +170,9 @@ def test_names_are_compared_with_those_of_the_constructor():
 def test_the_check_of_names_is_invisible_to_tools():
     assert str(inspect.signature(Plain)) == "(one=1, *, two=2)"
     assert str(inspect.signature(Data)) == "(one: int = 1) -> None"
+    assert str(inspect.signature(Inherited)) == "(one=1, *, two=2)"
+    assert str(inspect.signature(Nothing)) == "()"
+    assert str(inspect.signature(Inherited())) == "(x)"
     assert pickle.loads(pickle.dumps(Data(5))) == Data(5)
     assert copy.copy(Plain(5)).one == 5
     assert copy.deepcopy(Plain(5)).one == 5

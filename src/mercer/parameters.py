@@ -22,6 +22,7 @@ The message names the object, the parameter, the allowed values and the value th
 
 from __future__ import annotations
 
+import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -253,9 +254,10 @@ def is_number(value: Any) -> bool:
 def new_of_known_names(cls: type[T], *args: Any, **kwargs: Any) -> T:
     """Return ``object.__new__(cls)``; raise if the arguments do not fit the constructor of the class.
 
-    A base class sets ``__new__ = new_of_known_names``. The constructors of its subclasses stay as they are, also those
-    that `dataclass` writes, and so do `inspect.signature`, pickle and scikit-learn's `clone`. The check takes
-    microseconds, because it compares names with those of the code of the constructor, without a signature.
+    A base class sets ``__new__ = new_of_known_names`` and ``__signature__ = ConstructorSignature()``. The constructors
+    of its subclasses stay as they are, also those that `dataclass` writes, and so do `inspect.signature`, pickle and
+    scikit-learn's `clone`. The check takes microseconds, because it compares names with those of the code of the
+    constructor, without a signature.
     """
     # A class without a constructor has that of object, which ignores arguments if there is a `__new__`.
     constructor = _no_parameters if cls.__init__ is object.__init__ else cls.__init__
@@ -263,6 +265,22 @@ def new_of_known_names(cls: type[T], *args: Any, **kwargs: Any) -> T:
     if code is not None:
         _check_call(cls.__name__, code, args, kwargs, skipped=1)
     return object.__new__(cls)
+
+
+class ConstructorSignature:
+    """Descriptor that gives `inspect.signature` the parameters of the constructor of a class.
+
+    Before Python 3.11.3, `inspect.signature` prefers an inherited ``__new__`` to an inherited ``__init__``.
+    """
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        if instance is not None:  # that of a call of the instance, which `inspect` finds itself
+            raise AttributeError
+        constructor: Any = getattr(owner, "__init__")  # noqa: B009 - an instance may have another
+        if constructor is object.__init__:
+            return inspect.Signature()
+        signature = inspect.signature(constructor)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 def _no_parameters(self: Any) -> None:

@@ -24,7 +24,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.errors.columns import check_rows, explain_rows
 from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
 from mercer.linalg.dispatch import canonical, native
-from mercer.parameters import Interval, check_names, check_parameter, new_of_known_names
+from mercer.parameters import ConstructorSignature, Interval, check_names, check_parameter, new_of_known_names
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Composed
@@ -107,6 +107,7 @@ class Kernel(ABC):
     rules: ClassVar[tuple[str, ...]] = ()
 
     __new__ = new_of_known_names
+    __signature__ = ConstructorSignature()
 
     # ---- formulas of a concrete kernel --------------------------------------------------------
 

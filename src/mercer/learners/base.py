@@ -57,7 +57,15 @@ from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails, warn_of_scales
 from mercer.maps.registry import check_grows, unfitted_map
-from mercer.parameters import Choice, Domain, Instance, Integer, check_parameters, new_of_known_names
+from mercer.parameters import (
+    Choice,
+    ConstructorSignature,
+    Domain,
+    Instance,
+    Integer,
+    check_parameters,
+    new_of_known_names,
+)
 
 __all__ = [
     "Classifier",
@@ -219,6 +227,7 @@ class Learner(BaseEstimator, ABC):
     statistic_: Any
 
     __new__ = new_of_known_names
+    __signature__ = ConstructorSignature()
 
     def set_params(self, **params: Any) -> Self:
         replace_params(self, params)

@@ -29,7 +29,7 @@ from mercer.features import Features
 from mercer.kernels import Gaussian, Kernel
 from mercer.kernels.histogram import check_non_negative
 from mercer.kernels.spectral import MEDIAN_ROWS
-from mercer.parameters import Domain, Integer, check_names, check_parameters, new_of_known_names
+from mercer.parameters import ConstructorSignature, Domain, Integer, check_names, check_parameters, new_of_known_names
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import as_generator, column_scales, most_different, seed_of
 
@@ -112,6 +112,7 @@ class Estimator(BaseEstimator):
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
 
     __new__ = new_of_known_names
+    __signature__ = ConstructorSignature()
 
     def _check_domains(self) -> None:
         """Raise for the first parameter that lies outside its declared domain."""
