@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from mercer.diagnostics.pairs import BLOCKS, PairSample, mean_interval, row_probabilities, sample_pairs
+from mercer.diagnostics.pairs import BLOCKS, UNIFORM_SHARE, PairSample, mean_interval, row_probabilities, sample_pairs
 
 
 def test_sums_are_unbiased_over_all_possible_blocks():
@@ -52,7 +52,7 @@ def test_probabilities_bound_the_weighted_errors():
 def test_probabilities_of_huge_and_tiny_rows(scale):
     size = np.array([1.0, 2.0, 5.0, 0.0])
     p = row_probabilities(size * scale, np.zeros(4))
-    np.testing.assert_allclose(p, size / 8)
+    np.testing.assert_allclose(p, (1 - UNIFORM_SHARE) * size / 8 + UNIFORM_SHARE / 4)
     np.testing.assert_allclose(row_probabilities(np.zeros(4), np.zeros(4)), 0.25)
 
 
@@ -85,3 +85,12 @@ def test_interval_of_skewed_values_holds_where_that_of_student_fails():
     # Student's interval is below 90 % and ours above, with a probability of error of 1e-6 each.
     assert student < binom.ppf(1e-6, draws, 0.90)
     assert covered > binom.ppf(1 - 1e-6, draws, 0.90)
+
+
+def test_pairs_of_different_rows_are_drawn_even_if_one_row_has_nearly_all_of_the_error():
+    size = np.array([1e60, *np.ones(50)])
+    probability = row_probabilities(size, size)
+    assert probability.sum() == pytest.approx(1)
+    pairs = sample_pairs(probability, 100, np.random.default_rng(0))
+    different = np.mean(pairs.left[:, :, None] != pairs.right[:, None, :])
+    assert 0.02 < different < 0.08

@@ -24,6 +24,7 @@ from mercer import (
     KernelSVC,
     Nystroem,
     ParameterError,
+    Polynomial,
     RandomFourier,
 )
 from mercer.solvers.losses import fit as loss_fit
@@ -309,6 +310,40 @@ def test_the_default_tolerance_ends_where_predictions_no_longer_change(kind):
     assert np.mean(usual.predict(X) != exact.predict(X)) < 2e-3
     if kind is KernelLogisticRegression:
         assert np.abs(usual.predict_proba(X) - exact.predict_proba(X)).max() < 1e-2
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_features_of_large_and_unequal_norms_have_a_minimum_too(kind):
+    X, y = load_digits(return_X_y=True)
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the labels are nearly separable: the minimum is far away
+        model = kind(Nystroem(Polynomial(2), 100, random_state=0), max_iter=30).fit(X[:600], y[:600])
+    assert model.n_iter_ > 1
+    assert model.score(X[:600], y[:600]) > 0.98
+
+
+def test_a_support_vector_machine_of_nearly_hard_margin_is_at_its_minimum():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + 0.1 * rng.normal(size=200) > 0)[:133].astype(int)
+    X, signs = X[:133], 2 * y - 1
+    for C in (1e4, 1e8, 1e10):
+        values = []
+        for options in ({}, {"tol": EXACT, "max_iter": 3000}):
+            model = KernelSVC(RandomFourier(Gaussian(1.0), 64, random_state=0), C=C, **options).fit(X, y)
+            missing = np.maximum(1 - signs * model.decision_function(X), 0)
+            values.append(np.square(model.coef_).sum() / 2 + C * np.square(missing).sum())
+        assert values[0] <= values[1] * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_small_weights_of_the_losses_do_not_end_the_fit_early(kind):
+    # The objective is nearly constant: the fit must end by what it has gained.
+    X, y = data(1500, 4)
+    for C in (1e-4, 1e-2):
+        usual, exact = (fresh(kind, C=C, **options).fit(X, y) for options in ({"tol": 1e-6}, {}))
+        assert np.mean(usual.predict(X) != exact.predict(X)) < 5e-3
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -46,9 +46,10 @@ class_weight : dict, "balanced" or None, default=None
 max_iter : int, default=100
     Maximal number of steps.
 tol : float, default=1e-6
-    The fit ends when the objective exceeds its minimum by at most this fraction, as estimated from the gradient. At the
-    default, probabilities differ from those at the minimum by about 0.001. Coefficients that are exact to ten
-    digits need a `tol` of about 1e-20, at two to three times the number of steps.
+    The fit ends when the objective exceeds its minimum by at most this fraction of what the fit has gained over the
+    best constant decision values, as estimated from the gradient. At the default, probabilities differ from those at
+    the minimum by about 0.001. Coefficients that are exact to ten digits need a `tol` of about 1e-20, at two to three
+    times the number of steps.
 warm_start : bool, default=False
     Whether `fit` starts from the coefficients of the previous fit and uses its map, as long as the parameters of the
     map, the number of features and the labels are the same. A map that depends on the rows is fitted again: with a
@@ -171,7 +172,7 @@ class LossClassifier(Classifier):
         if not found.converged:
             warn_not_converged(
                 f"{type(self).__name__}: after {found.steps} steps, the objective exceeds its minimum by an estimated "
-                f"{found.excess:.1g} of its value (tol={self.tol:g}). Try a larger max_iter, a larger tol, or a "
+                f"{found.excess:.1g} of its decrease (tol={self.tol:g}). Try a larger max_iter, a larger tol, or a "
                 "smaller C."
             )
 

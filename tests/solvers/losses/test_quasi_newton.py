@@ -125,7 +125,7 @@ def test_slow_steps_ask_for_a_better_preconditioner(monkeypatch):
     minimize(Slow(), np.ones((6, 1)), exact, tol=1e-30, max_iter=25, exact=True)
     assert usual.calls[0] is exact.calls[0] is False
     assert all(usual.calls[1:])
-    assert 1 < len(usual.calls) <= 1 + 25 // quasi_newton.SLOW_STEPS
+    assert 1 < len(usual.calls) <= 2 + 25 // quasi_newton.SLOW_STEPS  # once more because the first step was much too long
     assert len(exact.calls) > len(usual.calls)  # after fewer and fewer slow steps
 
 
@@ -230,3 +230,28 @@ def test_overflow_is_a_clear_error():
 
     with pytest.raises(DataError, match="overflows"):
         minimize(Infinite(), np.zeros((6, 2)), nothing, tol=1e-11, max_iter=5)
+
+
+def test_a_step_that_is_much_too_long_is_shortened_quickly():
+    class Cliff:
+        """sqrt(x^2 + 1e-16): the slope is nearly constant on both sides of the minimum."""
+
+        separable = True
+
+        def values_and_gradient(self, W):
+            root = np.sqrt(np.square(W) + 1e-16)
+            return 1 + root[0], W / root
+
+    start = np.full((1, 1), 1e-7)
+    found = line_search(Cliff(), start, *Cliff().values_and_gradient(start), np.full((1, 1), -1e6))
+    assert abs(found[0][0, 0]) < 1e-7
+
+
+def test_the_excess_is_compared_with_the_decrease_from_a_reference():
+    objective = Parabola(separable=False)
+    first, _ = objective.values_and_gradient(np.zeros((6, 2)))
+    start, options = np.linalg.solve(A, B) + 0.01, {"tol": 1e-30, "max_iter": 1}
+    alone, beside = (minimize(objective, start, nothing, reference=r, **options) for r in (None, first))
+    assert beside.excess * (first[0] - beside.value) == pytest.approx(alone.excess * alone.value)
+    near = minimize(objective, start, nothing, reference=first - 1e9, **options)  # no decrease at all
+    assert near.excess == pytest.approx(1e4 * alone.excess)

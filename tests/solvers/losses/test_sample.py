@@ -57,9 +57,15 @@ def test_the_small_sample_prefers_heavy_rows():
 
 
 def test_a_large_weight_of_the_losses_is_approached_from_smaller_ones():
+    def found(sample, C):
+        return [(len(part.y), round(weight, 12)) for part, weight in stages(sample, C)]
+
     sample, _, _ = sample_of(1000, 300)
-    assert [(len(part.y), C) for part, C in stages(sample, 1.0)] == [(SMALL, 1.0), (300, 1.0)]
-    found = [(len(part.y), C) for part, C in stages(sample, 1000.0)]
-    assert found == [(SMALL, 10.0), (SMALL, 100.0), (SMALL, 1000.0), (300, 1000.0)]
+    square = sample.small.squares.mean()
+    assert found(sample, 1.0) == [(SMALL, 1.0), (300, 1.0)]
+    C = 1000 / square
+    weights = [(SMALL, round(C / 100, 12)), (SMALL, round(C / 10, 12)), (SMALL, round(C, 12)), (300, round(C, 12))]
+    assert found(sample, C) == weights
     few, _, _ = sample_of(20, 300)
-    assert [(len(part.y), C) for part, C in stages(few, 1000.0)] == [(20, 10.0), (20, 100.0)]
+    C = 1000 / few.squares.mean()
+    assert found(few, C) == [(20, round(C / 100, 12)), (20, round(C / 10, 12))]

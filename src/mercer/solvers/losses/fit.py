@@ -33,7 +33,8 @@ SAMPLE_ROWS_PER_COEFFICIENT, FEWEST_SAMPLE_ROWS, SAMPLE_BYTES = 32, 4096, 2**28
 # Tolerance and largest number of steps of the minimizations on samples. They need not be accurate, because the minimum
 # on a sample differs from the minimum on all rows by a sampling error.
 SAMPLE_TOL, SAMPLE_STEPS = 3e-3, 50
-# A weight C of the losses above the first number is approached from smaller ones, each by the second factor.
+# If the weight C of the losses, times the mean squared norm of the features, is above the first number, it is
+# approached from smaller ones, each by the second factor.
 LARGEST_FIRST_WEIGHT, WEIGHT_RATIO = 10.0, 10.0
 # Below this tolerance, products of float32 features are computed in float64: their rounding errors would matter.
 SMALLEST_SINGLE_TOL = 1e-9
@@ -107,10 +108,14 @@ def minimize_on_rows(
         curvature = SampleCurvature(first, sample, C, problem, fit_intercept)
         # The blocks of the Hessian that couple the columns of a softmax are missing from its approximation.
         exact = counts.sample.is_complete and (problem.loss.separable or problem.columns == 1)
+        constant = np.zeros((problem.features.n_components + 1, problem.columns))
+        if fit_intercept:
+            constant[-1] = problem.loss.best_constant(problem.label_weight * counts.weight / total)
+        labels = np.arange(len(counts.labels))
+        losses, _ = problem.loss.value_and_slopes(np.tile(constant[-1], (len(labels), 1)), labels)
+        reference = C * (problem.label_weight * counts.weight) @ losses
         if start is None:
-            start = np.zeros((problem.features.n_components + 1, problem.columns))
-            if fit_intercept:
-                start[-1] = problem.loss.best_constant(problem.label_weight * counts.weight / total)
+            start = constant
             enter_stage(report, "minimize on a sample")
             for number, (part, weaker) in enumerate(stages(sample, C)):
                 report_step(report, number, None, f"{len(part.y)} rows", "minimizations")
@@ -127,20 +132,22 @@ def minimize_on_rows(
         enter_stage(report, "minimize")
         if problem.features.is_slow(sample.X):
             objective = replace(objective, problem=replace(problem, features=problem.features.cached(engine, n_jobs)))
-        return minimize(objective, start, curvature, tol=tol, max_iter=max_iter, exact=exact)
+        return minimize(objective, start, curvature, tol=tol, max_iter=max_iter, exact=exact, reference=reference)
 
 
 def stages(sample: Sample, C: float) -> Iterator[tuple[Sample, float]]:
     """Yield the samples and the weights of the losses for the minimizations that lead to a starting point.
 
     A large weight of the losses is approached from smaller ones, on the smallest of the samples. Steps towards a
-    minimum with a large weight are slow from far away, because few rows determine it, and others at the start.
+    minimum with a large weight are slow from far away, because few rows determine it, and others at the start. Weights
+    are large compared with the mean squared norm of the features: both have the same effect.
     """
     parts = list(sample.parts())
-    weights = [C]
-    while weights[0] > LARGEST_FIRST_WEIGHT:
+    first = (parts or [sample])[0]
+    weights, square = [C], float(first.squares.mean())
+    while LARGEST_FIRST_WEIGHT < weights[0] * square < np.inf:
         weights.insert(0, weights[0] / WEIGHT_RATIO)
     for weaker in weights[:-1]:
-        yield (parts or [sample])[0], weaker
+        yield first, weaker
     for part in parts:
         yield part, C

@@ -42,11 +42,15 @@ SUFFICIENT_DECREASE = 1e-4
 ROUNDING = 1e-7
 # A step may end where the function ascends, up to this fraction of the slope at its start.
 LARGEST_ASCENT = 0.8
-# Maximal number of step lengths that one line search tries.
-MAX_TRIALS = 40
+# Maximal number of step lengths that a line search tries; after the second number of them, it tries much shorter ones.
+MAX_TRIALS, PATIENT_TRIALS = 40, 3
 # The preconditioner is computed again if this many steps have not reduced the estimated excess by this factor, and
 # the coefficients have moved by more than this fraction of the largest one.
 SLOW_STEPS, SLOW_FACTOR, FAR = 8, 0.01, 0.01
+# Smallest decrease from a reference, as a fraction of the value, that excesses are compared with.
+SMALLEST_DECREASE = 1e-4
+# A step that is shortened to less than this fraction shows that the preconditioner is too large in some directions.
+MUCH_SHORTER = 0.1
 # The search ends when this many steps have not halved the estimated excess, where values are equal up to rounding.
 STAGNANT_STEPS = 10
 
@@ -75,8 +79,8 @@ class Minimum:
     steps : int
         Number of steps.
     excess : float
-        Estimated difference between the value and the minimum, as a fraction of the value. If the function is
-        separable, the largest of the fractions of the columns.
+        Estimated difference between the value and the minimum, as a fraction of the value, or of its decrease from the
+        reference. If the function is separable, the largest of the fractions of the columns.
     converged : bool
         Whether `excess` is within the tolerance, or as small as rounding allows.
     """
@@ -96,6 +100,7 @@ def minimize(
     tol: float,
     max_iter: int,
     exact: bool = False,
+    reference: Array | None = None,
 ) -> Minimum:
     """Return the minimum of a convex function that is positive, computed by preconditioned L-BFGS.
 
@@ -110,37 +115,49 @@ def minimize(
         True after slow steps, which ask for a preconditioner that is more accurate, at more cost.
     tol : float
         The iteration ends when the value exceeds the minimum by at most this fraction of it, as estimated from the
-        gradient g and the approximate inverse Hessian H: the excess is g' H g / 2.
+        gradient g and the approximate inverse Hessian H: the excess is g' H g / 2. With a `reference`, it is a fraction
+        of the decrease from the reference.
     max_iter : int
         Maximal number of steps; at least one step is made.
     exact : bool, default=False
         Whether the more accurate preconditioners are exact inverses of the Hessian. If so, they are computed after
         fewer and fewer steps as long as steps are slow, and in the end for every step, which makes it a Newton step.
+    reference : ndarray of shape (1,) or (K,), default=None
+        Values at a point that is trivial to find. Where the minimum is only a little lower, the little matters.
 
     Returns
     -------
     Minimum
     """
+
+    def step_and_excess() -> tuple[Array, float]:
+        step, excess = hessian.step(gradient)
+        return step, float(np.max(excess / scale_of(values, reference)))
+
     W = start
     values, gradient = evaluate(objective, W)
     hessian, computed_at = InverseHessian(preconditioner_at(W, False), separable=objective.separable), W
-    step, excess = hessian.step(gradient, values)
-    steps, since, initial, best, patience = 0, 0, excess, Best(excess), SLOW_STEPS
+    step, excess = step_and_excess()
+    steps, since, initial, best, patience, accurate = 0, 0, excess, Best(excess), SLOW_STEPS, False
     while steps < max_iter and (steps == 0 or excess > tol):
         accepted = line_search(objective, W, values, gradient, step)
         if accepted is None:  # no point along the step is better, by value or by derivative, to rounding
             return Minimum(W, float(values.sum()), steps, excess, converged=excess <= max(tol, ROUNDING))
         trial, values, new_gradient = accepted
+        was_cut = np.abs(trial - W).max() < MUCH_SHORTER * np.abs(step).max()
         hessian.update(trial - W, new_gradient - gradient)
         W, gradient = trial, new_gradient
         steps, since = steps + 1, since + 1
-        step, excess = hessian.step(gradient, values)
-        is_slow = since >= patience and excess > SLOW_FACTOR * initial
-        if is_slow and excess > tol and (exact or relative_size(W - computed_at, W) > FAR):
+        step, excess = step_and_excess()
+        is_slow = (since >= patience and excess > SLOW_FACTOR * initial) or (was_cut and not accurate)
+        is_slow = is_slow and excess > tol and (exact or relative_size(W - computed_at, W) > FAR)
+        # After slow steps the curvature may have changed so much that the estimate of the excess must be confirmed.
+        is_doubtful = excess <= tol and exact and accurate
+        if is_slow or is_doubtful:
             hessian = InverseHessian(preconditioner_at(W, True), separable=objective.separable)
-            step, excess = hessian.step(gradient, values)
+            step, excess = step_and_excess()
             computed_at, since, initial, best = W, 0, excess, Best(excess)
-            patience = max(1, patience // 2) if exact else SLOW_STEPS
+            patience, accurate = max(1, patience // 2) if exact else SLOW_STEPS, True
         elif best.is_stagnant(excess) and excess < ROUNDING:
             return Minimum(W, float(values.sum()), steps, excess, converged=True)
     return Minimum(W, float(values.sum()), steps, excess, converged=excess <= tol)
@@ -153,6 +170,15 @@ def evaluate(objective: Objective, W: Array) -> tuple[Array, Array]:
         msg = "The sum of the losses overflows. Scale the rows or the weights down, or lower C."
         raise DataError(msg)
     return values, gradient
+
+
+def scale_of(values: Array, reference: Array | None) -> Array:
+    """Return the numbers of which the excess is a fraction: the values, or their decrease from the reference.
+
+    Decreases of less than `SMALLEST_DECREASE` of the value may be rounding errors.
+    """
+    size = np.maximum(np.abs(values), 1e-300)
+    return size if reference is None else np.clip(reference - values, SMALLEST_DECREASE * size, size)
 
 
 def relative_size(step: Array, W: Array) -> float:
@@ -187,11 +213,10 @@ class InverseHessian:
         self._pairs: deque[tuple[Array, Array, Array]] = deque(maxlen=MEMORY)
         self._scale: Array | float = 1.0 if separable else COUPLED_SCALE
 
-    def step(self, gradient: Array, values: Array) -> tuple[Array, float]:
-        """Return the step -H @ gradient, and the estimated excess of the `values`, as a fraction of them."""
+    def step(self, gradient: Array) -> tuple[Array, Array]:
+        """Return the step -H @ gradient, and the decrease (1,) or (K,) of the function that it promises."""
         step = -(self @ gradient)
-        excess = -self._dot(gradient, step) / 2
-        return step, float(np.max(excess / np.maximum(np.abs(values), 1e-300)))
+        return step, -self._dot(gradient, step) / 2
 
     def __matmul__(self, gradient: Array) -> Array:
         """Return H @ gradient, computed by the two-loop recursion."""
@@ -244,7 +269,7 @@ def line_search(
     lower, upper = np.zeros_like(slopes), np.where(at_minimum, 0.0, 1.0)
     left, right = slopes.copy(), slopes.copy()
     length, shortened, done = upper.copy(), np.zeros_like(at_minimum), at_minimum.copy()
-    for _ in range(MAX_TRIALS):
+    for trials in range(MAX_TRIALS):
         trial = W + length * step
         new_values, new_gradient = objective.values_and_gradient(trial)
         new_slopes = dot(new_gradient, step)
@@ -263,9 +288,12 @@ def line_search(
             np.where(too_long & finite, new_slopes, np.where(too_long, np.inf, right)),
         )
         shortened |= too_long
-        # Secant step: the zero of the line through the slopes at the two bounds, kept away from both bounds.
+        # Secant step: the zero of the line through the slopes at the two bounds, kept away from both bounds. As long as
+        # no point is better, the length decreases at least by half, and soon by a factor of ten: where the function is
+        # much steeper at the start than farther away, the secant leads to hardly shorter lengths.
         zero = np.divide(-left, right - left, out=np.full_like(left, 0.5), where=np.isfinite(right) & (right > left))
-        length = np.where(done, length, lower + np.clip(zero, 0.1, 0.9) * (upper - lower))
+        largest = np.where(lower > 0, 0.9, 0.5 if trials < PATIENT_TRIALS else 0.1)
+        length = np.where(done, length, lower + np.clip(zero, 0.1, largest) * (upper - lower))
     return (trial, new_values, new_gradient) if new_values.sum() < values.sum() else None
 
 
