@@ -275,3 +275,12 @@ def test_without_an_unlabeled_value_every_entry_counts():
 @pytest.mark.parametrize("y", [np.full(3, -1), np.array([-1.0]), np.array([-1, -1], dtype=object), np.array([], int)])
 def test_the_kind_of_no_labels_is_not_known(y):
     assert label_kind(y, -1) is None
+
+
+@pytest.mark.parametrize("kind", ["M8[us]", "m8[s]"])
+def test_dates_and_durations_are_no_targets_of_a_regression(kind):
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30).astype(kind)
+    with pytest.raises(DataError, match=r"targets must be numbers, got (dates|durations) of type .* Pass seconds"):
+        KernelRidge().fit(X, y)
+    seconds = (y - y.min()) / np.timedelta64(1, "s")  # the advice
+    assert np.isfinite(KernelRidge().fit(X, seconds).predict(X)).all()

@@ -35,7 +35,7 @@ CALLS = {
     "KernelRidge(seed=1)": "Did you mean random_state=1?",
     "KernelRidge(something=1)": "KernelRidge has feature_map, alpha, fit_intercept, unlabeled, block_size, n_jobs,",
     "KernelSVC(alpha=0.1)": "C = 1 / (2 alpha): write C=5.",
-    'KernelPCA(kernel="cosine")': "There is no kernel 'cosine'; kernels are objects, such as feature_map=",
+    'KernelPCA(kernel="cosine")': "'cosine' is no kernel of mercer; kernels are objects, such as feature_map=",
     "KernelKMeans(k=3)": "Did you mean n_clusters=3?",
     "KernelKMeans(n_cluster=3)": "Did you mean n_clusters=3?",
     "GaussianProcessRegressor(alpha=0.01)": "write noise=0.1.",
@@ -126,3 +126,20 @@ def test_right_calls_are_not_changed():
     assert Laplacian(lengthscale=2.0) == Laplacian(2.0)
     assert Polynomial(2, scale=0.5).scale == 0.5
     assert KernelRidge(Gaussian(), alpha=3).alpha == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: mercer.DeformedSearchCV(mercer.KernelRidge(), alphas=[1]), r"Did you mean strengths=\[1\]\?"),
+        (lambda: mercer.Deformed(alpha=1), r"Did you mean strength=1\?"),
+        (lambda: mercer.Deformed(memory=5), r"Did you mean max_bytes=5\?"),
+        (lambda: mercer.GaussianProcessRegressor(lengthscale="ard"), r"Did you mean lengthscale_tuning='ard'\?"),
+        (lambda: mercer.GaussianProcessRegressor(lengthscale=2.0), r"Gaussian\(lengthscale=2\)"),
+        (lambda: mercer.KernelRidge(kernel="chi2"), r"'chi2' is no kernel of mercer"),
+        (lambda: mercer.KernelRidge(kernel=min), r"is no kernel of mercer; kernels are objects"),
+    ],
+)
+def test_former_names_and_other_kernels_point_to_the_right_parameter(call, line):
+    with pytest.raises(mercer.UnknownParameterError, match=line):
+        call()

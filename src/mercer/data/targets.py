@@ -415,8 +415,14 @@ def as_targets(y: Any) -> Any:
 
 
 def check_numeric(owner: str, y: Any) -> None:
-    """Raise if a target of a regression is a string that is not a number."""
+    """Raise if a target of a regression is a date, a duration, or a string that is not a number."""
     values = np.asarray(as_targets(y))
+    if values.dtype.kind in "mM":
+        what, line = ("durations", "y / np.timedelta64(1, 's')")
+        if values.dtype.kind == "M":
+            what, line = ("dates", "(y - y.min()) / np.timedelta64(1, 's')")
+        msg = f"{owner}: targets must be numbers, got {what} of type {values.dtype}. Pass seconds: {line}."
+        raise DataError(msg)
     if values.dtype.kind not in "OUS":
         return
     for value in values.ravel():

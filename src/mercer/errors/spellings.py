@@ -54,9 +54,12 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "columns": ("usecols", "features", "names"),
     "source": ("path", "file", "filename", "files"),
     "criterion": ("scoring", "score"),
-    "strengths": ("strength",),
+    "strengths": ("strength", "alphas"),
+    "strength": ("alpha", "gamma", "lambda_"),
+    "max_bytes": ("memory", "max_memory", "bytes"),
+    "lengthscale_tuning": ("lengthscale", "ard"),
     "powers": ("power",),
-    "penalties": ("alphas", "alpha", "penalty"),
+    "penalties": ("alpha", "penalty"),
     "n_permutations": ("permutations", "n_resamples", "n_perm", "n_bootstraps"),
     "n_rows": ("n_samples", "sample_size", "rows"),
     "exact": ("approximate",),
@@ -140,7 +143,7 @@ def kernel_expression(given: Mapping[str, Any]) -> str | None:
     if kernel is None:
         kernel = "poly" if "degree" in given or "coef0" in given else "matern" if "nu" in given else "rbf"
     if not isinstance(kernel, str):
-        return repr(kernel)
+        return None if callable(kernel) and not hasattr(kernel, "get_params") else repr(kernel)
     name = kernel.lower().replace("-", "_").replace(" ", "_")
     scale = next((given[one] for one in ("lengthscale", "length_scale", "sigma") if one in given), None)
     if name in ("rbf", "gaussian", "se", "squared_exponential", "squaredexponential"):
@@ -158,8 +161,6 @@ def kernel_expression(given: Mapping[str, Any]) -> str | None:
         return f"mercer.Matern({given.get('nu', 1.5)}, {tail})"
     return {
         "linear": "mercer.Polynomial(1, coef0=0)",
-        "chi2": "mercer.Chi2()",
-        "additive_chi2": "mercer.Chi2()",
         "intersection": "mercer.Intersection()",
         "cauchy": 'mercer.Cauchy("median")',
     }.get(name)
@@ -171,12 +172,15 @@ def kernel_expression(given: Mapping[str, Any]) -> str | None:
 def _kernel_of_learner(owner: str, rest: dict[str, Any], accepted: Collection[str]) -> str:
     """Kernels and their parameters, passed to a learner, to a map or to a test."""
     parameter = next((name for name in ("feature_map", "kernel") if name in accepted), None)
-    found = {name: rest.pop(name) for name in KERNEL_NAMES if parameter and name in rest and name not in accepted}
+    names = [name for name in KERNEL_NAMES if parameter and name in rest and name not in accepted]
+    if "lengthscale_tuning" in accepted:  # a string says how to tune the lengthscale
+        names = [name for name in names if name != "lengthscale" or not isinstance(rest[name], str)]
+    found = {name: rest.pop(name) for name in names}
     if not found:
         return ""
     expression = kernel_expression(found)
     if expression is None:
-        return f"There is no kernel {found['kernel']!r}; kernels are objects, such as {parameter}={MEDIAN}."
+        return f"{found['kernel']!r} is no kernel of mercer; kernels are objects, such as {parameter}={MEDIAN}."
     belong = "belongs" if len(found) == 1 else "belong"
     why = "" if "kernel" in found else f"{_list(sorted(found))} {belong} to the kernel. "
     which = "kernels and maps are passed as feature_map" if parameter == "feature_map" else "kernels are objects"

@@ -298,7 +298,7 @@ def test_transform_warns_of_rows_beyond_those_of_the_fit():
     assert m.variance(1.2 * reach * row)[0, 0] > 1
     m.transform(0.9 * reach * row)
     for far in (1.2 * reach * row, sp.csr_array(1.2 * reach * row)):
-        with pytest.warns(MercerWarning, match=r"some rows are farther than .* from their center, beyond the rows"):
+        with pytest.warns(MercerWarning, match=r"some rows are farther than .* from their center, beyond the reach"):
             m.transform(far)
     RandomMaclaurin(ExponentialDotProduct(0.1), 40, anchor=None, random_state=0).fit(X).transform(5 * X)  # not bounded
 

@@ -125,7 +125,9 @@ def test_slow_steps_ask_for_a_better_preconditioner(monkeypatch):
     minimize(Slow(), np.ones((6, 1)), exact, tol=1e-30, max_iter=25, exact=True)
     assert usual.calls[0] is exact.calls[0] is False
     assert all(usual.calls[1:])
-    assert 1 < len(usual.calls) <= 2 + 25 // quasi_newton.SLOW_STEPS  # once more because the first step was much too long
+    assert (
+        1 < len(usual.calls) <= 2 + 25 // quasi_newton.SLOW_STEPS
+    )  # once more because the first step was much too long
     assert len(exact.calls) > len(usual.calls)  # after fewer and fewer slow steps
 
 

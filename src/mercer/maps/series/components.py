@@ -236,9 +236,9 @@ class SeriesComponents:
             center = "their center" if self.prepare.shift is not None else "the origin"
             msg = (
                 f"RandomMaclaurin: some rows are farther than {math.sqrt(self.reach):.3g} from {center}, beyond the "
-                "rows that the map was fitted to. For them the standard deviation of the approximate k(x, x) is larger "
-                "than k(x, x). Fit the map to rows like these, or use a map whose error is bounded, such as "
-                "RandomFourier for a Gaussian kernel, or Nystroem."
+                "reach of the series, which was planned for a sample of the rows of the fit. For them the standard "
+                "deviation of the approximate k(x, x) is larger than k(x, x). Use a map whose error is bounded, such "
+                "as RandomFourier for a Gaussian kernel, or Nystroem; or fit the map to more rows like these."
             )
             warnings.warn(msg, MercerWarning, stacklevel=2)
         start = 0
