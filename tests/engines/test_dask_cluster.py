@@ -236,7 +236,7 @@ def test_workers_that_are_all_killed_at_once_do_not_lack_memory():
 @pytest.mark.parametrize("what", ["client", "cluster", "scheduler"])
 def test_a_cluster_that_is_closed_during_a_fit_is_explained_and_the_fit_continues(what, tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
-    learner = KernelLogisticRegression(RandomFourier(Gaussian(2.0), 16, random_state=0), C=0.1, tol=1e-3)
+    learner = KernelLogisticRegression(RandomFourier(Gaussian(2.0), 16, random_state=0), C=0.1, tol=1e-20)
     X, _, labels = faults.rows(2000, 200)
     slow_rows = X.map_blocks(slow_block, dtype=float)
     with (
