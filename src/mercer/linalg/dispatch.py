@@ -53,7 +53,7 @@ class _WarningKernels:
                 "results that are equal up to rounding but several times slower. Install a C++ compiler and reinstall "
                 "mercer.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of a function of this package
             )
         return getattr(numpy_kernels, name)
 
@@ -67,11 +67,30 @@ def _choose() -> tuple[str, ModuleType | _WarningKernels]:
     return best, getattr(_native, best)
 
 
+class _AlignedKernels:
+    """The functions of a module of kernels, which get aligned copies of inputs that are misaligned in memory.
+
+    Reading a misaligned number is undefined behavior in C++. Arrays that another process has sent may be misaligned.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        kernel = getattr(self._module, name)
+
+        def call(*args: Any) -> Any:
+            return kernel(*(canonical(arg) if isinstance(arg, np.ndarray) else arg for arg in args))
+
+        setattr(self, name, call)  # found at once the next time
+        return call
+
+
 _INSTRUCTION_SET, _CHOSEN = _choose()
 if TYPE_CHECKING:
     from mercer.linalg import numpy_kernels as kernels  # all implementations have these signatures
 else:
-    kernels = _CHOSEN
+    kernels = _AlignedKernels(_CHOSEN)
 
 
 def instruction_set() -> str:
@@ -125,7 +144,7 @@ def check_array(function: str, name: str, array: NDArray[Any], ndim: int, dtype:
                 f"got a stride of {stride} bytes"
             )
             raise ValueError(msg)
-    if not array.flags.aligned:
+    if name == "out" and not array.flags.aligned:  # of misaligned inputs, the kernels get a copy
         msg = f"{function}: {name} must be aligned in memory, got a misaligned array"
         raise ValueError(msg)
 

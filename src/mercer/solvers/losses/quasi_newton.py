@@ -149,6 +149,8 @@ def minimize(
         W, gradient = trial, new_gradient
         steps, since = steps + 1, since + 1
         step, excess = step_and_excess()
+        if best.is_stagnant(excess) and excess < ROUNDING:
+            return Minimum(W, float(values.sum()), steps, excess, converged=True)
         is_slow = (since >= patience and excess > SLOW_FACTOR * initial) or (was_cut and not accurate)
         is_slow = is_slow and excess > tol and (exact or relative_size(W - computed_at, W) > FAR)
         # After slow steps the curvature may have changed so much that the estimate of the excess must be confirmed.
@@ -156,10 +158,8 @@ def minimize(
         if is_slow or is_doubtful:
             hessian = InverseHessian(preconditioner_at(W, True), separable=objective.separable)
             step, excess = step_and_excess()
-            computed_at, since, initial, best = W, 0, excess, Best(excess)
+            computed_at, since, initial = W, 0, excess
             patience, accurate = max(1, patience // 2) if exact else SLOW_STEPS, True
-        elif best.is_stagnant(excess) and excess < ROUNDING:
-            return Minimum(W, float(values.sum()), steps, excess, converged=True)
     return Minimum(W, float(values.sum()), steps, excess, converged=excess <= tol)
 
 
