@@ -168,6 +168,7 @@ def test_unbiased_gives_the_reason_for_a_bias():
 @pytest.mark.parametrize(
     "kernel", [Polynomial(3), Polynomial(2, 0.0), ExponentialDotProduct(), Gaussian(2.0)], ids=repr
 )
+@pytest.mark.filterwarnings("ignore:RandomMaclaurin. some rows are farther:mercer.MercerWarning")
 def test_degenerate_rows_have_finite_features(plan, projection, kernel):
     for X in (np.zeros((5, 3)), rows(1), np.ones((6, 3)), np.pad(rows(9, 1), ((0, 0), (1, 1)), constant_values=0.5)):
         with warnings.catch_warnings():
