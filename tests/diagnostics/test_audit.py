@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import warnings
 
 import numpy as np
@@ -29,9 +28,8 @@ from mercer import (
     SumMap,
     audit,
 )
-from mercer.diagnostics.audit import audit_matrix
-
 from mercer.diagnostics import subject as subject_module
+from mercer.diagnostics.audit import audit_matrix
 
 
 def rows(n=300, seed=0):

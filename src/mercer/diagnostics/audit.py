@@ -526,7 +526,7 @@ def _estimate(subject: Subject) -> Audit:
         squares = np.square(error)
         sums = pairs.sums(block, squares, error, np.square(exact / scale))
         estimates[block] = [*sums, pairs.sum_of_squares(block, squares)]
-    total, mean, exact_total, of_squares = estimates.mean(axis=0).tolist()
+    total, mean, _, of_squares = estimates.mean(axis=0).tolist()
     low, high = mean_interval(estimates[:, 0])
     n_ordered = n * (n - 1)
     squares, norms = (
@@ -610,7 +610,7 @@ def _error_model(result: Audit, subject: Subject) -> ErrorModel:
     if result.widths:
         return power_law(result.widths, name)
     msg = (
-        f"Audit: the error of {name} at other numbers of components does not follow from that at {result.n_components}: "
+        f"Audit: the error of {name} at other widths does not follow from that at {result.n_components} components: "
         "its variance has no closed form, and its components are not independent. Measure it at two or more numbers of "
         f"components: audit(feature_map, X, widths=({max(1, result.n_components // 4)}, "
         f"{max(2, result.n_components // 2)}))."

@@ -29,6 +29,8 @@ class ErrorBin:
     low, high : float
         Edges of the bin. Those of the first and of the last bin are the least and the largest value of the pairs that
         were compared.
+    center : float
+        Mean of the values of the pairs in the bin.
     share : float
         Fraction of all pairs that are in the bin.
     n_pairs : int
@@ -42,6 +44,7 @@ class ErrorBin:
 
     low: float
     high: float
+    center: float
     share: float
     n_pairs: int
     mean_error: float
@@ -98,22 +101,21 @@ def errors_in_bins(subject: Subject, n_bins: int, by: Literal["distance", "kerne
     """Return the table of errors, with the edges at quantiles of the distances or kernel values of random pairs."""
     edges = _edges(subject, n_bins, by)
     n_bins = len(edges) + 1
-    # Sums over the pairs of each bin, one row per block: their weights, errors and squared errors.
+    # Sums over the pairs of each bin, one row per block: weights, errors, squared errors and values.
     sums: list[Array] = []
     counts, scale = np.zeros(n_bins, dtype=np.int64), _scale(subject)
     low, high = math.inf, -math.inf
     for pairs in subject.errors():
-        values = _values(subject, pairs.left, pairs.right, pairs.exact, by)
         different = pairs.left[:, None] != pairs.right
-        low, high = min(low, float(values[different].min(initial=low))), max(high, values[different].max(initial=high))
-        at = np.searchsorted(edges, values[different], side="right")
+        values = _values(subject, pairs.left, pairs.right, pairs.exact, by)[different]
+        low, high = float(values.min(initial=low)), float(values.max(initial=high))
+        at = np.searchsorted(edges, values, side="right")
         weight, error = _weights(subject, pairs)[different], pairs.error[different] / scale
         counts += np.bincount(at, minlength=n_bins)
-        sums.append(
-            np.stack([np.bincount(at, w, n_bins) for w in (weight, weight * error, weight * np.square(error))])
-        )
-    blocks = np.stack(sums)  # (blocks, 3, bins)
-    ends = [low, *edges.tolist(), float(high)]
+        weighted = (weight, weight * error, weight * np.square(error), weight * values)
+        sums.append(np.stack([np.bincount(at, one, n_bins) for one in weighted]))
+    blocks = np.stack(sums)  # (blocks, 4, bins)
+    ends = [low, *edges.tolist(), high]
     total = blocks[:, 0].sum()
     bins = []
     for b in np.flatnonzero(counts):
@@ -126,6 +128,7 @@ def errors_in_bins(subject: Subject, n_bins: int, by: Literal["distance", "kerne
             ErrorBin(
                 low=ends[b],
                 high=ends[b + 1],
+                center=float(blocks[:, 3, b].sum() / weight.sum()),
                 share=float(weight.sum() / total),
                 n_pairs=int(counts[b]) // (2 if subject.all_pairs else 1),
                 mean_error=scale * mean,

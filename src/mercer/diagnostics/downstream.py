@@ -142,7 +142,9 @@ def ridge_effect(subject: Subject, n_rows: int, noise: float) -> RidgeEffect:
     """Return the effect on ridge predictions for at most `n_rows` random rows, half of them training rows."""
     rows = subject.some_rows(n_rows, "ridge")
     if len(rows) < LEAST_ROWS:
-        msg = f"audit: ridge predictions need at least {LEAST_ROWS} rows, half of them to be predicted, got {len(rows)}."
+        msg = (
+            f"audit: ridge predictions need at least {LEAST_ROWS} rows, half of them to be predicted, got {len(rows)}."
+        )
         raise DataError(msg)
     train, test = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     exact, approximate = _matrices(subject, train, train)

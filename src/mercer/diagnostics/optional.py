@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from mercer.errors import MissingPackageError
+
 __all__ = ["data_frame", "optional_module"]
 
 
@@ -17,7 +19,7 @@ def optional_module(name: str, owner: str, install: str) -> Any:
         if error.name is None or error.name.partition(".")[0] != package:
             raise  # another package is missing
         msg = f"{owner} needs {package}, which is not installed. Install it by: pip install {install}"
-        raise ModuleNotFoundError(msg, name=package) from error
+        raise MissingPackageError(msg) from error
 
 
 def data_frame(rows: list[dict[str, Any]], owner: str) -> Any:

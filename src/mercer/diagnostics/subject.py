@@ -1,4 +1,4 @@
-"""What an audit measures: a fitted map on rows, its features by row, the errors of k(x, x), and random pairs of rows."""
+"""What an audit measures: a fitted map on rows, its features, the errors of k(x, x), and random pairs of rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FittedMap(Protocol):
 
 
 class PairErrors(NamedTuple):
-    """Exact kernel values and errors of the pairs of a block: all pairs of one of the left and one of the right rows."""
+    """Exact kernel values and errors of the pairs of a block: all pairs of a left row and a right row."""
 
     block: int
     left: Array  # indices of rows
