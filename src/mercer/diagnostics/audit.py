@@ -239,10 +239,11 @@ class Audit:
         """Return the root mean squared error that is predicted for another number of components.
 
         For unbiased maps with a closed form of the variance, it is that of the closed form at this number, for the
-        same pairs: the root of the expected mean squared error over draws. For other maps with independent components,
-        it is the measured error times the root of the ratio of the numbers of components. For all others, such as
-        landmarks and coupled frequencies without closed form, it is extrapolated from the errors at the numbers of
-        components that were passed to `audit` as `widths`, by a power law. `prediction_method` says which.
+        same pairs: the root of the expected mean squared error over draws. For other unbiased maps, it is the measured
+        error times the root of the ratio of the numbers of components. This is exact for independent components, and
+        for averages of independent draws; coupled components, such as orthogonal frequencies, usually have less error.
+        Errors of biased maps, such as landmarks, are extrapolated from those at the numbers of components that were
+        passed to `audit` as `widths`, by a power law through the two largest of them. `prediction_method` says which.
 
         Parameters
         ----------
@@ -581,11 +582,11 @@ def _errors_at(subject: Subject, feature_map: BaseMap, widths: Sequence[int], n_
         raise DataError(msg)
     rows = subject.some_rows(subject.n, "widths")
     fitted, others = subject.X[rows[: subject.n // 2]], subject.X[rows[subject.n // 2 :]]
-    seeds = subject.generator("draws").integers(2**31, size=n_draws).tolist()
+    seeds = iter(subject.generator("draws").integers(2**31, size=len(widths) * n_draws).tolist())
     results: dict[int, list[float]] = {}
     for width in widths:
-        for seed in seeds:
-            drawn = _redrawn(feature_map, int(width), seed)
+        for _ in range(n_draws):
+            drawn = _redrawn(feature_map, int(width), next(seeds))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MercerWarning)  # the caller has seen those of the map itself
                 drawn.fit(fitted)
@@ -602,17 +603,22 @@ def _error_model(result: Audit, subject: Subject) -> ErrorModel:
         raise ParameterError(msg)
     if result.predicted_rmse is not None:
         return KnownShape("by the closed form of its variance", _ClosedForm(subject, feature_map), result.widths)
-    if feature_map.unbiased is True and _has_independent_components(feature_map):
-        levels = [error**2 * one.n_components for one in result.widths for error in one.rmse]
-        level = math.sqrt(np.mean([result.rmse**2 * result.n_components, *levels]))
-        method = "in proportion to one over the root of the number of its components, which are independent"
-        return KnownShape(method, lambda width: level / math.sqrt(width), result.widths)
+    if feature_map.unbiased is True:
+        independent = _has_independent_components(feature_map)
+        measured = (WidthErrors(result.n_components, (result.rmse,)), *result.widths)
+        # Errors of coupled components fall faster than one over the root at small widths, so that these are not used.
+        least = 1 if independent else max(one.n_components for one in measured)
+        used = [(one.n_components, error) for one in measured for error in one.rmse if one.n_components >= least]
+        level = math.sqrt(np.mean([width * error**2 for width, error in used]))
+        how = "its independent components" if independent else "independent draws of it, which coupled ones exceed"
+        method = f"from {len(used)} measured errors, at the rate one over the root of the width, as for {how}"
+        return KnownShape(method, lambda width: level / math.sqrt(width), result.widths if independent else ())
     if result.widths:
         return power_law(result.widths, name)
     msg = (
-        f"Audit: the error of {name} at other widths does not follow from that at {result.n_components} components: "
-        "its variance has no closed form, and its components are not independent. Measure it at two or more numbers of "
-        f"components: audit(feature_map, X, widths=({max(1, result.n_components // 4)}, "
+        f"Audit: the error of {name} at other widths does not follow from that at {result.n_components} components, "
+        "because the map is biased. Measure it at two or more numbers of components: "
+        f"audit(feature_map, X, widths=({max(1, result.n_components // 4)}, "
         f"{max(2, result.n_components // 2)}))."
     )
     raise ParameterError(msg)

@@ -51,11 +51,11 @@ class ErrorModel(ABC):
 
 @dataclass(frozen=True)
 class KnownShape(ErrorModel):
-    """Error whose dependence on the width is known: from a closed form, or since components are independent.
+    """Error whose dependence on the width is known: from a closed form, or as one over the square root.
 
-    `shape` returns the predicted error. `measured` are errors of several draws, from which an interval for a new draw
-    is computed: the logarithm of measured over predicted error is taken to be normal with a variance that does not
-    depend on the width. For independent components, D times the mean squared error of a draw converges in
+    `shape` returns the predicted error. `measured` are errors of several draws, if any, from which an interval for a
+    new draw is computed: the logarithm of measured over predicted error is taken to be normal, with a variance that
+    does not depend on the width. For independent components, D times the mean squared error of a draw converges in
     distribution as the width D grows, so that this holds for all but small widths.
     """
 
@@ -99,7 +99,7 @@ class KnownShape(ErrorModel):
 
 @dataclass(frozen=True)
 class PowerLaw(ErrorModel):
-    """Error c D^-r, fitted to errors at two or more widths D. An extrapolation of unknown accuracy has no interval."""
+    """Error c D^-r, from errors at two widths D. An extrapolation of unknown accuracy has no interval."""
 
     method: str
     log_factor: float  # log c
@@ -122,16 +122,20 @@ class PowerLaw(ErrorModel):
 
 
 def power_law(measured: tuple[WidthErrors, ...], name: str) -> PowerLaw:
-    """Return the power law that fits measured errors best, by least squares of logarithms."""
-    points = [(one.n_components, error) for one in measured for error in one.rmse if error > 0]
-    widths = sorted({width for width, _ in points})
+    """Return the power law through the mean logarithms of the errors at the two largest widths.
+
+    Errors of landmarks fall faster and faster, or slower and slower, as the width grows, so that errors at smaller
+    widths would not improve the prediction.
+    """
+    points = {one.n_components: [math.log(error) for error in one.rmse if error > 0] for one in measured}
+    widths = sorted(width for width, errors in points.items() if errors)[-2:]
     if len(widths) < 2:
         msg = (
-            f"audit: the error of {name} at other widths is extrapolated from errors at two or more different widths, "
-            f"got errors above zero at {widths}. Pass widths=(...) with more different numbers of components."
+            f"audit: the error of {name} at other widths is extrapolated from errors at two different widths, got "
+            f"errors above zero at {widths}. Pass widths=(...) with more different numbers of components."
         )
         raise ParameterError(msg)
-    logs = np.log(np.array(points))
-    slope, level = np.polyfit(logs[:, 0], logs[:, 1], 1).tolist()
-    listed = ", ".join(map(str, widths))
-    return PowerLaw(f"extrapolated by a power law from measured errors at {listed} components", level, -slope)
+    (x, y), (small, large) = np.log(widths).tolist(), (float(np.mean(points[width])) for width in widths)
+    rate = (small - large) / (y - x)
+    method = f"extrapolated by a power law of rate {rate:.2f} from errors at {widths[0]} and {widths[1]} components"
+    return PowerLaw(method, small + rate * x, rate)
