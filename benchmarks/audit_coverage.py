@@ -102,7 +102,9 @@ def intervals_of_draw(
         estimates[number] = pairs.sums(number, np.square(error), error, np.square(kernel))
     squares = estimates[:, 0] + np.square(rows.residual).sum()
     norms = estimates[:, 2] + np.square(rows.exact).sum()
-    mean_square, mean = (np.array(mean_interval(estimates[:, i])) / (n * (n - 1)) for i in (0, 1))
+    mean_square, mean = (
+        np.array(mean_interval(estimates[:, i], skewed=skewed)) / (n * (n - 1)) for i, skewed in ((0, True), (1, False))
+    )
     return [tuple(np.maximum(mean_square, 0)), tuple(mean), tuple(np.maximum(ratio_interval(squares, norms), 0))]
 
 

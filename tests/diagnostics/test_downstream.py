@@ -38,8 +38,30 @@ def test_spectral_errors_are_those_of_the_matrices(feature_map):
 def test_rows_of_spectral_errors_are_limited():
     result = audit(fitted(), rows()).spectral(50)
     assert (result.n_rows, result.all_rows) == (50, False)
+    low, high = result.relative_error_interval
+    assert f"(for all rows between {low:.3g} and {high:.3g})" in str(result)
     assert "on a random sample of 50 rows" in str(result)
     assert result.to_dict()["n_rows"] == 50
+
+
+@pytest.mark.parametrize("n_rows", [100, 300])
+@pytest.mark.parametrize(
+    "feature_map",
+    [fitted(), Nystroem(Polynomial(2), 4, random_state=0).fit(rows(seed=1))],
+    ids=["fourier", "landmarks"],
+)
+def test_interval_of_the_spectral_error_covers_that_of_all_rows(feature_map, n_rows):
+    X = rows(300)
+    K, A = feature_map.kernel_(X), feature_map.gram(X)
+    truth = np.linalg.norm(A - K, 2) / np.linalg.norm(K, 2)
+    assert audit(feature_map, X).spectral().relative_error_interval == pytest.approx((truth, truth))
+    for seed in range(5):
+        result = audit(feature_map, X, n_rows=n_rows, random_state=seed).spectral(40)
+        low, high = result.relative_error_interval
+        assert low <= truth <= high
+        # The ends are bounds, not estimates; they are not trivial.
+        assert 0.02 * truth < low < result.relative_error
+        assert high < 5 * truth
 
 
 def ridge_rows(result, n_rows):

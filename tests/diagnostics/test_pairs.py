@@ -72,6 +72,19 @@ def test_interval_of_symmetric_values_is_that_of_student():
     assert mean_interval(np.full(9, 0.25)) == (0.25, 0.25)
 
 
+def test_interval_of_student_covers_heavy_tails_of_both_signs_more_often():
+    rng = np.random.default_rng(0)
+    draws = 1500
+    values = rng.choice([-1.0, 1.0], size=(draws, 256)) * rng.gamma(0.03, size=(draws, 256))  # their mean is zero
+    covered = {
+        skewed: sum(low <= 0 <= high for low, high in (mean_interval(v, skewed=skewed) for v in values))
+        for skewed in (False, True)
+    }
+    # With a true coverage of 0.94 or more, fewer are covered once in a million runs.
+    assert covered[False] >= binom.ppf(1e-6, draws, 0.94)
+    assert covered[True] < binom.ppf(1e-6, draws, 0.94)
+
+
 def test_interval_is_equivariant_and_inverts_the_transformation():
     values = np.random.default_rng(0).exponential(size=40) ** 2
     low, high = mean_interval(values)

@@ -195,7 +195,7 @@ class Audit:
         ----------
         n_rows : int, default=1000
             Largest number of rows, which are a random sample of the rows of `audit` if these are more. The time is
-            O(n_rows^3), about as long as that of one eigenvalue decomposition of this size.
+            O(n_rows^3), that of a few eigenvalue decompositions, and that of another audit for the interval.
         penalty : float, default=None
             Penalty p of `SpectralError.epsilon`. None means the one of `ridge` for these rows.
         noise : float, default=0.1
@@ -536,7 +536,7 @@ def _estimate(subject: Subject) -> Audit:
     )
     relative = _quotient(math.sqrt(squares.mean()), math.sqrt(norms.mean()))
     between = ratio_interval(squares, norms) if norms.mean() > 0 else (relative, relative)
-    means = mean_interval(estimates[:, 1])
+    means = mean_interval(estimates[:, 1], skewed=False)
     certain = largest if feature_map.residual_is_kernel else max(largest, float(rows.size.max()))
     return Audit(
         feature_map=subject.name,

@@ -123,7 +123,7 @@ def errors_in_bins(subject: Subject, n_bins: int, by: Literal["distance", "kerne
         mean, mean_square = float(error.sum() / weight.sum()), float(square.sum() / weight.sum())
         means, squares = (mean, mean), (mean_square, mean_square)
         if not subject.all_pairs:
-            means, squares = ratio_interval(error, weight), ratio_interval(square, weight)
+            means, squares = ratio_interval(error, weight, skewed=False), ratio_interval(square, weight)
         bins.append(
             ErrorBin(
                 low=ends[b],

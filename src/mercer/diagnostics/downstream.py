@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
 
 from mercer.diagnostics.pairs import mean_interval
-from mercer.diagnostics.subject import Subject, difference, inner_products
+from mercer.diagnostics.subject import Subject, difference, inner_products, row_errors
 from mercer.errors import DataError
 
 __all__ = ["RidgeEffect", "SpectralError", "ridge_effect", "spectral_error"]
@@ -17,6 +18,9 @@ __all__ = ["RidgeEffect", "SpectralError", "ridge_effect", "spectral_error"]
 Array = np.ndarray
 # Least number of rows for ridge predictions: half of them are predicted, and an interval needs some.
 LEAST_ROWS = 20
+# Confidence of each of the three intervals that the interval of spectral norms is made of. One end of each is used, so
+# that the probability of an error is at most three times 1.5 %.
+LEVEL_OF_NORMS = 0.97
 # Penalties that leave-one-out compares, as multiples of the largest eigenvalue of the exact kernel matrix.
 PENALTIES = np.logspace(-10, 1, 56)
 
@@ -32,7 +36,11 @@ class SpectralError:
     all_rows : bool
         Whether these are all rows that were passed to `audit`. If not, they are a random sample of them.
     relative_error : float
-        Largest absolute eigenvalue of A - K, divided by the largest eigenvalue of K.
+        Largest absolute eigenvalue of A - K, divided by the largest eigenvalue of K, for these rows.
+    relative_error_interval : tuple of float
+        Interval that contains `relative_error` for the matrices of all rows with a probability of at least 95 %; both
+        ends are equal if these are all rows. It is wide, and covers more often than it claims, because norms of the
+        matrices of all rows are not computed, but bounded by numbers that can be estimated from pairs.
     penalty : float
         The number p > 0 of `epsilon`.
     epsilon : float
@@ -41,9 +49,11 @@ class SpectralError:
 
     Notes
     -----
-    Both errors are exact for these rows, up to rounding. There is no interval for more rows: the largest eigenvalue of
-    A - K is that of few directions, which a sample of the rows may not contain, and eigenvalues of a sample are
-    systematically different from those of all rows.
+    Both errors are exact for these rows, up to rounding. There is no short interval for more rows, and none at all for
+    `epsilon`: the largest eigenvalue of A - K is that of few directions, which a sample of the rows may not contain,
+    and eigenvalues of a sample are systematically different from those of all rows. The interval of `relative_error`
+    follows from inequalities: the norm of a matrix is at most its Frobenius norm, and at least the norm of the matrix
+    of some of the rows; that of K is also at least 1'K1 / n. Sums over all pairs are estimated, with intervals of 97 %.
 
     References
     ----------
@@ -54,6 +64,7 @@ class SpectralError:
     n_rows: int
     all_rows: bool
     relative_error: float
+    relative_error_interval: tuple[float, float]
     penalty: float
     epsilon: float
 
@@ -62,9 +73,11 @@ class SpectralError:
         return asdict(self)
 
     def __str__(self) -> str:
+        low, high = self.relative_error_interval
         rows = f"{self.n_rows} rows" if self.all_rows else f"a random sample of {self.n_rows} rows"
+        more = "" if self.all_rows else f" (for all rows between {low:.3g} and {high:.3g})"
         return (
-            f"spectral norm of the error {self.relative_error:.3g} of that of the kernel matrix, epsilon "
+            f"spectral norm of the error {self.relative_error:.3g} of that of the kernel matrix{more}, epsilon "
             f"{self.epsilon:.3g} at penalty {self.penalty:.3g}, on {rows}"
         )
 
@@ -103,7 +116,7 @@ class RidgeEffect:
     @property
     def relative_excess(self) -> float:
         """Excess as a fraction of the error of the exact kernel."""
-        return self.excess / self.exact_error if self.exact_error > 0 else float(np.inf if self.excess > 0 else 0.0)
+        return _quotient(self.excess, self.exact_error)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as a dictionary of built-in types."""
@@ -129,13 +142,41 @@ def spectral_error(subject: Subject, n_rows: int, penalty: float | None, noise: 
     size = float(np.abs(eigvalsh(exact, subset_by_index=[len(exact) - 1, len(exact) - 1])).max())
     # The generalized eigenvalues of A - K and K + p I are the factors by which A + p I differs from K + p I.
     ratios = eigvalsh(error, exact + penalty * np.eye(len(exact)))
+    relative = _quotient(largest, size)
+    all_rows = len(rows) == subject.n
     return SpectralError(
         n_rows=len(rows),
-        all_rows=len(rows) == subject.n,
-        relative_error=largest / size if size > 0 else float(np.inf if largest > 0 else 0.0),
+        all_rows=all_rows,
+        relative_error=relative,
+        relative_error_interval=(relative, relative) if all_rows else _interval_of_norms(subject, largest, size),
         penalty=penalty,
         epsilon=float(np.abs(ratios).max()),
     )
+
+
+def _interval_of_norms(subject: Subject, largest: float, size: float) -> tuple[float, float]:
+    """Return an interval for the quotient of the norms of A - K and K for all rows, given those for some rows."""
+    rows = row_errors(subject.feature_map, subject.X)
+    scale = float(rows.size.max()) or 1.0
+    sums = []  # of each block, over pairs of different rows: squared errors, squared exact values, exact values
+    for pairs in subject.errors():
+        different = pairs.left[:, None] != pairs.right
+        weights = different if subject.all_pairs else subject.pairs.weights(pairs.block)
+        error, exact = pairs.error / scale, pairs.exact / scale
+        sums.append([float((weights * values).sum()) for values in (np.square(error), np.square(exact), exact)])
+    # All pairs are the sum of their blocks; random pairs are independent estimates.
+    ends = [(v.sum(), v.sum()) if subject.all_pairs else mean_interval(v, LEVEL_OF_NORMS) for v in np.array(sums).T]
+    diagonals = [float(np.square(values / scale).sum()) for values in (rows.residual, rows.exact)]
+    error_norm, exact_norm = (
+        scale * math.sqrt(max(end, 0.0) + diagonal) for (_, end), diagonal in zip(ends[:2], diagonals, strict=True)
+    )
+    quotient = (ends[2][0] * scale + float(rows.exact.sum())) / subject.n  # at most the largest eigenvalue of K
+    return _quotient(largest, exact_norm), _quotient(error_norm, max(size, quotient))
+
+
+def _quotient(error: float, size: float) -> float:
+    """Return the relative error. It is zero if there is no error, also for a kernel that is zero."""
+    return error / size if size > 0 else float(np.inf if error > 0 else 0.0)
 
 
 def ridge_effect(subject: Subject, n_rows: int, noise: float) -> RidgeEffect:

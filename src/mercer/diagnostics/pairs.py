@@ -109,12 +109,13 @@ def sample_pairs(probability: Array, n_rows: int, rng: np.random.Generator) -> P
     return PairSample(left, right, probability)
 
 
-def mean_interval(values: Array, level: float = 0.95) -> tuple[float, float]:
+def mean_interval(values: Array, level: float = 0.95, *, skewed: bool = True) -> tuple[float, float]:
     """Return a confidence interval for the mean of the distribution of independent values, which may be skewed.
 
     Hall's transformation [1]_ removes the skewness of the t statistic: with the mean m of n values, its standard error
     s and the skewness g of the values divided by sqrt(n), T + g T^2 / 3 + g^2 T^3 / 27 + g / 6 with T = (m - mu) / s is
-    nearly normal. It increases with T, so that it can be inverted.
+    nearly normal. It increases with T, so that it can be inverted. If `skewed` is False, the interval is that of
+    Student. It covers more often for values of both signs with heavy tails, whose estimated skewness is mostly noise.
 
     References
     ----------
@@ -130,13 +131,15 @@ def mean_interval(values: Array, level: float = 0.95) -> tuple[float, float]:
     deviations /= spread  # cubes of tiny numbers would underflow
     variance = np.square(deviations).mean()
     error = spread * np.sqrt(variance / (n - 1))
-    skewness = float((deviations**3).mean() / variance**1.5 / np.sqrt(n))
+    skewness = float((deviations**3).mean() / variance**1.5 / np.sqrt(n)) if skewed else 0.0
     quantile = stdtrit(n - 1, (1 + level) / 2)
     low, high = (_inverse_of_hall(x, skewness) for x in (quantile, -quantile))
     return mean - error * low, mean - error * high
 
 
-def ratio_interval(numerators: Array, denominators: Array, level: float = 0.95) -> tuple[float, float]:
+def ratio_interval(
+    numerators: Array, denominators: Array, level: float = 0.95, *, skewed: bool = True
+) -> tuple[float, float]:
     """Return a confidence interval for the ratio of the means of two values that are observed together.
 
     The i-th numerator and the i-th denominator may depend on each other; different ones are independent. Let n and d be
@@ -146,7 +149,7 @@ def ratio_interval(numerators: Array, denominators: Array, level: float = 0.95) 
     """
     size = float(denominators.mean())
     ratio = float(numerators.mean()) / size
-    return mean_interval(ratio + (numerators - ratio * denominators) / size, level)
+    return mean_interval(ratio + (numerators - ratio * denominators) / size, level, skewed=skewed)
 
 
 def _inverse_of_hall(x: float, g: float) -> float:
