@@ -1,4 +1,5 @@
 from . import (
+    choice,
     data,
     diagnostics,
     engines,
@@ -15,6 +16,7 @@ from . import (
     testing,
     theory,
 )
+from .choice import FeatureMap, choose
 from .diagnostics import audit, compare
 from .engines import Checkpoint, on_dask
 from .errors import (
@@ -102,6 +104,7 @@ __all__ = [
     "DotProduct",
     "ExponentialDotProduct",
     "FeatureGraph",
+    "FeatureMap",
     "Gaussian",
     "GaussianProcessRegressor",
     "Geometric",
@@ -145,6 +148,8 @@ __all__ = [
     "UnknownParameterError",
     "UnsupportedKernelError",
     "audit",
+    "choice",
+    "choose",
     "compare",
     "data",
     "diagnostics",
