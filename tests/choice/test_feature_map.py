@@ -121,7 +121,9 @@ def test_copies_pickles_and_parameters():
 
 
 @pytest.mark.parametrize(
-    "rows", [X.astype(np.float32), sp.csr_array(X), np.asfortranarray(X), pd.DataFrame(X)], ids=type
+    "rows",
+    [X.astype(np.float32), sp.csr_array(X), np.asfortranarray(X), pd.DataFrame(X)],
+    ids=["float32", "sparse", "Fortran order", "data frame"],
 )
 def test_kinds_of_rows(rows):
     feature_map = FeatureMap(Gaussian(2.0), 40, random_state=0).fit(rows)

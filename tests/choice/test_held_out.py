@@ -47,8 +47,8 @@ def test_weights_are_repetitions(name):
 
 @pytest.mark.parametrize("name", ["rmse", "relative", "spectral", "largest"])
 def test_upper_bounds_hold_on_fresh_rows(name):
-    # A bound of 95 % fails for more than 13 of 100 pairs of samples with probability 5e-4 (binomial). The same comparison
-    # without the margin fails for about half of them.
+    # A bound of 95 % fails for more than 13 of 100 pairs of samples with probability 5e-4 (binomial). The same
+    # comparison without the margin fails for about half of them.
     maps = [MAP, Nystroem(KERNEL, 40, random_state=0).fit(X)]
     exceeded = plain = 0
     for seed in range(100):

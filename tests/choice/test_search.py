@@ -9,10 +9,10 @@ from mercer.choice.trials import Trial
 
 
 class Simulated:
-    """Trials of maps with given laws of error, cost of a row and time of a fit; a clock that counts simulated seconds."""
+    """Trials of maps whose error, cost of a row and time of a fit are functions of the number of components."""
 
-    def __init__(self, laws):
-        self.laws, self.done, self.now = laws, {}, 0.0
+    def __init__(self, maps):
+        self.maps, self.done, self.now = maps, {}, 0.0
 
     def clock(self):
         return self.now
@@ -20,7 +20,7 @@ class Simulated:
     def run(self, candidate, n_components):
         key = candidate.name, n_components
         if key not in self.done:
-            error, row, fit = (law(n_components) for law in self.laws[candidate.name])
+            error, row, fit = (curve(n_components) for curve in self.maps[candidate.name])
             self.now += fit
             self.done[key] = Trial(candidate.name, n_components, error, 1.05 * error, fit, row, 8 * n_components,
                                    feature_map=None if math.isinf(error) else object())  # fmt: skip
@@ -36,29 +36,29 @@ class Named:
         self.name = name
 
 
-def random_law(scale):  # cheap components, slow decrease
+def random_features(scale):  # cheap components, slow decrease
     return lambda D: scale / D**0.5, lambda D: 1e-8 * D, lambda D: 1e-6 * D
 
 
-def landmark_law(decay):  # expensive components, fast decrease
+def landmarks(decay):  # expensive components, fast decrease
     return lambda D: math.exp(-((D / decay) ** 0.5)), lambda D: 1e-8 * D + 2e-10 * D**2, lambda D: 1e-8 * D**2
 
 
-LAWS = {"random": random_law(0.7), "better": random_law(0.4), "landmarks": landmark_law(30.0)}
+MAPS = {"random": random_features(0.7), "better": random_features(0.4), "landmarks": landmarks(30.0)}
 
 
 def cheapest(tol, most):
     """Return the least cost of a row by trying all numbers of components."""
     costs = [
         next((row(D) for D in range(8, most + 1) if 1.05 * error(D) <= tol), math.inf)
-        for error, row, _ in LAWS.values()
+        for error, row, _ in MAPS.values()
     ]
     return min(costs)
 
 
 @pytest.mark.parametrize("tol", [0.3, 0.1, 0.03, 0.01, 0.003, 1e-4])
 def test_cheapest_map_for_a_tolerance(tol):
-    trials, candidates = Simulated(LAWS), [Named(name) for name in LAWS]
+    trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     chosen, met = cheapest_for(trials, candidates, tol, Limits(8192, 1000))
     assert met
     assert chosen.upper <= tol
@@ -67,15 +67,15 @@ def test_cheapest_map_for_a_tolerance(tol):
 
 
 def test_a_tolerance_out_of_reach_gives_the_least_error():
-    trials, candidates = Simulated(LAWS), [Named("random"), Named("better")]
+    trials, candidates = Simulated(MAPS), [Named("random"), Named("better")]
     chosen, met = cheapest_for(trials, candidates, 1e-3, Limits(2048, 1000))
     assert not met
     assert (chosen.name, chosen.n_components) == ("better", 2048)
 
 
 def test_a_map_that_fails_is_not_chosen():
-    laws = {"fails": (lambda _: math.inf, lambda D: 1e-9 * D, lambda _: 0.0), "random": random_law(0.7)}
-    trials, candidates = Simulated(laws), [Named(name) for name in laws]
+    maps = {"fails": (lambda _: math.inf, lambda D: 1e-9 * D, lambda _: 0.0), "random": random_features(0.7)}
+    trials, candidates = Simulated(maps), [Named(name) for name in maps]
     assert best_of_width(trials, candidates, 256).name == "random"
     assert cheapest_for(trials, candidates, 0.05, Limits(8192, 1000))[0].name == "random"
     assert best_within(trials, candidates, Limits(8192, 1000, n_bytes=1e4))[0].name == "random"
@@ -83,14 +83,14 @@ def test_a_map_that_fails_is_not_chosen():
 
 
 def test_best_of_a_width_has_the_least_error():
-    trials, candidates = Simulated(LAWS), [Named(name) for name in LAWS]
+    trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     assert best_of_width(trials, candidates, 16).name == "better"
     assert best_of_width(trials, candidates, 1024).name == "landmarks"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 20.0])
 def test_the_search_and_the_features_of_all_rows_keep_a_time_limit(seconds):
-    trials, candidates = Simulated(LAWS), [Named(name) for name in LAWS]
+    trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     n_rows = 100_000
     chosen, kept = best_within(trials, candidates, Limits(8192, n_rows, seconds=seconds))
     assert kept
@@ -100,7 +100,7 @@ def test_the_search_and_the_features_of_all_rows_keep_a_time_limit(seconds):
 
 
 def test_memory_limit():
-    trials, candidates = Simulated(LAWS), [Named(name) for name in LAWS]
+    trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     limits = Limits(8192, 1000, n_bytes=4e6, row_bytes=lambda D: 4000.0 * D)
     chosen, _ = best_within(trials, candidates, limits)
     assert limits.bytes_of(chosen) <= 4e6
@@ -110,7 +110,7 @@ def test_memory_limit():
 
 
 def test_a_time_limit_that_is_too_short():
-    trials, candidates = Simulated(LAWS), [Named(name) for name in LAWS]
+    trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     chosen, kept = best_within(trials, candidates, Limits(8192, 100_000, seconds=1e-6))
     assert not kept
     assert chosen.n_components == 64

@@ -57,8 +57,9 @@ class FeatureMap(BaseMap):
     method : "auto", str or list of str, default="auto"
         Names of the maps to try, such as "Nystroem". "auto" means all that accept the kernel.
     error : {"rmse", "relative", "spectral", "largest"}, default="rmse"
-        The error that is measured, over pairs of rows: root mean squared error of pairs of different rows; Frobenius norm of
-        the error matrix divided by that of the kernel matrix; the same with spectral norms; largest absolute error.
+        The error that is measured, over pairs of rows: root mean squared error of pairs of different rows; Frobenius
+        norm of the error matrix divided by that of the kernel matrix; the same with spectral norms; largest absolute
+        error.
     confidence : float, default=0.95
         Probability with which the error on further rows of the same distribution is at most `tol`. The bound is an
         estimate, from the variation among the rows held out.
@@ -87,9 +88,9 @@ class FeatureMap(BaseMap):
     At most 1000 rows, and at most a quarter of the rows, are held out. The choice is from one draw of each map, and the
     map that was measured is the one that is kept, so the error in `choice_` is that of `map_`.
 
-    The choice for `n_components` alone depends on the seed and the rows only. With `tol`, it also depends on the speed of
-    the maps. Speeds are measured once per machine and stored in a file (`mercer.choice.rates_file`), so the same call
-    makes the same choice. With `time_limit`, it depends on the time that the fits take.
+    The choice for `n_components` alone depends on the seed and the rows only. With `tol`, it also depends on the speed
+    of the maps. Speeds are measured once per machine and stored in a file (`mercer.choice.rates_file`), so the same
+    call makes the same choice. With `time_limit`, it depends on the time that the fits take.
 
     Examples
     --------
@@ -114,6 +115,8 @@ class FeatureMap(BaseMap):
         "confidence": Interval(0, 1, closed="neither"),
         "for_learner": Choice(True, False),
     }
+    kernel: Kernel | None
+    kernel_: Kernel
     map_: DrawnMap
     choice_: MapChoice
 

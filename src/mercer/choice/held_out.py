@@ -132,8 +132,8 @@ class HeldOut:
     def _factor(self, influence: Array, mean: float) -> float:
         """Return the factor of the upper bound of a mean over pairs, given its derivative by the share of each row.
 
-        The bound is that of the logarithm of the mean, since means of squared errors are skewed to the right. Both these
-        rows and those that the bound is for are samples, so that their difference has twice the variance.
+        The bound is that of the logarithm of the mean, since means of squared errors are skewed to the right. Both
+        these rows and those that the bound is for are samples, so that their difference has twice the variance.
         """
         if mean == 0:
             return 1.0

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,7 @@ def _transform_seconds(feature_map: BaseMap, X: Any) -> float:
     rows = min(X.shape[0], 64)
     while True:
         indices = np.arange(rows) % X.shape[0]
-        sample = X[indices]
-        seconds = min(_seconds(lambda sample=sample: feature_map.apply(sample)) for _ in range(REPEATS))
+        seconds = min(_seconds(partial(feature_map.apply, X[indices])) for _ in range(REPEATS))
         if seconds >= LEAST_SECONDS or rows >= MOST_ROWS:
             return seconds / rows
         rows = min(MOST_ROWS, rows * max(2, int(1.5 * LEAST_SECONDS / max(seconds, 1e-9))))

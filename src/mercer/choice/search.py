@@ -140,7 +140,7 @@ class Runner:
         return max(self.missed.n_components + 1, round(min(max(self._needed(), self.missed.n_components * 1.1), most)))
 
     def _needed(self) -> float:
-        """Return the number of components for which the extrapolated upper bound of the error is below the tolerance."""
+        """Return the number of components for which the extrapolated upper bound is below the tolerance."""
         found = self.trials.of(self.candidate)
         last = found[-1] if self.missed is None else self.missed
         slope = _slope([t for t in found if t.n_components <= last.n_components], self._log_upper, SLOPE)

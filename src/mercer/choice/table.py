@@ -73,7 +73,7 @@ class MapChoice:
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas data frame, one row per map that was tried."""
-        import pandas as pd
+        import pandas as pd  # type: ignore[import-untyped]
 
         rows = [_row(trial) | {"chosen": trial is self.chosen} for trial in self.trials]
         return pd.DataFrame(rows)
