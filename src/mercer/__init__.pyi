@@ -34,6 +34,7 @@ from .hypothesis_tests import hsic_test, mmd_test
 from .io import open_rows
 from .kernels import (
     ArcCosine,
+    CallableKernel,
     Cauchy,
     Chi2,
     Composed,
@@ -51,6 +52,7 @@ from .kernels import (
     Matern,
     Min,
     Polynomial,
+    Precomputed,
     Product,
     RationalQuadratic,
     Scaled,
@@ -88,6 +90,7 @@ __version__: str
 
 __all__ = [
     "ArcCosine",
+    "CallableKernel",
     "Cauchy",
     "Checkpoint",
     "CheckpointError",
@@ -128,6 +131,7 @@ __all__ = [
     "ParameterError",
     "Polynomial",
     "PolynomialSketch",
+    "Precomputed",
     "Product",
     "ProductMap",
     "RandomFourier",
