@@ -26,6 +26,8 @@ Array = np.ndarray
 LEAST_SHARE = 1e-10
 # Number of rows whose features are computed at a time, to limit memory.
 ROWS = 2048
+# Number of components of which second moments are computed at a time.
+PANEL = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +138,9 @@ def leading(features: LandmarkFeatures, X: Any, weight: Array, n_components: int
         Z = np.empty((rows.shape[0], M))
         features(rows, Z)
         Z *= np.sqrt(weight[start : start + ROWS])[:, None]
-        moments += Z.T @ Z
-    _, vectors = scipy.linalg.eigh(moments, subset_by_index=[M - n_components, M - 1])
+        for i in range(0, M, PANEL):  # the upper triangle
+            moments[i : i + PANEL, i:] += Z[:, i : i + PANEL].T @ Z[:, i:]
+    _, vectors = scipy.linalg.eigh(moments, lower=False, subset_by_index=[M - n_components, M - 1], overwrite_a=True)
     whitening = features.whitening @ with_fixed_signs(vectors)[:, ::-1]
     return LandmarkFeatures(features.kernel, features.landmarks, whitening, n_components)
 

