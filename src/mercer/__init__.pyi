@@ -36,6 +36,7 @@ from .hypothesis_tests import hsic_test, mmd_test
 from .io import open_rows
 from .kernels import (
     ArcCosine,
+    CallableKernel,
     Cauchy,
     Chi2,
     Composed,
@@ -53,6 +54,7 @@ from .kernels import (
     Matern,
     Min,
     Polynomial,
+    Precomputed,
     Product,
     RationalQuadratic,
     Scaled,
@@ -90,6 +92,7 @@ __version__: str
 
 __all__ = [
     "ArcCosine",
+    "CallableKernel",
     "Cauchy",
     "Checkpoint",
     "CheckpointError",
@@ -131,6 +134,7 @@ __all__ = [
     "ParameterError",
     "Polynomial",
     "PolynomialSketch",
+    "Precomputed",
     "Product",
     "ProductMap",
     "RandomFourier",
