@@ -540,8 +540,10 @@ class Learner(BaseEstimator, ABC):
         choice = self.feature_map
         if isinstance(choice, Kernel):
             tags.input_tags.positive_only = choice.positive_only
+            tags.input_tags.pairwise = choice.needs_all_rows
         elif isinstance(choice, BaseMap):
-            tags.input_tags.positive_only = get_tags(choice).input_tags.positive_only
+            inner = get_tags(choice).input_tags
+            tags.input_tags.positive_only, tags.input_tags.pairwise = inner.positive_only, inner.pairwise
         return tags
 
 
