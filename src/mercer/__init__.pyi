@@ -15,7 +15,7 @@ from . import (
     testing,
     theory,
 )
-from .diagnostics import audit, compare
+from .diagnostics import audit, compare, component_table
 from .engines import Checkpoint, on_dask
 from .errors import (
     CheckpointError,
@@ -146,6 +146,7 @@ __all__ = [
     "UnsupportedKernelError",
     "audit",
     "compare",
+    "component_table",
     "data",
     "diagnostics",
     "engines",
