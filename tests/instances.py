@@ -45,6 +45,7 @@ from mercer import (
     RandomMaclaurin,
     RandomNeurons,
     RationalQuadratic,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -136,6 +137,8 @@ MAPS = [
         for radii, constant in (("stratified", "drop"), ("plain", "signed"), ("plain", "resample"))
     ),
     *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
+    *(ResampledFourier(Gaussian("median"), width) for width in (1, 2, 7)),
+    *(ResampledFourier(1 + kernel, 9, sampling="leverage") for kernel in (Gaussian(0.8), Laplacian(1.4))),
     *(
         SphericalRadial(1 + kernel, 9, constant="signed")
         for kernel in SHIFT_INVARIANT

@@ -14,7 +14,7 @@ X = np.random.default_rng(0).normal(size=(200, 4))
 
 def test_default_is_all_maps_that_accept_the_kernel():
     names = {m.name for m in compare(Gaussian("median"), X, n_components=32).maps}
-    assert names == {"RandomFourier", "SphericalRadial", "RandomMaclaurin", "Nystroem"}
+    assert names == {"RandomFourier", "ResampledFourier", "SphericalRadial", "RandomMaclaurin", "Nystroem"}
     names = {m.name for m in compare(Polynomial(), X, n_components=32).maps}
     assert names == {"RandomMaclaurin", "PolynomialSketch", "TensorSketch", "Nystroem"}
 
@@ -61,4 +61,4 @@ def test_few_rows():
 def test_progress_is_called_with_the_name_of_each_map():
     names = []
     compare(Laplacian(), X, n_components=8, progress=names.append)
-    assert sorted(names) == ["Nystroem", "RandomFourier"]
+    assert sorted(names) == ["Nystroem", "RandomFourier", "ResampledFourier"]

@@ -133,7 +133,7 @@ def compare(
     >>> X = np.random.default_rng(0).normal(size=(300, 4))
     >>> result = compare(Gaussian("median"), X, n_components=128)
     >>> sorted(m.name for m in result.maps)
-    ['Nystroem', 'RandomFourier', 'RandomMaclaurin', 'SphericalRadial']
+    ['Nystroem', 'RandomFourier', 'RandomMaclaurin', 'ResampledFourier', 'SphericalRadial']
     """
     if not isinstance(kernel, Kernel):
         msg = f"compare: kernel must be a mercer kernel such as Gaussian('median'), got {kernel!r}."
