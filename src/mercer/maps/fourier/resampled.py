@@ -210,9 +210,13 @@ def pair_products(Z: Array) -> Array:
     Z are the cosines and sines of the frequencies, from `row_cosines`. With c = cos(u . x) and s = sin(u . x), the
     matrix is the sum of the squares of the four matrices of the means of c c', s s', c s' and s c'.
     """
-    m = Z.shape[1] // 2
-    squares = np.square(Z.T @ Z)
-    return squares[:m, :m] + squares[m:, m:] + squares[:m, m:] + squares[m:, :m]
+    cosines, sines = np.split(Z, 2, axis=1)
+    total = np.square(cosines.T @ cosines)
+    total += np.square(sines.T @ sines)
+    crossed = np.square(cosines.T @ sines)
+    total += crossed
+    total += crossed.T
+    return total
 
 
 def leading_vectors(M: Array, r: int, rng: np.random.Generator) -> Array:
