@@ -74,6 +74,7 @@ def test_every_map_of_a_kernel_has_its_estimates(gaussian):
     assert {"RandomFourier", "SphericalRadial", "RandomMaclaurin", "Nystroem"} <= measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RandomFourier, RandomMaclaurin, Nystroem])
 def test_estimates_are_met_on_fresh_rows_and_are_not_much_too_large(gaussian, kind):
     name = kind.__name__

@@ -64,6 +64,7 @@ def test_balanced_frequencies_have_less_error_on_other_rows(kernel):
     assert mean < 0.9 * plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["balanced", "leverage"])
 def test_no_bias_on_rows_unlike_those_of_the_fit(sampling):
     # The choice is made for rows near a line; the pairs are elsewhere.

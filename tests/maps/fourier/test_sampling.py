@@ -30,6 +30,7 @@ def test_inclusion_probabilities_are_proportional_up_to_one():
     np.testing.assert_allclose(p, [0.5, 0.5, 1.0, 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["systematic", "balanced"])
 def test_every_unit_is_chosen_with_its_probability(kind, seed):
     rng = np.random.default_rng(seed)
