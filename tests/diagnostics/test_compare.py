@@ -45,8 +45,8 @@ def test_default_is_all_maps_that_accept_the_kernel_and_those_of_scikit_learn():
 
 def test_several_widths_and_draws():
     result = compare(Laplacian("median"), X, widths=(8, 32), n_draws=4, repeats=1)
-    names = ["Nystroem", "RandomFourier", "sklearn Nystroem"]
-    assert [sorted(m.name for m in result.maps[:3]), sorted(m.name for m in result.maps[3:])] == [names, names]
+    names = ["Nystroem", "RandomFourier", "ResampledFourier", "sklearn Nystroem"]
+    assert [sorted(m.name for m in result.maps[:4]), sorted(m.name for m in result.maps[4:])] == [names, names]
     assert [m.n_components for m in result.maps] == [8] * 3 + [32] * 3
     for m in result.maps:
         errors = [one.rmse for one in m.audits]
