@@ -47,6 +47,7 @@ from mercer import (
     RandomMaclaurin,
     RandomNeurons,
     RationalQuadratic,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -149,6 +150,8 @@ MAPS = [
         for radii, constant in (("stratified", "drop"), ("plain", "signed"), ("plain", "resample"))
     ),
     *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
+    *(ResampledFourier(Gaussian("median"), width, pool=4) for width in (1, 7)),
+    ResampledFourier(1 + Laplacian(1.4), 9, sampling="leverage"),
     *(
         SphericalRadial(1 + kernel, 9, constant="signed")
         for kernel in SHIFT_INVARIANT

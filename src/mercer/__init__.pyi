@@ -1,4 +1,5 @@
 from . import (
+    choice,
     data,
     diagnostics,
     engines,
@@ -15,7 +16,8 @@ from . import (
     testing,
     theory,
 )
-from .diagnostics import audit, compare
+from .choice import FeatureMap, choose
+from .diagnostics import audit, compare, component_table
 from .engines import Checkpoint, on_dask
 from .errors import (
     CheckpointError,
@@ -79,6 +81,7 @@ from .maps import (
     RandomFourier,
     RandomMaclaurin,
     RandomNeurons,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -105,6 +108,7 @@ __all__ = [
     "DotProduct",
     "ExponentialDotProduct",
     "FeatureGraph",
+    "FeatureMap",
     "Gaussian",
     "GaussianProcessRegressor",
     "Geometric",
@@ -138,6 +142,7 @@ __all__ = [
     "RandomMaclaurin",
     "RandomNeurons",
     "RationalQuadratic",
+    "ResampledFourier",
     "Scaled",
     "SphericalRadial",
     "Sum",
@@ -149,7 +154,10 @@ __all__ = [
     "UnknownParameterError",
     "UnsupportedKernelError",
     "audit",
+    "choice",
+    "choose",
     "compare",
+    "component_table",
     "data",
     "diagnostics",
     "engines",

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -14,7 +15,15 @@ import numpy as np
 
 from mercer.errors import DataError
 
-__all__ = ["Features", "Lengthscales", "LinearForm", "check_finite", "features_of", "rows_to_features"]
+__all__ = [
+    "Features",
+    "Lengthscales",
+    "LinearForm",
+    "check_finite",
+    "features_of",
+    "parameter_bytes",
+    "rows_to_features",
+]
 
 Array = np.ndarray
 
@@ -141,6 +150,37 @@ def features_of(features: Features, X: Any) -> Array:
 def rows_to_features(features: Features, X: Any) -> Array:
     """Return the features of float32 or float64 rows `X`, after converting `features` to the dtype of `X`."""
     return features_of(features.astype(X.dtype), X)
+
+
+def parameter_bytes(features: Any) -> int:
+    """Return the memory in bytes of the arrays that fitted features consist of. An array that occurs twice counts once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gaussian, RandomFourier
+    >>> feature_map = RandomFourier(Gaussian(1.0), 100, random_state=0).fit(np.zeros((1, 5)))
+    >>> parameter_bytes(feature_map.features_)  # 50 frequencies of 5 features, and 50 phases
+    2400
+    """
+    arrays: dict[int, int] = {}
+    seen: set[int] = set()
+    left = [features]
+    while left:
+        value = left.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            base = value if value.base is None else value.base
+            arrays[id(base)] = min(value.nbytes, getattr(base, "nbytes", value.nbytes))
+        elif isinstance(value, Mapping):
+            left += value.values()
+        elif isinstance(value, list | tuple | set | frozenset):
+            left += value
+        elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(getattr(value, "fit", None)):
+            left += vars(value).values()
+    return sum(arrays.values())
 
 
 def check_finite(owner: str, out: Array) -> None:

