@@ -173,7 +173,7 @@ def widths_part(report: Report, options: argparse.Namespace) -> None:
                 errors = {
                     t.name: max(true_error(t.feature_map.transform, exact, fresh), least)
                     for t in choice.trials
-                    if t.feature_map is not None
+                    if t.feature_map is not None and t.n_components == D
                 }
                 peer = true_error(quiet(independent(D).fit, fit).transform, exact, fresh)
                 cell = {

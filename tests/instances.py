@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import rbf_kernel
 
 from mercer import (
     ArcCosine,
@@ -48,6 +47,7 @@ from mercer import (
     RandomMaclaurin,
     RandomNeurons,
     RationalQuadratic,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -110,14 +110,13 @@ COMPOSITE = [
 ]
 
 
-def inverse_distance(x, y):
-    """Return a rational quadratic kernel of two rows, for `CallableKernel`."""
-    return 1 / (1 + np.square(x - y).sum())
+def squared_products(X, Y):
+    """Return the values of a polynomial kernel for all pairs of rows, for `CallableKernel`."""
+    return np.square(0.5 + X @ Y.T)
 
 
 BY_VALUES = [
-    CallableKernel(rbf_kernel),
-    CallableKernel(inverse_distance, takes="rows"),
+    CallableKernel(squared_products),
     Precomputed([[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 2.0]]),
 ]
 KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + ARC_COSINE + HISTOGRAM + COMPOSITE + DEFORMED_KERNELS + BY_VALUES
@@ -151,6 +150,8 @@ MAPS = [
         for radii, constant in (("stratified", "drop"), ("plain", "signed"), ("plain", "resample"))
     ),
     *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
+    *(ResampledFourier(Gaussian("median"), width, pool=4) for width in (1, 7)),
+    ResampledFourier(1 + Laplacian(1.4), 9, sampling="leverage"),
     *(
         SphericalRadial(1 + kernel, 9, constant="signed")
         for kernel in SHIFT_INVARIANT

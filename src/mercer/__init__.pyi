@@ -17,7 +17,7 @@ from . import (
     theory,
 )
 from .choice import FeatureMap, choose
-from .diagnostics import audit, compare
+from .diagnostics import audit, compare, component_table
 from .engines import Checkpoint, on_dask
 from .errors import (
     CheckpointError,
@@ -81,6 +81,7 @@ from .maps import (
     RandomFourier,
     RandomMaclaurin,
     RandomNeurons,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -141,6 +142,7 @@ __all__ = [
     "RandomMaclaurin",
     "RandomNeurons",
     "RationalQuadratic",
+    "ResampledFourier",
     "Scaled",
     "SphericalRadial",
     "Sum",
@@ -155,6 +157,7 @@ __all__ = [
     "choice",
     "choose",
     "compare",
+    "component_table",
     "data",
     "diagnostics",
     "engines",

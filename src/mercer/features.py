@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from mercer.errors import DataError
 
-__all__ = ["Features", "Lengthscales", "check_finite", "features_of", "parameter_bytes", "rows_to_features"]
+__all__ = [
+    "Features",
+    "Lengthscales",
+    "LinearForm",
+    "check_finite",
+    "features_of",
+    "parameter_bytes",
+    "rows_to_features",
+]
 
 Array = np.ndarray
 
@@ -59,6 +68,31 @@ class Lengthscales(Protocol):
         """Return features with the same random numbers, and with the lengthscale of column i of X times factors[i]."""
 
 
+@dataclass(frozen=True, eq=False)
+class LinearForm:
+    """Features Z written as C W, with features C that take less time than Z, and a matrix W.
+
+    Sums over rows that are linear or quadratic in Z can be computed for C and multiplied by W afterwards.
+
+    Attributes
+    ----------
+    inner : Features
+        The features C. They can be written into an array of float64, whatever the dtype of the rows.
+    matrix : ndarray of shape (inner.n_components, n_components)
+        The matrix W.
+    share : float
+        Smallest squared singular value of W, divided by the largest one, or less. The relative rounding error of second
+        moments of C is multiplied by up to 1 / share if they are transformed to second moments of Z.
+    triangular : bool
+        Whether W is upper triangular, so that products take half of the time.
+    """
+
+    inner: Features
+    matrix: Array
+    share: float
+    triangular: bool = False
+
+
 class Features(ABC):
     """Base class of functions from rows to features.
 
@@ -80,6 +114,9 @@ class Features(ABC):
         @property
         def lengthscales(self) -> Lengthscales | None: ...
 
+        @property
+        def linear_form(self) -> LinearForm | None: ...
+
     else:
         #: None if the approximate kernel is positive semi-definite, else the sign +1 or -1 of each component.
         signs = None
@@ -87,6 +124,8 @@ class Features(ABC):
         is_complex = False
         #: Derivatives with respect to the lengthscales, or None if they have no closed form.
         lengthscales = None
+        #: The features as linear functions of features that take less time, or None.
+        linear_form = None
 
     @abstractmethod
     def astype(self, dtype: Any) -> Self:

@@ -1,6 +1,7 @@
 """The search for a map: with simulated errors and costs, so that the best choice is known."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,6 +35,7 @@ class Simulated:
 class Named:
     def __init__(self, name):
         self.name = name
+        self.prototype = SimpleNamespace(built_from_rows=name.startswith("landmarks"))
 
 
 def random_features(scale):  # cheap components, slow decrease
@@ -86,6 +88,16 @@ def test_best_of_a_width_has_the_least_error():
     trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     assert best_of_width(trials, candidates, 16).name == "better"
     assert best_of_width(trials, candidates, 1024).name == "landmarks"
+
+
+def test_maps_built_from_rows_are_compared_with_few_components_first():
+    maps = {"random": random_features(0.7), "landmarks": landmarks(30.0), "landmarks, worse": landmarks(60.0)}
+    trials = Simulated(maps)
+    chosen = best_of_width(trials, [Named(name) for name in maps], 1024)
+    assert (chosen.name, chosen.n_components) == ("landmarks", 1024)
+    assert ("landmarks, worse", 256) in trials.done
+    assert ("landmarks, worse", 1024) not in trials.done
+    assert ("random", 256) not in trials.done
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 20.0])

@@ -32,6 +32,7 @@ from mercer import (
     RandomFourier,
     RandomMaclaurin,
     RandomNeurons,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -62,6 +63,7 @@ QUICK = [
 OTHERS = [
     KernelSVC(narrow(), tol=EXACT),
     SphericalRadial(),
+    ResampledFourier(n_components=24),
     Nystroem(n_components=24),
     RandomNeurons(),
     RandomMaclaurin(),

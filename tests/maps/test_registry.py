@@ -17,6 +17,7 @@ from mercer import (
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    ResampledFourier,
     SphericalRadial,
     TensorSketch,
 )
@@ -43,9 +44,9 @@ def test_every_map_is_in_the_table_once_and_landmarks_are_last():
 
 
 def test_maps_are_listed_in_order_of_preference():
-    assert maps_for(Gaussian()) == [RandomFourier, SphericalRadial, RandomMaclaurin, Nystroem]
+    assert maps_for(Gaussian()) == [RandomFourier, SphericalRadial, ResampledFourier, RandomMaclaurin, Nystroem]
     assert maps_for(Polynomial()) == [RandomMaclaurin, TensorSketch, PolynomialSketch, Nystroem]
-    assert maps_for(Laplacian()) == [RandomFourier, Nystroem]
+    assert maps_for(Laplacian()) == [RandomFourier, ResampledFourier, Nystroem]
     assert isinstance(default_map(Gaussian()), RandomFourier)
     assert isinstance(default_map(None), RandomFourier)
     assert isinstance(default_map(1 + Polynomial()), RandomMaclaurin)
@@ -53,8 +54,8 @@ def test_maps_are_listed_in_order_of_preference():
 
 def test_direct_maps_leave_out_composed_maps_and_landmarks():
     kernel = Gaussian() * Laplacian()
-    assert maps_for(kernel) == [RandomFourier, ProductMap, Nystroem]
-    assert maps_for(kernel, direct=True) == [RandomFourier]
+    assert maps_for(kernel) == [RandomFourier, ResampledFourier, ProductMap, Nystroem]
+    assert maps_for(kernel, direct=True) == [RandomFourier, ResampledFourier]
     mixed = Laplacian() * Polynomial(2)
     assert maps_for(mixed) == [ProductMap, Nystroem]
     assert maps_for(mixed, direct=True) == []

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 
 from mercer import Gaussian, NeighborGraph, ParameterError, RandomFourier
 from mercer.graphs.laplacian import GraphLaplacian
@@ -225,6 +226,74 @@ def test_failures_are_frequencies():
         share, bound = np.mean(found >= eps), kernel_matrix_failure(eps, norm(K), N, 30)
         assert share <= bound + math.sqrt(math.log(1e9) / (2 * 300))
     assert kernel_matrix_failure(1e-3, norm(K), N, 30) == 1.0
+
+
+def clusters(n):
+    """Return n rows at two points of R^3 that are so far apart that the kernel is zero between them."""
+    return np.repeat([[0.0, 0.0, 0.0], [6.0, 6.0, 6.0]], n // 2, axis=0)
+
+
+def deformed_errors(X, M, n_frequencies, draws, seed):
+    """Return the spectral norms of errors of deformed kernel matrices of rows at two points, over independent draws."""
+    rng = np.random.default_rng(seed)
+    deformed = deform(Gaussian(1.5)(X), M)
+    found = np.empty(draws)
+    for i in range(draws):
+        angles = X[[0, -1]] @ rng.standard_normal((3, n_frequencies), np.float32) / 1.5
+        points = np.cos(angles[:, None] - angles).mean(axis=2)  # the approximate kernel of the two points
+        approximate = np.kron(points, np.ones((len(X) // 2, len(X) // 2)))
+        found[i] = norm(deform(approximate, M) - deformed)
+    return found
+
+
+def least_probability(hits, n, failure=1e-9):
+    """Return what the probability of a hit exceeds, except with probability `failure` (Clopper and Pearson)."""
+    return stats.beta.ppf(failure, hits, n - hits + 1) if hits else 0.0
+
+
+@pytest.mark.slow
+def test_errors_of_deformed_matrices_are_rarer_than_delta():
+    X = clusters(100)
+    K, M = Gaussian(1.5)(X), 1e-4 * np.diag(np.linspace(0.0, 2.0, 100))
+    eps, delta = 1.0, 0.02
+    right = deformation_components(eps, delta, norm(K), norm(M), len(X)) // 2
+    hits = int((deformed_errors(X, M, right, 30, 0) > eps).sum())
+    assert least_probability(hits, 30) <= delta
+    # The least norm that a kernel matrix can have, in place of its own, makes too small a number.
+    wrong = deformation_components(eps, delta, 1.0, norm(M), len(X)) // 2
+    hits = int((deformed_errors(X, M, wrong, 300, 1) > eps).sum())
+    assert least_probability(hits, 300) > delta
+
+
+@pytest.mark.parametrize("eps", [2.5, 3.0, 3.5])
+def test_errors_of_kernel_matrices_are_rarer_than_the_bound_in_which_their_norm_counts(eps):
+    n, terms, draws = 100, 5000, 2000
+    # The error is that of one cosine, times half of the number of rows.
+    lag = math.sqrt(3) * 6.0 / 1.5
+    rng = np.random.default_rng(2)
+    cosines = [
+        np.cos(lag * rng.standard_normal(terms, np.float32)).mean() - math.exp(-0.5 * lag**2) for _ in range(draws)
+    ]
+    errors = n / 2 * np.abs(cosines)
+    bound = kernel_matrix_failure(eps, n / 2, n, terms)
+    assert least_probability(int((errors >= eps).sum()), draws) <= bound
+    # Not that of two standard deviations for the least norm that a kernel matrix can have.
+    hits = int((errors >= 1.0).sum())
+    assert least_probability(hits, draws) > kernel_matrix_failure(1.0, 1.0, n, terms)
+    assert kernel_matrix_failure(1.0, n / 2, n, terms) == 1.0
+
+
+@pytest.mark.parametrize("form", ["pairs", "phase"])
+def test_the_mean_error_of_deformed_matrices_of_clusters(form):
+    X = clusters(40)
+    K, M = Gaussian(1.5)(X), 1e-3 * np.diag(np.linspace(0.0, 2.0, 40))
+    feature_map = iid_map(400, form).set_params(random_state=np.random.default_rng(3))
+    found = np.array([norm(deform(feature_map.fit_sample(X[:1]).gram(X), M) - deform(K, M)) for _ in range(100)])
+    radius = stats.norm.isf(1e-9) * found.std() / 10  # of a mean of many
+    terms = 200 if form == "pairs" else 400
+    bound = deformation_mean_error(norm(K), norm(M), len(X), terms, form=form)
+    assert found.mean() + radius <= bound
+    assert found.mean() - radius > bound / 30  # a thirtieth of it does not hold
 
 
 def test_mass_and_form():

@@ -22,8 +22,14 @@ from mercer.theory import (
 from ..calibrated.calibrated import misfit
 from .instances import BASES, KERNELS, LINEAR, RADIUS
 
+FAILURE = 1e-9
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 every_base = pytest.mark.parametrize("base", BASES)
+
+
+def least_probability(hits, n):
+    """Return what the probability of a hit exceeds, except with probability `FAILURE` (Clopper and Pearson)."""
+    return stats.beta.ppf(FAILURE, hits, n - hits + 1) if hits else 0.0
 
 
 def feature_products(kernel, base, x, y, signs):
@@ -150,6 +156,49 @@ def test_the_uniform_bound_has_one_pair_for_large_errors_and_grows_as_it_should(
     assert maclaurin_uniform_failure(0.5, 9001, **sizes) < expected
     assert maclaurin_uniform_failure(0.51, 9000, **sizes) < expected
     assert maclaurin_uniform_failure(0.5, 10, **sizes) == 1.0
+
+
+def largest_maclaurin_errors(kernel, n, draws, rng):
+    """Return the largest errors of n features over all pairs of some rows of the unit l1 ball of the plane."""
+    t = np.linspace(0, 1, 5)
+    side = np.column_stack([1 - t, t])
+    X = np.concatenate([scale * rows for scale in (0.5, 1.0) for rows in (side, side * [1, -1])])
+    exact = kernel.function(X @ X.T)
+    found = np.empty(draws)
+    for i in range(draws):
+        degrees = rng.geometric(0.5, n) - 1  # base two
+        Z = np.sqrt(kernel.series.coefficients(degrees.max() + 1)[degrees] * 2.0 ** (degrees + 1)) * np.ones(
+            (len(X), 1)
+        )
+        for factor in range(degrees.max()):
+            mine = np.flatnonzero(degrees > factor)
+            Z[:, mine] *= X @ rng.choice((-1.0, 1.0), size=(2, len(mine)))
+        found[i] = np.abs(Z @ Z.T / n - exact).max()
+    return found
+
+
+@pytest.mark.parametrize("kernel", [LINEAR, ExponentialDotProduct()], ids=repr)
+def test_largest_errors_in_the_plane_are_rarer_than_the_uniform_bound(kernel, seed):
+    rng = np.random.default_rng(seed)
+    sizes = {
+        "bound": maclaurin_sharp_bound(kernel, 1.0),
+        "gradient": dot_product_gradient(kernel, 1.0) + maclaurin_gradient(kernel, 1.0, 2),
+        "radius": 1.0,
+        "dimension": 2,
+    }
+    eps, delta = 2.0, 0.3
+    n = maclaurin_components(kernel, eps, delta, radius=1.0, dimension=2)
+    bound = maclaurin_uniform_failure(eps, n, **sizes)
+    assert 0.2 < bound <= delta * (1 + 1e-9)
+    # The net makes the bound far from tight: errors of this size are not seen. The range of the values and the
+    # gradients, from which it is derived, are attained: see the tests above.
+    errors = largest_maclaurin_errors(kernel, n, 60, rng)
+    assert least_probability(int((errors >= eps).sum()), 60) <= bound
+    # A bound of the values that they exceed is broken.
+    hits = int((largest_maclaurin_errors(kernel, 40, 400, rng) >= 0.5).sum())
+    wrong = maclaurin_uniform_failure(0.5, 40, **(sizes | {"bound": 0.05 * sizes["bound"]}))
+    assert least_probability(hits, 400) > wrong
+    assert maclaurin_uniform_failure(0.5, 40, **sizes) == 1.0
 
 
 # ---- sizes ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from mercer import Gaussian, ParameterError, RandomFourier
 from mercer.maps.fourier.directions import simplex_products
 from mercer.theory import (
     cosine_variance,
+    fourier_failure,
     fourier_uniform_failure,
     phase_variance,
     quadrature_failure,
@@ -239,6 +240,64 @@ def test_fourier_features_stay_within_their_uniform_bound(form, variance):
         m = RandomFourier(Gaussian(), n, form=form, directions="iid", random_state=seed).fit(X)
         hits += np.abs(m.gram(X) - Gaussian()(X)).max() >= eps
     assert least_probability(hits, 20) <= bound
+
+
+def largest_fourier_errors(draws, n_frequencies, diameter, n_lags, rng):
+    """Return the largest errors of sine-cosine pairs over random lags of the plane up to the diameter."""
+    found = np.empty(draws)
+    for i in range(draws):
+        lags = rng.normal(size=(n_lags, 2))
+        lags *= (diameter * np.sqrt(rng.random(n_lags)) / np.linalg.norm(lags, axis=1))[:, None]
+        cosines = np.cos(lags @ rng.normal(size=(2, n_frequencies)))
+        found[i] = np.abs(cosines.mean(axis=1) - np.exp(-0.5 * np.square(lags).sum(axis=1))).max()
+    return found
+
+
+@pytest.mark.parametrize(("diameter", "eps", "n"), [(2.0, 0.4, 800), (40.0, 0.4, 1200)])
+def test_largest_errors_in_the_plane_are_rarer_than_the_uniform_bound(diameter, eps, n, seed):
+    # Far from tight, as every bound by a net: the frequency of these errors is zero. What it is derived from is
+    # checked below: the bound at one point, and the slope.
+    bound = fourier_uniform_failure(eps, n, dimension=2, diameter=diameter, spread=2**0.5, variance=0.5)
+    assert 0.1 < bound < 0.5
+    errors = largest_fourier_errors(100, n // 2, diameter, 300, np.random.default_rng(seed))
+    assert least_probability(int((errors >= eps).sum()), 100) <= bound
+
+
+def test_the_bound_of_one_pair_does_not_hold_for_the_largest_error_in_the_plane(seed):
+    errors = largest_fourier_errors(100, 40, 40.0, 1000, np.random.default_rng(seed))
+    assert least_probability(int((errors >= 0.35).sum()), 100) > fourier_failure(0.35, 40)
+    assert fourier_uniform_failure(0.35, 80, dimension=2, diameter=40.0, spread=2**0.5, variance=0.5) == 1.0
+
+
+def test_largest_errors_of_phases_in_the_plane_are_rarer_than_the_uniform_bound(seed):
+    eps, n, rng = 0.4, 1600, np.random.default_rng(seed)
+    bound = fourier_uniform_failure(eps, n, dimension=2, diameter=2.0, spread=2**0.5, variance=1.0, form="phase")
+    assert 0.1 < bound < 0.5
+    angles = np.linspace(0, 2 * np.pi, 25)
+    X = np.concatenate([r * np.column_stack([np.cos(angles), np.sin(angles)]) for r in (0.5, 1.0)])
+    K, hits = Gaussian()(X), 0
+    for _ in range(100):
+        Z = math.sqrt(2 / n) * np.cos(X @ rng.normal(size=(2, n)) + rng.uniform(0, 2 * np.pi, n))
+        hits += np.abs(Z @ Z.T - K).max() >= eps
+    assert least_probability(hits, 100) <= bound
+
+
+def test_one_point_of_the_net_has_the_bound_of_bernstein(seed):
+    # Errors of eps / 2 at one lag, for pairs: 2 exp(-D eps^2 / c) with c = 16 (v + eps / 3), v = 1/2 far apart.
+    eps, n, draws = 1.0, 24, 20_000
+    means = np.cos(3.0 * np.random.default_rng(seed).normal(size=(draws, n // 2)).astype(np.float32)).mean(axis=1)
+    hits = int((np.abs(means - math.exp(-4.5)) >= eps / 2).sum())
+    assert least_probability(hits, draws) <= 2 * math.exp(-n * eps**2 / (16 * (0.5 + eps / 3)))
+    # With an eighth of it, which is the constant of an error of eps at the point and not of half of it, it is broken.
+    assert least_probability(hits, draws) > 2 * math.exp(-n * eps**2 / (2 * (0.5 + eps / 3)))
+
+
+def test_the_mean_square_of_the_steepest_slope_in_the_plane():
+    # Along the direction of one frequency w, the slope is -|w| sin(|w| t) + t exp(-t^2 / 2), against E|w|^2 = 2.
+    w = stats.chi(2).ppf((np.arange(1000) + 0.5) / 1000)
+    t = np.linspace(-20, 20, 1001)
+    steepest = np.square(-w[:, None] * np.sin(w[:, None] * t) + t * np.exp(-0.5 * t**2)).max(axis=1)
+    assert 2.2 < steepest.mean() <= 4 * 2.0
 
 
 def test_the_uniform_bound_of_fourier_features_has_the_exponents_of_the_paper():

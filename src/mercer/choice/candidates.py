@@ -15,8 +15,6 @@ __all__ = ["Candidate", "candidates_for", "check_method"]
 
 # Sobol points beat orthogonal directions up to about this number of features.
 SOBOL_FEATURES = 32
-# Landmarks per component of the candidate that keeps the leading directions of more landmarks.
-LANDMARKS_PER_COMPONENT = 4
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,23 @@ class Variant:
     of_width: Mapping[str, Callable[[int], Any]] | None = None
 
 
+def twice(n_components: int) -> int:
+    """Return the number of landmarks of which the leading directions are kept."""
+    return 2 * n_components
+
+
 # Parameters that are tried, by the name of the map; other maps are tried with their defaults.
 VARIANTS: Mapping[str, tuple[Variant, ...]] = {
     "RandomFourier": (
         Variant({"radii": "stratified"}),
         Variant({"directions": "sobol"}, most_features=SOBOL_FEATURES),
     ),
-    "Nystroem": (Variant({}),),
+    "Nystroem": (
+        Variant({}),
+        Variant({"landmarks": "kmeans"}),
+        Variant({}, of_width={"n_landmarks": twice}),
+        Variant({"landmarks": "kmeans"}, of_width={"n_landmarks": twice}),
+    ),
 }
 
 
@@ -101,7 +109,7 @@ def candidates_for(
 def _candidate(entry: Entry, variant: Variant, kernel: Kernel, n_jobs: int | None) -> Candidate:
     of_width = variant.of_width or {}
     shown = [f"{name}={value!r}" for name, value in variant.parameters.items()]
-    shown += [f"{name}={value(1)} n_components" for name, value in of_width.items()]
+    shown += [f"{name}={value(1)}x" for name, value in of_width.items()]
     name = f"{entry.map.__name__}({', '.join(shown)})" if shown else entry.map.__name__
     prototype = entry.map(kernel, n_jobs=n_jobs, **variant.parameters)
     return Candidate(name, entry.reason, prototype, of_width)

@@ -268,7 +268,8 @@ def compare(
     >>> X = np.random.default_rng(0).normal(size=(300, 4))
     >>> result = compare(Gaussian("median"), X, widths=(32, 64), n_draws=2)
     >>> sorted({m.name for m in result.maps})  # doctest: +NORMALIZE_WHITESPACE
-    ['Nystroem', 'RandomFourier', 'RandomMaclaurin', 'SphericalRadial', 'sklearn Nystroem', 'sklearn RBFSampler']
+    ['Nystroem', 'RandomFourier', 'RandomMaclaurin', 'ResampledFourier', 'SphericalRadial', 'sklearn Nystroem',
+     'sklearn RBFSampler']
     >>> result.to_pandas()["n_components"].unique().tolist()
     [32, 64]
     """

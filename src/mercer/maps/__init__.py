@@ -2,7 +2,7 @@
 
 from mercer.maps.algebra import CompositionMap, ProductMap, SumMap
 from mercer.maps.base import BaseMap, DrawnMap
-from mercer.maps.fourier import RandomFourier, SphericalRadial
+from mercer.maps.fourier import RandomFourier, ResampledFourier, SphericalRadial
 from mercer.maps.histogram import HomogeneousFeatures, ThresholdFeatures
 from mercer.maps.landmarks import Nystroem
 from mercer.maps.neurons import RandomNeurons
@@ -20,6 +20,7 @@ __all__ = [
     "RandomFourier",
     "RandomMaclaurin",
     "RandomNeurons",
+    "ResampledFourier",
     "SphericalRadial",
     "SumMap",
     "TensorSketch",

@@ -41,7 +41,7 @@ def table() -> tuple[Entry, ...]:
     """Return the entries of the table, in order of preference."""
     # Imported here, since composed maps import this module to find maps of their parts.
     from mercer.maps.algebra import CompositionMap, ProductMap, SumMap
-    from mercer.maps.fourier import RandomFourier, SphericalRadial
+    from mercer.maps.fourier import RandomFourier, ResampledFourier, SphericalRadial
     from mercer.maps.histogram import HomogeneousFeatures, ThresholdFeatures
     from mercer.maps.landmarks import Nystroem
     from mercer.maps.neurons import RandomNeurons
@@ -50,6 +50,7 @@ def table() -> tuple[Entry, ...]:
     return (
         Entry(RandomFourier, "direct", "shift-invariant: unbiased, bounded, and fast for wide rows"),
         Entry(SphericalRadial, "direct", "isotropic and smooth: less error at small distances, more at large ones"),
+        Entry(ResampledFourier, "direct", "shift-invariant: frequencies chosen for rows of few features"),
         Entry(RandomMaclaurin, "direct", "a power series: low degrees are exact, and the plan follows the rows"),
         Entry(ThresholdFeatures, "direct", "minima: an error that falls as one over the number of components"),
         Entry(RandomNeurons, "direct", "arc-cosine: polynomial parts are exact"),
@@ -89,6 +90,7 @@ def why(kernel: Kernel) -> str:
     >>> from mercer import Laplacian
     >>> print(why(Laplacian()))
     RandomFourier: shift-invariant: unbiased, bounded, and fast for wide rows
+    ResampledFourier: shift-invariant: frequencies chosen for rows of few features
     Nystroem: landmarks take any kernel; biased, and as good as the rows they are chosen from
     """
     return "\n".join(f"{entry.map.__name__}: {entry.reason}" for entry in table() if entry.map.accepts(kernel))

@@ -13,6 +13,7 @@ from mercer import (
     DataError,
     ExponentialDotProduct,
     Gaussian,
+    KernelRidge,
     Laplacian,
     Matern,
     MercerWarning,
@@ -314,3 +315,25 @@ def test_fitted_rows_are_those_that_landmarks_were_chosen_from(monkeypatch):
     pool = m.fit(X).fitted_rows_
     assert len(pool) == 30
     assert set(row_hashes(m.features_.landmarks)) <= set(pool) < set(row_hashes(X))
+
+
+def test_features_are_a_linear_form_of_kernel_values():
+    for m in (Nystroem(Gaussian(), 8, random_state=0), Nystroem(Gaussian(), 8, n_landmarks=20, random_state=0)):
+        form = m.fit(rows(0)).features_.linear_form
+        values = np.empty((60, form.inner.n_components))
+        form.inner(rows(1).astype(np.float32), values)
+        np.testing.assert_allclose(values, Gaussian()(rows(1), m.features_.landmarks), atol=1e-6)
+        np.testing.assert_allclose(values @ form.matrix, m.transform(rows(1)), atol=1e-4)
+        squares = np.square(np.linalg.svd(form.matrix, compute_uv=False))
+        assert 0 < form.share <= 1.001 * squares[-1] / squares[0]
+    assert Nystroem(Gaussian(50.0), landmarks=rows(0, n=12)).fit(rows(0)).features_.linear_form.share == 0
+
+
+def test_predictions_in_coefficients_of_landmarks_are_those_of_features():
+    X, Y = rows(0, n=300), rows(1)
+    for kernel in (Gaussian(1.0), Gaussian(8.0)):
+        model = KernelRidge(Nystroem(kernel, 40, random_state=0), alpha="loo").fit(X, np.sin(X[:, 0]))
+        expected = model.feature_map_.transform(Y) @ model.coef_ + model.intercept_
+        np.testing.assert_allclose(model.predict(Y), expected, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(model.predict(Y[:1]), expected[:1], rtol=0, atol=1e-7)
+        np.testing.assert_allclose(model.predict(Y.astype(np.float32)), expected, rtol=0, atol=1e-3)

@@ -1,6 +1,7 @@
-"""Fourier features of shift-invariant kernels: random and quadrature frequencies."""
+"""Fourier features of shift-invariant kernels: random, chosen and quadrature frequencies."""
 
 from mercer.maps.fourier.random_fourier import RandomFourier
+from mercer.maps.fourier.resampled import ResampledFourier
 from mercer.maps.fourier.spherical_radial import SphericalRadial
 
-__all__ = ["RandomFourier", "SphericalRadial"]
+__all__ = ["RandomFourier", "ResampledFourier", "SphericalRadial"]

@@ -332,13 +332,18 @@ def spread_of_weights(kernel: Kernel) -> float:
 
 
 def padded(name: str, m: int, d: int, rng: np.random.Generator) -> Directions:
-    """Return the first d coordinates of m dense directions of R^P, where P = d if d >= 3, and P = 4 otherwise.
+    """Return the first d coordinates of m dense directions of R^P, with the P of `ambient_of`."""
+    ambient = ambient_of(d)
+    drawn = DENSE_DIRECTIONS[name](m, ambient, rng)
+    return replace(drawn, vectors=drawn.vectors[:, :d])
+
+
+def ambient_of(d: int) -> int:
+    """Return the dimension P of dense directions for rows of d features: d if d >= 3, and 4 otherwise.
 
     In dimension P < 3 the weights of the quadrature rule would have an infinite variance.
     """
-    ambient = d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
-    drawn = DENSE_DIRECTIONS[name](m, ambient, rng)
-    return replace(drawn, vectors=drawn.vectors[:, :d])
+    return d if d >= LEAST_AMBIENT - 1 else LEAST_AMBIENT
 
 
 def isotropic_part(kernel: Kernel) -> tuple[float, SpectralFactor, float] | None:

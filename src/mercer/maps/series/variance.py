@@ -31,6 +31,9 @@ __all__ = ["anchored_variance", "reach_of", "stratum_variance"]
 Array = np.ndarray
 # Rows up to this number times the largest squared norm in the sample are considered to be like those in the sample.
 MARGIN = 2.0
+# Number of norms at which the estimate is compared with the kernel, and where they are split into groups.
+NORMS = 200
+NORM_GROUPS = (20, 40, 60, 100)
 # Largest number of terms of an infinite series in the variance of components of random degree.
 MOST_TERMS = 600
 
@@ -159,19 +162,42 @@ def reach_of(part: SeriesPart, strata: list[Stratum], projection: ProjectionName
     if part.decay == 0 or not strata or median == 0:
         return np.inf
     units = rows.dense[lengths > 0] / lengths[lengths > 0, None]
-    log_lengths = np.log(median) + np.linspace(0, np.log(100), 200)
+    overlap = float(np.square(np.square(units)).sum(axis=1).mean())
+    # In groups, from the shortest row on: a short row needs few terms, and most groups are not needed.
+    groups = np.split(np.log(median) + np.linspace(0, np.log(100), NORMS), NORM_GROUPS)
+    for number, log_lengths in enumerate(groups):
+        useless = _exceeds_the_kernel(part, strata, projection, log_lengths, overlap, rows.shape[1])
+        if number == 0 and useless[0]:
+            return np.inf
+        if useless.any():
+            squared_norm = float(np.exp(2 * log_lengths[np.argmax(useless)]))
+            return max(squared_norm, MARGIN * float(rows.squared_norms.max()))
+    return np.inf
+
+
+def _exceeds_the_kernel(
+    part: SeriesPart,
+    strata: list[Stratum],
+    projection: ProjectionName,
+    log_lengths: Array,
+    overlap: float,
+    width: int,
+) -> Array:
+    """Return whether the standard deviation of the estimate of k(x, x) exceeds k(x, x), for rows x by log norm.
+
+    `overlap` is the sum of the fourth powers of the entries of x / |x|, and `width` the number of entries.
+    """
     one = np.ones(len(log_lengths))
-    directions = Pairs(one, one, one, float(np.square(np.square(units)).sum(axis=1).mean()) * one, rows.shape[1])
-    prefactors = -part.decay * np.exp(2 * log_lengths)
-    pairs = ScaledPairs(directions, log_lengths, log_lengths, prefactors)
+    directions = Pairs(one, one, one, overlap * one, width)
+    pairs = ScaledPairs(directions, log_lengths, log_lengths, -part.decay * np.exp(2 * log_lengths))
     variance = sum((stratum_variance(part, stratum, projection, pairs) for stratum in strata), 0.0 * one)
     signs, log_a = _log_coefficients(part.series, MOST_TERMS, pairs)
-    value = sum(pairs.term(n, log_a[n], signs[n]) for n in np.flatnonzero(signs).tolist())
+    degrees = np.flatnonzero(signs)
+    with np.errstate(over="ignore", under="ignore"):
+        log_terms = pairs.log_prefactors[:, None] + log_a[degrees] + 2 * log_lengths[:, None] * degrees
+        value = np.exp(log_terms) @ signs[degrees]
     # Where the terms that are summed are too few for the kernel, the components are, too.
-    useless = ~(np.sqrt(variance) <= np.abs(value))
-    if useless[0] or not useless.any():
-        return np.inf
-    return max(float(np.exp(2 * log_lengths[np.argmax(useless)])), MARGIN * float(rows.squared_norms.max()))
+    return ~(np.sqrt(variance) <= np.abs(value))
 
 
 def _log_coefficients(series: PowerSeries, count: int, pairs: ScaledPairs) -> tuple[Array, Array]:
