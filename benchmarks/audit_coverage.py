@@ -5,10 +5,10 @@
 DIR holds .npz files with an array X or X_train. Each map is fitted to 2000 standardized rows of a data set (1000 of a
 small one), and the errors of all pairs of at most 5000 other rows are computed once. Then `audit` is repeated with
 different seeds: the sample of pairs, the estimates and the interval are computed by the functions that it calls, with
-the stored errors in place of the map, and the first result is compared with that of `audit` itself. The interval must
-contain the root mean squared error over all pairs in 92 to 98 % of the draws. Beside it is the coverage of the interval
-from all pairs of equally many uniformly sampled rows, with the standard error of a U-statistic (version 0.1.0), in 100
-draws.
+the stored errors in place of the map, and the first result is compared with that of `audit` itself. The intervals must
+contain the root mean squared error, the mean error and the relative error over all pairs in 92 to 98 % of the draws.
+Beside them is the coverage of the interval of the root mean squared error from all pairs of equally many uniformly
+sampled rows, with the standard error of a U-statistic (version 0.1.0), in 100 draws.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from mercer import (
     SphericalRadial,
     audit,
 )
-from mercer.diagnostics.audit import row_errors
-from mercer.diagnostics.pairs import mean_interval, sample_pairs
+from mercer.diagnostics.pairs import mean_interval, ratio_interval, sample_pairs
+from mercer.diagnostics.subject import RowErrors, row_errors
 from mercer.statistics.sample import seed_of
 
 DRAWS, QUICK_DRAWS, UNIFORM_DRAWS = 400, 100, 100
 NAMES = ("cal_housing", "protein", "covtype", "spambase", "superconduct76", "letter", "ijcnn1", "adult")
 QUICK_NAMES = ("cal_housing", "spambase")
 WIDTH, LOW, HIGH = 512, 92.0, 98.0
+INTERVALS = ("RMSE", "bias", "relative error")
 MOST_ROWS = 5000
 MAPS: dict[str, Callable[[], Any]] = {
     "Nystroem, pivoted": lambda: Nystroem(Gaussian("median"), WIDTH, random_state=0),
@@ -63,54 +64,83 @@ def standardized_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return X[:n_fit], X[n_fit : n_fit + MOST_ROWS]
 
 
-def squared_errors(feature_map: Any, X: np.ndarray) -> np.ndarray:
-    """Return the squared errors of all pairs of different rows; zero for a row with itself."""
+def errors_of_pairs(feature_map: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the errors of all pairs of rows, and the exact kernel in single precision."""
     Z = feature_map.transform(X)
-    squares = np.empty((len(X), len(X)))
+    errors, exact = np.empty((len(X), len(X))), np.empty((len(X), len(X)), dtype=np.float32)
     for start in range(0, len(X), 500):
         rows = slice(start, start + 500)
-        squares[rows] = np.square(feature_map.inner_products(Z[rows], Z) - feature_map.kernel_(X[rows], X))
-    np.fill_diagonal(squares, 0.0)
-    return squares
+        kernel = feature_map.kernel_(X[rows], X)
+        errors[rows], exact[rows] = feature_map.inner_products(Z[rows], Z) - kernel, kernel
+    return errors, exact
 
 
-def interval_of_draw(squares: np.ndarray, probability: np.ndarray, n_rows: int, seed: int) -> tuple[float, float]:
-    """Return the interval of `audit` for the mean squared error, from stored squared errors."""
-    n = len(squares)
-    pairs = sample_pairs(probability, n_rows, np.random.default_rng(seed_of(seed, "audit")))
-    at = pairs.left[:, :, None] * n + pairs.right[:, None, :]  # indices of the flat array, which are faster than two
-    blocks = squares.ravel().take(at)
-    estimates = [pairs.sums(number, block)[0] for number, block in enumerate(blocks)]
-    low, high = mean_interval(np.array(estimates))
-    return max(low, 0.0) / (n * (n - 1)), high / (n * (n - 1))
+def true_values(errors: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return the mean squared error and the mean error of pairs of different rows, and the squared relative error."""
+    n_ordered = len(errors) * (len(errors) - 1)
+    square, diagonal = np.vdot(errors, errors), np.diag(errors)
+    norm = sum(np.square(row.astype(float)).sum() for row in exact)
+    return np.array(
+        [
+            (square - diagonal @ diagonal) / n_ordered,
+            (errors.sum() - diagonal.sum()) / n_ordered,
+            square / norm,
+        ]
+    )
 
 
-def interval_of_rows(squares: np.ndarray, n_rows: int, rng: np.random.Generator) -> tuple[float, float]:
+def intervals_of_draw(
+    errors: np.ndarray, exact: np.ndarray, rows: RowErrors, n_rows: int, seed: int
+) -> list[tuple[float, float]]:
+    """Return the intervals of `audit` for the three numbers of `true_values`, from stored errors."""
+    n = len(errors)
+    pairs = sample_pairs(rows.probability, n_rows, np.random.default_rng(seed_of(seed, "audit")))
+    estimates = np.empty((len(pairs.left), 3))
+    for number, (left, right) in enumerate(zip(pairs.left, pairs.right, strict=True)):
+        at = left[:, None] * n + right  # indices of the flat array, which are faster than two
+        error, kernel = errors.ravel().take(at), exact.ravel().take(at).astype(float)
+        estimates[number] = pairs.sums(number, np.square(error), error, np.square(kernel))
+    squares = estimates[:, 0] + np.square(rows.residual).sum()
+    norms = estimates[:, 2] + np.square(rows.exact).sum()
+    mean_square, mean = (
+        np.array(mean_interval(estimates[:, i], skewed=skewed)) / (n * (n - 1)) for i, skewed in ((0, True), (1, False))
+    )
+    return [tuple(np.maximum(mean_square, 0)), tuple(mean), tuple(np.maximum(ratio_interval(squares, norms), 0))]
+
+
+def interval_of_rows(errors: np.ndarray, n_rows: int, rng: np.random.Generator) -> tuple[float, float]:
     """Return the interval of version 0.1.0 for the mean squared error, from all pairs of uniformly sampled rows."""
-    rows = rng.choice(len(squares), n_rows, replace=False)
-    means = squares[np.ix_(rows, rows)].sum(axis=1) / (n_rows - 1)
+    rows = rng.choice(len(errors), n_rows, replace=False)
+    squares = np.square(errors[np.ix_(rows, rows)])
+    np.fill_diagonal(squares, 0.0)
+    means = squares.sum(axis=1) / (n_rows - 1)
     margin = 1.96 * 2 * means.std(ddof=1) / np.sqrt(n_rows)
     return means.mean() - margin, means.mean() + margin
 
 
 def coverage(feature_map: Any, X: np.ndarray, sizes: list[int], draws: int) -> dict[str, Any]:
-    """Return the percentages of draws in which intervals contain the truth, and their relative half-widths."""
-    squares = squared_errors(feature_map, X)
-    truth = squares.sum() / (len(X) * (len(X) - 1))
-    probability = row_errors(feature_map, X).probability
-    result: dict[str, Any] = {"rmse": float(np.sqrt(truth)), "rows": len(X)}
+    """Return the percentages of draws in which intervals contain the truth, and half-widths relative to the RMSE."""
+    errors, exact = errors_of_pairs(feature_map, X)
+    truth = true_values(errors, exact)
+    rows = row_errors(feature_map, X)
+    rmse = float(np.sqrt(truth[0]))
+    result: dict[str, Any] = {"rmse": rmse, "bias": float(truth[1]), "relative error": float(np.sqrt(truth[2]))}
     for n_rows in sizes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MercerWarning)  # of an infinite variance
-            direct = audit(feature_map, X, n_rows=n_rows, random_state=0).rmse_interval
-        ends = np.array([interval_of_draw(squares, probability, n_rows, seed) for seed in range(draws)])
-        np.testing.assert_allclose(np.sqrt(ends[0]), direct, rtol=1e-6)
+            direct = audit(feature_map, X, n_rows=n_rows, random_state=0)
+        ends = np.array([intervals_of_draw(errors, exact, rows, n_rows, seed) for seed in range(draws)])
+        np.testing.assert_allclose(np.sqrt(ends[0, 0]), direct.rmse_interval, rtol=1e-6)
+        np.testing.assert_allclose(ends[0, 1], direct.mean_error_interval, rtol=1e-6, atol=1e-9 * rmse)
+        np.testing.assert_allclose(np.sqrt(ends[0, 2]), direct.relative_error_interval, rtol=1e-5)
         rng = np.random.default_rng(0)
-        before = np.array([interval_of_rows(squares, n_rows, rng) for _ in range(min(draws, UNIFORM_DRAWS))])
+        before = np.array([interval_of_rows(errors, n_rows, rng) for _ in range(min(draws, UNIFORM_DRAWS))])
+        covered = 100 * ((ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1])).mean(axis=0)
         result[str(n_rows)] = {
-            "coverage": 100 * float(np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1]))),
-            "half-width": float(np.mean(np.sqrt(ends[:, 1]) - np.sqrt(ends[:, 0])) / 2 / np.sqrt(truth)),
-            "coverage of uniform rows": 100 * float(np.mean((before[:, 0] <= truth) & (truth <= before[:, 1]))),
+            "coverage": dict(zip(INTERVALS, covered.tolist(), strict=True)),
+            "half-width": float(np.mean(np.sqrt(ends[:, 0, 1]) - np.sqrt(ends[:, 0, 0])) / 2 / rmse),
+            "half-width of the bias": float(np.mean(ends[:, 1, 1] - ends[:, 1, 0]) / 2 / rmse),
+            "coverage of uniform rows": 100 * float(np.mean((before[:, 0] <= truth[0]) & (truth[0] <= before[:, 1]))),
         }
     return result
 
@@ -142,15 +172,20 @@ def main() -> None:
             found = coverage(feature_map, X, options.n_rows, options.draws)
             report.results[f"{name}, {label}"] = found
             for n_rows in options.n_rows:
-                value = found[str(n_rows)]["coverage"]
-                report.checks.append(Check(f"{name}, {label}, n_rows={n_rows}", value, at_least=LOW, at_most=HIGH))
+                for interval, value in found[str(n_rows)]["coverage"].items():
+                    what = f"{name}, {label}, n_rows={n_rows}, {interval}"
+                    report.checks.append(Check(what, value, at_least=LOW, at_most=HIGH))
             print(name, label, found, flush=True)
     for n_rows in options.n_rows:
         rows = []
         for name in options.names:
             cells = [report.results[f"{name}, {label}"][str(n_rows)] for label in MAPS]
-            rows.append((name, *(f"{c['coverage']:.1f} ({c['coverage of uniform rows']:.0f})" for c in cells)))
-        print(f"\nn_rows={n_rows}: coverage of 95 % intervals in percent (that of uniformly sampled rows)")
+            found = [" ".join(f"{value:.1f}" for value in c["coverage"].values()) for c in cells]
+            before = [f"{c['coverage of uniform rows']:.0f}" for c in cells]
+            rows.append((name, *(f"{new} ({old})" for new, old in zip(found, before, strict=True))))
+        print(
+            f"\nn_rows={n_rows}: coverage of 95 % intervals of {', '.join(INTERVALS)} in percent (RMSE, uniform rows)"
+        )
         print(format_table(("data", *MAPS), rows))
     report.finish(options.output)
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer import (
     ArcCosine,
+    CallableKernel,
     Cauchy,
     Chi2,
     CompositionMap,
@@ -40,6 +41,7 @@ from mercer import (
     Nystroem,
     Polynomial,
     PolynomialSketch,
+    Precomputed,
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
@@ -106,7 +108,18 @@ COMPOSITE = [
     Transformed(Polynomial(), columns=(1,), center=(0.3,)),
     Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), center=(1.0, 0.0)),
 ]
-KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + ARC_COSINE + HISTOGRAM + COMPOSITE + DEFORMED_KERNELS
+
+
+def squared_products(X, Y):
+    """Return the values of a polynomial kernel for all pairs of rows, for `CallableKernel`."""
+    return np.square(0.5 + X @ Y.T)
+
+
+BY_VALUES = [
+    CallableKernel(squared_products),
+    Precomputed([[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 2.0]]),
+]
+KERNELS = SHIFT_INVARIANT + DOT_PRODUCT + ARC_COSINE + HISTOGRAM + COMPOSITE + DEFORMED_KERNELS + BY_VALUES
 
 PLANS = ("optimal", "truncated", "random", "h01", "geometric", "degrees")
 PROJECTIONS = ("rademacher", "gaussian", "sphere", "complex", "srht")
@@ -175,6 +188,9 @@ MAPS = [
     Nystroem(Chi2() + Min(), 10),
     Nystroem(Polynomial(), 10, landmarks="uniform"),
     Nystroem(ExponentialDotProduct() @ Gaussian(), 5),
+    Nystroem(Gaussian("median"), 6, landmarks="kmeans", n_landmarks=12),
+    Nystroem(Laplacian(), 10, landmarks="leverage"),
+    Nystroem(Matern(), landmarks=((0.1, 0.2, 0.3), (1.0, 0.0, -1.0), (0.5, -0.5, 0.0))),
     *(RandomMaclaurin(Gaussian(3.0), 60, plan=plan) for plan in PLANS),
     *(RandomMaclaurin(Polynomial(6, 0.5, scale=0.3), 40, projection=projection) for projection in PROJECTIONS),
     *(RandomMaclaurin(ExponentialDotProduct(0.1), width) for width in (1, 2, 7)),

@@ -9,8 +9,9 @@ import pytest
 from mercer import Gaussian, ParameterError, RandomFourier, audit
 from mercer.diagnostics.demo import run_demo
 from mercer.diagnostics.demo.chosen import mistakes, reliability, wilson
-from mercer.diagnostics.demo.contenders import Peer, Rows, load_rows
+from mercer.diagnostics.demo.contenders import Rows, load_rows
 from mercer.diagnostics.demo.measure import _audit, peak_bytes_of_fit
+from mercer.diagnostics.peers import Peer
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_audit_of_a_transformer_equals_that_of_a_map():
 
     X = np.random.default_rng(0).normal(size=(60, 4))
     ours = RandomFourier(Gaussian(2.0), 64, form="phase", directions="sobol", random_state=0).fit(X)
-    direct, adapted = audit(ours, X), _audit(Peer(MapAsTransformer(ours), ours.kernel_), X)
+    direct, adapted = audit(ours, X), _audit(Peer(MapAsTransformer(ours), ours.kernel_, ours.n_components), X)
     assert dataclasses.replace(adapted, feature_map=direct.feature_map) == direct
 
 

@@ -1,4 +1,5 @@
 from . import (
+    choice,
     data,
     diagnostics,
     engines,
@@ -15,6 +16,7 @@ from . import (
     testing,
     theory,
 )
+from .choice import FeatureMap, choose
 from .diagnostics import audit, compare, component_table
 from .engines import Checkpoint, on_dask
 from .errors import (
@@ -34,6 +36,7 @@ from .hypothesis_tests import hsic_test, mmd_test
 from .io import open_rows
 from .kernels import (
     ArcCosine,
+    CallableKernel,
     Cauchy,
     Chi2,
     Composed,
@@ -51,6 +54,7 @@ from .kernels import (
     Matern,
     Min,
     Polynomial,
+    Precomputed,
     Product,
     RationalQuadratic,
     Scaled,
@@ -89,6 +93,7 @@ __version__: str
 
 __all__ = [
     "ArcCosine",
+    "CallableKernel",
     "Cauchy",
     "Checkpoint",
     "CheckpointError",
@@ -103,6 +108,7 @@ __all__ = [
     "DotProduct",
     "ExponentialDotProduct",
     "FeatureGraph",
+    "FeatureMap",
     "Gaussian",
     "GaussianProcessRegressor",
     "Geometric",
@@ -129,6 +135,7 @@ __all__ = [
     "ParameterError",
     "Polynomial",
     "PolynomialSketch",
+    "Precomputed",
     "Product",
     "ProductMap",
     "RandomFourier",
@@ -147,6 +154,8 @@ __all__ = [
     "UnknownParameterError",
     "UnsupportedKernelError",
     "audit",
+    "choice",
+    "choose",
     "compare",
     "component_table",
     "data",

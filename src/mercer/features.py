@@ -7,13 +7,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from mercer.errors import DataError
 
-__all__ = ["Features", "Lengthscales", "check_finite", "features_of", "rows_to_features"]
+__all__ = [
+    "Features",
+    "Lengthscales",
+    "LinearForm",
+    "check_finite",
+    "features_of",
+    "parameter_bytes",
+    "rows_to_features",
+]
 
 Array = np.ndarray
 
@@ -58,6 +68,31 @@ class Lengthscales(Protocol):
         """Return features with the same random numbers, and with the lengthscale of column i of X times factors[i]."""
 
 
+@dataclass(frozen=True, eq=False)
+class LinearForm:
+    """Features Z written as C W, with features C that take less time than Z, and a matrix W.
+
+    Sums over rows that are linear or quadratic in Z can be computed for C and multiplied by W afterwards.
+
+    Attributes
+    ----------
+    inner : Features
+        The features C. They can be written into an array of float64, whatever the dtype of the rows.
+    matrix : ndarray of shape (inner.n_components, n_components)
+        The matrix W.
+    share : float
+        Smallest squared singular value of W, divided by the largest one, or less. The relative rounding error of second
+        moments of C is multiplied by up to 1 / share if they are transformed to second moments of Z.
+    triangular : bool
+        Whether W is upper triangular, so that products take half of the time.
+    """
+
+    inner: Features
+    matrix: Array
+    share: float
+    triangular: bool = False
+
+
 class Features(ABC):
     """Base class of functions from rows to features.
 
@@ -79,6 +114,9 @@ class Features(ABC):
         @property
         def lengthscales(self) -> Lengthscales | None: ...
 
+        @property
+        def linear_form(self) -> LinearForm | None: ...
+
     else:
         #: None if the approximate kernel is positive semi-definite, else the sign +1 or -1 of each component.
         signs = None
@@ -86,6 +124,8 @@ class Features(ABC):
         is_complex = False
         #: Derivatives with respect to the lengthscales, or None if they have no closed form.
         lengthscales = None
+        #: The features as linear functions of features that take less time, or None.
+        linear_form = None
 
     @abstractmethod
     def astype(self, dtype: Any) -> Self:
@@ -110,6 +150,37 @@ def features_of(features: Features, X: Any) -> Array:
 def rows_to_features(features: Features, X: Any) -> Array:
     """Return the features of float32 or float64 rows `X`, after converting `features` to the dtype of `X`."""
     return features_of(features.astype(X.dtype), X)
+
+
+def parameter_bytes(features: Any) -> int:
+    """Return the memory in bytes of the arrays that fitted features consist of. An array that occurs twice counts once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Gaussian, RandomFourier
+    >>> feature_map = RandomFourier(Gaussian(1.0), 100, random_state=0).fit(np.zeros((1, 5)))
+    >>> parameter_bytes(feature_map.features_)  # 50 frequencies of 5 features, and 50 phases
+    2400
+    """
+    arrays: dict[int, int] = {}
+    seen: set[int] = set()
+    left = [features]
+    while left:
+        value = left.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            base = value if value.base is None else value.base
+            arrays[id(base)] = min(value.nbytes, getattr(base, "nbytes", value.nbytes))
+        elif isinstance(value, Mapping):
+            left += value.values()
+        elif isinstance(value, list | tuple | set | frozenset):
+            left += value
+        elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(getattr(value, "fit", None)):
+            left += vars(value).values()
+    return sum(arrays.values())
 
 
 def check_finite(owner: str, out: Array) -> None:

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from mercer.diagnostics.pairs import BLOCKS, UNIFORM_SHARE, PairSample, mean_interval, row_probabilities, sample_pairs
+from mercer.diagnostics.pairs import (
+    BLOCKS,
+    UNIFORM_SHARE,
+    PairSample,
+    mean_interval,
+    ratio_interval,
+    row_probabilities,
+    sample_pairs,
+)
 
 
 def test_sums_are_unbiased_over_all_possible_blocks():
@@ -64,6 +72,19 @@ def test_interval_of_symmetric_values_is_that_of_student():
     assert mean_interval(np.full(9, 0.25)) == (0.25, 0.25)
 
 
+def test_interval_of_student_covers_heavy_tails_of_both_signs_more_often():
+    rng = np.random.default_rng(0)
+    draws = 1500
+    values = rng.choice([-1.0, 1.0], size=(draws, 256)) * rng.gamma(0.03, size=(draws, 256))  # their mean is zero
+    covered = {
+        skewed: sum(low <= 0 <= high for low, high in (mean_interval(v, skewed=skewed) for v in values))
+        for skewed in (False, True)
+    }
+    # With a true coverage of 0.94 or more, fewer are covered once in a million runs.
+    assert covered[False] >= binom.ppf(1e-6, draws, 0.94)
+    assert covered[True] < binom.ppf(1e-6, draws, 0.94)
+
+
 def test_interval_is_equivariant_and_inverts_the_transformation():
     values = np.random.default_rng(0).exponential(size=40) ** 2
     low, high = mean_interval(values)
@@ -94,3 +115,25 @@ def test_pairs_of_different_rows_are_drawn_even_if_one_row_has_nearly_all_of_the
     pairs = sample_pairs(probability, 100, np.random.default_rng(0))
     different = np.mean(pairs.left[:, :, None] != pairs.right[:, None, :])
     assert 0.02 < different < 0.08
+
+
+def test_weights_of_a_block_are_those_of_its_sums():
+    pairs = sample_pairs(np.array([0.5, 0.3, 0.2]), 100, np.random.default_rng(0))
+    values = np.random.default_rng(1).normal(size=(pairs.left.shape[1],) * 2)
+    assert (pairs.weights(3) * values).sum() == pytest.approx(pairs.sums(3, values)[0])
+
+
+def test_interval_of_a_ratio_covers_it_also_if_both_parts_are_correlated():
+    rng = np.random.default_rng(0)
+    draws = 2000
+    denominators = rng.gamma(2.0, size=(draws, 256))
+    numerators = 0.3 * denominators + rng.gamma(0.5, size=(draws, 256)) * denominators
+    truth = 0.3 + 0.5
+    ends = np.array([ratio_interval(*both) for both in zip(numerators, denominators, strict=True)])
+    covered = int(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum())
+    assert covered > binom.ppf(1e-6, draws, 0.945)
+    # The interval uses the correlation: that of the numerators alone, divided by the mean, is longer.
+    apart = np.array([mean_interval(n) for n in numerators]) / denominators.mean(axis=1, keepdims=True)
+    assert np.median(np.diff(ends)) < 0.9 * np.median(np.diff(apart))
+    # The test has power: intervals around a ratio that is off by 5 % do not cover.
+    assert ((ends[:, 0] <= 0.95 * truth) & (0.95 * truth <= ends[:, 1])).sum() < binom.ppf(1e-6, draws, 0.945)

@@ -208,9 +208,18 @@ class Late(threading.Thread):
         self.action()
 
 
-def slow_block(block):
-    time.sleep(0.1)
-    return block
+def slowly(X):
+    """Return the same rows, each block of which takes a tenth of a second.
+
+    Dask sends a function of this file by its name where it can, and workers that cannot import the file wait for ever.
+    A function inside of a function has no such name.
+    """
+
+    def slow_block(block):
+        time.sleep(0.1)
+        return block
+
+    return X.map_blocks(slow_block, dtype=float)
 
 
 def test_workers_that_are_all_killed_at_once_do_not_lack_memory():
@@ -228,7 +237,7 @@ def test_workers_that_are_all_killed_at_once_do_not_lack_memory():
         with pytest.raises(
             MercerError, match=r"died, 1 times in a row.*did not report that it exceeded a memory limit"
         ):
-            ridge().fit(X.map_blocks(slow_block, dtype=float), numbers)
+            ridge().fit(slowly(X), numbers)
         client.wait_for_workers(2, timeout=300)
         assert np.isfinite(ridge().fit(X, numbers).coef_).all()  # nannies started them again
 
@@ -238,7 +247,7 @@ def test_a_cluster_that_is_closed_during_a_fit_is_explained_and_the_fit_continue
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint", seconds=0)
     learner = KernelLogisticRegression(RandomFourier(Gaussian(2.0), 16, random_state=0), C=0.1, tol=1e-20)
     X, _, labels = faults.rows(2000, 200)
-    slow_rows = X.map_blocks(slow_block, dtype=float)
+    slow_rows = slowly(X)
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "3s"}),  # for the scheduler that is gone
         faults.cluster(1) as (client, killer),

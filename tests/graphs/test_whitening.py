@@ -5,7 +5,7 @@ import pytest
 
 from mercer import DataError, Gaussian, RandomFourier
 from mercer.graphs.whitening import LowRankFeatures, WhitenedFeatures, roughest_directions, whitening_of
-from mercer.maps import whitened
+from mercer.linalg import triangular
 
 D = 30
 
@@ -28,7 +28,7 @@ def applied(features, X):
 @pytest.mark.parametrize("panel", [512, 7])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_whitened_features_have_the_kernel_of_the_inverse(panel, dtype, monkeypatch):
-    monkeypatch.setattr(whitened, "PANEL", panel)
+    monkeypatch.setattr(triangular, "PANEL", panel)
     U, X = roughness(), np.random.default_rng(1).normal(size=(20, 3)).astype(dtype)
     below = np.where(np.tri(D, k=-1) > 0, 1e9, U)  # the lower triangle is not used
     features = WhitenedFeatures(plain(X).features_, whitening_of(below))
@@ -40,7 +40,7 @@ def test_whitened_features_have_the_kernel_of_the_inverse(panel, dtype, monkeypa
 
 @pytest.mark.parametrize("panel", [512, 7])
 def test_roughness_is_overwritten_only_if_allowed(panel, monkeypatch):
-    monkeypatch.setattr(whitened, "PANEL", panel)
+    monkeypatch.setattr(triangular, "PANEL", panel)
     U = roughness()
     kept = U.copy()
     found = whitening_of(U)

@@ -13,13 +13,24 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge, RidgeClassifier
 
-from mercer import Gaussian, KernelPCA, KernelRidge, KernelRidgeClassifier, Polynomial, RandomFourier, RandomMaclaurin
+from mercer import (
+    Gaussian,
+    GaussianProcessRegressor,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    RandomMaclaurin,
+)
 from mercer.engines import Block, MemoryEngine
 from mercer.engines.base import row_blocks, workers
-from mercer.features import Features
+from mercer.features import Features, LinearForm
 from mercer.io.archive import store
 from mercer.solvers.ridge.least_squares import centered_moments
 from mercer.statistics import RowSample
+from mercer.statistics import moments as moments_module
 from mercer.statistics.moments import (
     GramSum,
     Moments,
@@ -699,3 +710,90 @@ def test_the_norm_of_a_triangle_is_that_of_the_symmetric_matrix(unit):
     np.testing.assert_allclose(upper_norm(littered), unit * np.linalg.norm(A), rtol=1e-12)
     assert upper_norm(np.zeros((3, 3))) == 0.0
     assert upper_norm(np.full((2, 2), np.inf)) == np.inf
+
+
+# ---- moments of a linear form of the features -------------------------------------------------------
+
+LANDMARKS = np.random.default_rng(1).normal(size=(300, 2))
+
+
+def landmark_moments(spread, dtype=np.float64, n_rows=300, **options):
+    """Return moments of landmark features, that are the worse conditioned the smaller the spread of the rows is."""
+    X = (spread * LANDMARKS).astype(dtype)
+    y, weight = np.sin(X[:, :1]).astype(float) + 5, np.linspace(0.5, 2.0, 300)
+    found = Nystroem(Gaussian(), 20, random_state=0).fit(X).features_
+    accumulator = MomentSum(found, n_rows=n_rows, **options)
+    total = MemoryEngine(X, y, weight, block_rows=70, n_jobs=1).accumulate(accumulator)
+    return accumulator.finish(total), found, total
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("options", [{}, {"centered": True}, {"double": True, "sample": sampled()}])
+def test_moments_of_a_linear_form_are_those_of_the_features(dtype, options):
+    found, form, total = landmark_moments(3.0, dtype, **options)
+    expected, _, _ = landmark_moments(3.0, dtype, n_rows=0, **options)
+    assert form.share > moments_module.SAFE_SHARE
+    assert not np.allclose(np.triu(total.gram), np.triu(found.gram), rtol=0.1)  # the sum is that of kernel values
+    tolerance = 1e-9 if dtype == np.float64 else 1e-5
+    zero = np.zeros(20)
+    difference = np.triu(found.about(zero) - expected.about(zero))
+    assert np.linalg.norm(difference) < tolerance * upper_norm(expected.about(zero))
+    if dtype == np.float64:
+        assert_same(found.targets, expected.targets, rtol=1e-8)
+        assert np.linalg.norm(difference) < found.roundoff * upper_norm(found.about(zero))
+    assert (found.sample is None) == ("sample" not in options)
+
+
+def test_ill_conditioned_or_few_rows_are_summed_as_features(monkeypatch):
+    found, form, total = landmark_moments(0.2)
+    assert 0 < form.share < moments_module.SAFE_SHARE
+    assert found is total
+    few, _, total = landmark_moments(3.0, n_rows=79)
+    assert few is total
+    # Without the bound, the rounding error would be that of the condition number, and so is the claimed one.
+    monkeypatch.setattr(moments_module, "SAFE_SHARE", 0.0)
+    worse, _, _ = landmark_moments(0.2)
+    error = np.linalg.norm(np.triu(worse.gram - found.gram)) / upper_norm(found.gram)
+    assert 1e-11 < error < worse.roundoff
+    assert worse.roundoff > 2e-10
+
+
+@pytest.mark.parametrize("triangular", [True, False])
+def test_linear_forms_need_not_be_triangular(triangular):
+    rng = np.random.default_rng(0)
+    X, W = rng.normal(size=(50, 4)), rng.normal(size=(4, 5))
+    W = np.triu(W) if triangular else W
+    total = MemoryEngine(X, X[:, :1], block_rows=20, n_jobs=1).accumulate(MomentSum(Identity(4)))
+    found = total.whitened(LinearForm(Identity(4), W, 1.0, triangular))
+    np.testing.assert_allclose(np.triu(found.gram), np.triu(W.T @ X.T @ X @ W), atol=1e-10)
+    np.testing.assert_allclose(found.targets.cross, W.T @ total.targets.cross, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        KernelRidge(alpha="loo"),
+        KernelRidge(alpha=1e-3, fit_intercept=False),
+        KernelRidgeClassifier(),
+        GaussianProcessRegressor(lengthscale_tuning=None),
+        KernelPCA(n_components=3),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_learners_are_the_same_with_and_without_linear_forms(learner, monkeypatch):
+    X = 3 * LANDMARKS
+    y = X[:, 0] > X[:, 1] if isinstance(learner, KernelRidgeClassifier) else np.sin(X[:, 0])
+    learner.set_params(feature_map=Nystroem(Gaussian(), 20, random_state=0))
+
+    def results():
+        learner.fit(X, y)
+        method = next(m for m in ("decision_function", "predict", "transform") if hasattr(learner, m))
+        return getattr(learner, method)(X + 0.1)
+
+    found = results()
+    sizes = []
+    monkeypatch.setattr(moments_module, "SAFE_SHARE", np.inf)
+    monkeypatch.setattr(MomentSum, "finish", lambda self, total: sizes.append(self._form) or total)
+    expected = results()
+    assert sizes == [None]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)

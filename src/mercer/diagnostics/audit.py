@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import InitVar, asdict, dataclass, replace
+from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mercer.diagnostics.pairs import PairSample, mean_interval, row_probabilities, sample_pairs
-from mercer.engines import block_rows_for
+from mercer.diagnostics.bins import ErrorTable, errors_in_bins
+from mercer.diagnostics.downstream import RidgeEffect, SpectralError, ridge_effect, spectral_error
+from mercer.diagnostics.pairs import PairSample, mean_interval, ratio_interval
+from mercer.diagnostics.subject import (
+    FittedMap,
+    RowErrors,
+    Subject,
+    difference,
+    inner_products,
+    row_errors,
+    row_features,
+)
+from mercer.diagnostics.widths import ErrorModel, KnownShape, WidthErrors, power_law
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
-from mercer.maps import BaseMap
-from mercer.parameters import known_names
+from mercer.maps import BaseMap, DrawnMap
+from mercer.parameters import Choice, Integer, Interval, check_parameter, known_names
 from mercer.statistics import row_hashes
 from mercer.statistics.sample import seed_of
 
-__all__ = ["Audit", "RowErrors", "audit", "audit_matrix", "row_errors"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Audit", "RowErrors", "audit", "audit_matrix", "measure", "row_errors"]
 
 Array = np.ndarray
 # Least `n_rows`: with fewer pairs, intervals of landmark maps cover less often than they claim.
 LEAST_ROWS = 100
-# Errors of k(x, x) below this many roundings of k(x, x) are not distinguished from zero.
-ROUNDINGS = 64
-# Features of all rows are stored up to this size, and computed again for each pair above it.
-STORED_BYTES = 2**27
 # Number of blocks of pairs from which the error is predicted; closed forms of variances can take long.
 PREDICTED = 64
 # Excess of the fraction of equal rows, over that expected for new rows, from which on rows count as those of the fit.
@@ -36,11 +48,16 @@ EXCESS = 0.1
 SMALL = 1e-145
 # If fewer than this fraction of the rows account for the error, its text representation states it.
 FEW = 0.05
+# Parameters of a map that do not decide whether its components are independent.
+UNRELATED = {"kernel", "n_components", "random_state", "n_jobs"}
 
 
 @dataclass(frozen=True)
 class Audit:
     """Kernel errors of one fitted feature map over all pairs of rows.
+
+    The attributes are computed by `audit`. Further errors are computed by the methods when they are called: by
+    distance, of the spectrum, of ridge predictions, and at other numbers of components.
 
     Attributes
     ----------
@@ -70,10 +87,21 @@ class Audit:
     relative_error : float
         Frobenius norm of the error matrix divided by the Frobenius norm of the exact kernel matrix. Both norms include
         the diagonals.
+    relative_error_interval : tuple of float
+        95 % confidence interval for `relative_error` over all pairs of these rows.
     max_error : float
         Largest absolute error over the pairs that were compared, including all pairs of a row with itself.
+    max_error_interval : tuple of float
+        Interval that contains the largest absolute error over all pairs, with certainty. The lower end is `max_error`.
+        The upper end is equal to it if all pairs were compared, and for landmarks, whose largest error is that of a row
+        with itself. Otherwise, it is the bound of Cauchy and Schwarz, the largest exact plus approximate k(x, x),
+        since no sample of pairs shows how large the error of a pair is that it does not contain.
     mean_error : float
-        Mean of (approximate kernel value - exact kernel value) over pairs of different rows.
+        Mean of (approximate kernel value - exact kernel value) over pairs of different rows: the bias of this draw.
+    mean_error_interval : tuple of float
+        95 % confidence interval for `mean_error` over all pairs of these rows.
+    widths : tuple of WidthErrors
+        Errors of other draws at the numbers of components that were passed as `widths`.
     """
 
     feature_map: str
@@ -87,11 +115,19 @@ class Audit:
     effective_rows: float
     predicted_rmse: float | None
     relative_error: float
+    relative_error_interval: tuple[float, float]
     max_error: float
+    max_error_interval: tuple[float, float]
     mean_error: float
+    mean_error_interval: tuple[float, float]
+    widths: tuple[WidthErrors, ...] = ()
+    subject: InitVar[Subject | None] = None
+
+    def __post_init__(self, subject: Subject | None) -> None:
+        vars(self)["_measured"] = subject  # not a field: it is neither compared nor part of `to_dict`
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as a dictionary of built-in types."""
+        """Return the attributes as a dictionary of built-in types."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -110,9 +146,193 @@ class Audit:
             f"relative error {self.relative_error:.3g}, largest error {self.max_error:.3g}, {pairs}{few}"
         )
 
+    def summary(self) -> str:
+        """Return all errors as text of several lines; those that methods compute are computed."""
+        interval = "" if self.all_pairs else " (95 % {:.3g} to {:.3g})"
+        certain = "" if len(set(self.max_error_interval)) == 1 else " of the pairs compared, at most {1:.3g} of all"
+        lines = [
+            str(self),
+            f"mean error {self.mean_error:.3g}" + interval.format(*self.mean_error_interval),
+            f"relative error {self.relative_error:.3g}" + interval.format(*self.relative_error_interval),
+            f"largest error {self.max_error:.3g}" + certain.format(*self.max_error_interval),
+            str(self.spectral()),
+            str(self.ridge()),
+        ]
+        try:
+            lines.append(f"{self.components_for(self.rmse / 2)} components for half the RMSE, {self.prediction_method}")
+        except ParameterError as error:
+            lines.append(f"no prediction for other widths: {error}")
+        return "\n".join([*lines, str(self.by_distance())])
+
+    # ---- further errors, computed when they are asked for --------------------------------------
+
+    def by_distance(self, n_bins: int = 10, by: Literal["distance", "kernel"] = "distance") -> ErrorTable:
+        """Return mean errors and root mean squared errors of pairs by their distance, or by their kernel value.
+
+        The edges of the bins are quantiles of a sample of pairs, so that all bins contain about equally many pairs. The
+        errors are those of the pairs of `audit`, which are compared again, at the same cost.
+
+        Parameters
+        ----------
+        n_bins : int, default=10
+            Number of bins. There are fewer if so many quantiles are equal.
+        by : {"distance", "kernel"}, default="distance"
+            Whether bins are of the Euclidean distance of the rows, or of the exact kernel value.
+
+        Returns
+        -------
+        ErrorTable
+            One row per bin, with 95 % confidence intervals for the errors over all pairs in the bin.
+        """
+        check_parameter("Audit.by_distance", "n_bins", n_bins, Integer(1))
+        check_parameter("Audit.by_distance", "by", by, Choice("distance", "kernel"))
+        return errors_in_bins(self._subject("by_distance"), int(n_bins), by)
+
+    def spectral(self, n_rows: int = 1000, *, penalty: float | None = None, noise: float = 0.1) -> SpectralError:
+        """Return the error of the kernel matrix as an operator, in the spectral norm, and relative to a ridge penalty.
+
+        Parameters
+        ----------
+        n_rows : int, default=1000
+            Largest number of rows, which are a random sample of the rows of `audit` if these are more. The time is
+            O(n_rows^3), that of a few eigenvalue decompositions, and that of another audit for the interval.
+        penalty : float, default=None
+            Penalty p of `SpectralError.epsilon`. None means the one of `ridge` for these rows.
+        noise : float, default=0.1
+            As in `ridge`.
+
+        Returns
+        -------
+        SpectralError
+        """
+        check_parameter("Audit.spectral", "n_rows", n_rows, Integer(2))
+        check_parameter("Audit.spectral", "penalty", penalty, Interval(0, None, closed="neither") | Choice(None))
+        check_parameter("Audit.spectral", "noise", noise, Interval(0, None, closed="neither"))
+        return spectral_error(self._subject("spectral"), int(n_rows), penalty, noise)
+
+    def ridge(self, n_rows: int = 1000, *, noise: float = 0.1) -> RidgeEffect:
+        """Return what the error of the kernel costs in ridge regression: the squared error that it adds.
+
+        A ridge predictor on the features of the map is compared with one on the exact kernel. Both are fitted to one
+        half of the rows, with the penalty for which the exact kernel has the least leave-one-out error, and predict the
+        other half. If `audit` was given targets `y`, these are predicted. Otherwise, the errors are expected values
+        for a random function from a Gaussian process with this kernel, observed with noise; they have a closed form, no
+        function is drawn, and the penalty is the variance of the noise.
+
+        Parameters
+        ----------
+        n_rows : int, default=1000
+            Largest number of rows, which are a random sample of the rows of `audit` if these are more. The time is
+            O(n_rows^3).
+        noise : float, default=0.1
+            Variance of the noise of random functions, as a fraction of the mean of k(x, x). It is not used with `y`.
+
+        Returns
+        -------
+        RidgeEffect
+        """
+        check_parameter("Audit.ridge", "n_rows", n_rows, Integer(2))
+        check_parameter("Audit.ridge", "noise", noise, Interval(0, None, closed="neither"))
+        return ridge_effect(self._subject("ridge"), int(n_rows), noise)
+
+    def predict_rmse(self, n_components: int) -> float:
+        """Return the root mean squared error that is predicted for another number of components.
+
+        For unbiased maps with a closed form of the variance, it is that of the closed form at this number, for the
+        same pairs: the root of the expected mean squared error over draws. For other unbiased maps, it is the measured
+        error times the root of the ratio of the numbers of components. This is exact for independent components, and
+        for averages of independent draws; coupled components, such as orthogonal frequencies, usually have less error.
+        Errors of biased maps, such as landmarks, are extrapolated from those at the numbers of components that were
+        passed to `audit` as `widths`, by a power law through the two largest of them. `prediction_method` says which.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of components, at least 1.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ParameterError
+            If nothing is known of the error at other numbers of components.
+        """
+        check_parameter("Audit.predict_rmse", "n_components", n_components, Integer(1))
+        return self._model.predict(int(n_components))
+
+    def predict_interval(self, n_components: int) -> tuple[float, float] | None:
+        """Return a 95 % interval for the root mean squared error of a new draw with another number of components.
+
+        It needs draws of the map, from the parameter `widths` of `audit`, and a map with closed form or with
+        independent components. None is returned otherwise: a power law that holds at some widths need not hold at
+        others, so that an extrapolation by it has an error of unknown size.
+        """
+        check_parameter("Audit.predict_interval", "n_components", n_components, Integer(1))
+        return self._model.interval(int(n_components))
+
+    def components_for(self, tol: float) -> int:
+        """Return the number of components for which the predicted root mean squared error is at most `tol`.
+
+        It is the least such number, up to half a percent, and as accurate as `predict_rmse`.
+        """
+        check_parameter("Audit.components_for", "tol", tol, Interval(0, None, closed="neither"))
+        found = self._model.components_for(float(tol))
+        if found is None:
+            msg = (
+                f"Audit.components_for: no number of components of {self.feature_map} is predicted to have an RMSE of "
+                f"{tol:g} or less, {self.prediction_method}. Try a larger tol, or another map."
+            )
+            raise ParameterError(msg)
+        return found
+
+    @property
+    def prediction_method(self) -> str:
+        """How the errors at other numbers of components are predicted."""
+        return self._model.method
+
+    def plot(self) -> Figure:
+        """Return a Matplotlib figure of the errors.
+
+        It shows errors by distance with their intervals, approximate against exact kernel values of random pairs and,
+        if it can be predicted, the error against the number of components. Matplotlib is needed:
+        ``pip install "mercer[report]"``.
+        """
+        from mercer.diagnostics.plots import audit_figure
+
+        return audit_figure(self, self._subject("plot"))
+
+    @cached_property
+    def _model(self) -> ErrorModel:
+        return _error_model(self, self._subject("predict_rmse"))
+
+    def _subject(self, method: str) -> Subject:
+        subject = vars(self)["_measured"]
+        if subject is None:
+            msg = (
+                f"Audit.{method}: this result does not refer to a map and rows, because it was made from matrices, or "
+                "unpickled. Use the result of mercer.audit(feature_map, X) itself."
+            )
+            raise ParameterError(msg)
+        return subject
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rows are not part of a stored result.
+        return {name: None if name == "_measured" else value for name, value in vars(self).items() if name != "_model"}
+
 
 @known_names
-def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any = 0) -> Audit:
+def audit(
+    feature_map: BaseMap,
+    X: Any,
+    y: Any = None,
+    *,
+    n_rows: int = 1000,
+    widths: Sequence[int] | None = None,
+    n_draws: int = 3,
+    random_state: Any = 0,
+) -> Audit:
     """Measure how well the inner products of the features of a fitted map approximate its kernel.
 
     The approximate and the exact kernel are compared on all pairs of rows of `X`. If `X` has more than `n_rows` rows,
@@ -125,17 +345,26 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     X : array-like or CSR of shape (n, d)
         The rows that the errors are for; at least 2. They should be rows that the map will be applied to, and not those
         that it was fitted to: `MercerWarning` is issued if a map with landmarks was fitted to them.
+    y : array-like of shape (n,) or (n, t), default=None
+        Targets, which are numbers, for `Audit.ridge`. None means random functions of the kernel.
     n_rows : int, default=1000
         Largest number of rows of which all pairs are compared; at least 100. The cost is that of the features of all
         rows of `X`, once or, if they need more than 128 MiB, once and for 32 `n_rows` random rows again, and
         O(n_rows^2 (d + D)) for the pairs, for D components.
+    widths : sequence of int, default=None
+        Numbers of components at which the error is measured as well, to predict it at others (`Audit.predict_rmse`).
+        Maps with these numbers are fitted to one random half of the rows and measured on the other half. Each costs
+        as much as a fit and an audit.
+    n_draws : int, default=3
+        Number of maps, with different seeds, for each of `widths`.
     random_state : int, Generator, RandomState or None, default=0
-        Seed of the random pairs.
+        Seed of the random pairs, of the samples of rows and of the maps of `widths`.
 
     Returns
     -------
     Audit
-        The errors, with a confidence interval if they are estimates.
+        The errors, with confidence intervals if they are estimates. Its methods compute further errors: by distance,
+        of the spectrum, of ridge predictions, and at other numbers of components. It refers to the rows and the map.
 
     See Also
     --------
@@ -168,6 +397,8 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
     >>> result = audit(RandomFourier(Gaussian(3.0), 256, random_state=0).fit(X), X, n_rows=200)
     >>> bool(result.rmse_interval[0] < result.rmse < result.rmse_interval[1] < 0.1)
     True
+    >>> bool(0.45 < result.predict_rmse(1024) / result.predict_rmse(256) < 0.55)
+    True
     """
     if not isinstance(feature_map, BaseMap):
         msg = f"audit: feature_map must be a fitted mercer map, such as model.feature_map_, got {feature_map!r}."
@@ -183,18 +414,54 @@ def audit(feature_map: BaseMap, X: Any, *, n_rows: int = 1000, random_state: Any
         msg = f"audit needs at least 2 rows to measure an error on pairs of different rows, got {X.shape[0]}."
         raise DataError(msg)
     _warn_of_fitted_rows(feature_map, X)
-    if X.shape[0] > n_rows:
-        rng = np.random.default_rng(seed_of(random_state, "audit"))
-        result, pairs = _estimate(feature_map, X, int(n_rows), rng)
-        return replace(result, predicted_rmse=_predicted_rmse(feature_map, X, pairs))
+    # A copy, because the map of the caller may be fitted again before a method of the result is called.
+    subject = Subject(
+        type(feature_map).__name__,
+        copy.copy(feature_map),
+        X,
+        _targets(y, X.shape[0]),
+        int(n_rows),
+        seed_of(random_state, "audit"),
+    )
+    result = measure(subject)
+    if widths is None:
+        return result
+    return replace(result, widths=_errors_at(subject, feature_map, widths, n_draws), subject=subject)
+
+
+def _targets(y: Any, n: int) -> Array | None:
+    """Return the targets as a matrix of numbers with n rows."""
+    if y is None:
+        return None
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim not in (1, 2) or len(values) != n or not np.isfinite(values).all():
+        msg = (
+            f"audit: y must contain finite numbers, one or one row of them for each of the {n} rows of X, got an array "
+            f"of shape {np.shape(y)}. Encode labels, for example by scikit-learn's LabelBinarizer."
+        )
+        raise DataError(msg)
+    return values.reshape(n, -1)
+
+
+def measure(subject: Subject) -> Audit:
+    """Return the errors of a fitted map over all pairs of rows, measured or estimated."""
+    feature_map, X = subject.feature_map, subject.X
+    if not subject.all_pairs:
+        result = _estimate(subject)
+        predicted = _predicted_rmse(subject.name, feature_map, X, subject.pairs)
+        return replace(result, predicted_rmse=predicted, subject=subject)
     features = feature_map.apply(X)
     return audit_matrix(
-        _inner_products(feature_map, features, features),
+        inner_products(feature_map, features, features),
         feature_map.kernel_(X),
-        feature_map=type(feature_map).__name__,
+        feature_map=subject.name,
         kernel=repr(feature_map.kernel_),
         n_components=feature_map.features_.n_components,
-        predicted_rmse=_predicted_rmse(feature_map, X),
+        predicted_rmse=_predicted_rmse(subject.name, feature_map, X),
+        subject=subject,
     )
 
 
@@ -206,13 +473,14 @@ def audit_matrix(
     kernel: str,
     n_components: int,
     predicted_rmse: float | None = None,
+    subject: Subject | None = None,
 ) -> Audit:
     """Return the `Audit` of an approximate kernel matrix of some rows, given the exact kernel matrix.
 
-    `feature_map`, `kernel`, `n_components` and `predicted_rmse` are copied into the result.
+    The other arguments are copied into the result.
     """
     n = len(exact)
-    error = _difference(approximate, exact, kernel)
+    error = difference(approximate, exact, kernel)
     # Squares of numbers above 1e154 overflow, and those of numbers below 1e-162 underflow.
     largest, size = float(np.abs(error).max()), float(np.abs(exact).max())
     error /= largest or 1.0
@@ -222,6 +490,8 @@ def audit_matrix(
     total = float(sums.sum())
     rmse = largest * math.sqrt(total / (n * (n - 1)))
     exact_norm = float(np.linalg.norm(exact / (size or 1.0)))
+    relative = _quotient(math.sqrt(total + diagonal), exact_norm) * (largest / size if size > 0 else 1.0)
+    mean = largest * float(error.sum() / (n * (n - 1)))
     return Audit(
         feature_map=feature_map,
         kernel=kernel,
@@ -233,39 +503,44 @@ def audit_matrix(
         rmse_interval=(rmse, rmse),
         effective_rows=_effective_rows(total, float(np.square(sums).sum()), n),
         predicted_rmse=predicted_rmse,
-        relative_error=_quotient(math.sqrt(total + diagonal), exact_norm) * (largest / size if size > 0 else 1.0),
+        relative_error=relative,
+        relative_error_interval=(relative, relative),
         max_error=largest,
-        mean_error=largest * float(error.sum() / (n * (n - 1))),
+        max_error_interval=(largest, largest),
+        mean_error=mean,
+        mean_error_interval=(mean, mean),
+        subject=subject,
     )
 
 
-def _estimate(feature_map: BaseMap, X: Any, n_rows: int, rng: np.random.Generator) -> tuple[Audit, PairSample]:
-    """Return the `Audit` for all pairs of the rows of `X`, without `predicted_rmse`, and the pairs that were compared.
-
-    The errors are estimated from about `n_rows`^2 random pairs.
-    """
-    n, name, kernel = X.shape[0], repr(feature_map.kernel_), feature_map.kernel_
-    features = _row_features(feature_map, X)
-    rows = row_errors(feature_map, X, features)
-    pairs = sample_pairs(rows.probability, n_rows, rng)
+def _estimate(subject: Subject) -> Audit:
+    """Return the `Audit` for all pairs of the rows, without `predicted_rmse`, from about `n_rows`^2 random pairs."""
+    n, feature_map = subject.n, subject.feature_map
+    features = row_features(feature_map, subject.X)
+    rows = row_errors(feature_map, subject.X, features)
+    pairs = subject.sampled(rows)
     scale, largest = float(rows.size.max()) or 1.0, float(rows.residual.max())
     estimates = np.empty((len(pairs.left), 4))
-    for block, (left, right) in enumerate(zip(pairs.left, pairs.right, strict=True)):
-        exact = kernel(X[left], X[right]).astype(np.float64)
-        error = _difference(_inner_products(feature_map, features(left), features(right)), exact, name)
+    for block, _, _, exact, error in subject.errors(features):
         largest = max(largest, float(np.abs(error).max()))
         error /= scale
         squares = np.square(error)
         sums = pairs.sums(block, squares, error, np.square(exact / scale))
         estimates[block] = [*sums, pairs.sum_of_squares(block, squares)]
-    total, mean, exact_total, of_squares = estimates.mean(axis=0).tolist()
+    total, mean, _, of_squares = estimates.mean(axis=0).tolist()
     low, high = mean_interval(estimates[:, 0])
     n_ordered = n * (n - 1)
-    squared_error = total + float(np.square(rows.residual / scale).sum())
-    squared_norm = exact_total + float(np.square(rows.exact / scale).sum())
-    result = Audit(
-        feature_map=type(feature_map).__name__,
-        kernel=name,
+    squares, norms = (
+        sums + float(np.square(diagonal / scale).sum())
+        for sums, diagonal in ((estimates[:, 0], rows.residual), (estimates[:, 2], rows.exact))
+    )
+    relative = _quotient(math.sqrt(squares.mean()), math.sqrt(norms.mean()))
+    between = ratio_interval(squares, norms) if norms.mean() > 0 else (relative, relative)
+    means = mean_interval(estimates[:, 1], skewed=False)
+    certain = largest if feature_map.residual_is_kernel else max(largest, float(rows.size.max()))
+    return Audit(
+        feature_map=subject.name,
+        kernel=repr(feature_map.kernel_),
         n_components=feature_map.features_.n_components,
         n_rows=n,
         n_pairs=pairs.n_pairs,
@@ -274,75 +549,111 @@ def _estimate(feature_map: BaseMap, X: Any, n_rows: int, rng: np.random.Generato
         rmse_interval=(scale * math.sqrt(max(low, 0.0) / n_ordered), scale * math.sqrt(high / n_ordered)),
         effective_rows=_effective_rows(total, of_squares, n),
         predicted_rmse=None,
-        relative_error=_quotient(math.sqrt(squared_error), math.sqrt(squared_norm)),
+        relative_error=relative,
+        relative_error_interval=(math.sqrt(max(between[0], 0.0)), math.sqrt(between[1])),
         max_error=largest,
+        max_error_interval=(largest, certain),
         mean_error=scale * mean / n_ordered,
+        mean_error_interval=(scale * means[0] / n_ordered, scale * means[1] / n_ordered),
     )
-    return result, pairs
 
 
-def _row_features(feature_map: BaseMap, X: Any) -> Callable[[Any], Array]:
-    """Return a function from indices of rows to their features. The features are stored if they are not too large."""
-    itemsize = feature_map.features_.output_dtype(X.dtype).itemsize
-    if X.shape[0] * feature_map.features_.n_components * itemsize <= STORED_BYTES:
-        return feature_map.apply(X).__getitem__
-    return lambda rows: feature_map.apply(X[rows])
+# ---- other numbers of components ------------------------------------------------------------------
+
+
+def _redrawn(feature_map: BaseMap, n_components: int, seed: int | None) -> BaseMap:
+    """Return an unfitted copy of a map with its resolved kernel, and another number of components and seed."""
+    if "n_components" not in feature_map.get_params(deep=False):
+        msg = (
+            f"audit: {type(feature_map).__name__} has no parameter n_components, so that its error at other numbers of "
+            "components cannot be measured or predicted. Audit maps of different widths, one by one."
+        )
+        raise ParameterError(msg)
+    return feature_map.with_kernel(feature_map.kernel_).set_params(n_components=n_components, random_state=seed)
+
+
+def _errors_at(subject: Subject, feature_map: BaseMap, widths: Sequence[int], n_draws: int) -> tuple[WidthErrors, ...]:
+    """Return the errors of maps of other widths, fitted to one half of the rows and measured on the other half."""
+    check_parameter("audit", "n_draws", n_draws, Integer(1))
+    for width in widths:
+        check_parameter("audit", "widths", width, Integer(1))
+    if subject.n < 4:
+        msg = f"audit: widths needs at least 4 rows, half of which maps are fitted to, got {subject.n}."
+        raise DataError(msg)
+    rows = subject.some_rows(subject.n, "widths")
+    fitted, others = subject.X[rows[: subject.n // 2]], subject.X[rows[subject.n // 2 :]]
+    seeds = iter(subject.generator("draws").integers(2**31, size=len(widths) * n_draws).tolist())
+    results: dict[int, list[float]] = {}
+    for width in widths:
+        for _ in range(n_draws):
+            drawn = _redrawn(feature_map, int(width), next(seeds))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MercerWarning)  # the caller has seen those of the map itself
+                drawn.fit(fitted)
+                measured = measure(replace(subject, feature_map=drawn, X=others, y=None))
+            results.setdefault(measured.n_components, []).append(measured.rmse)
+    return tuple(WidthErrors(width, tuple(errors)) for width, errors in sorted(results.items()))
+
+
+def _error_model(result: Audit, subject: Subject) -> ErrorModel:
+    """Return the prediction of the error at other numbers of components."""
+    feature_map, name = subject.feature_map, subject.name
+    if not isinstance(feature_map, BaseMap):
+        msg = f"Audit: the error of {name} at other widths is not predicted, because it is a map of another library."
+        raise ParameterError(msg)
+    if result.predicted_rmse is not None:
+        return KnownShape("by the closed form of its variance", _ClosedForm(subject, feature_map), result.widths)
+    if feature_map.unbiased is True:
+        independent = _has_independent_components(feature_map)
+        measured = (WidthErrors(result.n_components, (result.rmse,)), *result.widths)
+        # Errors of coupled components fall faster than one over the root at small widths, so that these are not used.
+        least = 1 if independent else max(one.n_components for one in measured)
+        used = [(one.n_components, error) for one in measured for error in one.rmse if one.n_components >= least]
+        level = math.sqrt(np.mean([width * error**2 for width, error in used]))
+        how = "its independent components" if independent else "independent draws of it, which coupled ones exceed"
+        method = f"from {len(used)} measured errors, at the rate one over the root of the width, as for {how}"
+        return KnownShape(method, lambda width: level / math.sqrt(width), result.widths if independent else ())
+    if result.widths:
+        return power_law(result.widths, name)
+    msg = (
+        f"Audit: the error of {name} at other widths does not follow from that at {result.n_components} components, "
+        "because the map is biased. Measure it at two or more numbers of components: "
+        f"audit(feature_map, X, widths=({max(1, result.n_components // 4)}, "
+        f"{max(2, result.n_components // 2)}))."
+    )
+    raise ParameterError(msg)
 
 
 @dataclass(frozen=True)
-class RowErrors:
-    """Errors of k(x, x) for all rows x, and the probabilities of rows in pairs that are drawn to measure errors."""
+class _ClosedForm:
+    """The root mean squared error as a function of the number of components, from the closed form of the variance."""
 
-    exact: Array  # (n,), k(x, x)
-    size: Array  # (n,), k(x, x) + |z(x)|^2
-    residual: Array  # (n,), absolute error of k(x, x)
-    probability: Array  # (n,), see `row_probabilities`
+    subject: Subject
+    feature_map: BaseMap
 
-
-def row_errors(feature_map: BaseMap, X: Any, features: Callable[[Any], Array] | None = None) -> RowErrors:
-    """Return the errors of k(x, x) for all validated rows x, with features of the rows by index, if given."""
-    features = _row_features(feature_map, X) if features is None else features
-    n, name = X.shape[0], repr(feature_map.kernel_)
-    step = block_rows_for(max(feature_map.features_.n_components, X.shape[1]), X.dtype.itemsize)
-    exact, norms, approximate = np.empty(n), np.empty(n), np.empty(n)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        exact[rows] = feature_map.kernel_.diag(X[rows])
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.square(np.abs(features(rows)).astype(np.float64))
-            norms[rows] = squares.sum(axis=1)
-            approximate[rows] = norms[rows] if feature_map.signs_ is None else squares @ feature_map.signs_
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = exact + norms
-    residual = np.abs(_difference(approximate, exact, name))
-    if not np.isfinite(size).all():
-        _raise_overflow(name, X.dtype)
-    # Errors of k(x, x) that are due to rounding do not show where errors of pairs are large.
-    measured = np.where(residual > ROUNDINGS * np.finfo(X.dtype).eps * size, residual, 0.0)
-    return RowErrors(exact, size, residual, row_probabilities(size, measured))
+    def __call__(self, width: int) -> float:
+        subject = self.subject
+        drawn = _redrawn(self.feature_map, width, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MercerWarning)
+            predicted = _predicted_rmse(
+                subject.name, drawn.fit(subject.X), subject.X, None if subject.all_pairs else subject.pairs
+            )
+        if predicted is None:
+            msg = f"Audit: the variance of {subject.name} with {width} components is not finite for some pairs of rows."
+            raise ParameterError(msg)
+        return predicted
 
 
-def _inner_products(feature_map: BaseMap, left: Array, right: Array) -> Array:
-    """Return the approximate kernel matrix, which may contain infinity; `_difference` then raises."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return feature_map.inner_products(left, right)
-
-
-def _difference(approximate: Array, exact: Array, kernel: str) -> Array:
-    """Return approximate - exact in float64; raise if a value is not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        error = approximate.astype(np.float64) - exact
-    if not np.isfinite(error).all():
-        _raise_overflow(kernel, np.result_type(approximate, exact))
-    return error
-
-
-def _raise_overflow(kernel: str, dtype: Any) -> None:
-    msg = (
-        f"audit: {kernel} or its approximation exceeds the largest number of {np.dtype(dtype)} for some pairs of rows. "
-        "Scale the rows or the kernel down."
-    )
-    raise DataError(msg)
+def _has_independent_components(feature_map: BaseMap) -> bool:
+    """Return whether the components of a fitted map are independent and identically distributed."""
+    if not isinstance(feature_map, DrawnMap):
+        return False
+    independent = feature_map.with_independent_components(feature_map.kernel_, feature_map.n_components)
+    if independent is None:
+        return False
+    mine, theirs = feature_map.get_params(deep=False), independent.get_params(deep=False)
+    return all(repr(mine[name]) == repr(theirs[name]) for name in mine.keys() - UNRELATED)
 
 
 def _effective_rows(total: float, sum_of_squares: float, n: int) -> float:
@@ -359,7 +670,7 @@ def _quotient(error: float, size: float) -> float:
     return error / size
 
 
-def _predicted_rmse(feature_map: BaseMap, X: Any, pairs: PairSample | None = None) -> float | None:
+def _predicted_rmse(name: str, feature_map: FittedMap, X: Any, pairs: PairSample | None = None) -> float | None:
     """Return the root mean squared error over pairs of different rows, predicted from the variance of the map.
 
     It is estimated from a sample of pairs, if one is given. Return None if the map is biased, its variance has no
@@ -367,7 +678,7 @@ def _predicted_rmse(feature_map: BaseMap, X: Any, pairs: PairSample | None = Non
     """
     if feature_map.unbiased is not True:
         return None  # the mean squared error of a biased map is not its variance
-    n, name = X.shape[0], type(feature_map).__name__
+    n = X.shape[0]
     infinite, compared = 0, 0
     largest, sums = [], []  # of each block; the sums are divided by the largest value, since they could overflow
     try:
@@ -399,7 +710,7 @@ def _predicted_rmse(feature_map: BaseMap, X: Any, pairs: PairSample | None = Non
     return math.sqrt(scale) * math.sqrt(max(total, 0.0) / (n * (n - 1)))
 
 
-def _variances(feature_map: BaseMap, X: Any, pairs: PairSample | None) -> Iterator[tuple[int, Array]]:
+def _variances(feature_map: FittedMap, X: Any, pairs: PairSample | None) -> Iterator[tuple[int, Array]]:
     """Yield the numbers of blocks of pairs and the variances of their pairs; all pairs are a single block."""
     if pairs is None:
         variance = feature_map.known_variance(X)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-__all__ = ["BLOCKS", "PairSample", "mean_interval", "row_probabilities", "sample_pairs"]
+__all__ = ["BLOCKS", "PairSample", "mean_interval", "ratio_interval", "row_probabilities", "sample_pairs"]
 
 Array = np.ndarray
 # Number of independent blocks of pairs. An interval needs many, and the cost of features decreases with their number,
@@ -49,6 +49,11 @@ class PairSample:
         left, right = self._weights(block)
         different = self.left[block][:, None] != self.right[block]
         return [float(left @ (value * different) @ right) for value in values]
+
+    def weights(self, block: int) -> Array:
+        """Return the weights (side, side) with which the values of a block are added by `sums`."""
+        left, right = self._weights(block)
+        return np.outer(left, right) * (self.left[block][:, None] != self.right[block])
 
     def sum_of_squares(self, block: int, values: Array) -> float:
         """Return an estimate of the sum over rows i of r_i^2, where r_i is the sum of f(i, j) over the other rows j.
@@ -104,12 +109,13 @@ def sample_pairs(probability: Array, n_rows: int, rng: np.random.Generator) -> P
     return PairSample(left, right, probability)
 
 
-def mean_interval(values: Array, level: float = 0.95) -> tuple[float, float]:
+def mean_interval(values: Array, level: float = 0.95, *, skewed: bool = True) -> tuple[float, float]:
     """Return a confidence interval for the mean of the distribution of independent values, which may be skewed.
 
     Hall's transformation [1]_ removes the skewness of the t statistic: with the mean m of n values, its standard error
     s and the skewness g of the values divided by sqrt(n), T + g T^2 / 3 + g^2 T^3 / 27 + g / 6 with T = (m - mu) / s is
-    nearly normal. It increases with T, so that it can be inverted.
+    nearly normal. It increases with T, so that it can be inverted. If `skewed` is False, the interval is that of
+    Student. It covers more often for values of both signs with heavy tails, whose estimated skewness is mostly noise.
 
     References
     ----------
@@ -125,10 +131,25 @@ def mean_interval(values: Array, level: float = 0.95) -> tuple[float, float]:
     deviations /= spread  # cubes of tiny numbers would underflow
     variance = np.square(deviations).mean()
     error = spread * np.sqrt(variance / (n - 1))
-    skewness = float((deviations**3).mean() / variance**1.5 / np.sqrt(n))
+    skewness = float((deviations**3).mean() / variance**1.5 / np.sqrt(n)) if skewed else 0.0
     quantile = stdtrit(n - 1, (1 + level) / 2)
     low, high = (_inverse_of_hall(x, skewness) for x in (quantile, -quantile))
     return mean - error * low, mean - error * high
+
+
+def ratio_interval(
+    numerators: Array, denominators: Array, level: float = 0.95, *, skewed: bool = True
+) -> tuple[float, float]:
+    """Return a confidence interval for the ratio of the means of two values that are observed together.
+
+    The i-th numerator and the i-th denominator may depend on each other; different ones are independent. Let n and d be
+    the two means over the observations, and r = n / d. The ratio of the expected values is then, up to terms of second
+    order in the deviations of n and d, the expected value of r + (numerator - r denominator) / d, and `mean_interval`
+    is applied to these numbers. The mean of the denominators must be positive.
+    """
+    size = float(denominators.mean())
+    ratio = float(numerators.mean()) / size
+    return mean_interval(ratio + (numerators - ratio * denominators) / size, level, skewed=skewed)
 
 
 def _inverse_of_hall(x: float, g: float) -> float:

@@ -245,6 +245,9 @@ class Accumulator(ABC, Generic[S]):
     def restore(self, state: S) -> None:
         """Set the sum of this empty accumulator to `state`, the `result` of an earlier accumulator."""
 
+    #: Optional method ``finish(total) -> S``: what learners use in place of the sum over all rows.
+    finish: Callable[[S], S] | None = None
+
 
 class TermSum(Accumulator[S]):
     """Accumulator that sums ``term(block)``, for a function `term` that returns a small statistic of a block."""

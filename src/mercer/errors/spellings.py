@@ -119,6 +119,8 @@ def object_hint(choice: Any, parameter: str) -> str:
         return f"Numbers have names: n_clusters={choice} for clusters, n_components={choice} for components."
     if isinstance(choice, type):
         return f"Pass an object, not the class: write {parameter}={choice.__name__}()."
+    if callable(choice) and not hasattr(choice, "get_params"):
+        return f"A function is made a kernel by mercer.CallableKernel({getattr(choice, '__name__', 'function')})."
     if type(choice).__module__.partition(".")[0] == "sklearn":
         like = {"RBF": MEDIAN, "Matern": 'mercer.Matern(1.5, "median")', "RBFSampler": "mercer.RandomFourier()"}
         name = type(choice).__name__
@@ -163,6 +165,7 @@ def kernel_expression(given: Mapping[str, Any]) -> str | None:
         "linear": "mercer.Polynomial(1, coef0=0)",
         "intersection": "mercer.Intersection()",
         "cauchy": 'mercer.Cauchy("median")',
+        "precomputed": "mercer.Precomputed()",
     }.get(name)
 
 

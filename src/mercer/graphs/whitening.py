@@ -15,7 +15,7 @@ import scipy.linalg
 from mercer.errors import DataError
 from mercer.features import Features, features_of
 from mercer.linalg.cholesky import factorize, inverse_root
-from mercer.maps.whitened import times_triangle
+from mercer.linalg.triangular import times_triangle
 
 __all__ = ["LowRankFeatures", "WhitenedFeatures", "roughest_directions", "whitening_of"]
 

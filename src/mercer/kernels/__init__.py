@@ -19,9 +19,11 @@ from mercer.kernels.power_series import PowerSeries
 from mercer.kernels.separable import Cauchy, Laplacian, SeparableKernel
 from mercer.kernels.spectral import ShiftInvariantKernel
 from mercer.kernels.sphere import gegenbauer_coefficients, positive_definite_on_sphere
+from mercer.kernels.values import CallableKernel, Precomputed
 
 __all__ = [
     "ArcCosine",
+    "CallableKernel",
     "Cauchy",
     "Chi2",
     "Composed",
@@ -43,6 +45,7 @@ __all__ = [
     "Min",
     "Polynomial",
     "PowerSeries",
+    "Precomputed",
     "Product",
     "RationalQuadratic",
     "Scaled",

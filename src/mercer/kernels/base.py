@@ -105,6 +105,8 @@ class Kernel(ABC):
     # Names of parameters that may be a string, such as lengthscale="median". `resolve` replaces it by a number that it
     # computes from rows.
     rules: ClassVar[tuple[str, ...]] = ()
+    # Whether `resolve` needs all rows of a fit, in their order, and not only a sample of them.
+    all_rows: ClassVar[bool] = False
 
     __new__ = new_of_known_names
     __signature__ = ConstructorSignature()
@@ -287,8 +289,19 @@ class Kernel(ABC):
         """Whether some parameter, such as ``lengthscale="median"``, has to be computed from rows by `resolve`."""
         return self._has_rules() or any(part.needs_rows for part in self._children().values())
 
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether `resolve` needs all rows of a fit, in their order, since the kernel is the matrix of these rows."""
+        own = self.all_rows and self._has_rules()
+        return own or any(part.needs_all_rows for part in self._children().values())
+
     def _has_rules(self) -> bool:
         return any(isinstance(getattr(self, name), str) for name in self.rules)
+
+    def _unresolved(self) -> tuple[str, ...]:
+        """Return the names of the parameters that `resolve` computes from rows, also those of inner kernels."""
+        own = {name for name in self.rules if isinstance(getattr(self, name), str)}
+        return tuple(sorted(own.union(*(part._unresolved() for part in self._children().values()))))
 
     def _children(self) -> dict[str, Kernel]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -297,8 +310,8 @@ class Kernel(ABC):
     def _check_resolved(self) -> None:
         if self.needs_rows:
             msg = (
-                f"{self!r} has no values yet: its lengthscale is computed from rows. "
-                "Call kernel.resolve(X), fit a map, or give the lengthscale as a number."
+                f"{self!r} has no values yet: its {' and '.join(self._unresolved())} is computed from rows. "
+                "Call kernel.resolve(X), fit a map, or give its value."
             )
             raise ParameterError(msg)
 

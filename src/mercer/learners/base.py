@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isqrt
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import (
@@ -85,6 +85,7 @@ __all__ = [
 ]
 
 Array = np.ndarray
+S = TypeVar("S")
 # Cost of the second moments of n rows of D features, divided by n D^2: half of the products, and the features.
 SUM_COST = 0.7
 # Domains of the parameters that all learners have; `n_jobs` is checked where threads are counted.
@@ -194,6 +195,11 @@ class Fit:
     random_state: Any
     report: Report | None
     previous: Mapping[str, Any]
+
+    def accumulate(self, into: Accumulator[S]) -> S:
+        """Return the sum over the labeled rows, as the accumulator finishes it."""
+        total = self.labeled.accumulate(into, self.report)
+        return total if into.finish is None else into.finish(total)
 
 
 class Learner(BaseEstimator, ABC):
@@ -395,7 +401,7 @@ class Learner(BaseEstimator, ABC):
         accumulator = self._statistic(fit)
         if accumulator is not None:
             enter_stage(fit.report, "sum over rows")
-        statistic = None if accumulator is None else fit.labeled.accumulate(accumulator, fit.report)
+        statistic = None if accumulator is None else fit.accumulate(accumulator)
         del accumulator  # its buffers are as large as the features of a block
         if self._several_passes() is None:
             self.statistic_ = statistic  # to which `partial_fit` adds
@@ -488,7 +494,7 @@ class Learner(BaseEstimator, ABC):
         assert accumulator is not None  # a learner with `partial_fit` has a statistic
         with reported(fit.report):
             enter_stage(fit.report, "sum over rows")
-            statistic = fit.labeled.accumulate(accumulator, fit.report)
+            statistic = fit.accumulate(accumulator)
         self.statistic_ = statistic if fresh else self.statistic_ + statistic
         self._defer_solve()
 
@@ -524,12 +530,20 @@ class Learner(BaseEstimator, ABC):
     def _linear_of(self, X: Any, coef: Array, intercept: Array) -> Array:
         """Return features @ coef + intercept for validated rows."""
         features = self.feature_map_.features_.astype(X.dtype)
+        form = features.linear_form
+        dtype = X.dtype
+        # Coefficients of the inner features are as accurate if W is not too ill-conditioned. With few rows, computing
+        # them takes longer than it saves.
+        if form is not None and form.share > 0 and X.shape[0] > coef.shape[1]:
+            features, coef, dtype = form.inner, form.matrix @ coef, np.dtype(np.float64)
         # In float64 for rows of any dtype: terms with large coefficients may cancel, and the intercept may be large
         # compared with the variation of the predictions.
         out = np.empty((X.shape[0], coef.shape[1]))
 
         def predict_rows(rows: Any, target: Array) -> None:
-            np.add(features_of(features, rows) @ coef, intercept, out=target)
+            values = np.empty((rows.shape[0], features.n_components), dtype)
+            features(rows, values)
+            np.add(values @ coef, intercept, out=target)
 
         fill_rows(predict_rows, X, out, n_jobs=self.n_jobs, width=features.n_components)
         return out
@@ -540,8 +554,10 @@ class Learner(BaseEstimator, ABC):
         choice = self.feature_map
         if isinstance(choice, Kernel):
             tags.input_tags.positive_only = choice.positive_only
+            tags.input_tags.pairwise = choice.needs_all_rows
         elif isinstance(choice, BaseMap):
-            tags.input_tags.positive_only = get_tags(choice).input_tags.positive_only
+            inner = get_tags(choice).input_tags
+            tags.input_tags.positive_only, tags.input_tags.pairwise = inner.positive_only, inner.pairwise
         return tags
 
 

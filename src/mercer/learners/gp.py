@@ -254,7 +254,8 @@ class GaussianProcessRegressor(Regressor):
         if self.variance_method == "pathwise":
             seed = seed_of(fit.random_state, "representers")
             sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True)
-        return MomentSum(self.feature_map_.features_, double=True, sample=sample)  # small eigenvalues matter
+        # Small eigenvalues matter.
+        return MomentSum(self.feature_map_.features_, double=True, sample=sample, n_rows=fit.labeled.n_rows)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
         self._check_parameters()

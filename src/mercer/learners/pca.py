@@ -139,11 +139,12 @@ class KernelPCA(Transformer):
     def _costs(self, n: int, D: int) -> dict[str, float]:  # noqa: ARG002 - the signature of the contract
         return {"solve": 3.0 * D**3}
 
-    def _statistic(self, fit: Fit) -> MomentSum:  # noqa: ARG002 - the signature of the contract
+    def _statistic(self, fit: Fit) -> MomentSum:
         features = self.feature_map_.features_
         self._check_count(features.n_components)
         targets = rows_as_targets if self.fit_inverse_transform else no_targets
-        return MomentSum(features, targets, double=True, centered=True)  # small eigenvalues matter
+        # Small eigenvalues matter.
+        return MomentSum(features, targets, double=True, centered=True, n_rows=fit.labeled.n_rows)
 
     def _check_count(self, D: int) -> None:
         if self.n_components is not None and self.n_components > D:

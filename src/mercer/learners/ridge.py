@@ -305,6 +305,7 @@ def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None
         double=needs_double(model.alpha) if double is None else double,
         centered=bool(model.fit_intercept),
         sample=sample,
+        n_rows=fit.labeled.n_rows,
     )
 
 
@@ -317,7 +318,7 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
     if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
         return moments
     enter_stage(fit.report, "sum over rows in float64")
-    return fit.labeled.accumulate(moment_sum(model, fit, targets, double=True), fit.report)
+    return fit.accumulate(moment_sum(model, fit, targets, double=True))
 
 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:

@@ -5,6 +5,7 @@ No other module of `maps` uses scikit-learn.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -39,8 +40,10 @@ __all__ = [
     "Estimator",
     "available_if",
     "check_features",
+    "check_replayable",
     "drawn_for",
     "fresh_copy",
+    "given_kernel",
     "replace_params",
     "unchanged_if_it_fails",
     "warn_of_scales",
@@ -404,9 +407,11 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         try:
-            tags.input_tags.positive_only = self._kernel().positive_only
+            kernel = self._kernel()
         except ParameterError:  # `fit` raises it
-            tags.input_tags.positive_only = False
+            kernel = Gaussian()
+        tags.input_tags.positive_only = kernel.positive_only
+        tags.input_tags.pairwise = kernel.needs_all_rows
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -467,6 +472,8 @@ class DrawnMap(BaseMap):
     _draw_costs: Callable[[int], dict[str, float]] | None = None
     #: ``_bytes_to_draw(n, d) -> int``: least number of bytes that `_draw` allocates for n rows of d features.
     _bytes_to_draw: Callable[[int, int], int] | None = None
+    #: ``_width() -> int``: number of components after `fit`. If undefined, it is the parameter `n_components`.
+    _width: Callable[[], int] | None = None
     #: ``_independent(kernel) -> dict or None``: parameters for which all D components are independent and identically
     #: distributed, or None if this is impossible. Then sqrt(D) times a randomly chosen component is an unbiased map.
     _independent: Callable[[Kernel], dict[str, Any] | None] | None = None
@@ -499,16 +506,11 @@ class DrawnMap(BaseMap):
         return fresh_copy(self, kernel=kernel)
 
     def _kernel(self) -> Kernel:
-        if self.kernel is None:
-            return self.default_kernel
-        if not isinstance(self.kernel, Kernel):
-            msg = f"{type(self).__name__}: kernel must be a mercer kernel such as Gaussian(), got {self.kernel!r}."
-            raise ParameterError(f"{msg} {object_hint(self.kernel, 'kernel')}".rstrip())
-        return self.kernel
+        return given_kernel(self, self.kernel, self.default_kernel)
 
     @property
     def width(self) -> int:
-        return self.n_components
+        return self.n_components if self._width is None else self._width()
 
     @property
     def refuses_rows(self) -> str | None:
@@ -522,6 +524,8 @@ class DrawnMap(BaseMap):
     def rows_wanted(self) -> int:
         """Return the number of rows that `fit` uses at most. It is 1 if `fit` uses only the number of features d."""
         self.check()
+        if self._kernel().needs_all_rows:
+            return sys.maxsize
         for_kernel = MEDIAN_ROWS if self._kernel().needs_rows else 1
         return for_kernel if self._rows_to_draw is None else max(for_kernel, self._rows_to_draw())
 
@@ -553,6 +557,9 @@ class DrawnMap(BaseMap):
         rows = engine.in_memory
         if rows is not None and len(rows) <= wanted:
             return rows.X, rows.weight
+        if self._kernel().needs_all_rows:
+            msg = f"{type(self).__name__}: {self._kernel()!r} needs all rows of the fit in memory, as one array."
+            raise DataError(msg)
         sample = engine.sum(partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False), report)
         # A sample in proportion to the weights must not be weighted again; a complete set of rows keeps its weights.
         return sample.X, sample.weight if sample.is_complete else None
@@ -645,6 +652,16 @@ class DrawnMap(BaseMap):
     def least_components(self, kernel: Kernel) -> int:
         """Return the least number of components that this map can have for a kernel."""
         return 1 if self._least_components is None else self._least_components(kernel)
+
+
+def given_kernel(owner: BaseMap, kernel: Any, default: Kernel) -> Kernel:
+    """Return the parameter `kernel` of a map, or the default kernel if it is None. Raise if it is not a kernel."""
+    if kernel is None:
+        return default
+    if not isinstance(kernel, Kernel):
+        msg = f"{type(owner).__name__}: kernel must be a mercer kernel such as Gaussian(), got {kernel!r}."
+        raise ParameterError(f"{msg} {object_hint(kernel, 'kernel')}".rstrip())
+    return kernel
 
 
 def drawn_for(feature_map: BaseMap, kernel: Kernel) -> DrawnMap:

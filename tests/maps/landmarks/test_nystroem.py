@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from mercer import (
+    DataError,
     ExponentialDotProduct,
     Gaussian,
+    KernelRidge,
     Laplacian,
     Matern,
     MercerWarning,
@@ -20,10 +22,10 @@ from mercer import (
     Polynomial,
     Transformed,
 )
-from mercer.maps.landmarks import nystroem
+from mercer.maps.landmarks import features, nystroem, selection
 from mercer.statistics import row_hashes
 
-LANDMARKS = ("pivoted", "uniform")
+LANDMARKS = ("pivoted", "uniform", "kmeans", "leverage")
 ANY = [
     Gaussian(1.5),
     3 * Laplacian() + 1,
@@ -108,7 +110,7 @@ def test_a_kernel_of_zero_has_zero_features():
     np.testing.assert_array_equal(Nystroem(0 * Gaussian(), 3, random_state=0).fit_transform(rows(0)), 0.0)
 
 
-@pytest.mark.parametrize("landmarks", ["pivoted", "uniform"])
+@each_choice
 def test_features_depend_neither_on_the_order_of_rows_nor_on_repetitions_as_weights(landmarks):
     X = rows(0, n=40)
     count = np.random.default_rng(1).integers(0, 4, size=40)
@@ -137,41 +139,149 @@ def test_pivoted_landmarks_cover_small_clusters_that_uniform_ones_miss():
     assert mean_error("uniform") > 10.0
 
 
-def test_features_are_sorted_by_the_size_of_their_eigenvalue():
+def test_pivoted_landmarks_are_in_the_order_of_their_choice():
+    # The first components are then those of a map with the first landmarks alone.
     m = Nystroem(Gaussian(), 10, random_state=0).fit(rows(0))
-    powers = np.square(m.transform(m.features_.landmarks)).sum(axis=0)
-    assert (np.diff(powers) <= 1e-12).all()
+    first = Nystroem(Gaussian(), landmarks=m.features_.landmarks[:4]).fit(rows(0))
+    assert first.width == 4
+    np.testing.assert_allclose(m.transform(rows(1))[:, :4], first.transform(rows(1)), rtol=1e-9, atol=1e-12)
 
 
 @each_choice
 @pytest.mark.parametrize("kernel", ANY, ids=[type(kernel).__name__ for kernel in ANY])
-def test_many_landmarks_have_a_triangular_root(kernel, landmarks, monkeypatch):
-    few = Nystroem(kernel, 12, landmarks=landmarks, random_state=0).fit(rows(0))
-    monkeypatch.setattr(nystroem, "MANY", 12)
-    many = clone(few).fit(rows(0))
-    assert many.features_.triangular
-    assert not few.features_.triangular
-    np.testing.assert_array_equal(np.tril(many.features_.whitening, -1), 0.0)
+def test_sorted_landmarks_have_the_same_inner_products(kernel, landmarks, monkeypatch):
+    given_order = Nystroem(kernel, 12, landmarks=landmarks, random_state=0).fit(rows(0))
+    monkeypatch.setattr(features, "LEAST_SHARE", 1.0)
+    by_pivots = clone(given_order).fit(rows(0))
+    assert not np.array_equal(given_order.features_.landmarks, by_pivots.features_.landmarks)
+    for m in (given_order, by_pivots):
+        np.testing.assert_array_equal(np.tril(m.features_.whitening, -1), 0.0)
     Y = rows(1)
-    np.testing.assert_allclose(many.gram(Y), few.gram(Y), rtol=0, atol=1e-9 * kernel.diag(Y).max())
-    assert pickle.loads(pickle.dumps(many)).gram(Y).tobytes() == many.gram(Y).tobytes()
+    np.testing.assert_allclose(given_order.gram(Y), by_pivots.gram(Y), rtol=0, atol=1e-9 * kernel.diag(Y).max())
+    assert pickle.loads(pickle.dumps(by_pivots)).gram(Y).tobytes() == by_pivots.gram(Y).tobytes()
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(50.0), Polynomial(1)], ids=["near one", "of rank four"])
-def test_ill_conditioned_landmarks_have_no_triangular_root(kernel, monkeypatch):
-    monkeypatch.setattr(nystroem, "MANY", 12)
-    m = Nystroem(kernel, 12, random_state=0).fit(rows(0))
-    assert not m.features_.triangular
+@pytest.mark.parametrize(("kernel", "rank"), [(Gaussian(50.0), 12), (Polynomial(1), 4), (0 * Gaussian(), 1)])
+def test_landmarks_in_the_span_of_others_are_left_out(kernel, rank):
+    m = Nystroem(kernel, landmarks=rows(0, n=12)).fit(rows(0))
     S = m.features_.landmarks
-    np.testing.assert_allclose(m.gram(S), kernel(S), rtol=0, atol=1e-8 * kernel.diag(S).max())
+    assert len(S) == rank
+    np.testing.assert_allclose(m.gram(rows(0, n=12)), kernel(rows(0, n=12)), rtol=0, atol=1e-8)
+    np.testing.assert_array_equal(m.transform(rows(1))[:, rank:], 0.0)
 
 
-def test_a_triangular_root_needs_as_many_rows_as_components(monkeypatch):
-    monkeypatch.setattr(nystroem, "MANY", 5)
-    with pytest.warns(MercerWarning, match="the last 3 components are zero"):
-        m = Nystroem(Gaussian(), 8, random_state=0).fit(rows(0, n=5))
-    assert not m.features_.triangular
-    np.testing.assert_array_equal(m.transform(rows(1))[:, 5:], 0.0)
+def test_values_beyond_float64_are_refused():
+    with pytest.raises(DataError, match=r"values of .* between landmarks overflow float64"), np.errstate(over="ignore"):
+        Nystroem(1e308 * Gaussian() + 1e308 * Gaussian(), landmarks=np.eye(3)).fit(rows(0))
+
+
+def projected(S, Y):
+    """Return inner products of the projections of rows `Y` on landmarks `S`, in extended precision."""
+    K, C = (np.exp(-np.square(a[:, None] - S.astype(np.longdouble)).sum(axis=2) / 2) for a in (S, Y))
+    L = np.zeros_like(K)
+    for j in range(len(K)):
+        L[j:, j] = K[j:, j] - L[j:, :j] @ L[j, :j]
+        L[j:, j] /= np.sqrt(L[j, j])
+    Z = np.zeros_like(C)
+    for j in range(len(K)):
+        Z[:, j] = (C[:, j] - Z[:, :j] @ L[j, :j]) / L[j, j]
+    return Z @ Z.T
+
+
+@pytest.mark.parametrize(("spread", "as_given"), [(4.0, True), (0.7, True), (0.2, False)])
+def test_features_are_exact_projections_up_to_rounding(spread, as_given):
+    # Landmarks at small distances are ill-conditioned.
+    S, Y = spread * rows(0, n=40), spread * rows(1)
+    m = Nystroem(Gaussian(), landmarks=S).fit(Y)
+    assert np.array_equal(m.features_.landmarks, S) == as_given
+    np.testing.assert_allclose(m.gram(Y), projected(S, Y).astype(float), rtol=0, atol=1e-7)
+
+
+# ---- landmarks of the user ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, np.ndarray.tolist, np.float32])
+def test_given_landmarks_are_used_as_they_are(kind):
+    S = rows(5, n=7)
+    m = Nystroem(Gaussian(), landmarks=kind(S), random_state=0)
+    assert m.width == 7
+    m.fit(rows(0))
+    assert m.transform(rows(1)).shape == (60, 7)
+    assert len(m.get_feature_names_out()) == 7
+    np.testing.assert_allclose(m.gram(S), Gaussian()(S), atol=1e-6)
+    copy = clone(m)
+    assert copy.get_params()["landmarks"] is not m.landmarks
+    np.testing.assert_array_equal(copy.fit(rows(0)).transform(rows(1)), m.transform(rows(1)))
+    assert m.set_params(landmarks="uniform", n_components=5).fit(rows(0)).width == 5
+
+
+def test_fewer_components_than_given_landmarks_are_the_leading_ones():
+    S, X = rows(5, n=20), rows(0)
+    m = Nystroem(Gaussian(), 6, landmarks=S).fit(X)
+    assert m.transform(X).shape == (60, 6)
+    complete = Nystroem(Gaussian(), landmarks=S).fit(X).gram(X)
+    values, vectors = np.linalg.eigh(complete)
+    best = (vectors[:, -6:] * values[-6:]) @ vectors[:, -6:].T
+    np.testing.assert_allclose(m.gram(X), best, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("landmarks", "options", "error", "text"),
+    [
+        (rows(0, n=4, d=2), {}, DataError, "landmarks must have the 3 features of the rows, got 2"),
+        (np.zeros((0, 3)), {}, ParameterError, "landmarks must have at least one row"),
+        (np.zeros(3), {}, DataError, "Nystroem: landmarks: rows must form a 2-d array"),
+        (np.full((4, 3), np.nan), {}, DataError, "Nystroem: landmarks: rows must be finite"),
+        (rows(0, n=4), {"n_landmarks": 9}, ParameterError, "n_landmarks must be None or the number of rows"),
+        ("random", {}, ParameterError, "landmarks must be one of 'pivoted', 'uniform', 'kmeans', 'leverage', got 'ran"),
+        (None, {}, ParameterError, "landmarks must be one of"),
+        ("uniform", {"n_landmarks": 3}, ParameterError, "n_landmarks must be at least n_components, 512, got 3"),
+        ("uniform", {"n_landmarks": 0}, ParameterError, "n_landmarks must be an integer >= 1 or None, got 0"),
+    ],
+)
+def test_wrong_landmarks_are_refused(landmarks, options, error, text):
+    with pytest.raises(error, match=text):
+        Nystroem(Gaussian(), landmarks=landmarks, **options).fit(rows(0))
+
+
+# ---- the best directions of more landmarks ----------------------------------------------------------
+
+
+@each_choice
+def test_leading_directions_have_the_least_error_of_their_number(landmarks):
+    X, weight = rows(0), np.random.default_rng(2).integers(1, 4, size=60).astype(float)
+    m = Nystroem(Gaussian(), 8, landmarks=landmarks, n_landmarks=20, random_state=0)
+    fitted = clone(m).fit_sample(X, weight)
+    copies = clone(m).fit_sample(np.repeat(X, weight.astype(int), axis=0))
+    np.testing.assert_allclose(fitted.gram(X), copies.gram(X), atol=1e-9)
+    assert fitted.transform(X).shape == (60, 8)
+    root = np.sqrt(weight)[:, None]
+    wide = root * Nystroem(Gaussian(), landmarks=fitted.features_.landmarks).fit(X).transform(X)
+    best = np.square(np.linalg.svd(wide, compute_uv=False)[8:]).sum()
+    left = np.square(wide).sum() - np.square(root * fitted.transform(X)).sum()
+    assert left == pytest.approx(best, rel=1e-9)
+    assert np.linalg.eigvalsh(Gaussian()(X) - fitted.gram(X)).min() > -1e-9
+    powers = np.square(root * fitted.transform(X)).sum(axis=0)
+    assert (np.diff(powers) < 0).all()
+    assert fitted.features_.lengthscales is None
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(2.0)])
+def test_more_landmarks_have_less_error_on_new_rows_for_the_same_number_of_components(kernel):
+    X, Y = rows(0, n=600), rows(1, n=200)
+    K = kernel(Y)
+
+    def error(n_landmarks):
+        maps = (Nystroem(kernel, 20, n_landmarks=n_landmarks, random_state=s).fit(X) for s in range(4))
+        return np.mean([np.square(K - m.gram(Y)).mean() for m in maps]) ** 0.5
+
+    assert error(80) < 0.8 * error(None)
+
+
+def test_more_landmarks_than_rows_are_all_rows():
+    m = Nystroem(Gaussian(), 5, n_landmarks=1000, random_state=0).fit(rows(0))
+    assert m.features_.landmarks.shape == (60, 3)
+    assert m.transform(rows(1)).shape == (60, 5)
 
 
 def test_float32_features_lose_no_more_than_their_rounding():
@@ -181,11 +291,6 @@ def test_float32_features_lose_no_more_than_their_rounding():
     Z = m.transform(X.astype(np.float32))
     assert Z.dtype == np.float32
     np.testing.assert_allclose(Z @ Z.T, kernel(X), atol=1e-4)
-
-
-def test_unknown_landmarks_are_refused():
-    with pytest.raises(ParameterError, match="Nystroem: landmarks must be one of 'pivoted', 'uniform', got 'kmeans'"):
-        Nystroem(Gaussian(), 4, landmarks="kmeans").fit(rows(0))
 
 
 def test_unbiased_explains_the_one_sided_error():
@@ -205,7 +310,30 @@ def test_fitted_rows_are_those_that_landmarks_were_chosen_from(monkeypatch):
     np.testing.assert_array_equal(m.fitted_rows_, row_hashes(X))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(m)).fitted_rows_, m.fitted_rows_)
     assert clone(m).fitted_rows_ is None
-    monkeypatch.setattr(nystroem, "POOL_MINIMUM", 30)
+    pivoted = selection.SELECTIONS["pivoted"]._replace(least=30)
+    monkeypatch.setattr(nystroem, "SELECTIONS", {"pivoted": pivoted})
     pool = m.fit(X).fitted_rows_
     assert len(pool) == 30
     assert set(row_hashes(m.features_.landmarks)) <= set(pool) < set(row_hashes(X))
+
+
+def test_features_are_a_linear_form_of_kernel_values():
+    for m in (Nystroem(Gaussian(), 8, random_state=0), Nystroem(Gaussian(), 8, n_landmarks=20, random_state=0)):
+        form = m.fit(rows(0)).features_.linear_form
+        values = np.empty((60, form.inner.n_components))
+        form.inner(rows(1).astype(np.float32), values)
+        np.testing.assert_allclose(values, Gaussian()(rows(1), m.features_.landmarks), atol=1e-6)
+        np.testing.assert_allclose(values @ form.matrix, m.transform(rows(1)), atol=1e-4)
+        squares = np.square(np.linalg.svd(form.matrix, compute_uv=False))
+        assert 0 < form.share <= 1.001 * squares[-1] / squares[0]
+    assert Nystroem(Gaussian(50.0), landmarks=rows(0, n=12)).fit(rows(0)).features_.linear_form.share == 0
+
+
+def test_predictions_in_coefficients_of_landmarks_are_those_of_features():
+    X, Y = rows(0, n=300), rows(1)
+    for kernel in (Gaussian(1.0), Gaussian(8.0)):
+        model = KernelRidge(Nystroem(kernel, 40, random_state=0), alpha="loo").fit(X, np.sin(X[:, 0]))
+        expected = model.feature_map_.transform(Y) @ model.coef_ + model.intercept_
+        np.testing.assert_allclose(model.predict(Y), expected, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(model.predict(Y[:1]), expected[:1], rtol=0, atol=1e-7)
+        np.testing.assert_allclose(model.predict(Y.astype(np.float32)), expected, rtol=0, atol=1e-3)

@@ -35,7 +35,7 @@ def distribution(kernel, weight, count):
 def p_value(count, seed=0):
     expected = distribution(Gaussian(), WEIGHT, count)
     rng = np.random.default_rng(seed)
-    drawn = [tuple(pivoted_rows(Gaussian(), X, WEIGHT, count, rng).tolist()) for _ in range(DRAWS)]
+    drawn = [tuple(sorted(pivoted_rows(Gaussian(), X, WEIGHT, count, rng).tolist())) for _ in range(DRAWS)]
     sets = [s for s in itertools.combinations(range(len(X)), count) if expected.get(s, 0.0) * DRAWS > 5]
     seen = [sum(one == s for one in drawn) for s in sets]
     wanted = [DRAWS * expected[s] for s in sets]
@@ -94,7 +94,6 @@ def test_pivots_are_distinct_and_at_most_the_rank():
     chosen = pivoted_rows(Gaussian(), rows, np.ones(30), 30, np.random.default_rng(0))
     assert len(chosen) == 10
     assert len(np.unique(rows[chosen], axis=0)) == 10
-    assert (np.diff(chosen) > 0).all()
     rows = np.random.default_rng(1).normal(size=(50, 3))
     assert len(pivoted_rows(Polynomial(degree=2), rows, np.ones(50), 40, np.random.default_rng(0))) == 10
 

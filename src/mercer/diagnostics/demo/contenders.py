@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.diagnostics.peers import Peer
 from mercer.kernels import Gaussian
 from mercer.learners import KernelRidgeClassifier
 from mercer.maps import BaseMap, Nystroem, RandomFourier
 
-__all__ = ["Entrant", "Peer", "Rows", "entrants", "load_rows", "maps_of_width"]
+__all__ = ["Entrant", "Rows", "entrants", "load_rows", "maps_of_width"]
 
 Array = np.ndarray
 # Penalties that scikit-learn's classifier tries: one per decade, over about the range that mercer tries on these data.
@@ -47,23 +48,6 @@ class Entrant:
     model: Any
     map_of: Callable[[Any], Any]
     penalty_of: Callable[[Any], float]
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A fitted scikit-learn transformer with the kernel that it approximates, in the interface of a map of mercer."""
-
-    transformer: Any
-    kernel_: Gaussian
-
-    def transform(self, X: Array) -> Array:
-        """Return the features of rows."""
-        return self.transformer.transform(X)
-
-    def gram(self, X: Array) -> Array:
-        """Return the approximate kernel matrix of rows."""
-        Z = self.transform(X)
-        return Z @ Z.T
 
 
 def load_rows(random_state: int) -> Rows:
@@ -114,6 +98,6 @@ def _peer(kernel: Gaussian, width: int, seed: int) -> Entrant:
         library="scikit-learn",
         classifier=f"RidgeClassifierCV({len(PEER_ALPHAS)} alphas)",
         model=make_pipeline(sampler, RidgeClassifierCV(alphas=PEER_ALPHAS)),
-        map_of=lambda model: Peer(model[0], kernel),
+        map_of=lambda model: Peer(model[0], kernel, width),
         penalty_of=lambda model: model[-1].alpha_,
     )

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.diagnostics.audit import Audit, audit, audit_matrix
-from mercer.diagnostics.demo.contenders import Entrant, Peer, Rows, maps_of_width
+from mercer.diagnostics.audit import Audit, audit
+from mercer.diagnostics.audit import measure as measure_map
+from mercer.diagnostics.demo.contenders import Entrant, Rows, maps_of_width
 from mercer.diagnostics.demo.results import Contender, ErrorCurve, Pairs
+from mercer.diagnostics.peers import Peer
+from mercer.diagnostics.subject import Subject
 from mercer.errors import NoClosedFormError
 from mercer.kernels import Gaussian
 from mercer.maps import BaseMap
@@ -106,14 +109,7 @@ def _audit(fitted: BaseMap | Peer, X: Array) -> Audit:
     """Return the `Audit` of a fitted map of mercer or a fitted transformer of scikit-learn on the rows of X."""
     if isinstance(fitted, BaseMap):
         return audit(fitted, X)
-    transformer = fitted.transformer
-    return audit_matrix(
-        fitted.gram(X),
-        fitted.kernel_(X),
-        feature_map=type(transformer).__name__,
-        kernel=repr(fitted.kernel_),
-        n_components=transformer.n_components,
-    )
+    return measure_map(Subject(type(fitted.transformer).__name__, fitted, X, None, len(X), 0))
 
 
 def _pairs(fitted: BaseMap | Peer, X: Array, seed: int) -> Pairs:

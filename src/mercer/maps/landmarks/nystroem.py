@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
-from scipy.linalg import lapack
 
 from mercer._docs import doc
 from mercer.engines import Report, enter_stage
 from mercer.engines.base import workers
-from mercer.errors import DataError, MercerWarning
-from mercer.features import Features, Lengthscales
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Kernel
-from mercer.linalg.cholesky import factorize, inverse_root
+from mercer.kernels.base import as_rows
 from mercer.maps.base import DrawnMap
-from mercer.maps.landmarks.lengthscales import LandmarkScales, isotropic_form
-from mercer.maps.landmarks.pivoting import pivoted_rows
-from mercer.maps.whitened import times_triangle
-from mercer.parameters import Choice, Domain
+from mercer.maps.landmarks.features import LandmarkFeatures, as_float64, leading, whitened
+from mercer.maps.landmarks.selection import SELECTIONS
+from mercer.parameters import Choice, Domain, Integer, check_parameter
 from mercer.statistics import row_hashes
 
-__all__ = ["LandmarkFeatures", "Nystroem"]
+__all__ = ["Nystroem"]
 
 Array = np.ndarray
-# Randomly pivoted Cholesky chooses n landmarks from a sample of max(POOL_FACTOR * n, POOL_MINIMUM) rows.
+# Directions are computed from a sample of max(POOL_FACTOR * m, POOL_MINIMUM) rows for m landmarks.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
-# From this number of landmarks on, W with W W' = K_SS^-1 is triangular, by a Cholesky factorization, since eigenvectors
-# would take many times as long. Inner products of features are the same for all W with W W' = K_SS^-1.
-MANY = 4096
-# Least reciprocal condition number of K_SS, as estimated by LAPACK, for which the triangular W is accurate enough.
-LEAST_SHARE = 1e-10
+
+
+class _Owner:
+    """The name of a parameter, which error messages about its rows start with."""
+
+    def __repr__(self) -> str:
+        return "Nystroem: landmarks"
+
+
+OWN = _Owner()
 
 
 @doc
@@ -51,13 +49,27 @@ class Nystroem(DrawnMap):
     Parameters
     ----------
     kernel : Kernel, default=None
-        Any kernel; None means ``Gaussian(lengthscale="median")``.
+        Any kernel; None means ``Gaussian(lengthscale="median")``. `CallableKernel` makes a kernel of a function, and
+        with `Precomputed`, rows are those of a kernel matrix.
     n_components : int, default=512
-        Number of components of the output, and of landmarks. With fewer rows than that, every row is a landmark, the
-        map is exact on them, and the remaining components are zero.
-    landmarks : {"pivoted", "uniform"}, default="pivoted"
-        "pivoted": chosen by randomly pivoted Cholesky [1]_ from a uniform sample of ``max(4 n_components, 2000)`` rows.
-        "uniform": a uniform sample of the rows.
+        Number of components of the output. With fewer distinct rows than that, every row is a landmark, the map is
+        exact on them, and the remaining components are zero. With landmarks of your own, there are no more components
+        than landmarks.
+    landmarks : {"pivoted", "uniform", "kmeans", "leverage"} or array-like or CSR of shape (m, d), default="pivoted"
+        How landmarks are selected, or your own landmarks, which need not be rows of the fit.
+
+        - "pivoted": rows by randomly pivoted Cholesky [1]_, from a uniform sample of ``max(4 m, 2000)`` rows for m
+          landmarks.
+        - "uniform": a uniform sample of the rows.
+        - "kmeans": centers of clusters of a uniform sample of ``max(10 m, 2000)`` rows in the space of the rows [2]_;
+          they are dense, also for sparse rows. For kernels that decrease with the distance of rows.
+        - "leverage": rows with probability proportional to their approximate ridge leverage scores [3]_, from a uniform
+          sample of ``max(4 m, 2000)`` rows. The penalty is such that the scores sum to m / 2.
+    n_landmarks : int or None, default=None
+        Number of landmarks m; None means `n_components`, or the number of your own landmarks. With more landmarks than
+        components, the components are the leading eigenvectors of the kernel matrix of ``max(4 m, 2000)`` rows,
+        projected on the landmarks. For a given number of components, this has less error; the cost of a
+        fit is O(m^3), and that of a row is O(m (d + n_components)) instead of O(n_components (d + n_components)).
     %(random_state, n_jobs)s
 
     Attributes
@@ -69,12 +81,15 @@ class Nystroem(DrawnMap):
     See Also
     --------
     RandomFourier : Features of shift-invariant kernels that do not depend on the rows.
+    CallableKernel, Precomputed : Kernels of a function and of a kernel matrix.
     sklearn.kernel_approximation.Nystroem : The same with uniform landmarks.
 
     References
     ----------
     .. [1] Chen, Epperly, Tropp, Webber (2025), Randomly Pivoted Cholesky: Practical Approximation of a Kernel Matrix
        with Few Entry Evaluations, CPAM.
+    .. [2] Zhang, Tsang, Kwok (2008), Improved Nystrom Low-Rank Approximation and Error Analysis, ICML.
+    .. [3] Musco, Musco (2017), Recursive Sampling for the Nystrom Method, NeurIPS.
 
     Examples
     --------
@@ -90,7 +105,7 @@ class Nystroem(DrawnMap):
     needs: ClassVar[str] = "any kernel"
     residual_is_kernel: ClassVar[bool] = True
     built_from_rows: ClassVar[bool] = True
-    parameter_domains: ClassVar[Mapping[str, Domain]] = {"landmarks": Choice("pivoted", "uniform")}
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {"n_landmarks": Integer(1) | Choice(None)}
     features_: LandmarkFeatures
 
     def __init__(
@@ -98,13 +113,15 @@ class Nystroem(DrawnMap):
         kernel: Kernel | None = None,
         n_components: int = 512,
         *,
-        landmarks: Literal["pivoted", "uniform"] = "pivoted",
+        landmarks: Any = "pivoted",
+        n_landmarks: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -116,18 +133,62 @@ class Nystroem(DrawnMap):
     def unbiased(self) -> bool | str:
         return "a projection on landmarks never exceeds the kernel: its error is one-sided, and zero on the landmarks"
 
+    def _check(self) -> None:
+        if isinstance(self.landmarks, str) or self.landmarks is None:
+            hint = "Or pass your own landmarks, an array of shape (m, d)."
+            check_parameter(type(self).__name__, "landmarks", self.landmarks, Choice(*SELECTIONS), hint=hint)
+            least, what = self.n_components, "n_components"
+        else:
+            least = self._count()
+            what = "the number of rows of landmarks"
+            if least == 0:
+                msg = f"{type(self).__name__}: landmarks must have at least one row, got none."
+                raise ParameterError(msg)
+            if self.n_landmarks not in (None, least):
+                msg = (
+                    f"{type(self).__name__}: n_landmarks must be None or {what}, {least}, got {self.n_landmarks}. "
+                    "Lower n_components for fewer components."
+                )
+                raise ParameterError(msg)
+        if self.n_landmarks is not None and self.n_landmarks < least:
+            msg = (
+                f"{type(self).__name__}: n_landmarks must be at least {what}, {least}, got {self.n_landmarks}. "
+                "Lower n_components."
+            )
+            raise ParameterError(msg)
+
+    def _own(self) -> Any:
+        """Return the landmarks that the user passed, in float64, or None."""
+        return None if isinstance(self.landmarks, str) else as_float64(as_rows(OWN, self.landmarks))
+
+    def _count(self) -> int:
+        """Return the number of landmarks that are wanted."""
+        own = self._own()
+        if own is not None:
+            return int(own.shape[0])
+        return self.n_components if self.n_landmarks is None else self.n_landmarks
+
+    def _width(self) -> int:
+        own = self._own()
+        return self.n_components if own is None else min(self.n_components, own.shape[0])
+
     def _rows_to_draw(self) -> int:
-        uniform = self.landmarks == "uniform"
-        return self.n_components if uniform else max(POOL_FACTOR * self.n_components, POOL_MINIMUM)
+        count = self._count()
+        pool = SELECTIONS[self.landmarks].pool(count) if isinstance(self.landmarks, str) else 1
+        return max(pool, POOL_FACTOR * count, POOL_MINIMUM) if count > self.n_components else pool
 
     def _draw_costs(self, n: int) -> dict[str, float]:
-        landmarks, rows = min(self.n_components, n), min(self._rows_to_draw(), n)
-        return {"choose landmarks": (0 if self.landmarks == "uniform" else rows) * landmarks**2 + 3 * landmarks**3}
+        count, rows = min(self._count(), n), min(self._rows_to_draw(), n)
+        choice = SELECTIONS[self.landmarks].cost(rows, count) if isinstance(self.landmarks, str) else 0.0
+        directions = (2 * POOL_FACTOR + 5) * count**3 if count > self.n_components else 0.0
+        return {"choose landmarks": choice + count**3 + directions}
 
     def _bytes_to_draw(self, n: int, d: int) -> int:  # noqa: ARG002 - the signature of the contract
-        landmarks = min(self.n_components, n)
-        pivoting = 0 if self.landmarks == "uniform" else n * landmarks
-        return 8 * max(landmarks * self.n_components, pivoting)
+        count = self._count()
+        own = not isinstance(self.landmarks, str)
+        count = count if own else min(count, n)
+        factor = 0 if own or self.landmarks in ("uniform", "kmeans") else n * count
+        return 8 * max(count * max(self._width(), count), factor)
 
     def _draw(
         self,
@@ -137,89 +198,29 @@ class Nystroem(DrawnMap):
         rng: np.random.Generator,
         report: Report | None = None,
     ) -> LandmarkFeatures:
-        wanted = min(self.n_components, X.shape[0])
-        if wanted < self.n_components:
-            msg = (
-                f"Nystroem: n_components={self.n_components} landmarks were requested, but there are only "
-                f"{X.shape[0]} rows; the last {self.n_components - wanted} components are zero."
-            )
-            warnings.warn(msg, MercerWarning, stacklevel=5)
         enter_stage(report, "choose landmarks")
-        X, weight = distinct_rows(X, weight)
-        wanted = min(wanted, X.shape[0])
-        if self.landmarks == "uniform":
-            chosen = np.sort(np.argsort(rng.exponential(size=len(weight)) / weight)[:wanted])
-        else:
+        landmarks = self._own()
+        if landmarks is None:
+            if X.shape[0] < self.n_components:
+                msg = (
+                    f"Nystroem: n_components={self.n_components} landmarks were requested, but there are only "
+                    f"{X.shape[0]} rows; the last {self.n_components - X.shape[0]} components are zero."
+                )
+                warnings.warn(msg, MercerWarning, stacklevel=5)
+            X, weight = distinct_rows(X, weight)
+            X = as_float64(X)
+            rule = SELECTIONS[self.landmarks].rule
             with workers(1):  # many small products, in which threads of BLAS would wait for each other
-                chosen = pivoted_rows(kernel, as_float64(X), weight, wanted, rng, report)
-        return whitened(kernel, as_float64(X[chosen]), self.n_components)
-
-
-def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatures:
-    """Return the features k(x, S) W of a kernel k with landmarks S, where W W' is the inverse of k(S, S).
-
-    The features are in float64. If there are fewer than `n_components` of them, the remaining components are zero.
-    """
-    if MANY <= landmarks.shape[0] == n_components:
-        root = triangular_root(np.ascontiguousarray(kernel(landmarks), np.float64))
-        if root is not None:
-            return LandmarkFeatures(kernel, landmarks, root, n_components, triangular=True)
-    values, vectors = scipy.linalg.eigh(kernel(landmarks))
-    # Eigenvectors are determined up to their signs. Those of LAPACK depend on rounding errors of the kernel matrix,
-    # which differ for dense and sparse rows.
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
-    vectors *= np.where(largest < 0, -1.0, 1.0)
-    # Smaller eigenvalues are rounding errors, which the inverse root would magnify.
-    keep = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
-    whitening = np.zeros((landmarks.shape[0], n_components))
-    whitening[:, : keep.sum()] = (vectors[:, keep] / np.sqrt(values[keep]))[:, ::-1]
-    return LandmarkFeatures(kernel, landmarks, whitening, n_components)
-
-
-def triangular_root(K: Array) -> Array | None:
-    """Return the upper triangular T with K^-1 = T T', or None if K is too ill-conditioned. K is overwritten."""
-    size = np.abs(K).sum(axis=0).max()  # the 1-norm of K, which LAPACK needs to estimate the condition number
-    if not factorize(K):
-        return None
-    share, _ = lapack.dpocon(K.T, size, uplo="L")
-    return inverse_root(K) if share > LEAST_SHARE else None
-
-
-@dataclass(frozen=True, eq=False)
-class LandmarkFeatures(Features):
-    """Features k(x, S) W with landmarks S and whitening matrix W.
-
-    The object is immutable and picklable, and does not depend on scikit-learn.
-    """
-
-    kernel: Kernel
-    landmarks: Any  # (S, d), float64
-    whitening: Array  # (S, n_components), float64
-    n_components: int
-    triangular: bool = False  # whether the whitening matrix is upper triangular
-
-    @property
-    def lengthscales(self) -> Lengthscales | None:
-        if isotropic_form(self.kernel) is None:
-            return None
-        whiten = partial(whitened, landmarks=self.landmarks, n_components=self.n_components)
-        return LandmarkScales(self.kernel, self.landmarks, self.whitening, whiten)
-
-    def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - rounded landmarks would not match their whitening
-        return self
-
-    def __call__(self, X: Any, out: Array) -> None:
-        # In float64 throughout: whitening magnifies rounding errors by the condition number of K_SS.
-        values = self.kernel(as_float64(X), self.landmarks)
-        if self.triangular:
-            whitened_values = np.empty_like(values)
-            times_triangle(values, self.whitening, whitened_values)
-        else:
-            whitened_values = values @ self.whitening
-        if out.dtype != values.dtype and np.abs(whitened_values).max(initial=0.0) > np.finfo(out.dtype).max:
-            msg = f"Nystroem: features of {self.kernel!r} overflow {out.dtype}. Scale the rows down, or pass float64."
+                landmarks = rule(kernel, X, weight, min(self._count(), X.shape[0]), rng, report)
+        elif landmarks.shape[1] != X.shape[1]:
+            msg = f"Nystroem: landmarks must have the {X.shape[1]} features of the rows, got {landmarks.shape[1]}."
             raise DataError(msg)
-        out[:] = whitened_values
+        features = whitened(kernel, landmarks, max(landmarks.shape[0], self._width()))
+        if features.n_components == self._width():
+            return features
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        some = max(POOL_FACTOR * landmarks.shape[0], POOL_MINIMUM)  # distinct rows are in random order
+        return leading(features, X[:some], weight[:some], self._width())
 
 
 def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
@@ -232,8 +233,3 @@ def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
     rows = np.flatnonzero(weight > 0)
     _, first, inverse = np.unique(row_hashes(X)[rows], return_index=True, return_inverse=True)
     return X[rows[first]], np.bincount(inverse, weight[rows])
-
-
-def as_float64(X: Any) -> Any:
-    """Return rows, sparse or dense, in float64."""
-    return X.astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)

@@ -51,7 +51,7 @@ def pivoted_rows(
     Returns
     -------
     ndarray of int
-        Indices of the chosen rows, in ascending order. There is at least one.
+        Indices of the chosen rows, in the order in which they are chosen. There is at least one.
 
     References
     ----------
@@ -85,7 +85,7 @@ def pivoted_rows(
         chosen += pivots.tolist()
         report_step(report, len(chosen), count, unit="landmarks")
     # A kernel that is zero on every row has no pivot; any row is then a landmark that adds nothing.
-    return np.sort(np.array(chosen or [0], dtype=int))
+    return np.array(chosen or [0], dtype=int)
 
 
 def accepted(left: Array, noise: Array, most: int, rng: np.random.Generator) -> tuple[list[int], Array, list[int]]:

@@ -1,0 +1,191 @@
+"""The map that is chosen when it is fitted."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer import (
+    ArcCosine,
+    DataError,
+    FeatureMap,
+    Gaussian,
+    KernelRidge,
+    Laplacian,
+    MercerWarning,
+    Min,
+    Nystroem,
+    ParameterError,
+    Polynomial,
+    RandomFourier,
+    audit,
+    choose,
+)
+from mercer.choice import rates
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1200, 5))
+FRESH = RNG.normal(size=(400, 5))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MERCER_CACHE_DIR", str(tmp_path_factory.mktemp("rates")))
+        patch.setattr(rates, "_known", {})
+        yield
+
+
+def rmse(feature_map, rows=FRESH):
+    E = feature_map.gram(rows) - feature_map.kernel_(rows)
+    return np.sqrt(np.mean(E[~np.eye(len(rows), dtype=bool)] ** 2))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian("median"), Laplacian(2.0), Polynomial(3), ArcCosine(1)], ids=repr)
+def test_the_map_of_least_error_for_a_number_of_components(kernel):
+    chosen = FeatureMap(kernel, 64, random_state=0).fit(X)
+    assert chosen.transform(X).shape == (1200, 64)
+    errors = {t.name: t.error for t in chosen.choice_.trials}
+    assert chosen.choice_.chosen.error == min(errors.values())
+    assert len(errors) >= 2
+    # Other draws of the maps, on other rows: none is much better.
+    for other in (RandomFourier, Nystroem):
+        if other.accepts(chosen.kernel_):
+            assert rmse(chosen) <= 1.3 * rmse(other(chosen.kernel_, 64, random_state=1).fit(X))
+
+
+def test_measured_errors_are_those_of_rows_that_the_map_has_not_seen():
+    chosen = FeatureMap(Gaussian(1.5), 100, random_state=3).fit(X)
+    assert chosen.choice_.n_fitted + chosen.choice_.n_held_out == len(X)
+    assert chosen.choice_.chosen.error == pytest.approx(rmse(chosen), rel=0.3)
+
+
+@pytest.mark.parametrize("tol", [0.1, 0.02])
+def test_a_tolerance_holds_on_fresh_rows(tol):
+    chosen = FeatureMap(Gaussian("median"), tol=tol, random_state=0).fit(X)
+    assert chosen.choice_.met
+    assert rmse(chosen) <= tol
+    assert chosen.choice_.chosen.upper <= tol
+
+
+def test_a_tolerance_out_of_reach_warns():
+    feature_map = FeatureMap(Laplacian(2.0), 32, tol=1e-4, random_state=0)
+    with pytest.warns(MercerWarning, match=r"no map reaches an error of 0.0001.*Increase tol"):
+        feature_map.fit(X)
+    assert not feature_map.choice_.met
+    assert feature_map.transform(X).shape[1] <= 32
+
+
+def test_limits():
+    by_memory = FeatureMap(memory_limit=4e5, random_state=0).fit(X)
+    assert by_memory.transform(X).nbytes < 4e5
+    by_time = FeatureMap(time_limit=20, n_components=128, random_state=0).fit(X)
+    assert by_time.choice_.chosen.n_components == 128
+    with pytest.warns(MercerWarning, match="too short for any map"):
+        FeatureMap(time_limit=1e-6, random_state=0).fit(X)
+    with pytest.raises(DataError, match="no map for"):
+        FeatureMap(memory_limit=10).fit(X)
+
+
+def test_the_same_seed_makes_the_same_choice():
+    first, second = (FeatureMap(tol=0.02, random_state=1).fit(X) for _ in range(2))
+    assert first.choice_.chosen.name == second.choice_.chosen.name
+    np.testing.assert_array_equal(first.transform(FRESH), second.transform(FRESH))
+
+
+def test_as_a_map_of_learners_and_pipelines():
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = make_pipeline(StandardScaler(), KernelRidge(FeatureMap(n_components=64, random_state=0), alpha="loo"))
+    assert model.fit(X, y).score(X, y) > 0.95
+    blocks = [(X[:700], y[:700]), (X[700:], y[700:])]
+    by_blocks = KernelRidge(FeatureMap(n_components=64, random_state=0)).fit(blocks)
+    whole = KernelRidge(FeatureMap(n_components=64, random_state=0)).fit(X, y)
+    np.testing.assert_allclose(by_blocks.predict(FRESH), whole.predict(FRESH), rtol=1e-6)
+    assert audit(whole.feature_map_, FRESH).rmse < 0.1
+
+
+def test_copies_pickles_and_parameters():
+    feature_map = FeatureMap(Gaussian(2.0), 32, random_state=0).fit(X)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(feature_map)).transform(FRESH), feature_map.transform(FRESH)
+    )
+    assert clone(feature_map).get_params() == feature_map.get_params()
+    assert feature_map.set_params(kernel__lengthscale=3.0).kernel == Gaussian(3.0)
+    assert len(pickle.dumps(feature_map)) < 1e5  # of the chosen map only
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [X.astype(np.float32), sp.csr_array(X), np.asfortranarray(X), pd.DataFrame(X)],
+    ids=["float32", "sparse", "Fortran order", "data frame"],
+)
+def test_kinds_of_rows(rows):
+    feature_map = FeatureMap(Gaussian(2.0), 40, random_state=0).fit(rows)
+    assert rmse(feature_map) < 0.2
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 30])
+def test_few_rows(n):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        feature_map = FeatureMap(Gaussian(1.0), 16, random_state=0).fit(X[:n])
+    assert feature_map.transform(X[:n]).shape == (n, 16)
+
+
+def test_weights_and_repeated_rows_of_a_constant():
+    rows = np.repeat(X[:1], 30, axis=0)
+    assert FeatureMap(Gaussian(1.0), 8, random_state=0).fit(rows).choice_.chosen.error == pytest.approx(0, abs=1e-12)
+
+
+def test_kernels_of_non_negative_rows():
+    assert rmse(FeatureMap(Min(), 64, random_state=0).fit(np.abs(X)), np.abs(FRESH)) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "n_components must be"),
+        ({"tol": -1}, "tol must be"),
+        ({"time_limit": 0}, "time_limit must be"),
+        ({"error": "mean"}, "error must be"),
+        ({"method": "Fourier"}, r"method must be 'auto'.*RandomFourier"),
+        ({"method": "ThresholdFeatures"}, "cannot approximate"),
+        ({"kernel": "rbf"}, "kernel must be"),
+    ],
+)
+def test_errors(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        FeatureMap(**parameters).fit(X)
+
+
+def test_a_method_by_name():
+    choice = FeatureMap(Gaussian(2.0), 32, method=["RandomFourier", "SphericalRadial"], random_state=0).fit(X).choice_
+    assert {t.name.partition("(")[0] for t in choice.trials} == {"RandomFourier", "SphericalRadial"}
+
+
+def test_costs_of_learners_favor_fewer_components():
+    plain = choose(Gaussian("median"), X, tol=0.01)
+    learner = choose(Gaussian("median"), X, tol=0.01, for_learner=True)
+    assert learner.chosen.row_seconds > 0
+    assert learner.chosen.n_components <= plain.chosen.n_components
+
+
+def test_the_table(tmp_path):
+    choice = choose(Gaussian("median"), X, 32, random_state=0)
+    text = str(choice)
+    assert text.count("\n") == len(choice.trials) + 2
+    assert text.count("\n* ") == 1
+    frame = choice.to_pandas()
+    assert frame["chosen"].sum() == 1
+    assert list(frame["error"]) == sorted(frame["error"])
+    assert choice.to_dict()["chosen"]["name"] == choice.chosen.name
+    axes = choice.plot()
+    axes.figure.savefig(tmp_path / "choice.png")
+    assert axes.get_xlabel() == "number of components"
+    assert choice.chosen.feature_map.transform(X).shape == (1200, 32)

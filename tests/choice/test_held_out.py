@@ -1,0 +1,72 @@
+"""Errors on rows that are held out, and their upper bounds."""
+
+import numpy as np
+import pytest
+
+from mercer import Gaussian, Nystroem, RandomFourier
+from mercer.choice.held_out import HeldOut
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4))
+KERNEL = Gaussian(2.0)
+MAP = RandomFourier(KERNEL, 64, random_state=0).fit(X)
+
+
+def errors_of(rows):
+    return MAP.gram(rows) - KERNEL(rows)
+
+
+def test_errors_are_those_of_their_definitions():
+    E, K = errors_of(X), KERNEL(X)
+    off = E[~np.eye(len(X), dtype=bool)]
+    expected = {
+        "rmse": np.sqrt(np.mean(off**2)),
+        "relative": np.linalg.norm(E) / np.linalg.norm(K),
+        "spectral": np.linalg.norm(E, 2) / np.linalg.norm(K, 2),
+        "largest": np.abs(E).max(),
+    }
+    for name, value in expected.items():
+        measured = HeldOut(X, None, KERNEL, name, 0.95).measure(MAP)
+        assert measured.error == pytest.approx(value, rel=1e-4), name
+        assert measured.upper > measured.error
+
+
+@pytest.mark.parametrize("name", ["rmse", "relative", "spectral", "largest"])
+def test_weights_are_repetitions(name):
+    weight = RNG.integers(1, 4, size=len(X)).astype(float)
+    repeated = np.repeat(X, weight.astype(int), axis=0)
+    by_weight = HeldOut(X, weight, KERNEL, name, 0.95).measure(MAP).error
+    E = errors_of(repeated)
+    if name == "rmse":  # pairs of different rows: copies of a row are not pairs
+        same = np.repeat(np.arange(len(X)), weight.astype(int))
+        expected = np.sqrt(np.mean(E[same[:, None] != same] ** 2))
+    else:
+        expected = HeldOut(repeated, None, KERNEL, name, 0.95).measure(MAP).error
+    assert by_weight == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["rmse", "relative", "spectral", "largest"])
+def test_upper_bounds_hold_on_fresh_rows(name):
+    # A bound of 95 % fails for more than 13 of 100 pairs of samples with probability 5e-4 (binomial). The same
+    # comparison without the margin fails for about half of them.
+    maps = [MAP, Nystroem(KERNEL, 40, random_state=0).fit(X)]
+    exceeded = plain = 0
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 1])
+        first, second = rng.standard_t(6, size=(2, 200, 4))
+        feature_map = maps[seed % 2]
+        measured = HeldOut(first, None, KERNEL, name, 0.95).measure(feature_map)
+        fresh = HeldOut(second, None, KERNEL, name, 0.95).measure(feature_map).error
+        exceeded += fresh > measured.upper
+        plain += fresh > measured.error
+    assert exceeded <= 13
+    assert plain > 30
+
+
+def test_kernels_of_tiny_and_huge_values():
+    for factor in (1e-200, 1e200):
+        held = HeldOut(X, None, factor * KERNEL, "rmse", 0.95)
+        scaled = RandomFourier(factor * KERNEL, 64, random_state=0).fit(X)
+        assert held.measure(scaled).error == pytest.approx(
+            factor * HeldOut(X, None, KERNEL, "rmse", 0.95).measure(MAP).error
+        )
