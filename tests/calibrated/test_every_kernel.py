@@ -14,8 +14,8 @@ from ..instances import KERNELS
 
 DRAWS = 100
 WIDTH = 32
-# These draw other maps, or take a hundred times as long, and have calibrated tests of their own.
-OTHERS = {"SumMap", "ProductMap", "CompositionMap", "RandomMaclaurin"}
+# These draw other maps, or take ten to a hundred times as long, and have calibrated tests of their own.
+OTHERS = {"SumMap", "ProductMap", "CompositionMap", "RandomMaclaurin", "ResampledFourier"}
 PUBLIC = [getattr(mercer, name) for name in mercer.__all__]
 KINDS = [
     kind

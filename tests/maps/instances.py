@@ -27,6 +27,7 @@ from mercer import (
     RandomMaclaurin,
     RandomNeurons,
     RationalQuadratic,
+    ResampledFourier,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -84,6 +85,10 @@ QUADRATURE = [
     SphericalRadial(Transformed(Gaussian(), columns=(2, 0), lengthscales=(0.5, 2.0)), 12, directions="butterfly"),
     SphericalRadial(Transformed(Gaussian(), lengthscales=(0.5, 2.0, 1.0)), 9, directions="simplex"),
 ]
+RESAMPLED = [
+    ResampledFourier(KERNEL, 7, pool=4),
+    ResampledFourier(3 + Laplacian(), 8, sampling="leverage"),
+]
 COMPOSED = [
     SumMap(KERNEL + Laplacian(), 20),
     ProductMap(KERNEL * Polynomial(2), 20),
@@ -114,7 +119,7 @@ NEURONS = [
     ),
     *(RandomNeurons(ArcCosine(2), 15, directions=directions) for directions in ("iid", "simplex", "butterfly")),
 ]
-MAPS = FOURIER + QUADRATURE + NYSTROEM + NEURONS + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
+MAPS = FOURIER + QUADRATURE + RESAMPLED + NYSTROEM + NEURONS + MACLAURIN + COMPOSED + HISTOGRAM + SKETCHES
 
 
 def rows_for(feature_map, seed, n=40, d=3):
