@@ -15,11 +15,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
 from mercer.diagnostics.audit import Audit, audit, measure
-from mercer.diagnostics.optional import data_frame
 from mercer.diagnostics.peers import Peer, peers_for
 from mercer.diagnostics.subject import Subject
 from mercer.engines import Report, enter_stage, report_step, reported, stages_of
 from mercer.errors import DataError, ParameterError
+from mercer.errors.packages import data_frame
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
 from mercer.parameters import Integer, check_parameter, known_names
