@@ -110,3 +110,11 @@ def test_groups_of_frequencies_are_chosen_from_their_part_of_the_pool(monkeypatc
 def test_wrong_parameters_are_refused(options, says):
     with pytest.raises(ParameterError, match=f"ResampledFourier: {says}"):
         ResampledFourier(Gaussian(), 8, **options).fit(rows(10, 2, 13))
+
+
+@pytest.mark.parametrize(("d", "orthogonal"), [(1000, True), (1100, False)])
+def test_frequencies_of_the_pool_are_orthogonal_unless_rows_are_wide(d, orthogonal):
+    m = ResampledFourier(Gaussian(30.0), 16, pool=2, random_state=0).fit(rows(20, d, 14))
+    W = m.features_.projection.weights
+    cosines = np.triu(W.T @ W, 1) / np.square(np.linalg.norm(W, axis=0)).max()
+    assert (np.abs(cosines).max() < 1e-12) == orthogonal
