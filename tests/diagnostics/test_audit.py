@@ -305,6 +305,7 @@ def test_error_of_landmarks_at_other_widths_is_extrapolated_from_two():
     assert [one.n_components for one in result.widths] == [16, 32]
     assert [len(set(one.rmse)) for one in result.widths] == [3, 3]
     assert result.predict_interval(64) is None
+    assert result.predict_rmse(32) == pytest.approx(result.rmse)
     for width in (64, 128):
         measured = audit(clone(feature_map).set_params(n_components=width).fit(rows(300, seed=1)), X).rmse
         # No interval is claimed. Errors fall by 1.5 to 8 with each doubling here, and the rate is right to a third.

@@ -10,30 +10,34 @@ from mercer import ParameterError
 from mercer.diagnostics.widths import LARGEST_WIDTH, KnownShape, WidthErrors, power_law
 
 
-def test_power_law_passes_through_the_two_largest_widths():
-    measured = (WidthErrors(16, (9.0,)), WidthErrors(32, (0.4, 0.1)), WidthErrors(64, (0.05,)))
-    law = power_law(measured, "Landmarks")
-    assert law.predict(32) == pytest.approx(0.2)  # the geometric mean
-    assert law.predict(64) == pytest.approx(0.05)
-    assert law.predict(128) == pytest.approx(0.0125)
-    assert law.interval(128) is None
-    assert law.components_for(0.0125) == 128
-    assert law.components_for(0.0124) == 129
-    assert "rate 2.00 from errors at 32 and 64 components" in law.method
+def test_power_law_passes_through_the_error_with_the_rate_of_the_two_largest_widths():
+    measured = (WidthErrors(16, (9.0,)), WidthErrors(32, (0.4, 0.1)), WidthErrors(64, (0.05,)))  # 0.2 on average
+    law = power_law(measured, 128, 0.01, "Landmarks")
+    assert law.predict(128) == pytest.approx(0.01)
+    assert law.predict(256) == pytest.approx(0.0025)
+    assert law.interval(256) is None
+    assert law.components_for(0.0025) == 256
+    assert law.components_for(0.00249) == 257
+    assert "from 128 components by a power law, of the rate 2.00 between errors at 32 and 64 components" in law.method
 
 
 def test_power_law_needs_two_widths():
     for measured in ((WidthErrors(16, (0.5, 0.4)),), (WidthErrors(16, (0.5,)), WidthErrors(32, (0.0,)))):
         with pytest.raises(ParameterError, match=r"errors at two different widths, got errors above zero at \[16\]"):
-            power_law(measured, "Landmarks")
+            power_law(measured, 32, 0.1, "Landmarks")
 
 
 def test_errors_that_do_not_fall_have_no_number_of_components():
-    law = power_law((WidthErrors(16, (0.1,)), WidthErrors(32, (0.1,))), "Landmarks")
+    law = power_law((WidthErrors(16, (0.1,)), WidthErrors(32, (0.1,))), 32, 0.1, "Landmarks")
     assert law.components_for(0.05) is None
     assert law.components_for(0.2) == 1
-    slow = power_law((WidthErrors(16, (0.1,)), WidthErrors(32, (0.0999,))), "Landmarks")
+    slow = power_law((WidthErrors(16, (0.1,)), WidthErrors(32, (0.0999,))), 32, 0.1, "Landmarks")
     assert slow.components_for(1e-3) is None
+
+
+def test_a_map_without_error_needs_no_more_components():
+    law = power_law((WidthErrors(16, (0.1,)), WidthErrors(32, (0.01,))), 64, 0.0, "Landmarks")
+    assert (law.predict(128), law.components_for(1e-9)) == (0, 1)
 
 
 @pytest.mark.parametrize("tol", [0.9, 0.1, 0.011, 1e-4])

@@ -242,8 +242,9 @@ class Audit:
         same pairs: the root of the expected mean squared error over draws. For other unbiased maps, it is the measured
         error times the root of the ratio of the numbers of components. This is exact for independent components, and
         for averages of independent draws; coupled components, such as orthogonal frequencies, usually have less error.
-        Errors of biased maps, such as landmarks, are extrapolated from those at the numbers of components that were
-        passed to `audit` as `widths`, by a power law through the two largest of them. `prediction_method` says which.
+        Errors of biased maps, such as landmarks, are extrapolated from the measured one by a power law, at the rate
+        between the errors at the two largest of the numbers of components that were passed to `audit` as `widths`.
+        `prediction_method` says which.
 
         Parameters
         ----------
@@ -614,7 +615,7 @@ def _error_model(result: Audit, subject: Subject) -> ErrorModel:
         method = f"from {len(used)} measured errors, at the rate one over the root of the width, as for {how}"
         return KnownShape(method, lambda width: level / math.sqrt(width), result.widths if independent else ())
     if result.widths:
-        return power_law(result.widths, name)
+        return power_law(result.widths, result.n_components, result.rmse, name)
     msg = (
         f"Audit: the error of {name} at other widths does not follow from that at {result.n_components} components, "
         "because the map is biased. Measure it at two or more numbers of components: "

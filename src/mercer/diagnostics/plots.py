@@ -16,6 +16,7 @@ from mercer.errors import ParameterError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from mercer.diagnostics.audit import Audit
@@ -141,6 +142,7 @@ def _errors_by_width(panel: Axes, audit: Audit) -> None:
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     _plain_powers_of_two(panel, widths)
+    _plain_numbers(panel.yaxis)
     panel.set(title="Error by width", xlabel="number of components", ylabel="RMSE of the kernel")
     panel.legend(loc="lower left")
 
@@ -179,11 +181,14 @@ def comparison_figure(comparison: Comparison) -> Figure:
         for panel in axes:
             panel.set_xscale("log")
             panel.set_yscale("log")
+        _plain_numbers(axes[0].yaxis)
+        _plain_numbers(axes[1].xaxis, "s")
+        _plain_numbers(axes[2].xaxis, "B")
         axes[0].set_xscale("log", base=2)
         _plain_powers_of_two(axes[0], [one.n_components for one in comparison.maps])
         axes[0].set(title="Error by width", xlabel="number of components", ylabel="RMSE of the kernel, held-out rows")
-        axes[1].set(title="Error by time", xlabel=f"seconds to transform {comparison.n_rows:,} rows")
-        axes[2].set(title="Error by memory", xlabel="bytes of the fitted map")
+        axes[1].set(title="Error by time", xlabel=f"time to transform {comparison.n_rows:,} rows")
+        axes[2].set(title="Error by memory", xlabel="size of the fitted map")
         draws = f"{comparison.n_draws} draws: line at the root mean square, band from least to largest"
         figure.suptitle(f"{_short(comparison.kernel)}, {draws}", x=0.01, ha="left", fontsize=10, color=MUTED)
         figure.legend(loc="outside lower center", ncols=min(5, len(names)))
@@ -199,7 +204,21 @@ def _plain_powers_of_two(panel: Axes, widths: Sequence[int] | Array) -> None:
     """Set the ticks of the x axis to the powers of two in the range of the widths, written as numbers."""
     ticker = optional_module("matplotlib.ticker", "plot", '"mercer[report]"')
     low, high = math.log2(min(widths)), math.log2(max(widths))
+    if low == high:
+        panel.set_xlim(min(widths) / 2, max(widths) * 2)
     ticks = [2**power for power in range(math.floor(low), math.ceil(high) + 1)]
     panel.xaxis.set_major_locator(ticker.FixedLocator(ticks[:: 1 + len(ticks) // 8]))
     panel.xaxis.set_minor_locator(ticker.NullLocator())
     panel.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _plain_numbers(axis: Axis, unit: str = "") -> None:
+    """Label a logarithmic axis with plain numbers, or with numbers and a unit with its prefix, such as 20 ms."""
+    ticker = optional_module("matplotlib.ticker", "plot", '"mercer[report]"')
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    steps = (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 3 else (1.0,)
+    axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=10))
+    axis.set_minor_locator(ticker.NullLocator())
+    plain = ticker.FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_major_formatter(ticker.EngFormatter(unit, places=0) if unit else plain)

@@ -99,7 +99,7 @@ class KnownShape(ErrorModel):
 
 @dataclass(frozen=True)
 class PowerLaw(ErrorModel):
-    """Error c D^-r, from errors at two widths D. An extrapolation of unknown accuracy has no interval."""
+    """Error c D^-r. An extrapolation of unknown accuracy has no interval."""
 
     method: str
     log_factor: float  # log c
@@ -121,8 +121,8 @@ class PowerLaw(ErrorModel):
         return max(1, math.ceil(math.exp(power) * (1 - 1e-12)))
 
 
-def power_law(measured: tuple[WidthErrors, ...], name: str) -> PowerLaw:
-    """Return the power law through the mean logarithms of the errors at the two largest widths.
+def power_law(measured: tuple[WidthErrors, ...], n_components: int, rmse: float, name: str) -> PowerLaw:
+    """Return the power law through an error, with the rate of the mean logarithms at the two largest measured widths.
 
     Errors of landmarks fall faster and faster, or slower and slower, as the width grows, so that errors at smaller
     widths would not improve the prediction.
@@ -137,5 +137,8 @@ def power_law(measured: tuple[WidthErrors, ...], name: str) -> PowerLaw:
         raise ParameterError(msg)
     (x, y), (small, large) = np.log(widths).tolist(), (float(np.mean(points[width])) for width in widths)
     rate = (small - large) / (y - x)
-    method = f"extrapolated by a power law of rate {rate:.2f} from errors at {widths[0]} and {widths[1]} components"
-    return PowerLaw(method, small + rate * x, rate)
+    method = (
+        f"extrapolated from {n_components} components by a power law, of the rate {rate:.2f} between errors at "
+        f"{widths[0]} and {widths[1]} components"
+    )
+    return PowerLaw(method, (math.log(rmse) if rmse > 0 else -math.inf) + rate * math.log(n_components), rate)
