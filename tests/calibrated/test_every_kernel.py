@@ -20,7 +20,7 @@ PUBLIC = [getattr(mercer, name) for name in mercer.__all__]
 KINDS = [
     kind
     for kind in PUBLIC
-    if inspect.isclass(kind) and issubclass(kind, BaseMap) and kind.__name__ not in OTHERS | {"Deformed"}
+    if inspect.isclass(kind) and issubclass(kind, BaseMap) and kind.__name__ not in OTHERS | {"Deformed", "FeatureMap"}
 ]
 CASES = [
     (kind, kernel)

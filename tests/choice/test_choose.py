@@ -23,8 +23,8 @@ def test_rows_of_kernels_with_a_constant_diagonal_are_uniform():
 
 
 def test_rows_of_large_values_are_measured_without_bias():
-    # Ten of 4000 rows have nearly all of k(x, x). Weighted means of the rows drawn estimate means of all rows. A uniform
-    # sample of 1000 rows misses half of these ten rows on average in more than 5 %, and varies by far more.
+    # Ten of 4000 rows have nearly all of k(x, x). Weighted means of the rows drawn estimate means of all rows. Those of
+    # uniform samples of 1000 rows, which miss most of these ten rows, vary by far more.
     X = RNG.normal(size=(4000, 3))
     X[:10] *= 100
     kernel = Polynomial(2)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import (
     ArcCosine,
@@ -189,3 +190,9 @@ def test_the_table(tmp_path):
     axes.figure.savefig(tmp_path / "choice.png")
     assert axes.get_xlabel() == "number of components"
     assert choice.chosen.feature_map.transform(X).shape == (1200, 32)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([FeatureMap(n_components=4)])
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
