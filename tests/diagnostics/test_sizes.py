@@ -177,7 +177,15 @@ def test_kernels_of_infinite_mean_square_frequency_have_no_uniform_bound():
     assert "unknown" in str(component_table(Matern(0.5, 2.0), 0.2, X=X, max_components=16))
 
 
-def test_sparse_rows_and_transformed_inputs_are_accepted():
+def test_variances_beyond_float64_have_no_number():
+    far = 400.0 * X
+    rows = component_table(Gaussian(30.0), 0.1, X=far, max_components=32).rows
+    found = [row for row in rows if row.map == "RandomMaclaurin"]
+    assert [row.n_components for row in found] == [None, None]
+    assert all(row.note for row in found)
+
+
+def test_sparse_rows_are_accepted():
     rows = np.where(np.abs(X) > 1, X, 0.0)
     dense, sparse = (
         component_table(Gaussian(2.0), 0.2, X=given, max_components=32) for given in (rows, sp.csr_array(rows))

@@ -81,4 +81,4 @@ def test_a_kernel_without_fourier_features_is_refused(kernel):
     lines = str(error.value).splitlines()
     assert lines[1] == "  needs: a shift-invariant kernel, k(x, y) = f(x - y)"
     assert lines[2] == f"  got:   {kernel.structure}"
-    assert lines[3] == "  try:   a fitted map and mercer.audit"
+    assert lines[3].startswith("  try:   mercer.component_table(kernel, eps, X=rows)")

@@ -167,6 +167,7 @@ def component_table(
     See Also
     --------
     required_components : The guarantee for independent Fourier features and any rows, as a single number.
+    compare : Errors and times of all maps at one number of components.
     audit : Measures the error of a fitted map.
 
     Notes
@@ -319,6 +320,8 @@ def normal_quantile(variance: Array, delta: float) -> float:
     Each of the variances is equally probable.
     """
     deviations = np.sqrt(variance[variance > 0])
+    if not np.isfinite(deviations).all():
+        return math.inf
     low, high = 0.0, 40.0 * float(deviations.max(initial=0.0))
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -348,8 +351,12 @@ def _spread(kernel: Kernel, d: int) -> float | None:
 
 def _diameter(X: Any) -> float:
     """Return an upper bound of the largest distance of two rows: twice the largest distance to the mean."""
-    X = X.toarray() if sp.issparse(X) else X
-    return 2 * float(np.linalg.norm(X - X.mean(axis=0, dtype=np.float64), axis=1).max()) or 1.0
+    X = X.astype(np.float64)
+    center = np.asarray(X.mean(axis=0)).ravel()
+    if sp.issparse(X):  # without a dense copy of the rows
+        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() - 2 * (X @ center) + center @ center
+        return 2 * math.sqrt(max(float(squares.max()), 0.0)) or 1.0
+    return 2 * float(np.linalg.norm(X - center, axis=1).max()) or 1.0
 
 
 def _known(number: Callable[[], int]) -> int | None:
@@ -452,6 +459,8 @@ class MapErrors:
         """Return the number of components that follows from a power law, fitted to the errors at some widths."""
         last = widths[-1]
         logs = np.log([self(width)[score] for width in widths])
+        if not np.isfinite(logs).all():
+            return None, f"more than {last}: the variance exceeds the range of float64"
         power = -float(np.polyfit(np.log(widths), logs, 1)[0]) if len(widths) > 1 else 0.0
         if self.unbiased:
             power = max(power, 0.5)  # the variance of a mean of D components is of order 1 / D, or less

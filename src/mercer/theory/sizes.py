@@ -48,6 +48,7 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
 
     See Also
     --------
+    mercer.component_table : The numbers of all maps and bounds side by side, also for given rows.
     mercer.theory.fourier_failure : The probability of a larger error, given the number of frequencies.
     mercer.theory.maclaurin_components : The number of components for dot-product kernels.
     mercer.audit : Measure the error of a fitted map.
@@ -68,7 +69,7 @@ def required_components(kernel: Kernel, eps: float, delta: float = 0.05, *, form
             f"required_components: {kernel!r} has no Fourier features.\n"
             f"  needs: a shift-invariant kernel, k(x, y) = f(x - y)\n"
             f"  got:   {kernel.structure}\n"
-            f"  try:   a fitted map and mercer.audit"
+            f"  try:   mercer.component_table(kernel, eps, X=rows), for the errors of all maps on rows like yours"
         )
         raise UnsupportedKernelError(msg)
     ratio = FORM_WIDTH[form] * (sum(part.mass for part in parts) / eps)

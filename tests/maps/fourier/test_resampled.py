@@ -94,14 +94,16 @@ def test_diagonal_of_balanced_features_is_exact():
 
 def test_groups_of_frequencies_are_chosen_from_their_part_of_the_pool(monkeypatch):
     monkeypatch.setattr("mercer.maps.fourier.resampled.GROUP", 4)
-    X, Y = rows(100, 2, 12), rows(50, 2, 13)
     for sampling in ("balanced", "leverage"):
-        m = ResampledFourier(Gaussian(), 21, pool=3, sampling=sampling, random_state=0).fit(X)
+        m = ResampledFourier(Gaussian(), 21, pool=3, sampling=sampling, random_state=0).fit(rows(100, 2, 12))
         assert m.pool_size_ == 33
-        frequencies = m.features_.projection.weights
-        assert len(np.unique(frequencies, axis=1).T) == 11
-    errors = [rmse(ResampledFourier(Gaussian(), 42, random_state=seed).fit(X), Y) for seed in range(5)]
-    assert np.mean(errors) < np.mean([rmse(RandomFourier(Gaussian(), 42, random_state=s).fit(X), Y) for s in range(5)])
+        # The same seed draws the same pool.
+        pool = RandomFourier(Gaussian(), 66, directions="big_block", random_state=0).fit(rows(1, 2, 12))
+        equal = (m.features_.projection.weights.T[:, None] == pool.features_.projection.weights.T).all(axis=2)
+        assert (equal.sum(axis=1) == 1).all()
+        found = np.sort(equal.argmax(axis=1))
+        np.testing.assert_array_equal(np.histogram(found, [0, 12, 24, 33])[0], [4, 4, 3])
+        assert len(np.unique(found)) == 11
 
 
 @pytest.mark.parametrize(
@@ -110,3 +112,11 @@ def test_groups_of_frequencies_are_chosen_from_their_part_of_the_pool(monkeypatc
 def test_wrong_parameters_are_refused(options, says):
     with pytest.raises(ParameterError, match=f"ResampledFourier: {says}"):
         ResampledFourier(Gaussian(), 8, **options).fit(rows(10, 2, 13))
+
+
+@pytest.mark.parametrize(("d", "orthogonal"), [(1000, True), (1100, False)])
+def test_frequencies_of_the_pool_are_orthogonal_unless_rows_are_wide(d, orthogonal):
+    m = ResampledFourier(Gaussian(30.0), 16, pool=2, random_state=0).fit(rows(20, d, 14))
+    W = m.features_.projection.weights
+    cosines = np.triu(W.T @ W, 1) / np.square(np.linalg.norm(W, axis=0)).max()
+    assert (np.abs(cosines).max() < 1e-12) == orthogonal

@@ -24,6 +24,9 @@ ROWS = 500
 # Frequencies are chosen in groups of at most this number, each from a part of the pool, so that costs are proportional
 # to the number of components.
 GROUP = 256
+# Features of X up to which the frequencies of the pool are orthogonal. Those of wider rows nearly are, and to make them
+# so would take most of the time of a fit.
+WIDE = 1024
 # Number of balanced variables: at most this, and at most this share of the number of frequencies of a group.
 MOST_BALANCED = 128
 BALANCED_SHARE = 0.9
@@ -155,7 +158,8 @@ class ResampledFourier(DrawnMap):
         width = self.n_components - (constant > 0)
         m = -(-width // 2)
         self.pool_size_ = self.pool * m
-        pool = RandomFourier(kernel, 2 * self.pool_size_ + (constant > 0), directions="big_block", random_state=rng)
+        directions = "big_block" if X.shape[1] <= WIDE else "iid"
+        pool = RandomFourier(kernel, 2 * self.pool_size_ + (constant > 0), directions=directions, random_state=rng)
         projection = pool.fit_sample(X[:1]).features_.projection
         assert isinstance(projection, DenseProjection)
         sizes = [len(group) for group in np.array_split(np.arange(m), -(-m // GROUP))]
