@@ -270,9 +270,14 @@ def test_error_of_unbiased_maps_at_other_widths_is_predicted(feature_map):
 
 
 @pytest.mark.slow
-def test_interval_covers_the_error_of_new_draws():
+@pytest.mark.parametrize(
+    "feature_map",
+    [RandomFourier(Gaussian(2.0), 32, directions="iid", random_state=0), PolynomialSketch(Polynomial(2), 32)],
+    ids=lambda m: type(m).__name__,
+)
+def test_interval_covers_the_error_of_new_draws(feature_map):
     X = rows(60)
-    feature_map = RandomFourier(Gaussian(2.0), 32, directions="iid", random_state=0).fit(X)
+    feature_map = clone(feature_map).fit(X)
     assert audit(feature_map, X).predict_interval(64) is None
     covered = {1.0: 0, 0.2: 0}
     new = np.sqrt(mean_squared_errors(feature_map, X, 128, 40))
@@ -326,6 +331,19 @@ def test_a_chosen_map_is_drawn_again_and_not_chosen_again():
     assert result.feature_map == "FeatureMap"
     assert result.predict_rmse(64) == direct.predict_rmse(64)
     assert result.prediction_method == direct.prediction_method
+
+
+def test_maps_of_other_widths_are_measured_on_rows_that_they_are_not_built_from():
+    X = rows(60)
+    landmarks = Nystroem(Gaussian(0.5), 30, landmarks="uniform", random_state=0).fit(rows(60, seed=1))
+    # With all rows of one half as landmarks, the error is zero on this half, and not on the other one.
+    assert min(audit(landmarks, X, widths=(30,), n_draws=2).widths[0].rmse) > 1e-3
+    with pytest.raises(DataError, match="widths needs at least 4 rows, half of which Nystroem is fitted to, got 3"):
+        audit(landmarks, X[:3], widths=(2,))
+    fourier = RandomFourier(Gaussian(2.0), 16, random_state=0).fit(X)
+    (measured,) = audit(fourier, X, widths=(16,), n_draws=1, random_state=3).widths
+    seed = int(audit(fourier, X, random_state=3)._subject("").generator("draws").integers(2**31, size=1)[0])
+    assert measured.rmse == (audit(clone(fourier).set_params(random_state=seed).fit(X), X).rmse,)
 
 
 def test_widths_of_maps_without_the_parameter_raise():

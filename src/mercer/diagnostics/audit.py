@@ -354,8 +354,8 @@ def audit(
         O(n_rows^2 (d + D)) for the pairs, for D components.
     widths : sequence of int, default=None
         Numbers of components at which the error is measured as well, to predict it at others (`Audit.predict_rmse`).
-        Maps with these numbers are fitted to one random half of the rows and measured on the other half. Each costs
-        as much as a fit and an audit.
+        Maps that are built from rows, such as landmarks, are fitted to one random half of the rows and measured on the
+        other half; others are fitted to all rows and measured on all. Each costs as much as a fit and an audit.
     n_draws : int, default=3
         Number of maps, with different seeds, for each of `widths`.
     random_state : int, Generator, RandomState or None, default=0
@@ -581,15 +581,17 @@ def _chosen(feature_map: BaseMap) -> BaseMap:
 
 
 def _errors_at(subject: Subject, feature_map: BaseMap, widths: Sequence[int], n_draws: int) -> tuple[WidthErrors, ...]:
-    """Return the errors of maps of other widths, fitted to one half of the rows and measured on the other half."""
+    """Return the errors of maps of other widths, on rows that they were not built from."""
     check_parameter("audit", "n_draws", n_draws, Integer(1))
     for width in widths:
         check_parameter("audit", "widths", width, Integer(1))
-    if subject.n < 4:
-        msg = f"audit: widths needs at least 4 rows, half of which maps are fitted to, got {subject.n}."
-        raise DataError(msg)
-    rows = subject.some_rows(subject.n, "widths")
-    fitted, others = subject.X[rows[: subject.n // 2]], subject.X[rows[subject.n // 2 :]]
+    fitted = others = subject.X
+    if feature_map.built_from_rows:
+        if subject.n < 4:
+            msg = f"audit: widths needs at least 4 rows, half of which {subject.name} is fitted to, got {subject.n}."
+            raise DataError(msg)
+        rows = subject.some_rows(subject.n, "widths")
+        fitted, others = subject.X[rows[: subject.n // 2]], subject.X[rows[subject.n // 2 :]]
     seeds = iter(subject.generator("draws").integers(2**31, size=len(widths) * n_draws).tolist())
     results: dict[int, list[float]] = {}
     for width in widths:
