@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from mercer import (
     DataError,
     Deformed,
+    FeatureMap,
     Gaussian,
     Matern,
     MercerWarning,
@@ -316,6 +317,15 @@ def test_error_of_landmarks_at_other_widths_is_extrapolated_from_two():
         ParameterError, match=r"because the map is biased\. .* audit\(feature_map, X, widths=\(8, 16\)\)"
     ):
         audit(feature_map, X).predict_rmse(64)
+
+
+def test_a_chosen_map_is_drawn_again_and_not_chosen_again():
+    X = rows(200)
+    feature_map = FeatureMap(Gaussian(2.0), 32, method="RandomFourier", random_state=0).fit(rows(200, seed=1))
+    result, direct = audit(feature_map, X[:60]), audit(feature_map.map_, X[:60])
+    assert result.feature_map == "FeatureMap"
+    assert result.predict_rmse(64) == direct.predict_rmse(64)
+    assert result.prediction_method == direct.prediction_method
 
 
 def test_widths_of_maps_without_the_parameter_raise():

@@ -112,8 +112,15 @@ def test_maps_that_cannot_have_a_width_are_listed():
     assert reason == "AdditiveChi2Sampler has at least one component per feature, which are 4"
     assert f"not measured: sklearn AdditiveChi2Sampler with 2 components: {reason}" in str(result)
     assert ("sklearn AdditiveChi2Sampler", 12) in {(m.name, m.n_components) for m in result.maps}
-    with pytest.raises(DataError, match=">= 0"):  # rows that no map can use are not listed
+
+
+def test_rows_that_no_map_can_use_raise():
+    with pytest.raises(DataError, match=">= 0"):
+        compare(Chi2(), X, n_components=8)
+    with pytest.raises(DataError, match=">= 0"):
         compare(Chi2(), X, maps={"grid": HomogeneousFeatures(n_components=8)})
+    with pytest.raises(ValueError, match="NaN"):
+        compare(Gaussian(1.0), np.full((20, 2), np.nan), n_components=8)
 
 
 def test_each_warning_is_issued_once():

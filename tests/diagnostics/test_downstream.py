@@ -55,7 +55,7 @@ def test_interval_of_the_spectral_error_covers_that_of_all_rows(feature_map, n_r
     K, A = feature_map.kernel_(X), feature_map.gram(X)
     truth = np.linalg.norm(A - K, 2) / np.linalg.norm(K, 2)
     assert audit(feature_map, X).spectral().relative_error_interval == pytest.approx((truth, truth))
-    for seed in range(5):
+    for seed in range(2):
         result = audit(feature_map, X, n_rows=n_rows, random_state=seed).spectral(40)
         low, high = result.relative_error_interval
         assert low <= truth <= high

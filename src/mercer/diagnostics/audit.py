@@ -564,6 +564,7 @@ def _estimate(subject: Subject) -> Audit:
 
 def _redrawn(feature_map: BaseMap, n_components: int, seed: int | None) -> BaseMap:
     """Return an unfitted copy of a map with its resolved kernel, and another number of components and seed."""
+    feature_map = _chosen(feature_map)
     if "n_components" not in feature_map.get_params(deep=False):
         msg = (
             f"audit: {type(feature_map).__name__} has no parameter n_components, so that its error at other numbers of "
@@ -571,6 +572,12 @@ def _redrawn(feature_map: BaseMap, n_components: int, seed: int | None) -> BaseM
         )
         raise ParameterError(msg)
     return feature_map.with_kernel(feature_map.kernel_).set_params(n_components=n_components, random_state=seed)
+
+
+def _chosen(feature_map: BaseMap) -> BaseMap:
+    """Return the map that is drawn again: the one that `feature_map` chose when it was fitted, or the map itself."""
+    chosen = getattr(feature_map, "map_", None)
+    return chosen if isinstance(chosen, BaseMap) else feature_map
 
 
 def _errors_at(subject: Subject, feature_map: BaseMap, widths: Sequence[int], n_draws: int) -> tuple[WidthErrors, ...]:
@@ -648,6 +655,7 @@ class _ClosedForm:
 
 def _has_independent_components(feature_map: BaseMap) -> bool:
     """Return whether the components of a fitted map are independent and identically distributed."""
+    feature_map = _chosen(feature_map)
     if not isinstance(feature_map, DrawnMap):
         return False
     independent = feature_map.with_independent_components(feature_map.kernel_, feature_map.n_components)
@@ -753,4 +761,4 @@ def _repeated(hashes: Array) -> float:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, MercerWarning, stacklevel=4)
+    warnings.warn(message, MercerWarning, stacklevel=5)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
-from mercer.diagnostics.optional import data_frame
 from mercer.diagnostics.pairs import ratio_interval
 from mercer.diagnostics.subject import PairErrors, Subject
+from mercer.errors.packages import data_frame
 
 __all__ = ["ErrorBin", "ErrorTable", "errors_in_bins"]
 

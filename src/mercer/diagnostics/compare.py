@@ -15,11 +15,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
 from mercer.diagnostics.audit import Audit, audit, measure
-from mercer.diagnostics.optional import data_frame
 from mercer.diagnostics.peers import Peer, peers_for
 from mercer.diagnostics.subject import Subject
 from mercer.engines import Report, enter_stage, report_step, reported, stages_of
 from mercer.errors import DataError, ParameterError
+from mercer.errors.packages import data_frame
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
 from mercer.parameters import Integer, check_parameter, known_names
@@ -300,7 +300,7 @@ def compare(
     candidates = _candidates(kernel, rows, _widths(widths, n_components, maps), maps, seeds)
     if report is not None:
         report.plan({one.stage: float(one.width) for one in candidates})
-    results, skipped = [], []
+    results, skipped, errors = [], [], []
     with reported(report), _each_warning_once():
         for one in candidates:
             enter_stage(report, one.stage)
@@ -310,6 +310,9 @@ def compare(
                 if maps is not None:
                     raise
                 skipped.append(Skipped(one.name, one.width, str(error).splitlines()[0]))
+                errors.append(error)
+        if not results:  # the rows, not the maps, are the reason
+            raise errors[0]
     order = {width: i for i, width in enumerate(dict.fromkeys(one.width for one in candidates))}
     results.sort(key=lambda pair: ((0 if widths is None else order[pair[0]]), pair[1].rmse))
     n_held_out = others.shape[0] if hasattr(others, "shape") else len(others)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.diagnostics.optional import optional_module
 from mercer.diagnostics.subject import Subject
 from mercer.errors import ParameterError
+from mercer.errors.packages import optional_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -222,10 +222,10 @@ EPS = float(np.finfo(np.float64).eps)
 # Number of power iterations for an estimate of the largest eigenvalue.
 ITERATIONS = 20
 # Features Z = C W are summed as C (see `LinearForm`) if `share` is at least SAFE_SHARE. The relative rounding error of
-# the second moments of Z is then about EPS / SAFE_SHARE = 2e-10 or less, and that of their smallest eigenvalues, which
-# are about `share` times the largest one, is 2e-4. It has to be worth the products with W at the end, so that
-# there are at least MANY_ROWS rows per component.
-SAFE_SHARE = 1e-6
+# the second moments of Z is then about EPS / SAFE_SHARE = 2e-9 or less, far below their smallest eigenvalues, which are
+# about `share` times the largest one or more. It has to be worth the products with W at the end, so that there are at
+# least MANY_ROWS rows per component.
+SAFE_SHARE = 1e-7
 MANY_ROWS = 4
 
 

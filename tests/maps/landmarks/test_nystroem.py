@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import kernel_approximation
 from sklearn.base import clone
 
 from mercer import (
@@ -213,6 +214,15 @@ def test_given_landmarks_are_used_as_they_are(kind):
     assert copy.get_params()["landmarks"] is not m.landmarks
     np.testing.assert_array_equal(copy.fit(rows(0)).transform(rows(1)), m.transform(rows(1)))
     assert m.set_params(landmarks="uniform", n_components=5).fit(rows(0)).width == 5
+
+
+def test_landmarks_of_scikit_learn_have_its_inner_products():
+    X, Y = rows(0, n=200), rows(1)
+    for gamma in (0.1, 2.0):
+        other = kernel_approximation.Nystroem(gamma=gamma, n_components=30, random_state=0).fit(X)
+        ours = Nystroem(Gaussian.from_gamma(gamma), landmarks=other.components_).fit(X)
+        expected = other.transform(Y) @ other.transform(Y).T
+        np.testing.assert_allclose(ours.gram(Y), expected, rtol=0, atol=1e-6)
 
 
 def test_fewer_components_than_given_landmarks_are_the_leading_ones():

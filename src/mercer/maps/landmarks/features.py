@@ -104,13 +104,13 @@ def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatu
     if not np.isfinite(K).all():
         msg = f"Nystroem: values of {kernel!r} between landmarks overflow float64. Scale the rows down."
         raise DataError(msg)
-    root, share = triangular_root(K.copy())
+    root, share = triangular_root(K)  # overwrites K: a second matrix of this size would be needed rarely
     if root is None:
-        order, root = pivoted_root(K)
+        order, root = pivoted_root(kernel(landmarks))
         landmarks = landmarks[order]
-    whitening = np.zeros((len(root), n_components))
-    whitening[:, : len(root)] = root
-    return LandmarkFeatures(kernel, landmarks, whitening, n_components, triangular=True, share=share)
+    if len(root) < n_components:
+        root = np.pad(root, ((0, 0), (0, n_components - len(root))))
+    return LandmarkFeatures(kernel, landmarks, root, n_components, triangular=True, share=share)
 
 
 def triangular_root(K: Array) -> tuple[Array | None, float]:
@@ -132,7 +132,7 @@ def pivoted_root(K: Array) -> tuple[Array, Array]:
     decrease, and rounding errors do not grow with the condition number of K as those of an arbitrary order do.
     """
     least = len(K) * np.finfo(float).eps * max(float(np.diagonal(K).max()), 0.0)
-    factor, pivots, rank, _ = lapack.dpstrf(K, tol=least)
+    factor, pivots, rank, _ = lapack.dpstrf(K.T, tol=least)  # K is symmetric, and its transpose has LAPACK's layout
     if rank == 0 or least == 0:  # a kernel that is zero on all landmarks
         return np.zeros(1, dtype=int), np.zeros((1, 1))
     return pivots[:rank] - 1, inverse_root(np.ascontiguousarray(factor[:rank, :rank]))

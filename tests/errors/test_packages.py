@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from mercer import MissingPackageError
-from mercer.diagnostics.optional import data_frame, optional_module
+from mercer.errors.packages import data_frame, optional_module
 
 
 def test_missing_packages_say_how_to_install_them(monkeypatch):
