@@ -90,6 +90,7 @@ def test_estimates_are_met_on_fresh_rows_and_are_not_much_too_large(gaussian, ki
     assert typical(max(2, row.n_components // 3)) > 0.05
 
 
+@pytest.mark.slow
 def test_extrapolated_numbers_reach_the_error():
     row = numbers(component_table(Gaussian(3.0), 0.01, X=X, max_components=128))["RandomFourier", "variance"]
     assert row.note == "extrapolated from 128"
@@ -177,6 +178,7 @@ def test_kernels_of_infinite_mean_square_frequency_have_no_uniform_bound():
     assert "unknown" in str(component_table(Matern(0.5, 2.0), 0.2, X=X, max_components=16))
 
 
+@pytest.mark.slow
 def test_variances_beyond_float64_have_no_number():
     far = 400.0 * X
     rows = component_table(Gaussian(30.0), 0.1, X=far, max_components=32).rows

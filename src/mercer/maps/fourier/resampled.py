@@ -86,7 +86,7 @@ class ResampledFourier(DrawnMap):
     The error is less than that of `RandomFourier` if the rows have few features, or the kernel is not smooth. For
     smooth kernels of rows with more features than about the root of `n_components`, the orthogonal directions of
     `RandomFourier` are better than a choice. Ridge leverage scores are derived for the error of a ridge regression.
-    In measurements (`docs/theory/fourier.md`) they improved neither this error nor that of the kernel.
+    In measurements (`docs/theory/fourier.md`) they did not improve it, and had more kernel error than balanced samples.
 
     Fitting takes one to two seconds per group on one core, in proportion to the number of components. Transforming
     takes O(n d D) operations, as for dense directions of `RandomFourier`.
