@@ -46,6 +46,7 @@ __all__ = [
     "check_names",
     "check_parameter",
     "check_parameters",
+    "check_sequence",
     "is_finite",
     "is_number",
     "known_names",
@@ -225,6 +226,14 @@ def check_parameters(owner: Any, domains: Mapping[str, Domain], names: Iterable[
     """
     for name in domains if names is None else names:
         check_parameter(type(owner).__name__, name, getattr(owner, name), domains[name])
+
+
+def check_sequence(owner: str, name: str, values: Any, of: str) -> list[Any]:
+    """Return the values of an argument as a list. Raise `ParameterError` if it is a single value or text."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        msg = f"{owner}: {name} must be a list or tuple of {of}, got {shown(values)}."
+        raise ParameterError(msg)
+    return list(values)
 
 
 def is_finite(value: Any) -> bool:

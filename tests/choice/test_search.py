@@ -111,6 +111,22 @@ def test_the_search_and_the_features_of_all_rows_keep_a_time_limit(seconds):
     assert used >= 0.4 * seconds or chosen.n_components == 8192
 
 
+@pytest.mark.parametrize("seconds", [1e-6, 0.02, 0.2, 2.0, 200.0])
+@pytest.mark.parametrize("tol", [0.1, 0.01, 1e-4])
+def test_the_search_for_a_tolerance_keeps_a_time_limit(tol, seconds):
+    trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
+    n_rows = 10_000
+    chosen, met = cheapest_for(trials, candidates, tol, Limits(8192, n_rows, seconds=seconds))
+    if met:
+        assert chosen.upper <= tol
+        assert trials.clock() + n_rows * chosen.row_seconds <= seconds
+    else:
+        assert seconds < 200.0
+    if seconds == 1e-6:
+        assert not met
+        assert len(trials.done) == 1
+
+
 def test_memory_limit():
     trials, candidates = Simulated(MAPS), [Named(name) for name in MAPS]
     limits = Limits(8192, 1000, n_bytes=4e6, row_bytes=lambda D: 4000.0 * D)

@@ -229,6 +229,13 @@ def test_stored_results_do_not_contain_rows():
         again.ridge()
 
 
+def test_summary_of_few_rows():
+    feature_map = RandomFourier(Gaussian(2.0), 16, random_state=0).fit(rows())
+    assert "no effect on ridge predictions: audit: ridge predictions need at least 20 rows" in (
+        audit(feature_map, rows(5)).summary()
+    )
+
+
 def test_summary_has_all_errors():
     X = rows(300)
     feature_map = Nystroem(Gaussian(2.0), 16, random_state=0).fit(rows(300, seed=1))
@@ -450,6 +457,20 @@ def test_prediction_is_none_if_the_variance_leaves_the_range_of_numbers(scale, p
     assert result.predicted_rmse is None
 
 
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_other_widths_of_huge_and_tiny_kernels(scale):
+    X = rows(150)
+    reference = RandomFourier(Gaussian(2.0), 64, radii="stratified", random_state=0).fit(X)
+    expected = audit(reference, X)
+    feature_map = RandomFourier(scale * Gaussian(2.0), 64, radii="stratified", random_state=0).fit(X)
+    result = audit(feature_map, X)
+    assert result.predict_rmse(256) == pytest.approx(scale * expected.predict_rmse(256), rel=1e-6)
+    assert result.components_for(result.rmse / 2) == expected.components_for(expected.rmse / 2)
+    plain = RandomFourier(scale * Gaussian(2.0), 64, random_state=0).fit(X)
+    with pytest.warns(MercerWarning, match="predicted_rmse is None"):
+        assert audit(plain, X).rmse > 0
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.parametrize("n_rows", [100, 1000])
 def test_variance_that_is_infinite_for_some_pairs_is_reported(value, n_rows, monkeypatch):
@@ -496,5 +517,8 @@ def test_data_frames_and_invalid_arguments():
     for wrong in (3, 99, 100.5, True):
         with pytest.raises(ParameterError, match=f"n_rows must be an integer >= 100, got {wrong}"):
             audit(feature_map, frame, n_rows=wrong)
+    for wrong in (64, "64"):
+        with pytest.raises(ParameterError, match=f"^audit: widths must be a list or tuple of .* got {wrong!r}"):
+            audit(feature_map, frame, widths=wrong)
     with pytest.raises(NotFittedError):
         audit(RandomFourier(), frame)

@@ -192,6 +192,14 @@ def test_invalid_arguments_raise():
         compare(Laplacian(), X, widths=(8, 0))
     with pytest.raises(ParameterError, match=r"^compare: widths must contain at least one"):
         compare(Laplacian(), X, widths=())
+    with pytest.raises(ParameterError, match=r"^compare: widths must be a list or tuple of .* got 8"):
+        compare(Laplacian(), X, widths=8)
+    for wrong in ([RandomFourier()], RandomFourier()):
+        with pytest.raises(ParameterError, match=r"^compare: maps must be a dictionary of unfitted maps by name"):
+            compare(Laplacian(), X, maps=wrong)
+    for wrong in (3, RandomFourier):
+        with pytest.raises(ParameterError, match=r"^compare: maps\['a'\] must be a mercer map such as"):
+            compare(Laplacian(), X, maps={"a": wrong})
     with pytest.raises(ParameterError, match=r"^compare: at least one map is needed"):
         compare(Laplacian(), X, maps={})
     for name in ("n_draws", "repeats"):

@@ -53,6 +53,11 @@ class Limits:
         """Return the memory of a map and of the features of all rows."""
         return trial.n_bytes + self.row_bytes(trial.n_components)
 
+    def allow(self, trial: Trial, remaining: float) -> bool:
+        """Return whether a map keeps the limits, if so many seconds remain for the features of all rows."""
+        in_time = math.isinf(self.seconds) or self.n_rows * trial.row_seconds <= max(remaining, 0.0)
+        return in_time and self.bytes_of(trial) <= self.n_bytes
+
 
 def best_of_width(trials: Trials, candidates: Sequence[Candidate], n_components: int) -> Trial | None:
     """Return the trial of least error with a given number of components; None if no candidate can have it."""
@@ -80,23 +85,36 @@ def cheapest_for(
     cheapest if its error and cost continued to change as they did; until a candidate that has been tried is cheaper
     than what any other one promises. If no candidate reaches the tolerance within the limits, the trial of least error
     is returned.
+
+    The time of the search counts, as in `best_within`: no trial is started whose fit, and the features of all rows,
+    would take longer than the time that remains.
     """
-    runners = [Runner(candidate, trials, tol, limits) for candidate in candidates]
-    for runner in runners:
-        runner.start()
+    start = trials.clock()
+
+    def remaining() -> float:
+        return limits.seconds * PLANNED - (trials.clock() - start)
+
+    runners: list[Runner] = []
+    for candidate in candidates:
+        if runners and remaining() < 0.5 * limits.seconds:
+            break  # the first trials alone take too long
+        runners.append(Runner(candidate, trials, tol, limits))
+        runners[-1].start()
     while True:
-        promising = [runner for runner in runners if runner.promised_cost() < math.inf]
+        promising = [runner for runner in runners if runner.promised_cost(remaining()) < math.inf]
         if not promising:
             break
-        runner = min(promising, key=lambda runner: runner.promised_cost())
+        runner = min(promising, key=lambda runner: runner.promised_cost(remaining()))
         if runner.settled:
-            return runner.reached, True
+            break
         runner.advance()
-    reached = [runner.reached for runner in runners if runner.reached is not None]
+    left = remaining()
+    reached = [r.reached for r in runners if r.reached is not None and limits.allow(r.reached, left)]
     if reached:
         return min(reached, key=lambda trial: trial.row_seconds), True
     done = [t for t in trials.done.values() if t.feature_map is not None and limits.bytes_of(t) <= limits.n_bytes]
-    return min(done, key=lambda trial: trial.error, default=None), False
+    in_time = [trial for trial in done if limits.allow(trial, left)]
+    return min(in_time or done, key=lambda trial: trial.error, default=None), False
 
 
 @dataclass(eq=False)
@@ -132,7 +150,7 @@ class Runner:
         if self.reached is None:
             return False
         if self.missed is None:
-            return self.reached.n_components <= self._fewest()
+            return self.ended or self.reached.n_components <= self._fewest()
         return self.ended or self.reached.n_components <= EXCESS * max(self.missed.n_components, self._fewest())
 
     def _fewest(self) -> int:
@@ -164,12 +182,18 @@ class Runner:
     def _log_upper(trial: Trial) -> float:
         return math.log(max(trial.upper, 1e-300))
 
-    def promised_cost(self) -> float:
-        """Return the cost of a row that this candidate has or promises; infinite if it cannot reach the tolerance."""
+    def promised_cost(self, remaining: float = math.inf) -> float:
+        """Return the cost of a row that this candidate has or promises; infinite if it cannot reach the tolerance.
+
+        It cannot reach it either if the next trial would take longer than the seconds that remain.
+        """
         if self.reached is not None and (self.ended or self.settled):
             return self.reached.row_seconds
         if self.ended:
             return math.inf
+        if _seconds_at(self.trials, self.candidate, self.limits, self._next()) > remaining:
+            self.ended = True  # the time that remains never increases
+            return math.inf if self.reached is None else self.reached.row_seconds
         if self.reached is not None:
             return min(self._cost(self._next()), self.reached.row_seconds)
         assert self.missed is not None
@@ -189,6 +213,15 @@ class Runner:
         self._try(self._next())
         if before is not None and self.ended:
             self.reached = before
+
+
+def _seconds_at(trials: Trials, candidate: Candidate, limits: Limits, n_components: int) -> float:
+    """Return the extrapolated time of the fit of a candidate that has been tried, and of the features of all rows."""
+    found = trials.of(candidate)
+    factor = n_components / found[-1].n_components
+    fit_power = -_slope(found, lambda t: math.log(max(t.fit_seconds, 1e-6)), -1.0, -3.0, 0.0)
+    row_power = -_slope(found, lambda t: math.log(max(t.row_seconds, 1e-12)), -1.0, -2.0, 0.0)
+    return found[-1].fit_seconds * factor**fit_power + limits.n_rows * found[-1].row_seconds * factor**row_power
 
 
 def _slope(
@@ -262,11 +295,7 @@ def _best_in_memory(trials: Trials, candidates: Sequence[Candidate], limits: Lim
 
 def _best_allowed(trials: Trials, limits: Limits, remaining: float) -> Trial | None:
     allowed = [
-        trial
-        for trial in trials.done.values()
-        if trial.feature_map is not None
-        and limits.bytes_of(trial) <= limits.n_bytes
-        and (math.isinf(limits.seconds) or limits.n_rows * trial.row_seconds <= max(remaining, 0.0))
+        trial for trial in trials.done.values() if trial.feature_map is not None and limits.allow(trial, remaining)
     ]
     return min(allowed, key=lambda trial: trial.error, default=None)
 
@@ -288,14 +317,11 @@ def _plan(
     if not found:
         return None
     last = found[-1]
-    fit_power = -_slope(found, lambda t: math.log(max(t.fit_seconds, 1e-6)), -1.0, -3.0, 0.0)
-    row_power = -_slope(found, lambda t: math.log(max(t.row_seconds, 1e-12)), -1.0, -2.0, 0.0)
 
     def fits(n_components: int) -> bool:
-        factor = n_components / last.n_components
-        seconds = last.fit_seconds * factor**fit_power + limits.n_rows * last.row_seconds * factor**row_power
-        n_bytes = last.n_bytes * factor**2 + limits.row_bytes(n_components)
-        return (math.isinf(limits.seconds) or seconds <= remaining) and n_bytes <= limits.n_bytes
+        n_bytes = last.n_bytes * (n_components / last.n_components) ** 2 + limits.row_bytes(n_components)
+        in_time = math.isinf(limits.seconds) or _seconds_at(trials, candidate, limits, n_components) <= remaining
+        return in_time and n_bytes <= limits.n_bytes
 
     low, high = last.n_components, limits.most_components
     if high <= low or not fits(low + 1):

@@ -28,7 +28,7 @@ from mercer.diagnostics.subject import (
 from mercer.diagnostics.widths import ErrorModel, KnownShape, WidthErrors, power_law
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError
 from mercer.maps import BaseMap, DrawnMap
-from mercer.parameters import Choice, Integer, Interval, check_parameter, known_names
+from mercer.parameters import Choice, Integer, Interval, check_parameter, check_sequence, known_names
 from mercer.statistics import row_hashes
 from mercer.statistics.sample import seed_of
 
@@ -156,8 +156,11 @@ class Audit:
             f"relative error {self.relative_error:.3g}" + interval.format(*self.relative_error_interval),
             f"largest error {self.max_error:.3g}" + certain.format(*self.max_error_interval),
             str(self.spectral()),
-            str(self.ridge()),
         ]
+        try:
+            lines.append(str(self.ridge()))
+        except DataError as error:  # too few rows
+            lines.append(f"no effect on ridge predictions: {error}")
         try:
             lines.append(f"{self.components_for(self.rmse / 2)} components for half the RMSE, {self.prediction_method}")
         except ParameterError as error:
@@ -583,7 +586,7 @@ def _chosen(feature_map: BaseMap) -> BaseMap:
 def _errors_at(subject: Subject, feature_map: BaseMap, widths: Sequence[int], n_draws: int) -> tuple[WidthErrors, ...]:
     """Return the errors of maps of other widths, on rows that they were not built from."""
     check_parameter("audit", "n_draws", n_draws, Integer(1))
-    for width in widths:
+    for width in check_sequence("audit", "widths", widths, "numbers of components, such as (64, 128)"):
         check_parameter("audit", "widths", width, Integer(1))
     fitted = others = subject.X
     if feature_map.built_from_rows:
@@ -619,7 +622,8 @@ def _error_model(result: Audit, subject: Subject) -> ErrorModel:
         # Errors of coupled components fall faster than one over the root at small widths, so that these are not used.
         least = 1 if independent else max(one.n_components for one in measured)
         used = [(one.n_components, error) for one in measured for error in one.rmse if one.n_components >= least]
-        level = math.sqrt(np.mean([width * error**2 for width, error in used]))
+        largest = max(error for _, error in used)  # squares of the errors of tiny kernels underflow
+        level = largest * math.sqrt(np.mean([width * (error / (largest or 1.0)) ** 2 for width, error in used]))
         how = "its independent components" if independent else "independent draws of it, which coupled ones exceed"
         method = f"from {len(used)} measured errors, at the rate one over the root of the width, as for {how}"
         return KnownShape(method, lambda width: level / math.sqrt(width), result.widths if independent else ())

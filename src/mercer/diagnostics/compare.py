@@ -22,7 +22,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.errors.packages import data_frame
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
-from mercer.parameters import Integer, check_parameter, known_names
+from mercer.parameters import Instance, Integer, check_parameter, check_sequence, known_names
 from mercer.statistics.sample import seed_of
 
 if TYPE_CHECKING:
@@ -276,6 +276,11 @@ def compare(
     if not isinstance(kernel, Kernel):
         msg = f"compare: kernel must be a mercer kernel such as Gaussian('median'), got {kernel!r}."
         raise ParameterError(msg)
+    if maps is not None and not isinstance(maps, Mapping):
+        msg = f"compare: maps must be a dictionary of unfitted maps by name, such as {{'mine': Nystroem()}}, got {maps!r}."
+        raise ParameterError(msg)
+    for name, given in (maps or {}).items():
+        check_parameter("compare", f"maps[{name!r}]", given, Instance(BaseMap, "a mercer map such as RandomFourier()"))
     if maps is not None and not maps:
         msg = f"compare: at least one map is needed, got maps={maps!r}."
         raise ParameterError(msg)
@@ -362,7 +367,9 @@ def _widths(
     """Return the numbers of components; None means that each of the given maps has its own."""
     if widths is None and n_components is None and maps is not None:
         return None
-    chosen = [DEFAULT_WIDTH if n_components is None else n_components] if widths is None else list(widths)
+    chosen = [DEFAULT_WIDTH if n_components is None else n_components]
+    if widths is not None:
+        chosen = list(check_sequence("compare", "widths", widths, "numbers of components, such as (64, 128)"))
     if not chosen:
         msg = "compare: widths must contain at least one number of components, got none."
         raise ParameterError(msg)

@@ -295,7 +295,7 @@ class RandomFourier(DrawnMap):
             coupled = np.square(sums).sum() - np.square(shares).sum()
             with np.errstate(divide="ignore"):
                 distance = np.sqrt(-2 * np.log(np.minimum(k / mass, 1.0)))
-            total = total + coupled * mass**2 * orthogonal_covariance(distance, ambient)
+            total = total + coupled * mass * mass * orthogonal_covariance(distance, ambient)
         return np.maximum(total, 0.0)
 
     def _check_closed_form(self, parts: tuple[SpectralPart, ...]) -> None:
