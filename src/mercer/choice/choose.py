@@ -84,8 +84,8 @@ def measured_rows(kernel: Kernel, X: Any, weight: Array | None, seed: int) -> tu
     """Return at most `MEASURED_ROWS` of the rows to measure errors on, and their weights.
 
     Errors of a pair of rows are at most of the order of the root of k(x, x) k(y, y). If few rows have large values,
-    they have most of the error, and a uniform sample may miss them. Rows are drawn in part in proportion to k(x, x), and
-    weighted by the inverse of their probabilities.
+    they have most of the error, and a uniform sample may miss them. Rows are drawn in part in proportion to k(x, x),
+    and weighted by the inverse of their probabilities.
     """
     n = X.shape[0]
     if n <= MEASURED_ROWS:

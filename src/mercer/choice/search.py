@@ -11,9 +11,9 @@ from mercer.choice.trials import Trial, Trials
 
 __all__ = ["Limits", "best_of_width", "best_within", "cheapest_for"]
 
-# Maps that are built from rows are compared with this fraction of the components first, if there are enough of them.
+# Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first, if there are enough of them.
 # Only those are fitted with all components whose error is within this factor of the least one.
-PILOT, FEWEST_PILOTS, CLOSE = 4, 32, 1.15
+SLOW, PILOT, FEWEST_PILOTS, CLOSE = 1e8, 4, 32, 1.15
 # Number of components of the first trials of every candidate, where the number is not given.
 FIRST = 64
 # Largest growth of the number of components from one trial of a candidate to the next.
@@ -61,15 +61,14 @@ class Limits:
 
 def best_of_width(trials: Trials, candidates: Sequence[Candidate], n_components: int) -> Trial | None:
     """Return the trial of least error with a given number of components; None if no candidate can have it."""
-    from_rows = [candidate for candidate in candidates if candidate.prototype.built_from_rows]
-    others = [candidate for candidate in candidates if not candidate.prototype.built_from_rows]
-    if len(from_rows) > 1 and n_components >= PILOT * FEWEST_PILOTS:
-        # Maps that are built from rows take long to fit. Which of them is the best hardly depends on the number of
-        # components.
-        pilots = [(trials.run(candidate, n_components // PILOT).error, candidate) for candidate in from_rows]
+    slow = [candidate for candidate in candidates if trials.fit_cost(candidate, n_components) > SLOW]
+    others = [candidate for candidate in candidates if candidate not in slow]
+    if len(slow) > 1 and n_components >= PILOT * FEWEST_PILOTS:
+        # Which of them is the best hardly depends on the number of components.
+        pilots = [(trials.run(candidate, n_components // PILOT).error, candidate) for candidate in slow]
         least = min(error for error, _ in pilots)
-        from_rows = [candidate for error, candidate in pilots if error <= CLOSE * least]
-    found = [trials.run(candidate, n_components) for candidate in [*others, *from_rows]]
+        slow = [candidate for error, candidate in pilots if error <= CLOSE * least]
+    found = [trials.run(candidate, n_components) for candidate in [*others, *slow]]
     return min((t for t in found if t.feature_map is not None), key=lambda t: t.error, default=None)
 
 

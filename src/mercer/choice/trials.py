@@ -101,6 +101,11 @@ class Trials:
             self.done[key] = self._run(candidate, n_components)
         return self.done[key]
 
+    def fit_cost(self, candidate: Candidate, n_components: int) -> float:
+        """Return about how many operations the fit of a candidate takes, as far as it is known."""
+        costs = candidate.at(n_components, self.seed).fit_costs(*self.X.shape)
+        return sum(cost for cost in costs.values() if cost is not None)
+
     def of(self, candidate: Candidate) -> list[Trial]:
         """Return the successful trials of a candidate by increasing number of components."""
         trials = [t for t in self.done.values() if t.name == candidate.name and t.feature_map is not None]
