@@ -11,8 +11,8 @@ from mercer.choice.trials import Trial, Trials
 
 __all__ = ["Limits", "best_of_width", "best_within", "cheapest_for"]
 
-# Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first, if there are enough of them.
-# Only those are fitted with all components whose error is within this factor of the least one.
+# Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first,
+# if that is at least this number, and only those within this factor of the least error are fitted with all components.
 SLOW, PILOT, FEWEST_PILOTS, CLOSE = 1e8, 4, 32, 1.15
 # Number of components of the first trials of every candidate, where the number is not given.
 FIRST = 64

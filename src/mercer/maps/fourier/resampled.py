@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from mercer._docs import doc
+from mercer.engines import Report, enter_stage
+from mercer.engines.base import report_step
 from mercer.kernels import Kernel
 from mercer.maps.base import DrawnMap
 from mercer.maps.fourier.projections import DenseProjection
@@ -106,6 +108,7 @@ class ResampledFourier(DrawnMap):
     True
     """
 
+    draw_reports = True
     needs: ClassVar[str] = RandomFourier.needs
     features_check_entries: ClassVar[bool] = True  # for the range of the angles
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
@@ -148,9 +151,21 @@ class ResampledFourier(DrawnMap):
         group = 2 * self.pool * min(m, GROUP)
         return 8 * (self.pool * m * d + group * (min(n, ROWS) + group))
 
+    def _draw_costs(self, n: int) -> dict[str, float]:
+        # Matrices of products of cosines, one row and one column per frequency of a part of the pool.
+        m = max(1, self.n_components // 2)
+        pooled = self.pool * min(m, GROUP)
+        return {"choose frequencies": -(-m // GROUP) * pooled**2 * (2.0 * min(n, ROWS) + MOST_BALANCED)}
+
     def _draw(
-        self, kernel: Kernel, X: Any, weight: Array | None, rng: np.random.Generator
+        self,
+        kernel: Kernel,
+        X: Any,
+        weight: Array | None,
+        rng: np.random.Generator,
+        report: Report | None = None,
     ) -> TrigFeatures | QuadratureFeatures:
+        enter_stage(report, "choose frequencies")
         mass, constant, _ = split_constant(kernel, self.n_components)
         if self.n_components == 1:  # a constant is then one of the frequencies
             self.pool_size_ = 1
@@ -165,7 +180,8 @@ class ResampledFourier(DrawnMap):
         sizes = [len(group) for group in np.array_split(np.arange(m), -(-m // GROUP))]
         ends = self.pool * np.cumsum(sizes)
         parts = []
-        for size, end in zip(sizes, ends, strict=True):
+        for number, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+            report_step(report, number, len(sizes), unit="groups")
             pooled = slice(end - self.pool * size, end)
             Z = row_cosines(DenseProjection(projection.weights[:, pooled]), X, weight)
             chosen, probabilities = self._choose(Z, size, rng)
