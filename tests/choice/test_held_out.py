@@ -70,3 +70,23 @@ def test_kernels_of_tiny_and_huge_values():
         assert held.measure(scaled).error == pytest.approx(
             factor * HeldOut(X, None, KERNEL, "rmse", 0.95).measure(MAP).error
         )
+
+
+def test_rows_with_most_of_the_error_are_compared():
+    # Of 4000 rows, 40 are far away in 20 pairs: they have nearly all of the error of the landmarks. A uniform
+    # sample of 1000 rows contains a pair with probability 1/16, so that its errors vary by far more.
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(4000, 4))
+    far = 30 * rng.normal(size=(20, 4))
+    rows[:40] = np.repeat(far, 2, axis=0) + 0.1 * rng.normal(size=(40, 4))
+    feature_map = Nystroem(KERNEL, 250, random_state=0).fit(X)
+    E = feature_map.gram(rows) - KERNEL(rows)
+    exact = np.sqrt((np.square(E).sum() - np.square(np.diag(E)).sum()) / (len(rows) * (len(rows) - 1)))
+    measured = [HeldOut(rows, None, KERNEL, "rmse", 0.95, seed).measure(feature_map).error for seed in range(20)]
+    assert np.sqrt(np.mean(np.square(measured))) == pytest.approx(exact, rel=0.05)
+    assert np.std(measured) < 0.1 * exact
+    uniform = []
+    for _ in range(20):
+        some = rng.choice(len(rows), 1000, replace=False)
+        uniform.append(HeldOut(rows[some], None, KERNEL, "rmse", 0.95).measure(feature_map).error)
+    assert np.std(uniform) > 0.1 * exact

@@ -24,13 +24,9 @@ Array = np.ndarray
 # Number of components if nothing is asked for, and the largest number if it is not given.
 DEFAULT_COMPONENTS = 512
 MOST_COMPONENTS = 8192
-# Rows that are held out: at most this number, and at most this share of the rows. Errors are measured on at most
-# `MEASURED_ROWS` of them.
+# Rows that are held out: at most this number, and at most this share of the rows.
 HELD_OUT_ROWS = 4000
 HELD_OUT_SHARE = 0.25
-MEASURED_ROWS = 1000
-# Share of the measured rows that are drawn uniformly; the others are drawn in proportion to k(x, x).
-UNIFORM_SHARE = 0.5
 # Rows to fit to: for each component, and at least.
 ROWS_PER_COMPONENT = 4
 LEAST_FITTED = 2000
@@ -80,32 +76,6 @@ def rows_for(request: Request) -> int:
     return ROWS_PER_COMPONENT * request.most_components + LEAST_FITTED + HELD_OUT_ROWS
 
 
-def measured_rows(kernel: Kernel, X: Any, weight: Array | None, seed: int) -> tuple[Any, Array | None]:
-    """Return at most `MEASURED_ROWS` of the rows to measure errors on, and their weights.
-
-    Errors of a pair of rows are at most of the order of the root of k(x, x) k(y, y). If few rows have large values,
-    they have most of the error, and a uniform sample may miss them. Rows are drawn in part in proportion to k(x, x),
-    and weighted by the inverse of their probabilities.
-    """
-    n = X.shape[0]
-    if n <= MEASURED_ROWS:
-        return X, weight
-    size = np.maximum(np.nan_to_num(kernel.diag(X).astype(np.float64)), 0.0)
-    share = np.full(n, 1 / n) if weight is None else weight / weight.sum()
-    largest = float(size.max())
-    by_size = share * size / largest if largest > 0 else share
-    probability = UNIFORM_SHARE * share + (1 - UNIFORM_SHARE) * by_size / by_size.sum()
-    # Systematic sampling of a random order: rows that are drawn several times count several times.
-    rng = np.random.default_rng([seed, 1])
-    order = rng.permutation(n)
-    steps = (np.arange(MEASURED_ROWS) + rng.random()) / MEASURED_ROWS
-    drawn = order[np.minimum(np.searchsorted(np.cumsum(probability[order]), steps), n - 1)]
-    chosen, times = np.unique(drawn, return_counts=True)
-    if weight is None and largest > 0 and np.allclose(size, largest):
-        return X[chosen], None  # all probabilities are equal
-    return X[chosen], times * share[chosen] / probability[chosen]
-
-
 def choose_for_rows(
     kernel: Kernel,
     X: Any,
@@ -145,7 +115,7 @@ def choose_for_rows(
     def rows(index: Array) -> tuple[Any, Array | None]:
         return X[index], None if weight is None else weight[index]
 
-    held_out = HeldOut(*measured_rows(kernel, *rows(others), seed), kernel, request.error, request.confidence)
+    held_out = HeldOut(*rows(others), kernel, request.error, request.confidence, seed)
     timed = request.tol is not None or request.time_limit is not None
     trials = Trials(*rows(fitted), held_out, seed, request.for_learner, timed, report)
     candidates = candidates_for(kernel, X.shape[1], method=request.method, n_jobs=n_jobs)
@@ -178,7 +148,7 @@ def choose_for_rows(
         chosen=chosen,
         trials=tuple(done),
         n_fitted=len(fitted),
-        n_held_out=held_out.X.shape[0],
+        n_held_out=len(others),
     )
     if not met:
         warnings.warn(f"FeatureMap: {choice.reason}", MercerWarning, stacklevel=5)

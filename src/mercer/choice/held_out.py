@@ -19,6 +19,11 @@ __all__ = ["ErrorName", "HeldOut", "Measured"]
 
 Array = np.ndarray
 ErrorName = Literal["rmse", "relative", "spectral", "largest"]
+# Largest number of rows of which all pairs are compared.
+MEASURED_ROWS = 1000
+# Errors of k(x, x) below this many roundings are not distinguished from zero.
+ROUNDINGS = 64
+OVERFLOW = "features or kernel values exceed the range of floating-point numbers"
 # Groups of rows that are left out in turn to estimate the standard error of a spectral error.
 GROUPS = 10
 # Share of the rows with the largest errors, from which the tail of the largest error is extrapolated.
@@ -49,6 +54,8 @@ class HeldOut:
         Which error is measured; see `FeatureMap`.
     confidence : float
         Probability with which the upper bounds hold.
+    seed : int
+        Seed of the rows of which all pairs are compared, if there are many.
     """
 
     X: Any
@@ -56,38 +63,77 @@ class HeldOut:
     kernel: Kernel
     error: ErrorName
     confidence: float
-
-    @cached_property
-    def exact(self) -> Array:
-        """The exact kernel matrix."""
-        return np.asarray(self.kernel(self.X), np.float64)
-
-    @cached_property
-    def share(self) -> Array:
-        """Weights of the rows with sum one."""
-        n = self.X.shape[0]
-        return np.full(n, 1 / n) if self.weight is None else self.weight / self.weight.sum()
+    seed: int = 0
 
     def measure(self, feature_map: BaseMap) -> Measured:
         """Measure the error of a fitted map; raise `DataError` if a value of its features is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             features = feature_map.apply(self.X).astype(np.float64)
-            errors = feature_map.inner_products(features, features) - self.exact
+            rows, share = self._rows(feature_map, features)
+            exact = self._exact if rows is None else np.asarray(self.kernel(self.X[rows]), np.float64)
+            chosen = features if rows is None else features[rows]
+            errors = feature_map.inner_products(chosen, chosen) - exact
         if not np.isfinite(errors).all():
-            msg = "features or kernel values exceed the range of floating-point numbers"
-            raise DataError(msg)
-        return getattr(self, f"_{self.error}")(errors)
+            raise DataError(OVERFLOW)
+        return getattr(Pairs(errors, exact, share, self.confidence), self.error)()
 
-    # Errors are divided by the largest kernel value before they are squared, since squares could under- or overflow.
+    @cached_property
+    def _exact(self) -> Array:
+        return np.asarray(self.kernel(self.X), np.float64)
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        return self.kernel.diag(self.X).astype(np.float64)
+
+    def _rows(self, feature_map: BaseMap, features: Array) -> tuple[Array | None, Array]:
+        """Return the rows of which all pairs are compared, and their weights; None means all rows.
+
+        Few rows can have most of the error: for landmarks those far from all of them, for polynomial kernels long ones.
+        A uniform sample would miss them. Errors of k(x, x) show them, and are known for all rows. So a part of the rows
+        is drawn in proportion to these errors, and all rows are weighted by the inverse of their probabilities.
+        """
+        n = len(features)
+        share = np.full(n, 1 / n) if self.weight is None else self.weight / self.weight.sum()
+        if n <= MEASURED_ROWS:
+            return None, share
+        squares = np.square(features)
+        norms = squares.sum(axis=1)
+        approximate = norms if feature_map.signs_ is None else squares @ feature_map.signs_
+        size, residual = self._diagonal + norms, np.abs(self._diagonal - approximate)
+        if not np.isfinite(size).all():
+            raise DataError(OVERFLOW)
+        residual[residual <= ROUNDINGS * np.finfo(self.X.dtype).eps * size] = 0.0
+        parts = [share * (part / part.max()) for part in (np.ones(n), size, residual) if part.max() > 0]
+        probability = sum(part / part.sum() for part in parts) / len(parts)
+        # Systematic sampling in a random order: rows that are drawn several times count several times.
+        rng = np.random.default_rng(self.seed)
+        order = rng.permutation(n)
+        steps = (np.arange(MEASURED_ROWS) + rng.random()) / MEASURED_ROWS
+        drawn = order[np.minimum(np.searchsorted(np.cumsum(probability[order]), steps), n - 1)]
+        rows, times = np.unique(drawn, return_counts=True)
+        weight = times * share[rows] / probability[rows]
+        return rows, weight / weight.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Errors of all pairs of some rows, their exact kernel matrix, and weights of the rows with sum one."""
+
+    errors: Array
+    exact: Array
+    share: Array
+    confidence: float
 
     @cached_property
     def _scale(self) -> float:
+        # Errors are divided by it before they are squared, since squares could under- or overflow.
         return float(np.abs(self.exact).max()) or 1.0
 
-    def _rmse(self, errors: Array) -> Measured:
-        if len(errors) == 1:  # there is no pair of different rows
-            return Measured(*2 * (float(abs(errors[0, 0])),))
-        squares = np.square(errors / self._scale)
+    def rmse(self) -> Measured:
+        """Return the root mean squared error over pairs of different rows."""
+        if len(self.errors) == 1:  # there is no pair of different rows
+            return Measured(*2 * (float(abs(self.errors[0, 0])),))
+        squares = np.square(self.errors / self._scale)
         np.fill_diagonal(squares, 0.0)
         others = 1 - self.share
         means = squares @ self.share / others  # of each row, over the other rows
@@ -95,19 +141,21 @@ class HeldOut:
         error = self._scale * math.sqrt(total)
         return Measured(error, error * self._factor(2 * (means - total), total) ** 0.5)
 
-    def _relative(self, errors: Array) -> Measured:
-        squares = np.square(errors / self._scale) @ self.share
+    def relative(self) -> Measured:
+        """Return the Frobenius norm of the errors, divided by that of the kernel matrix."""
+        squares = np.square(self.errors / self._scale) @ self.share
         sizes = np.square(self.exact / self._scale) @ self.share
         size = float(self.share @ sizes)
         if size == 0:
-            return Measured(*2 * (0.0 if not errors.any() else math.inf,))
+            return Measured(*2 * (0.0 if not self.errors.any() else math.inf,))
         ratio = float(self.share @ squares) / size
         factor = self._factor(2 * (squares - ratio * sizes) / size, ratio)
         return Measured(math.sqrt(ratio), math.sqrt(ratio * factor))
 
-    def _spectral(self, errors: Array) -> Measured:
+    def spectral(self) -> Measured:
+        """Return the spectral norm of the errors, divided by that of the kernel matrix."""
         root = np.sqrt(self.share)
-        error, exact = (root[:, None] * matrix * root / self._scale for matrix in (errors, self.exact))
+        error, exact = (root[:, None] * matrix * root / self._scale for matrix in (self.errors, self.exact))
         value = _norm_ratio(error, exact)
         n = len(root)
         groups = np.arange(n) % min(GROUPS, n)
@@ -119,10 +167,11 @@ class HeldOut:
         quantile = math.sqrt(2) * float(stdtrit(len(others) - 1, self.confidence))
         return Measured(value, value * _exp(quantile * deviation / value) if value > 0 else 0.0)
 
-    def _largest(self, errors: Array) -> Measured:
+    def largest(self) -> Measured:
+        """Return the largest absolute error."""
         # Rows have about exponential tails of their largest errors: P(one of n new rows exceeds u + t) is about
         # k exp(-t / b), where k rows exceed u by b on average.
-        ordered = np.sort(np.abs(errors).max(axis=1))
+        ordered = np.sort(np.abs(self.errors).max(axis=1))
         k = max(2, math.ceil(TAIL * len(ordered)))
         threshold = ordered[-k - 1] if k < len(ordered) else 0.0
         excess = float((ordered[-k:] - threshold).mean())
