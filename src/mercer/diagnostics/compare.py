@@ -277,7 +277,7 @@ def compare(
         msg = f"compare: kernel must be a mercer kernel such as Gaussian('median'), got {kernel!r}."
         raise ParameterError(msg)
     if maps is not None and not isinstance(maps, Mapping):
-        msg = f"compare: maps must be a dictionary of unfitted maps by name, such as {{'mine': Nystroem()}}, got {maps!r}."
+        msg = f"compare: maps must be a dictionary of unfitted maps by name, as {{'mine': Nystroem()}}, got {maps!r}."
         raise ParameterError(msg)
     for name, given in (maps or {}).items():
         check_parameter("compare", f"maps[{name!r}]", given, Instance(BaseMap, "a mercer map such as RandomFourier()"))
