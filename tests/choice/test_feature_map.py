@@ -216,3 +216,11 @@ def test_parameters_are_checked_before_maps_are_tried():
         FeatureMap(n_jobs=0).fit(X)
     with pytest.raises(ParameterError, match=r"method must be 'auto', the name of a map, or a list of such names, got"):
         FeatureMap(method=["auto", "Nystroem"]).fit(X)
+
+
+@pytest.mark.parametrize("options", [{"n_components": 40}, {"tol": 0.05}], ids=str)
+def test_the_choice_does_not_depend_on_the_order_of_the_rows(options):
+    order = np.random.default_rng(1).permutation(len(X))
+    one, other = (FeatureMap(Gaussian(2.0), random_state=0, **options).fit(rows) for rows in (X, X[order]))
+    assert one.choice_.reason == other.choice_.reason
+    np.testing.assert_allclose(one.gram(FRESH), other.gram(FRESH), atol=1e-9)
