@@ -24,11 +24,13 @@ from mercer import (
     Nystroem,
     ParameterError,
     Polynomial,
+    Precomputed,
     RandomFourier,
     audit,
     choose,
 )
 from mercer.choice import rates
+from mercer.choice.choose import rows_for
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1200, 5))
@@ -190,6 +192,39 @@ def test_the_table(tmp_path):
     axes.figure.savefig(tmp_path / "choice.png")
     assert axes.get_xlabel() == "number of components"
     assert choice.chosen.feature_map.transform(X).shape == (1200, 32)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_rows_whose_squares_leave_the_range_of_numbers(scale):
+    rows = X[:300]
+    chosen = FeatureMap(Gaussian("median"), 32, random_state=0).fit(scale * rows)
+    assert chosen.choice_.chosen.error < 0.1
+    assert np.isfinite(chosen.transform(scale * FRESH)).all()
+
+
+def test_a_kernel_matrix_of_more_rows_than_a_choice_uses():
+    rows = np.random.default_rng(0).normal(size=(3100, 2))
+    K = Gaussian(2.0)(rows)
+    chosen = FeatureMap(Precomputed(), 2, random_state=0).fit(K)
+    assert rows_for(chosen._request()) < len(rows)
+    assert chosen.transform(K[:5]).shape == (5, 2)
+    with pytest.raises(DataError, match="needs all rows of the fit in memory"):
+        KernelRidge(FeatureMap(Precomputed(), 2)).fit([(K[:2000], rows[:2000, 0]), (K[2000:], rows[2000:, 0])])
+
+
+def test_parameters_are_checked_before_maps_are_tried():
+    with pytest.raises(ParameterError, match=r"^n_jobs must not be 0"):
+        FeatureMap(n_jobs=0).fit(X)
+    with pytest.raises(ParameterError, match=r"method must be 'auto', the name of a map, or a list of such names, got"):
+        FeatureMap(method=["auto", "Nystroem"]).fit(X)
+
+
+@pytest.mark.parametrize("options", [{"n_components": 40}, {"tol": 0.05}], ids=str)
+def test_the_choice_does_not_depend_on_the_order_of_the_rows(options):
+    order = np.random.default_rng(1).permutation(len(X))
+    one, other = (FeatureMap(Gaussian(2.0), random_state=0, **options).fit(rows) for rows in (X, X[order]))
+    assert one.choice_.reason == other.choice_.reason
+    np.testing.assert_allclose(one.gram(FRESH), other.gram(FRESH), atol=1e-9)
 
 
 @pytest.mark.slow

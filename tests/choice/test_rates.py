@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from mercer import Gaussian, RandomFourier
+from mercer import Gaussian, Matern, Nystroem, RandomFourier, Transformed
 from mercer.choice import rates
 
 X = np.random.default_rng(0).normal(size=(50, 3))
@@ -28,9 +29,22 @@ def test_a_rate_is_measured_once_and_stored(monkeypatch, cache):
     assert first in json.loads((cache / "rates.json").read_text()).values()
     monkeypatch.setattr(rates, "_transform_seconds", lambda *_: pytest.fail("measured again"))
     assert rates.seconds_per_row(fitted(), X) == first
-    assert rates.seconds_per_row(fitted(lengthscale=0.123), X) == first  # numbers of the kernel do not matter
+    assert rates.seconds_per_row(fitted(lengthscale=0.123), X) == first  # the lengthscale does not matter
     monkeypatch.setattr(rates, "_known", {})  # another process
     assert rates.seconds_per_row(fitted(), X) == first
+
+
+def test_kernels_and_rows_of_other_costs_are_measured(monkeypatch):
+    def rate(kernel, rows):
+        return rates.seconds_per_row(Nystroem(kernel, 4, random_state=0).fit(rows), rows)
+
+    rate(Matern(0.5, 1.0), X)
+    rate(Transformed(Gaussian(1.0), lengthscales=[1.0, 2.0, 3.0]), X)
+    monkeypatch.setattr(rates, "_transform_seconds", lambda *_: 123.0)
+    assert rate(Matern(0.5, 2.0), X) != 123.0
+    assert rate(Transformed(Gaussian(2.0), lengthscales=[3.0, 2.0, 1.0]), X) != 123.0
+    assert rate(Matern(3.3, 1.0), X) == 123.0  # Bessel functions
+    assert rate(Matern(0.5, 1.0), sp.csr_array(X)) == 123.0
 
 
 def test_other_sizes_are_measured(monkeypatch):

@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
 
 from mercer import (
+    CallableKernel,
     Chi2,
     DataError,
     Deformed,
@@ -205,3 +206,8 @@ def test_invalid_arguments_raise():
     for name in ("n_draws", "repeats"):
         with pytest.raises(ParameterError, match=rf"^compare: {name} must be an integer >= 1, got 0"):
             compare(Laplacian(), X, **{name: 0})
+
+
+def test_kernels_that_cannot_be_pickled():
+    result = compare(CallableKernel(lambda A, B: A @ B.T), X, n_components=2, n_draws=1, repeats=1)
+    assert result.maps[0].n_bytes >= 8 * 2 * X.shape[1]

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from mercer import (
+    ArcCosine,
     DataError,
     Gaussian,
     Laplacian,
@@ -211,3 +212,14 @@ def test_wrong_arguments_are_refused(arguments, says):
 def test_too_few_rows_are_refused():
     with pytest.raises(DataError, match="component_table: X must have at least 8 rows"):
         component_table(Gaussian(), 0.1, X=X[:7])
+
+
+def test_no_map_needs_more_components_than_it_has_when_exact():
+    rows = 5 * np.random.default_rng(0).normal(size=(60, 6))
+    table = component_table(Polynomial(2), 1e-3, X=rows, max_components=16)
+    numbers = {(row.bound, row.holds_for): row.n_components for row in table.rows if row.map == "RandomMaclaurin"}
+    assert set(numbers.values()) == {28}
+
+
+def test_a_kernel_without_bounds_for_any_rows_says_what_to_pass():
+    assert "Pass rows like those of the application" in str(component_table(ArcCosine(1), 0.1))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from mercer import Deformed, Gaussian, Nystroem, ParameterError, RandomFourier
+from mercer import Deformed, FeatureMap, Gaussian, Nystroem, ParameterError, RandomFourier
 from mercer.engines import MemoryEngine
 from mercer.hypothesis_tests.permutation import fit_to_distinct_rows, permutation_result
 
@@ -65,6 +65,16 @@ def test_maps_do_not_depend_on_the_order_of_rows(kind, monkeypatch):
         fitted.append(fit_to_distinct_rows("a_test", kind(Gaussian("median"), 8, random_state=0), engine))
     assert fitted[0].kernel_ == fitted[1].kernel_
     np.testing.assert_allclose(fitted[0].transform(X), fitted[1].transform(X), atol=1e-12)
+
+
+def test_a_chosen_map_does_not_depend_on_the_order_of_the_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)) * np.linspace(1, 5, 200)[:, None]
+    first, second = (
+        fit_to_distinct_rows("a_test", FeatureMap(n_components=8, random_state=0), MemoryEngine(rows, block_rows=33))
+        for rows in (X, X[rng.permutation(200)])
+    )
+    np.testing.assert_allclose(first.transform(X), second.transform(X), atol=1e-12)
 
 
 def test_map_that_is_fitted_to_all_rows_raises():

@@ -117,10 +117,12 @@ def _candidate(entry: Entry, variant: Variant, kernel: Kernel, n_jobs: int | Non
 
 def check_method(method: Any) -> None:
     """Raise if the parameter `method` is not "auto", the name of a map, or a sequence of such names."""
+    if isinstance(method, str) and method == "auto":
+        return
     names = [method] if isinstance(method, str) else method
     known = {entry.map.__name__ for entry in table()}
     valid = isinstance(names, list | tuple) and len(names) > 0 and all(isinstance(name, str) for name in names)
-    wrong = [name for name in names if name != "auto" and name not in known] if valid else [method]
+    wrong = [name for name in names if name not in known] if valid else [method]
     if wrong:
         msg = (
             f"FeatureMap: method must be 'auto', the name of a map, or a list of such names, got {method!r}. Maps: "

@@ -17,6 +17,7 @@ from mercer.choice.trials import Trial, Trials
 from mercer.engines import Report
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
+from mercer.statistics import row_hashes
 
 __all__ = ["Request", "choose_for_rows", "rows_for"]
 
@@ -108,7 +109,9 @@ def choose_for_rows(
     report : callable or None, default=None
         Receives the progress.
     """
-    order = np.random.default_rng(seed).permutation(X.shape[0])
+    # Rows are sorted by their contents first, so that the choice does not depend on their order.
+    ties = np.zeros(X.shape[0]) if weight is None else weight
+    order = np.random.default_rng(seed).permutation(np.lexsort((ties, row_hashes(X))))
     held = min(HELD_OUT_ROWS, math.ceil(HELD_OUT_SHARE * len(order)))
     fitted, others = (order, order) if len(order) < LEAST_ROWS else (order[held:], order[:held])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -13,6 +14,8 @@ from mercer.choice.candidates import check_method
 from mercer.choice.choose import Request, choose_for_rows, rows_for
 from mercer.choice.table import MapChoice
 from mercer.engines import Engine, Report, enter_stage
+from mercer.engines.base import count_threads
+from mercer.errors import DataError
 from mercer.kernels import Gaussian, Kernel
 from mercer.maps.base import BaseMap, DrawnMap, check_replayable, fresh_copy, given_kernel
 from mercer.parameters import Choice, Domain, Integer, Interval, known_names
@@ -188,6 +191,7 @@ class FeatureMap(BaseMap):
     def check(self) -> None:
         self._check_domains()
         check_method(self.method)
+        count_threads(self.n_jobs)  # raises if it is not a number of threads, before any map is tried
         self._kernel()
 
     def needs_rows(self) -> bool:
@@ -214,13 +218,42 @@ class FeatureMap(BaseMap):
 
     def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
         self.check()
-        request, kernel = self._request(), self._kernel()
         enter_stage(report, "sample rows")
         check_replayable(self, engine)
-        wanted = rows_for(request)
-        X, weight, n_rows = self._sample(engine, wanted, report)
-        kernel = kernel.resolve(X, weight)
+        X, weight, n_rows = self._sample(engine, self.rows_wanted(), report)
         enter_stage(report, "choose map")
+        return self.fit_sample(X, weight, report, n_rows=n_rows)
+
+    def rows_wanted(self) -> int:
+        """Return the largest number of rows that the choice uses."""
+        return sys.maxsize if self._kernel().needs_all_rows else rows_for(self._request())
+
+    def sample_seed(self) -> int:
+        """Return the seed with which `fit` samples rows if there are more than `rows_wanted()` rows."""
+        return seed_of(self.random_state, "rows")
+
+    def fit_sample(
+        self, X: Any, weight: Array | None = None, report: Report | None = None, *, n_rows: int | None = None
+    ) -> Self:
+        """Choose the map by validated rows, without sampling from them first.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            At most `rows_wanted()` rows.
+        weight : ndarray of shape (n,), default=None
+            Weights > 0 of the rows. None means that all weights are 1.
+        report : callable or None, default=None
+            Receives the progress.
+        n_rows : int or None, default=None
+            Number of rows that will be transformed, for limits of time and memory; None means that of `X`.
+
+        Returns
+        -------
+        self
+        """
+        request, kernel = self._request(), self._kernel().resolve(X, weight)
+        n_rows = X.shape[0] if n_rows is None else n_rows
         seed = seed_of(self.random_state, "map")
         choice = choose_for_rows(
             kernel, X, weight, request, n_rows=n_rows, seed=seed % 2**32, n_jobs=self.n_jobs, report=report
@@ -241,8 +274,10 @@ class FeatureMap(BaseMap):
         if rows is not None and len(rows) <= wanted:
             X, weight, n_rows = rows.X, rows.weight, len(rows)
         else:
-            seed = seed_of(self.random_state, "rows")
-            term = partial(RowSample.of, size=wanted, seed=seed, by_weight=True, targets=False)
+            if self._kernel().needs_all_rows:
+                msg = f"FeatureMap: {self._kernel()!r} needs all rows of the fit in memory, as one array."
+                raise DataError(msg)
+            term = partial(RowSample.of, size=wanted, seed=self.sample_seed(), by_weight=True, targets=False)
             sample = engine.sum(term, report)
             X, weight, n_rows = sample.X, sample.weight if sample.is_complete else None, sample.seen
         if weight is not None:

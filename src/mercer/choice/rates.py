@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines.base import count_threads
 from mercer.maps.base import BaseMap
@@ -58,16 +60,20 @@ def forget_rates() -> None:
 def seconds_per_row(feature_map: BaseMap, X: Any) -> float:
     """Return the time of the transform of one row by a fitted map, among many rows, measured with rows of `X`.
 
-    The time of equal maps (up to seeds and numbers in the kernel) is measured once and stored in `rates_file()`.
+    The time of equal maps (up to seeds and lengthscales) is measured once and stored in `rates_file()`.
     """
     parameters = {
         name: value
         for name, value in feature_map.get_params(deep=False).items()
         if name not in ("kernel", "random_state", "n_jobs")
     }
-    kernel = re.sub(r"\d[\d.e+-]*", "#", repr(feature_map.kernel_))
+    # Other numbers, such as a degree or the smoothness of a Matern kernel, decide how long a value takes.
+    kernel = re.sub(r"(lengthscales?|center)=(\([^)]*\)|[^,)]*)", r"\1=#", repr(feature_map.kernel_))
     threads = count_threads(feature_map.n_jobs)
-    key = f"{type(feature_map).__name__} {parameters} {kernel[:200]} d={X.shape[1]} {X.dtype} threads={threads}"
+    rows = f"d={X.shape[1]}"
+    if sp.issparse(X):
+        rows += f" sparse, about 2^{round(math.log2(max(1.0, X.nnz / X.shape[0])))} values"
+    key = f"{type(feature_map).__name__} {parameters} {kernel[:200]} {rows} {X.dtype} threads={threads}"
     return _measured_once(key, lambda: _transform_seconds(feature_map, X))
 
 

@@ -20,6 +20,7 @@ from mercer.diagnostics.subject import Subject
 from mercer.engines import Report, enter_stage, report_step, reported, stages_of
 from mercer.errors import DataError, ParameterError
 from mercer.errors.packages import data_frame
+from mercer.features import parameter_bytes
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap, maps_for
 from mercer.parameters import Instance, Integer, check_parameter, check_sequence, known_names
@@ -464,7 +465,10 @@ def _seconds(call: Callable[[Any], Any], X: Any) -> float:
 def _bytes_of(parameters: Any) -> int:
     """Return the size of an object with all that it refers to, as it would be pickled; arrays are not copied."""
     arrays: list[pickle.PickleBuffer] = []
-    rest = pickle.dumps(parameters, protocol=5, buffer_callback=arrays.append)
+    try:
+        rest = pickle.dumps(parameters, protocol=5, buffer_callback=arrays.append)
+    except (pickle.PicklingError, AttributeError, TypeError):  # such as a kernel that is a lambda
+        return parameter_bytes(parameters)
     return len(rest) + sum(array.raw().nbytes for array in arrays)
 
 

@@ -115,6 +115,9 @@ class ComponentTable:
     def __str__(self) -> str:
         given = "" if self.n_rows is None else f", {self.n_rows} rows of {self.n_features} features"
         lines = [f"{self.kernel}, error {self.eps:g}, probability {1 - self.delta:g}{given}"]
+        if not self.rows:
+            hint = "No bound for any rows is known for this kernel. Pass rows like those of the application: X=..."
+            return f"{lines[0]}\n{hint}"
         names = ("components", "kind", "map", "bound", "holds for", "note")
         table = [
             (f"{row.n_components or 'unknown'}", row.kind, row.map, row.bound, row.holds_for, row.note)
@@ -405,6 +408,8 @@ def _for_maps(
                 n, note = errors.width(score, eps, most)
             except MercerError as error:
                 n, note = None, str(error).splitlines()[0]
+            if exact is not None and (n is None or n > exact):
+                n, note = exact, "exact features"
             yield Requirement(name, bound if errors.closed else "measured", scope, n, "estimate", note)
 
 

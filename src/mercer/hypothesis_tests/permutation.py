@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.choice import FeatureMap
 from mercer.data.sources import source_of
 from mercer.engines import Engine, Report, enter_stage
 from mercer.errors import DataError, ParameterError
@@ -196,7 +197,7 @@ def fit_to_distinct_rows(owner: str, feature_map: BaseMap, engine: Engine, repor
     BaseMap
         The fitted map.
     """
-    if not isinstance(feature_map, DrawnMap):
+    if not isinstance(feature_map, DrawnMap | FeatureMap):
         msg = (
             f"{owner} needs a map that is drawn from a sample of rows, got {type(feature_map).__name__}, which is "
             "fitted to all of them. Use its inner map, or a kernel."

@@ -288,7 +288,8 @@ class Gaussian(IsotropicKernel):
         return cls(lengthscale=float((2 * gamma) ** -0.5))
 
     def _series_form(self) -> tuple[SeriesPart, ...]:
-        rate = 1.0 if isinstance(self.lengthscale, str) else self.lengthscale**-2
+        with np.errstate(over="ignore"):  # an infinite rate; maps of the series then raise for the rows
+            rate = 1.0 if isinstance(self.lengthscale, str) else float(np.float64(self.lengthscale) ** -2)
         return (SeriesPart(exponential_series(rate), decay=rate, shift_invariant=True),)
 
     def closed_power(self, n: int) -> Gaussian:

@@ -70,3 +70,9 @@ def test_parameters_are_checked():
         CallableKernel(3)
     with pytest.raises(ParameterError, match=r"A function is made a kernel by mercer.CallableKernel\(of_rows\)"):
         Nystroem(of_rows).fit(X)
+
+
+def test_a_function_that_is_negative_on_the_diagonal_raises():
+    kernel = CallableKernel(lambda A, B: -rbf_kernel(A, B))
+    with pytest.raises(DataError, match=r"k\(x, x\) must be >= 0, got -1. The function is not positive definite"):
+        Nystroem(kernel, 5, random_state=0).fit(X)

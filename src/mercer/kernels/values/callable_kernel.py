@@ -24,9 +24,9 @@ DIAGONAL_ROWS = 32
 class CallableKernel(Kernel):
     """A kernel given by a function.
 
-    The function must be symmetric and positive definite, which is not checked. Landmark features (`Nystroem`) are the
-    map of such kernels. To pickle the kernel, or a model with it, the function must be one that pickle can store, such
-    as a function of a module; a lambda is not.
+    The function must be symmetric and positive definite, of which only k(x, x) >= 0 is checked. Landmark features
+    (`Nystroem`) are the map of such kernels. To pickle the kernel, or a model with it, the function must be one that
+    pickle can store, such as a function of a module; a lambda is not.
 
     Parameters
     ----------
@@ -79,6 +79,16 @@ class CallableKernel(Kernel):
         return self._checked(values, (len(X), len(Y)), "function(x, y) of all pairs of rows")
 
     def _diagonal(self, X: Array) -> Array:
+        values = self._diagonal_values(X)
+        if (values < 0).any():
+            msg = (
+                f"{self!r}: k(x, x) must be >= 0, got {values.min():g}. The function is not positive definite: a "
+                "distance is not a kernel, but a decreasing function of it, such as exp(-distance), can be."
+            )
+            raise DataError(msg)
+        return values
+
+    def _diagonal_values(self, X: Array) -> Array:
         if self.diagonal is not None:
             return self._checked(self.diagonal(X), (len(X),), "diagonal(X)")
         if self.takes == "rows":

@@ -14,6 +14,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from mercer.engines import Report, report_step
+from mercer.errors import DataError
 from mercer.kernels import Kernel
 from mercer.maps.landmarks.features import whitened
 from mercer.maps.landmarks.pivoting import pivoted_rows
@@ -127,7 +128,11 @@ def k_means_centers(X: Any, weight: Array, count: int, rng: np.random.Generator,
     ----------
     .. [1] Arthur, Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA.
     """
-    squares = row_squares(X)
+    with np.errstate(over="ignore"):
+        squares = row_squares(X)
+    if not np.isfinite(4 * squares.max(initial=0.0)):
+        msg = "Nystroem: landmarks='kmeans' needs distances of rows whose squares are finite. Scale the rows down."
+        raise DataError(msg)
     chosen = [int(rng.choice(len(weight), p=weight / weight.sum()))]
     nearest = np.full(len(weight), np.inf)
     while len(chosen) < count:

@@ -137,7 +137,7 @@ class PreparedRows:
     @property
     def log_prefactor(self) -> Array:
         """Logarithm -decay |z|^2 / 2 of the prefactor of each row."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             return -0.5 * self.decay * self.squared_norms if self.decay else np.zeros(self.shape[0], self.dtype)
 
     @cached_property
