@@ -21,6 +21,7 @@ from mercer import (
     DotProduct,
     ExponentialDotProduct,
     FeatureGraph,
+    FeatureMap,
     Gaussian,
     GaussianProcessRegressor,
     Geometric,
@@ -219,6 +220,7 @@ DEFORMED = [
     Deformed(Deformed(RandomFourier(Gaussian(0.7), 12)), strength=0.1),
 ]
 MAPS += DEFORMED
+MAPS.append(FeatureMap(Gaussian(0.7), 8))
 
 LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40)),

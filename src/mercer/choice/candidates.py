@@ -15,6 +15,8 @@ __all__ = ["Candidate", "candidates_for", "check_method"]
 
 # Sobol points beat orthogonal directions up to about this number of features.
 SOBOL_FEATURES = 32
+# Number of landmarks whose leading directions are found at once. With more landmarks this takes most of the time.
+FEW_LANDMARKS = 1024
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,15 @@ class Candidate:
         When to use the map.
     prototype : DrawnMap
         The unfitted map.
+    most_components : int or infinity
+        Largest number of components for which the map is tried; with more, its fit would take too long.
     """
 
     name: str
     reason: str
     prototype: DrawnMap
     options: Mapping[str, Callable[[int], Any]]  # parameters that depend on the number of components
+    most_components: float = float("inf")
 
     def at(self, n_components: int, random_state: Any) -> DrawnMap:
         """Return the unfitted map with a number of components and a seed."""
@@ -44,16 +49,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Variant:
-    """Parameters of a map that are worth trying beside its defaults, and the largest number of features for them."""
+    """Parameters of a map that are worth trying, and the largest numbers of features and components for them."""
 
     parameters: Mapping[str, Any]
     most_features: float = float("inf")
+    most_components: float = float("inf")
     of_width: Mapping[str, Callable[[int], Any]] | None = None
 
 
-def twice(n_components: int) -> int:
-    """Return the number of landmarks of which the leading directions are kept."""
-    return 2 * n_components
+def more_landmarks(n_components: int) -> int:
+    """Return the number of landmarks of which the leading directions are kept: two to four times as many."""
+    return min(4 * n_components, max(2 * n_components, FEW_LANDMARKS))
 
 
 # Parameters that are tried, by the name of the map; other maps are tried with their defaults.
@@ -65,8 +71,7 @@ VARIANTS: Mapping[str, tuple[Variant, ...]] = {
     "Nystroem": (
         Variant({}),
         Variant({"landmarks": "kmeans"}),
-        Variant({}, of_width={"n_landmarks": twice}),
-        Variant({"landmarks": "kmeans"}, of_width={"n_landmarks": twice}),
+        Variant({}, of_width={"n_landmarks": more_landmarks}, most_components=FEW_LANDMARKS),
     ),
 }
 
@@ -109,10 +114,10 @@ def candidates_for(
 def _candidate(entry: Entry, variant: Variant, kernel: Kernel, n_jobs: int | None) -> Candidate:
     of_width = variant.of_width or {}
     shown = [f"{name}={value!r}" for name, value in variant.parameters.items()]
-    shown += [f"{name}={value(1)}x" for name, value in of_width.items()]
+    shown += [f"{name}>n_components" for name in of_width]
     name = f"{entry.map.__name__}({', '.join(shown)})" if shown else entry.map.__name__
     prototype = entry.map(kernel, n_jobs=n_jobs, **variant.parameters)
-    return Candidate(name, entry.reason, prototype, of_width)
+    return Candidate(name, entry.reason, prototype, of_width, variant.most_components)
 
 
 def check_method(method: Any) -> None:

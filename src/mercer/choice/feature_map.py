@@ -65,7 +65,8 @@ class FeatureMap(BaseMap):
         error.
     confidence : float, default=0.95
         Probability with which the error on further rows of the same distribution is at most `tol`. The bound is an
-        estimate, from the variation among the rows held out.
+        estimate, from the variation among the rows held out; that of the largest error is the roughest, since a single
+        row can have it.
     for_learner : bool, default=False
         Whether the cost of a component includes the second moments that learners compute from the features, O(D^2) per
         row for D components. With it, fewer components are worth more expensive features.

@@ -113,6 +113,8 @@ class Trials:
 
     def _run(self, candidate: Candidate, n_components: int) -> Trial:
         failed = Trial(candidate.name, n_components, math.inf, math.inf)
+        if n_components > candidate.most_components:
+            return _replaced(failed, note=f"tried up to {candidate.most_components} components")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", MercerWarning)
             start = self.clock()
