@@ -220,7 +220,7 @@ class FeatureMap(BaseMap):
     def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
         self.check()
         enter_stage(report, "sample rows")
-        check_replayable(self, engine)
+        check_replayable(self, engine, instead=", or a map such as RandomFourier with a number as lengthscale")
         X, weight, n_rows = self._sample(engine, self.rows_wanted(), report)
         enter_stage(report, "choose map")
         return self.fit_sample(X, weight, report, n_rows=n_rows)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mercer.choice.trials import Trial
-from mercer.errors import MissingPackageError
+from mercer.errors.packages import data_frame, optional_module
 from mercer.maps.base import DrawnMap
 
 __all__ = ["MapChoice"]
@@ -73,10 +74,8 @@ class MapChoice:
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas data frame, one row per map that was tried."""
-        import pandas as pd  # type: ignore[import-untyped]
-
         rows = [_row(trial) | {"chosen": trial is self.chosen} for trial in self.trials]
-        return pd.DataFrame(rows)
+        return data_frame(rows, "MapChoice.to_pandas")
 
     def __str__(self) -> str:
         width = max(len(trial.name) for trial in self.trials)
@@ -109,11 +108,7 @@ class MapChoice:
         -------
         matplotlib Axes
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            msg = "A plot needs matplotlib, which is not installed. Try: pip install 'mercer[report]'."
-            raise MissingPackageError(msg) from error
+        plt = optional_module("matplotlib.pyplot", "MapChoice.plot", "'mercer[report]'")
         ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")[1] if ax is None else ax
         tried = [trial for trial in self.trials if 0 < trial.error < float("inf")]
         for name in dict.fromkeys(trial.name for trial in tried):
@@ -143,10 +138,23 @@ class MapChoice:
                 label="chosen",
             )
         ax.set(xscale="log", yscale="log", xlabel="number of components", ylabel=ERROR_LABELS[self.error])
-        ax.set_title(self.kernel, fontsize=10)
+        widths = sorted({trial.n_components for trial in tried})
+        ax.set_xticks(_spaced(widths))
+        ax.xaxis.set_major_formatter(plt.ScalarFormatter())
+        ax.xaxis.set_minor_locator(plt.NullLocator())
+        ax.set_title(re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", self.kernel), fontsize=10)
         ax.grid(visible=True, alpha=0.3)
         ax.legend(fontsize=8, frameon=False)
         return ax
+
+
+def _spaced(widths: list[int]) -> list[int]:
+    """Return some of the sorted numbers, each at least 1.6 times as large as the one before."""
+    spaced: list[int] = []
+    for width in widths:
+        if not spaced or width >= 1.6 * spaced[-1]:
+            spaced.append(width)
+    return spaced
 
 
 def _row(trial: Trial) -> dict[str, Any]:

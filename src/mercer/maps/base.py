@@ -721,13 +721,15 @@ def warn_of_scales(estimator: BaseEstimator, kernel: Kernel, engine: Engine) -> 
         return
 
 
-def check_replayable(feature_map: BaseMap, engine: Engine) -> None:
-    """Raise unless the rows of an engine can be read more than once."""
+FIXED_LENGTHSCALE = ", or give the lengthscale as a number (for thresholds, upper)"
+
+
+def check_replayable(feature_map: BaseMap, engine: Engine, instead: str = FIXED_LENGTHSCALE) -> None:
+    """Raise unless the rows of an engine can be read more than once; `instead` is what else the user can do."""
     if engine.replayable:
         return
     msg = (
         f"{feature_map!r} learns from rows before it can be used on them, but the blocks can be read only once. Pass "
-        "an iterable that can be read again (a list, or an object whose __iter__ starts over), or give the "
-        "lengthscale as a number (for thresholds, upper)."
+        f"an iterable that can be read again (a list, or an object whose __iter__ starts over){instead}."
     )
     raise DataError(msg)
