@@ -24,7 +24,7 @@ class Simulated:
             error, row, fit = (curve(n_components) for curve in self.maps[candidate.name])
             self.now += fit
             self.done[key] = Trial(candidate.name, n_components, error, 1.05 * error, fit, row, 8 * n_components,
-                                   feature_map=None if math.isinf(error) else object())  # fmt: skip
+                                   trial_seconds=fit, feature_map=None if math.isinf(error) else object())  # fmt: skip
         return self.done[key]
 
     def fit_cost(self, candidate, n_components):
@@ -38,6 +38,7 @@ class Simulated:
 class Named:
     def __init__(self, name):
         self.name = name
+        self.most_components = math.inf
         self.prototype = SimpleNamespace(built_from_rows=name.startswith("landmarks"))
 
 
@@ -101,6 +102,14 @@ def test_slow_maps_are_compared_with_few_components_first():
     assert ("landmarks, worse", 256) in trials.done
     assert ("landmarks, worse", 1024) not in trials.done
     assert ("random", 256) not in trials.done
+
+
+def test_a_map_that_is_not_tried_with_so_many_components_does_not_exclude_others():
+    maps = {"landmarks": landmarks(30.0), "landmarks, more": landmarks(10.0), "random": random_features(0.7)}
+    candidates = [Named(name) for name in maps]
+    candidates[1].most_components = 1024
+    assert best_of_width(Simulated(maps), candidates, 2048).name == "landmarks"
+    assert best_of_width(Simulated(maps), candidates, 1024).name == "landmarks, more"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 20.0])

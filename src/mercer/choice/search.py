@@ -26,6 +26,8 @@ EXCESS = 1.25
 SLOPE, LEAST_SLOPE, MOST_SLOPE = 1.0, 0.3, 6.0
 # Share of a time limit that is planned for; the rest is for what the extrapolation of times misses.
 PLANNED = 0.9
+# Share of a time limit that the features of all rows may take if the fits took longer than planned.
+OVERTIME = 0.1
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Limits:
 
 def best_of_width(trials: Trials, candidates: Sequence[Candidate], n_components: int) -> Trial | None:
     """Return the trial of least error with a given number of components; None if no candidate can have it."""
+    candidates = [candidate for candidate in candidates if n_components <= candidate.most_components]
     slow = [candidate for candidate in candidates if trials.fit_cost(candidate, n_components) > SLOW]
     others = [candidate for candidate in candidates if candidate not in slow]
     if len(slow) > 1 and n_components >= PILOT * FEWEST_PILOTS:
@@ -218,9 +221,9 @@ def _seconds_at(trials: Trials, candidate: Candidate, limits: Limits, n_componen
     """Return the extrapolated time of the fit of a candidate that has been tried, and of the features of all rows."""
     found = trials.of(candidate)
     factor = n_components / found[-1].n_components
-    fit_power = -_slope(found, lambda t: math.log(max(t.fit_seconds, 1e-6)), -1.0, -3.0, 0.0)
+    fit_power = -_slope(found, lambda t: math.log(max(t.trial_seconds, 1e-6)), -2.0, -3.0, -2.0)
     row_power = -_slope(found, lambda t: math.log(max(t.row_seconds, 1e-12)), -1.0, -2.0, 0.0)
-    return found[-1].fit_seconds * factor**fit_power + limits.n_rows * found[-1].row_seconds * factor**row_power
+    return found[-1].trial_seconds * factor**fit_power + limits.n_rows * found[-1].row_seconds * factor**row_power
 
 
 def _slope(
@@ -269,7 +272,8 @@ def best_within(trials: Trials, candidates: Sequence[Candidate], limits: Limits)
     ended: set[str] = set()
     while True:
         plans = [plan for c in tried if c.name not in ended and (plan := _plan(trials, c, limits, remaining()))]
-        best = _best_allowed(trials, limits, remaining())
+        # A fit that took longer than planned leaves a little time for the features of all rows nevertheless.
+        best = _best_allowed(trials, limits, max(remaining(), OVERTIME * limits.seconds))
         if best is None and not plans:
             found = [t for c in tried for t in trials.of(c) if limits.bytes_of(t) <= limits.n_bytes]
             return min(found, key=lambda trial: trial.row_seconds, default=None), False

@@ -48,6 +48,8 @@ class Trial:
         Memory of the parameters of the map.
     note : str
         Why the map could not be fitted, or the warning that its fit issued; empty otherwise.
+    trial_seconds : float
+        Time of the fit and of all measurements.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Trial:
     row_seconds: float = math.nan
     n_bytes: int = 0
     note: str = ""
+    trial_seconds: float = 0.0
     feature_map: DrawnMap | None = field(default=None, repr=False, compare=False)
 
 
@@ -131,15 +134,17 @@ class Trials:
         if feature_map.signs_ is not None or feature_map.features_.is_complex:
             return _replaced(failed, note="its components have signs, or are complex; learners need real features")
         messages = [str(w.message) for w in caught if issubclass(w.category, MercerWarning)]
+        row_seconds = self._row_seconds(feature_map) if self.timed else math.nan
         return Trial(
             candidate.name,
             feature_map.features_.n_components,
             measured.error,
             measured.upper,
             fit_seconds,
-            self._row_seconds(feature_map) if self.timed else math.nan,
+            row_seconds,
             parameter_bytes(feature_map.features_),
             messages[0].splitlines()[0] if messages else "",
+            self.clock() - start,
             feature_map,
         )
 
