@@ -5,6 +5,7 @@
 #include "functions.h"
 #include "hadamard.h"
 #include "kernels.h"
+#include "search.h"
 #include "sincos.h"
 #include "sparse.h"
 
@@ -475,7 +476,8 @@ constexpr Kernels<T> kernels() {
     return {
         sincos_pairs<T>,      cosines<T>,   hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>,
         butterfly_scratch<T>, butterfly<T>, butterfly_pairs<T>,  dense_scratch<T>, dense<T>,
-        dense_pairs<T>,       dense_cosines<T>, sparse_product<T>,
+        dense_pairs<T>,       dense_cosines<T>, sparse_product<T>,   pack_rows<T>,     nearest_scratch<T>,
+        nearest_rows<T>,
     };
 }
 
