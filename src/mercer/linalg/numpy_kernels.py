@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 __all__ = [
     "FUNCTION_NAMES",
-    "PANEL_ROWS",
     "FloatArray",
     "FunctionName",
     "butterfly",

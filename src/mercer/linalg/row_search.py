@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class PackedRows(NamedTuple):
         The panels of cell i are ``starts[i]`` to ``starts[i + 1] - 1``, each with `PANEL_ROWS` positions.
     centers : ndarray of shape (n_cells, d), float64
         Centers. Each row is in the cell of the nearest center.
-    index : ndarray of shape (positions,), int64
+    order : ndarray of shape (positions,), int64
         Index of the row at each position, -1 at positions without a row.
     scale : float
         The power of two.
@@ -42,7 +42,7 @@ class PackedRows(NamedTuple):
 
     starts: NDArray[np.int64]
     centers: NDArray[np.float64]
-    index: NDArray[np.int64]
+    order: NDArray[np.int64]
     scale: float
     rows: FloatArray
     panels: NDArray[np.float32]
@@ -59,13 +59,13 @@ def pack_rows(X: FloatArray, packed: PackedRows, first: int, last: int) -> None:
     X : ndarray of shape (n, d)
         Rows, in the dtype of ``packed.rows``.
     packed : PackedRows
-        The arrays `starts`, `centers`, `index` and `scale` are set.
+        The arrays `starts`, `centers`, `order` and `scale` are set.
     first, last : int
         Range of cells. Threads may fill disjoint ranges at the same time.
     """
     dispatch.check_array("pack_rows", "X", X, 2, packed.rows.dtype)
-    starts, centers, index, scale, *filled, _ = packed
-    dispatch.kernels.pack_rows(X, starts, centers, index, scale, first, last, *filled)
+    starts, centers, order, scale, rows, panels, lows, lengths, _ = packed
+    dispatch.kernels.pack_rows(X, starts, centers, order, scale, first, last, rows, panels, lows, lengths)
 
 
 def nearest_rows(
@@ -112,11 +112,12 @@ def nearest_rows(
     for what, array in (("homes", homes), ("own", own), ("before", before)):
         if array is not None:
             dispatch.check_array(name, what, array, 1, np.dtype(np.int64))
-            dispatch.check_length(name, what, array, len(X))
+            if len(array) != len(X):
+                msg = f"{name}: {what} must have length m = {len(X)}, got {len(array)}"
+                raise ValueError(msg)
     dispatch.check_array(name, "indices", indices, 2, np.dtype(np.int64))
     dispatch.check_array(name, "squares", squares, 2, np.dtype(np.float64))
     if indices.shape != squares.shape or len(indices) != len(X) or not indices.shape[1]:
         msg = f"{name}: indices and squares must have shape ({len(X)}, count), got {indices.shape} and {squares.shape}"
         raise ValueError(msg)
-    arrays: tuple[Any, ...] = tuple(packed)
-    dispatch.kernels.nearest_rows(X, homes, *arrays, own, before, first_visits, reach, indices, squares)
+    dispatch.kernels.nearest_rows(X, homes, *packed, own, before, first_visits, reach, indices, squares)
