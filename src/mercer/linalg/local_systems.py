@@ -388,12 +388,12 @@ def _check_profile(function: str, profile: str) -> None:
 
 def _check_noise(function: str, noise: ArrayLike, rows: FloatArray) -> FloatArray:
     """Return the noise in the dtype of the rows, one value for all rows or one per row; require values >= 0."""
-    values = np.ascontiguousarray(noise, rows.dtype)
+    values = np.asarray(noise, rows.dtype)
     if values.shape not in {(), (len(rows),)}:
         msg = f"{function}: noise must be a number or have shape {(len(rows),)}, one per row, got {values.shape}"
         raise ValueError(msg)
     _check_not_negative(function, values)
-    return values.reshape(-1)
+    return np.ascontiguousarray(values)  # a number becomes an array of length one
 
 
 def _check_not_negative(function: str, noise: FloatArray) -> None:
