@@ -52,4 +52,4 @@ def neighbor_index(
     rows = check_rows("neighbor_index", "rows", rows)
     if sp.issparse(rows):
         return SparseIndex(rows)
-    return DenseIndex(rows)
+    return DenseIndex(rows, seed, n_jobs)
