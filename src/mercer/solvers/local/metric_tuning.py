@@ -37,10 +37,11 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Number of near rows, of rows of a mini-batch, and of steps.
+# Number of near rows, of rows of a mini-batch, and of steps for lengthscales and for a full matrix.
 N_NEIGHBORS = 32
 BATCH = 256
 STEPS = 200
+FULL_STEPS = 300
 # Sizes of the steps in logarithms of lengthscales, and in entries of a full matrix.
 RATE = 0.1
 FULL_RATE = 0.02
