@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -16,8 +16,7 @@ from mercer.solvers.local.metric_tuning import (
     STEPS,
     ErrorLoss,
     LogLoss,
-    NormalLoss,
-    StudentLoss,
+    NumberLoss,
     TunedMetric,
     tune_metric,
 )
@@ -48,8 +47,6 @@ class MetricTrial:
         Name of the kernel; see `mercer.linalg.local_systems`.
     metric : {"diagonal", "full"}
         Whether features have one lengthscale each, or a matrix.
-    loss : str
-        The loss that was minimized.
     error : float
         Mean squared error of left-out targets, or logarithmic loss of left-out labels.
     noise : float
@@ -58,7 +55,6 @@ class MetricTrial:
 
     profile: str
     metric: Literal["diagonal", "full"]
-    loss: str
     error: float
     noise: float
 
@@ -72,10 +68,9 @@ class MetricSearch:
     trials: tuple[MetricTrial, ...]
 
 
-def stages_of_search(profiles: Sequence[str], *, full: bool, labels: bool) -> list[str]:
+def stages_of_search(profiles: Sequence[str], *, full: bool) -> list[str]:
     """Return the names of the stages of a search."""
     names = [f"tune lengthscales of {profile}" for profile in profiles]
-    names += [] if labels else ["tune lengthscales for heavy tails"]
     return [*names, "tune a full metric"] if full else names
 
 
@@ -121,33 +116,27 @@ def search_metric(
     mean = weight @ targets / weight.sum()
     spread = np.sqrt(np.sum(weight @ np.square(targets - mean)) / weight.sum() / targets.shape[1])
     centered = np.ascontiguousarray((targets - mean) / (spread if spread > 0 else 1.0))
-    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / (spread or 1.0)) if labels else NormalLoss()
+    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / (spread or 1.0)) if labels else NumberLoss()
     held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
     parameter = LOG_LOSS_SCALE * spread if labels else 1.0
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))
     found: list[tuple[MetricTrial, TunedMetric]] = []
 
-    def attempt(profile: str, start: TunedMetric, loss: ErrorLoss, *, is_full: bool = False, steps: int) -> None:
+    def attempt(profile: str, start: TunedMetric, *, is_full: bool = False, steps: int) -> None:
         tuned = tune_metric(
             X, centered, weight, profile, start, loss,
             full=is_full, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
         error = held_error(X, centered, weight, profile, tuned, loss if labels else None, held, n_jobs)
-        name = type(loss).__name__.removesuffix("Loss").lower()
-        found.append((MetricTrial(profile, "full" if is_full else "diagonal", name, error, tuned.noise), tuned))
+        found.append((MetricTrial(profile, "full" if is_full else "diagonal", error, tuned.noise), tuned))
 
     for profile in profiles:
         enter_stage(report, f"tune lengthscales of {profile}")
-        attempt(profile, start, loss, steps=STEPS)
+        attempt(profile, start, steps=STEPS)
     best = min(found, key=lambda trial: trial[0].error)
-    if not labels:
-        enter_stage(report, "tune lengthscales for heavy tails")
-        attempt(best[0].profile, replace(best[1], parameter=0.5 * best[1].parameter), StudentLoss(), steps=STEPS // 2)
-        best = min(found, key=lambda trial: trial[0].error)
     if full and d > 1:
         enter_stage(report, "tune a full metric")
-        of_best = loss if best[0].loss != "student" else StudentLoss()
-        attempt(best[0].profile, best[1], of_best, is_full=True, steps=FULL_STEPS)
+        attempt(best[0].profile, best[1], is_full=True, steps=FULL_STEPS)
         if found[-1][0].error < (1 - LEAST_GAIN) * best[0].error:
             best = found[-1]
     return MetricSearch(best[0].profile, best[1], tuple(trial for trial, _ in found))

@@ -29,8 +29,7 @@ __all__ = [
     "ErrorLoss",
     "LeftOutLoss",
     "LogLoss",
-    "NormalLoss",
-    "StudentLoss",
+    "NumberLoss",
     "TunedMetric",
     "left_out_loss",
     "tune_metric",
@@ -82,8 +81,13 @@ class ErrorLoss(ABC):
 
 
 @dataclass(frozen=True)
-class NormalLoss(ErrorLoss):
-    """Minus the log density of errors that are normally distributed; the parameter is the factor of the variance."""
+class NumberLoss(ErrorLoss):
+    """Minus the log density of normally distributed errors, plus half of the logarithm of their mean square.
+
+    The parameter is the factor of the variance. The density takes into account how reliable predictions are, and the
+    mean square what they are worth where the distribution of errors is not normal. On tables of all kinds the sum had
+    lower errors than either of them, and than the density of a Student distribution.
+    """
 
     def __call__(
         self,
@@ -97,35 +101,11 @@ class NormalLoss(ErrorLoss):
         t = targets.shape[1]
         spread = parameter * variance
         ratio = np.square(errors).sum(axis=1) / spread
-        losses = 0.5 * (t * np.log(spread) + ratio)
+        square = np.maximum(share @ np.square(errors), np.finfo(float).tiny)  # (t,)
+        value = share @ (0.5 * (t * np.log(spread) + ratio)) + 0.5 * np.log(square).sum()
         rest = 0.5 * share * (t - ratio)
-        by_error = (share / spread)[:, None] * errors
-        return float(share @ losses), by_error, rest / variance, float(rest.sum())
-
-
-@dataclass(frozen=True)
-class StudentLoss(ErrorLoss):
-    """Minus the log density of errors with a Student distribution, in which few large errors do not decide."""
-
-    degrees: float = 4.0
-
-    def __call__(
-        self,
-        sample: Array,  # noqa: ARG002 - the signature of the contract
-        targets: Array,
-        errors: Array,
-        variance: Array,
-        share: Array,
-        parameter: float,
-    ) -> tuple[float, Array, Array, float]:
-        t = targets.shape[1]
-        spread = parameter * variance
-        ratio = np.square(errors) / spread[:, None]
-        tail = (self.degrees + 1) / (self.degrees + ratio)  # the weight of an error in the derivative
-        large = (self.degrees + 1) * np.log1p(ratio / self.degrees).sum(axis=1)
-        rest = 0.5 * share * (t - (tail * ratio).sum(axis=1))
-        by_error = (share / spread)[:, None] * tail * errors
-        return float(share @ (0.5 * (t * np.log(spread) + large))), by_error, rest / variance, float(rest.sum())
+        by_error = share[:, None] * errors * (1 / spread[:, None] + 1 / square)
+        return float(value), by_error, rest / variance, float(rest.sum())
 
 
 @dataclass(frozen=True, eq=False)
