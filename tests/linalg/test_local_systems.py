@@ -28,6 +28,7 @@ FORMULAS = {
 TOLERANCE = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-12}
 
 profiles = pytest.mark.parametrize("profile", PROFILES)
+pytestmark = pytest.mark.covering(2)
 
 
 @pytest.fixture(params=list(SETS))
@@ -89,6 +90,7 @@ def test_solutions_without_targets_are_the_same(implementation, dtype):
 
 
 def test_all_rows_as_neighbors_give_the_exact_process(implementation):
+    # Larger than all caches of the first levels, and than a batch of the NumPy implementation.
     rng = np.random.default_rng(0)
     rows, queries, targets = rng.uniform(size=(1000, 4)), rng.uniform(size=(2, 4)), rng.normal(size=(1000, 1))
     indices = np.stack([rng.permutation(1000), np.arange(1000)])
