@@ -71,6 +71,7 @@ from .learners import (
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
+    LocalCorrection,
 )
 from .maps import (
     CompositionMap,
@@ -123,6 +124,7 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeClassifier",
     "KernelSVC",
+    "LocalCorrection",
     "Laplacian",
     "Matern",
     "MercerError",

@@ -98,6 +98,33 @@ struct Solutions {
     double* jitter;
 };
 
+// Rows of a panel, whose features are interleaved.
+constexpr std::ptrdiff_t panel_rows = 16;
+
+// Rows that are searched, cell by cell. Cell i has the panels `starts[i]` to `starts[i + 1]`, each with `panel_rows`
+// positions. Lengths are multiplied by `scale`, a power of two, so that float32 can hold their squares.
+template <class T>
+struct Cells {
+    std::ptrdiff_t count;
+    std::ptrdiff_t first_visits;  // cells that are visited in the order of their distances from the home of a query
+    double scale;
+    const std::int64_t* starts;
+    const double* centers;      // (count, d), scaled
+    const double* radii;        // scaled upper bounds of the distances of rows to their center
+    const std::int64_t* index;  // of the row at each position; negative where there is none
+    const T* rows;              // (positions, d)
+    const float* panels;        // scaled rows minus their center, (panels, d, panel_rows)
+    const float* lows;          // lower bounds of their squared lengths
+    const double* lengths;      // least and largest length in each panel
+};
+
+// Number of neighbors; the row that is none of them, and the number of first rows that may be, or null.
+struct Limits {
+    std::ptrdiff_t count;
+    const std::int64_t* own;
+    const std::int64_t* before;
+};
+
 template <class T>
 struct Kernels {
     void (*sincos_pairs)(Rows<const T> angles, T scale, Rows<T> out);
@@ -151,6 +178,16 @@ struct Kernels {
     // Adds to `out`: d numbers, or d * d if `full`.
     void (*metric_gradient)(Neighbors<T> neighbors, const T* left, const T* right, const T* cross, bool full,
                             double* out, void* scratch);
+
+    // Fills the arrays of the positions of the cells from `first` to before `last`.
+    void (*pack_rows)(Rows<const T> X, Cells<T> cells, std::ptrdiff_t first, std::ptrdiff_t last, T* rows,
+                      float* panels, float* lows, double* lengths);
+
+    // Bytes of scratch memory that the function below needs for `m` queries.
+    std::ptrdiff_t (*nearest_scratch)(std::ptrdiff_t m, std::ptrdiff_t d, std::ptrdiff_t cells, std::ptrdiff_t count);
+
+    void (*nearest_rows)(Rows<const T> X, const std::int64_t* homes, Cells<T> cells, Limits limits,
+                         Rows<std::int64_t> indices, Rows<double> squares, char* scratch);
 };
 
 struct KernelSet {

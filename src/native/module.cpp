@@ -22,12 +22,14 @@ using namespace nb::literals;
 namespace {
 
 using mercer::Butterflies;
+using mercer::Cells;
 using mercer::Function;
 using mercer::GivenSystems;
 using mercer::Kernels;
 using mercer::KernelSet;
 using mercer::Neighbors;
 using mercer::Profile;
+using mercer::Limits;
 using mercer::Result;
 using mercer::Rows;
 using mercer::SignBlocks;
@@ -476,10 +478,116 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
         "right"_a.noconvert(), "cross"_a.noconvert(), "full"_a, "out"_a.noconvert());
 }
 
+// The arrays of positions are passed as null while they are being filled.
+template <class T>
+Cells<T> cells_of(const Vector<const std::int64_t>& starts, const Matrix<const double>& centers,
+                  const Vector<const std::int64_t>& index, double scale) {
+    require_unit_stride(starts);
+    require_unit_stride(index);
+    require_unit_stride(centers);
+    const auto count = std::ptrdiff_t(centers.shape(0));
+    require(count >= 1 && std::ptrdiff_t(starts.shape(0)) == count + 1);
+    require(count == 1 || centers.stride(0) == std::ptrdiff_t(centers.shape(1)));
+    const std::int64_t* start = starts.data();
+    require(start[0] == 0 && start[count] * mercer::panel_rows == std::int64_t(index.shape(0)));
+    for (std::ptrdiff_t i = 0; i < count; ++i) require(start[i] <= start[i + 1]);
+    return {count,   0,      scale,   start,   centers.data(), nullptr, index.data(),
+            nullptr, nullptr, nullptr, nullptr};
+}
+
+template <class Array>
+void require_contiguous(const Array& array, size_t first, size_t second) {
+    require(array.shape(0) == first && array.shape(1) == second);
+    require_unit_stride(array);
+    require(array.size() == 0 || first == 1 || array.stride(0) == std::ptrdiff_t(second));
+}
+
+template <class T>
+const std::int64_t* limits_of(const std::optional<Vector<const std::int64_t>>& limits, std::ptrdiff_t m) {
+    if (!limits) return nullptr;
+    require_unit_stride(*limits);
+    require(std::ptrdiff_t(limits->shape(0)) == m);
+    return limits->data();
+}
+
+template <class T>
+void bind_search(nb::module_& module, const Kernels<T>& kernels) {
+    module.def(
+        "pack_rows",
+        [&kernels](const Matrix<const T>& X, const Vector<const std::int64_t>& starts,
+                   const Matrix<const double>& centers, const Vector<const std::int64_t>& index, double scale,
+                   std::ptrdiff_t first, std::ptrdiff_t last, const Matrix<T>& rows, const Matrix<float>& panels,
+                   const Vector<float>& lows, const Matrix<double>& lengths) {
+            const Rows<const T> from = rows_of(X);
+            const Cells<T> cells = cells_of<T>(starts, centers, index, scale);
+            const size_t positions = index.shape(0), n_panels = positions / mercer::panel_rows;
+            require(std::ptrdiff_t(centers.shape(1)) == from.columns);
+            require(0 <= first && first <= last && last <= cells.count);
+            require_contiguous(rows, positions, size_t(from.columns));
+            require_contiguous(panels, n_panels, size_t(from.columns) * mercer::panel_rows);
+            require_contiguous(lengths, n_panels, 2);
+            require_unit_stride(lows);
+            require(lows.shape(0) == positions);
+            for (size_t i = 0; i < positions; ++i) require(cells.index[i] < from.rows);
+            nb::gil_scoped_release release;
+            kernels.pack_rows(from, cells, first, last, rows.data(), panels.data(), lows.data(), lengths.data());
+        },
+        "X"_a.noconvert(), "starts"_a.noconvert(), "centers"_a.noconvert(), "index"_a.noconvert(), "scale"_a, "first"_a,
+        "last"_a, "rows"_a.noconvert(), "panels"_a.noconvert(), "lows"_a.noconvert(), "lengths"_a.noconvert());
+
+    module.def(
+        "nearest_rows",
+        [&kernels](const Matrix<const T>& X, const Vector<const std::int64_t>& homes,
+                   const Vector<const std::int64_t>& starts, const Matrix<const double>& centers,
+                   const Vector<const double>& radii, const Vector<const std::int64_t>& index, double scale,
+                   const Matrix<const T>& rows, const Matrix<const float>& panels, const Vector<const float>& lows,
+                   const Matrix<const double>& lengths, std::ptrdiff_t first_visits,
+                   const std::optional<Vector<const std::int64_t>>& own,
+                   const std::optional<Vector<const std::int64_t>>& before, const Matrix<std::int64_t>& indices,
+                   const Matrix<double>& squares) {
+            const Rows<const T> from = rows_of(X);
+            Cells<T> cells = cells_of<T>(starts, centers, index, scale);
+            const size_t positions = index.shape(0), n_panels = positions / mercer::panel_rows;
+            const size_t d = size_t(from.columns);
+            require(centers.shape(1) == d);
+            require_contiguous(rows, positions, d);
+            require_contiguous(panels, n_panels, d * mercer::panel_rows);
+            require_contiguous(lengths, n_panels, 2);
+            require_unit_stride(lows);
+            require_unit_stride(radii);
+            require_unit_stride(homes);
+            require(lows.shape(0) == positions && std::ptrdiff_t(radii.shape(0)) == cells.count);
+            require(std::ptrdiff_t(homes.shape(0)) == from.rows);
+            for (std::ptrdiff_t i = 0; i < from.rows; ++i)
+                require(0 <= homes.data()[i] && homes.data()[i] < cells.count);
+            cells.first_visits = first_visits;
+            cells.radii = radii.data();
+            cells.rows = rows.data();
+            cells.panels = panels.data();
+            cells.lows = lows.data();
+            cells.lengths = lengths.data();
+            const Rows<std::int64_t> to = rows_of(indices);
+            const Rows<double> values = rows_of(squares);
+            require(to.rows == from.rows && values.rows == from.rows && to.columns == values.columns);
+            require(to.columns >= 1);
+            const Limits limits{to.columns, limits_of<T>(own, from.rows), limits_of<T>(before, from.rows)};
+            nb::gil_scoped_release release;
+            const auto scratch =
+                allocate<char>(kernels.nearest_scratch(from.rows, from.columns, cells.count, limits.count));
+            kernels.nearest_rows(from, homes.data(), cells, limits, to, values, scratch.get());
+        },
+        "X"_a.noconvert(), "homes"_a.noconvert(), "starts"_a.noconvert(), "centers"_a.noconvert(),
+        "radii"_a.noconvert(), "index"_a.noconvert(), "scale"_a, "rows"_a.noconvert(), "panels"_a.noconvert(),
+        "lows"_a.noconvert(), "lengths"_a.noconvert(), "first_visits"_a, "own"_a.noconvert().none(),
+        "before"_a.noconvert().none(), "indices"_a.noconvert(), "squares"_a.noconvert());
+}
+
 void bind_set(nb::module_& module, const char* name, const KernelSet& kernels) {
     nb::module_ submodule = module.def_submodule(name);
     bind(submodule, kernels.float32);
     bind(submodule, kernels.float64);
+    bind_search(submodule, kernels.float32);
+    bind_search(submodule, kernels.float64);
 }
 
 std::vector<std::string> supported() {

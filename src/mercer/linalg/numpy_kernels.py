@@ -30,6 +30,9 @@ __all__ = [
     "sparse_product",
 ]
 
+# Rows of a panel, whose features are interleaved, as in the compiled search.
+PANEL_ROWS = 16
+
 FloatArray = NDArray[np.floating]
 
 FunctionName = Literal["identity", "sign", "abs", "relu", "relu_squared", "signed_square", "exp"]
