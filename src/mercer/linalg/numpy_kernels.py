@@ -269,8 +269,12 @@ def metric_gradient(
         N = np.where(there[..., None], (rows[indices[part]] - queries[part, None]).astype(float), 0.0)
         a, b, u = (np.where(there, values[part].astype(float), 0.0) for values in (left, right, cross))
         M = 0.5 * (a[:, :, None] * b[:, None, :] + b[:, :, None] * a[:, None, :])
-        M *= _slope(profile, _squared_distances(N))
-        u = u * _slope(profile, np.square(N).sum(axis=2))
+        between, beyond = _squared_distances(N), np.square(N).sum(axis=2)
+        if profile == "matern12":
+            # Infinite slopes, nearly: their contribution is lost in rounding errors, and proportional to the distance.
+            between[between < np.finfo(float).eps * (beyond[:, :, None] + beyond[:, None, :])] = 0.0
+        M *= _slope(profile, between)
+        u = u * _slope(profile, beyond)
         B = -2.0 * M
         B[:, np.arange(k), np.arange(k)] += 2.0 * M.sum(axis=2) + u
         if full:
