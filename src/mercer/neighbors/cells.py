@@ -59,8 +59,16 @@ def search_cells(
         some = queries[part]
         rows = np.ascontiguousarray(some.X, dtype=packed.rows.dtype)
         found = np.full((len(part), count), -1, dtype=np.int64), np.full((len(part), count), np.inf)
-        limits = {"own": some.own, "before": some.before, "first_visits": FIRST_VISITS, "reach": reach}
-        nearest_rows(rows, homes[part], packed, *found, **limits)
+        nearest_rows(
+            rows,
+            homes[part],
+            packed,
+            *found,
+            own=some.own,
+            before=some.before,
+            first_visits=FIRST_VISITS,
+            reach=reach,
+        )
         indices[part], squares[part] = found
         return start + len(part)
 
