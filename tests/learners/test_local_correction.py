@@ -140,9 +140,7 @@ def test_integer_weights_are_repetitions(rows, parts, alpha):
     repeated = regressor(parts=parts, alpha=alpha).fit(
         np.concatenate([X[first], X[first]]), np.concatenate([y[first], y[first] + 0.3])
     )
-    for a, b in zip(
-        weighted.predict(T, return_std=True), repeated.predict(T, return_std=True), strict=True
-    ):
+    for a, b in zip(weighted.predict(T, return_std=True), repeated.predict(T, return_std=True), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(weighted.predict_interval(T), repeated.predict_interval(T), rtol=1e-9, atol=1e-10)
 
@@ -215,7 +213,7 @@ def test_far_from_all_rows_the_prediction_is_the_global_part_and_the_variance_th
     mean, std = model.predict(far, return_std=True)
     part = model.local_.model.part
     np.testing.assert_allclose(mean, part.intercept, rtol=1e-12)
-    prior = np.sqrt((1 + part.spread(np.eye(len(part.root))[-1:])[0] if part.root is not None else 1.0))
+    prior = np.sqrt(1 + part.spread(np.eye(len(part.root))[-1:])[0] if part.root is not None else 1.0)
     np.testing.assert_allclose(std, prior * np.sqrt(model.local_.model.scale), rtol=1e-9)
 
 
@@ -452,8 +450,9 @@ def test_models_can_be_pickled(rows):
 
 def test_blocks_cannot_be_added_and_standard_deviations_need_near_rows(rows):
     X, y, T = rows
-    with pytest.raises(AttributeError, match="neighbors= stores the rows"):
+    with pytest.raises(AttributeError) as raised:
         KernelRidge(neighbors=5).partial_fit  # noqa: B018
+    assert "neighbors= stores the rows" in str(raised.value.__cause__)
     with pytest.raises(ParameterError, match="return_std=True needs a local correction"):
         KernelRidge().fit(X, y).predict(T, return_std=True)
     assert not hasattr(KernelRidge(), "predict_interval")
@@ -470,4 +469,4 @@ def test_progress_covers_all_stages(rows):
     X, y, _ = rows
     stages = []
     regressor().set_params(progress=lambda progress: stages.append(progress.stage)).fit(X, y)
-    assert "leave rows out" in stages
+    assert {"leave rows out", "estimate both parts"} <= set(stages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,8 @@ LEFT_OUT_ROWS = 2000
 NOISE_ROWS = 1000
 # Variances of the noise that are tried, in units of the prior variance.
 NOISES = np.geomspace(1e-6, 1e2, 17)
+# Number of steps by which the noise is refined between two values of this list.
+REFINEMENTS = 4
 # Largest number of rows for which the coefficients of both parts are estimated jointly. For more rows, the coefficients
 # of the global part alone are used, which hardly differ then.
 MOST_JOINT_ROWS = 50_000
@@ -167,15 +170,16 @@ def fit_near(
     mean = weighted_mean(problem) if fit_intercept else np.zeros(problem.rows.targets.shape[1])
     constant = GlobalPart(np.zeros((0, len(mean))), mean, None)
     local_alpha = ridge.alpha
-    enter_stage(report, "leave rows out")
-    for step, count in enumerate(neighbors):
+    for count in neighbors:
+        enter_stage(report, "leave rows out")
         near = replace(problem, n_neighbors=count)
         local = near.local_part()
         systems = LeftOutSystems.of(local, sample)
         if isinstance(alpha, str):
             some = LeftOutSystems.of(local, sample[:NOISE_ROWS])
             prior = float(np.mean(local.kernel.diag(local.rows.X[:100])))
-            local_alpha = best_noise(lambda a, some=some: some.left_out(a, constant), prior, by_density=by_density)
+            left_out = partial(some.left_out, part=constant)
+            local_alpha = best_noise(left_out, prior, by_density=by_density, report=report)
         if "local" in parts:
             add("local", local, constant, local_alpha, systems.left_out(local_alpha, constant))
         if "both" in parts:
@@ -188,7 +192,6 @@ def fit_near(
                     else GlobalPart(ridge.coef, ridge.intercept, None)
                 )
                 add("both", near, part, penalty, LeftOutSystems.of(near, sample).left_out(penalty, part))
-        report_step(report, step + 1, len(neighbors))
     best = min(range(len(found)), key=lambda i: found[i][0].density if by_density else found[i][0].error)
     score, chosen, part, left_out = found[best]
     model = NearModel.of(chosen, score.alpha, part, left_out.scale())
@@ -216,7 +219,9 @@ def weighted_mean(problem: NearProblem) -> Array:
     return problem.rows.weight @ problem.rows.targets / problem.rows.weight.sum()
 
 
-def best_noise(left_out: Callable[[float], LeftOut], prior: float, *, by_density: bool) -> float:
+def best_noise(
+    left_out: Callable[[float], LeftOut], prior: float, *, by_density: bool, report: Report | None = None
+) -> float:
     """Return the variance of the noise with the least leave-one-out loss: on a grid, then between its neighbors."""
 
     def loss(log_alpha: float) -> float:
@@ -225,14 +230,18 @@ def best_noise(left_out: Callable[[float], LeftOut], prior: float, *, by_density
         return value if np.isfinite(value) else np.inf
 
     logs = np.log(NOISES * max(prior, np.finfo(float).tiny))
-    losses = [loss(log) for log in logs]
+    losses = []
+    for log in logs:
+        losses.append(loss(log))
+        report_step(report, len(losses), len(logs) + REFINEMENTS)
     best = int(np.argmin(losses))
     low, high = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
     # Golden section, for a loss that has one minimum between the two neighbors of the best point of the grid.
     ratio = (np.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = loss(left), loss(right)
-    for _ in range(4):
+    for step in range(REFINEMENTS):
+        report_step(report, len(logs) + step + 1, len(logs) + REFINEMENTS)
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - ratio * (high - low)

@@ -316,7 +316,9 @@ class LeftOutSystems:
             residuals = np.concatenate([residuals, residuals[sample[copied]]])
             errors = errors - near_sums(solution.weights, self.indices, residuals)
         weight = rows.weight[sample]
-        variance = solution.variance + alpha / np.minimum(weight, 1.0)
+        # Without noise, a row that others determine up to rounding has no variance.
+        least = np.finfo(float).eps * np.maximum(problem.kernel.diag(rows.X[sample]), np.finfo(float).tiny)
+        variance = np.maximum(solution.variance + alpha / np.minimum(weight, 1.0), least)
         slope = np.ones(len(sample))
         if copied.any():  # the remaining copies are the first of the near rows
             slope[copied] += solution.weights[copied, 0] / self.remaining[copied]
