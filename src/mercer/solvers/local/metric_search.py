@@ -14,6 +14,7 @@ from mercer.neighbors import neighbor_index
 from mercer.solvers.local.metric_tuning import (
     FULL_STEPS,
     STEPS,
+    WARM_STEPS,
     ErrorLoss,
     LogLoss,
     NumberLoss,
@@ -132,7 +133,8 @@ def search_metric(
 
     for profile in profiles:
         enter_stage(report, f"tune lengthscales of {profile}")
-        attempt(profile, start, steps=STEPS)
+        # Lengthscales of one kernel are a good start for those of the next one.
+        attempt(profile, found[-1][1] if found else start, steps=WARM_STEPS if found else STEPS)
     best = min(found, key=lambda trial: trial[0].error)
     if full and d > 1:
         enter_stage(report, "tune a full metric")
