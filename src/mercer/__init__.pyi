@@ -11,6 +11,7 @@ from . import (
     learners,
     linalg,
     maps,
+    metric,
     solvers,
     statistics,
     testing,
@@ -87,6 +88,7 @@ from .maps import (
     TensorSketch,
     ThresholdFeatures,
 )
+from .metric import LearnedMetric
 from .theory import required_components
 
 __version__: str
@@ -124,6 +126,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelSVC",
     "Laplacian",
+    "LearnedMetric",
     "Matern",
     "MercerError",
     "MercerWarning",
@@ -170,6 +173,7 @@ __all__ = [
     "learners",
     "linalg",
     "maps",
+    "metric",
     "mmd_test",
     "neural_tangent_kernel",
     "on_dask",
