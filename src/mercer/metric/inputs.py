@@ -10,12 +10,17 @@ import scipy.sparse as sp
 
 from mercer.kernels import Kernel, Transformed
 from mercer.kernels.base import dense64
+from mercer.statistics import row_hashes
 
-__all__ = ["MetricInputs", "column_spreads", "root_of"]
+__all__ = ["MetricInputs", "column_spreads", "deviation", "equal_rows", "root_of"]
 
 Array = np.ndarray
 # Values beyond these quantiles of a column are moved to them before its spread is computed.
 QUANTILES = (0.01, 0.99)
+# Share of non-zero values up to which the spread of a column is its largest absolute value.
+MOSTLY_ZERO = 0.1
+# Number of entries of columns that are sorted at a time.
+CHUNK_ENTRIES = 10_000_000
 # A column is constant if its spread is at most this many rounding errors of its largest value.
 ROUNDING_ERRORS = 8
 
@@ -104,6 +109,16 @@ class MetricInputs:
         return out
 
 
+def equal_rows(inputs: MetricInputs, X: Any) -> Any:
+    """Return rows in the metric, where equal rows of `X` give equal rows to the last bit.
+
+    A matrix product may round equal rows differently. Then they would have different hashes, and distances other than
+    zero, which matters for the median distance.
+    """
+    _, first, inverse = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+    return inputs(X[first])[inverse]
+
+
 def root_of(metric: Array) -> Array:
     """Return the symmetric square root of a positive semi-definite matrix, or the square roots of its diagonal."""
     if metric.ndim == 1:
@@ -116,9 +131,9 @@ def column_spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
     """Return a center and a spread of each column, which are in proportion to the units of the column.
 
     The center is the median. The spread is the standard deviation, after values beyond the quantiles 0.01 and 0.99 have
-    been moved to these quantiles, so that few large values do not matter; if this is zero, as for a rare indicator, it
-    is the standard deviation of all values. For sparse rows the center is zero, and the spread is the largest absolute
-    value.
+    been moved to these quantiles, so that few large values do not matter. If nine of ten values are zero, as in a rare
+    indicator or a count of words, the spread is the largest absolute value, so that rare values do not become large
+    ones.
 
     Parameters
     ----------
@@ -135,18 +150,29 @@ def column_spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.column_stack([np.arange(100.0), np.ones(100), np.arange(100) == 7])
+    >>> X = np.column_stack([np.arange(100.0), np.ones(100), 3.0 * (np.arange(100) == 7)])
     >>> center, spread = column_spreads(X, None)
     >>> center.tolist(), spread.round(2).tolist()
-    ([49.0, 1.0, 0.0], [28.85, 0.0, 0.1])
+    ([49.0, 1.0, 0.0], [28.85, 0.0, 3.0])
     """
-    if sp.issparse(X):
-        largest = abs(X).max(axis=0).toarray().ravel().astype(np.float64)
-        return np.zeros(X.shape[1]), largest
-    rounding = ROUNDING_ERRORS * np.finfo(X.dtype).eps
-    X = dense64(X)
-    weight = np.ones(len(X)) if weight is None else weight
+    weight = np.ones(X.shape[0]) if weight is None else weight
     share = weight / weight.sum()
+    X = X.tocsc() if sp.issparse(X) else X
+    center, spread = np.zeros(X.shape[1]), np.abs(X).max(axis=0)
+    spread = np.asarray(spread.toarray() if sp.issparse(spread) else spread, dtype=np.float64).ravel()
+    filled = np.flatnonzero(np.asarray(share @ (X != 0)).ravel() > MOSTLY_ZERO)
+    step = max(1, CHUNK_ENTRIES // max(1, X.shape[0]))
+    for i in range(0, len(filled), step):
+        columns = filled[i : i + step]
+        rows = X[:, columns]
+        center[columns], spread[columns] = dense_spreads(rows.toarray() if sp.issparse(rows) else rows, weight)
+    return center, spread
+
+
+def dense_spreads(X: Array, weight: Array) -> tuple[Array, Array]:
+    """Return the medians of columns, and their standard deviations without extreme values."""
+    rounding = ROUNDING_ERRORS * np.finfo(X.dtype).eps
+    X, share = dense64(X), weight / weight.sum()
     order = np.argsort(X, axis=0, kind="stable")
     ordered, below = np.take_along_axis(X, order, axis=0), np.cumsum(weight[order], axis=0)
     low, center, high = (quantiles(ordered, below, q) for q in (QUANTILES[0], 0.5, QUANTILES[1]))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,15 +13,15 @@ import scipy.sparse as sp
 from mercer._docs import doc
 from mercer.data.targets import Coding, HasTarget, Labels, Numbers, has_target, label_codes, label_signs
 from mercer.engines import Engine, FilteredEngine, Report, enter_stage
-from mercer.errors import DataError, MercerWarning, ParameterError
+from mercer.errors import DataError, ParameterError
 from mercer.errors.packages import optional_module
 from mercer.kernels import Kernel, Matern
 from mercer.kernels.base import dense64
-from mercer.maps.base import BaseMap, check_replayable, fresh_copy
+from mercer.maps.base import BaseMap, DrawnMap, check_replayable, fresh_copy
 from mercer.maps.landmarks import Nystroem
 from mercer.metric.features import MetricFeatures, MetricRows
-from mercer.metric.inputs import MetricInputs, deviation
-from mercer.metric.rounds import NO_ROWS, MetricRound, MetricRounds, Predictor, fit_predictor, next_metric
+from mercer.metric.inputs import MetricInputs, deviation, equal_rows
+from mercer.metric.rounds import NO_ROWS, MetricRound, MetricRounds, Predictor, fit_predictor, gradient_products, powered
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of
@@ -44,8 +43,17 @@ SAMPLE_ENTRIES = 20_000_000
 LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
 # Numeric targets of `fit` that are integers are labels if they have at most this many different values.
 MOST_LABELS = 32
-# Number of rounds without less error after which no further ones are tried.
-PATIENCE = 2
+# After a round without less error, the power is halved, down to this multiple of the given one.
+LEAST_POWER = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfMap:
+    """The rows that the inner map is fitted to."""
+
+    X: Any
+    weight: Array | None
+    chosen: Array | None = None  # indices of the landmarks; None if the inner map chooses by itself
 
 
 @doc
@@ -63,7 +71,7 @@ class LearnedMetric(BaseMap):
 
     Parameters
     ----------
-    feature_map : BaseMap, default=None
+    feature_map : DrawnMap, default=None
         The inner map, which is fitted to the rows in the metric: `Nystroem` with an isotropic kernel, or
         `RandomFourier`. Its lengthscale should be ``"median"``, so that it follows the metric. None means
         ``Nystroem(Matern(1.5, "median"))`` with uniform landmarks: as many as rows up to 1000, five times the square
@@ -75,11 +83,14 @@ class LearnedMetric(BaseMap):
         weights (n,) or None, and the kernel of round 0. It returns a matrix (k, k) or a diagonal (k,), which is
         round 1. It is given a sample of at most 10,000 rows, without columns that are constant.
     rounds : int, default=5
-        Largest number of rounds. After two rounds without less error, no further ones are tried.
+        Largest number of rounds.
     power : float, default=1.0
-        The metric is this power of the average outer product. Below one, directions have more equal weights.
-    shrinkage : float, default=0.1
-        From 0 to 1, how far a full metric is moved towards its diagonal in each round.
+        The metric is this power of the average outer product. With lower powers, directions have more equal weights.
+        After a round without less error, the power is halved, and the gradients of the best round are used again; the
+        second time, the rounds end.
+    shrinkage : "auto" or float, default="auto"
+        From 0 to 1, how far a full metric is moved towards its diagonal in each round. "auto" is d / (d + n) for d columns
+        and rows of total weight n.
     targets : {"auto", "numbers", "labels"}, default="auto"
         What the targets are that `fit` of this map itself receives. "auto": strings, booleans, and integers with at
         most 32 different values are labels. A learner that is given this map decides by itself.
@@ -98,7 +109,7 @@ class LearnedMetric(BaseMap):
         Spread of each column, by which it is divided; zero if the column is constant.
     rounds_ : MetricRounds
         Table of all rounds and their errors: ``print(model.rounds_)``, ``rounds_.to_pandas()``.
-    feature_map_ : BaseMap
+    feature_map_ : DrawnMap
         The inner map, fitted to rows in the metric.
     kernel_ : Transformed
         The kernel of the rows: the kernel of the inner map, of scaled columns times the root of the metric.
@@ -145,12 +156,12 @@ class LearnedMetric(BaseMap):
         "metric": Choice("auto", "full", "diagonal") | Instance(Callable, "a callable"),  # type: ignore[arg-type]
         "rounds": Integer(0),
         "power": Interval(0, closed="right"),
-        "shrinkage": Interval(0, 1, closed="both"),
+        "shrinkage": Interval(0, 1, closed="both") | Choice("auto"),
         "targets": Choice("auto", "numbers", "labels"),
         "max_rows": Integer(1) | Choice(None),
     }
     kernel_: Kernel
-    feature_map_: BaseMap
+    feature_map_: DrawnMap
     rounds_: MetricRounds
     metric_: Array
     importances_: Array
@@ -158,12 +169,12 @@ class LearnedMetric(BaseMap):
 
     def __init__(
         self,
-        feature_map: BaseMap | None = None,
+        feature_map: DrawnMap | None = None,
         *,
         metric: Literal["auto", "full", "diagonal"] | MetricRule = "auto",
         rounds: int = 5,
         power: float = 1.0,
-        shrinkage: float = 0.1,
+        shrinkage: float | Literal["auto"] = "auto",
         targets: Literal["auto", "numbers", "labels"] = "auto",
         max_rows: int | None = 100_000,
         random_state: Any = None,
@@ -209,12 +220,15 @@ class LearnedMetric(BaseMap):
     def _kernel(self) -> Kernel:
         return self._inner_map()._kernel()
 
-    def _inner_map(self) -> BaseMap:
+    def _inner_map(self) -> DrawnMap:
         """Return the parameter `feature_map`, or the default map with the largest number of landmarks if it is None."""
         if self.feature_map is None:
             return Nystroem(Matern(1.5, "median"), MOST_LANDMARKS, landmarks="uniform")
-        if not isinstance(self.feature_map, BaseMap):
-            msg = f"LearnedMetric: feature_map must be a mercer map such as Nystroem(), got {self.feature_map!r}."
+        if not isinstance(self.feature_map, DrawnMap):
+            msg = (
+                "LearnedMetric: feature_map must be a mercer map that approximates a given kernel, such as Nystroem() or "
+                f"RandomFourier(), got {self.feature_map!r}."
+            )
             raise ParameterError(msg)
         return self.feature_map
 
@@ -294,88 +308,88 @@ class LearnedMetric(BaseMap):
         sample = labeled.sum(
             partial(RowSample.of, size=size, seed=seed_of(self.random_state, "metric"), by_weight=True), report
         )
-        kept, predictors = self._learn(engine, labeled, sample, diagonal, report)
-        self._set_fitted(kept, predictors, sample)
+        kept, tried = self._learn(engine, labeled, sample, diagonal, report)
+        self._set_fitted(kept, tried, sample)
         return self
 
     def _learn(
         self, engine: Engine, labeled: Engine, sample: RowSample, diagonal: bool, report: Report | None
-    ) -> tuple[Predictor, list[Predictor]]:
-        """Return the predictor of least left-out error, and those of all rounds."""
+    ) -> tuple[Predictor, list[tuple[Predictor, float]]]:
+        """Return the predictor of least left-out error, and the predictors and powers of all rounds."""
         seed = seed_of(self.random_state, "metric rounds")
         weight = sample.weight if sample.is_complete else None
         fraction = 1.0 if self.max_rows is None else min(1.0, self.max_rows / sample.seen)
+        n_rows = fraction * sample.seen
         rows = MetricRows(MetricInputs.of(sample.X, weight), target_scales(sample, weight), fraction, seed)
         if rows.inputs.width == 0:
             msg = f"LearnedMetric needs at least two different rows with targets, got {sample.seen} equal rows."
             raise DataError(msg)
         prototype = self._unfitted_inner_map()
-        predictors: list[Predictor] = []
-        best = 0
-        for number in range(self._most_rounds() + 1):
+        of_map = self._rows_of_map(prototype, engine, sample, report)
+        enter_stage(report, "round 0")
+        first = fit_predictor(self._fit_inner(prototype, of_map, rows.inputs), labeled, rows, n_rows, seed, report)
+        tried, best, products, power = [(first, np.nan)], first, None, float(self.power)
+        for number in range(1, self._most_rounds() + 1):
             enter_stage(report, f"round {number}")
-            if number:
-                metric = self._metric(predictors[-1], labeled, sample, diagonal, seed, report)
-                if metric is None:
-                    break
-                rows = replace(rows, inputs=rows.inputs.with_metric(metric))
-            inner = self._fit_inner(prototype, engine, sample, rows, seed)
-            predictor = fit_predictor(inner, labeled, rows, sample.seen * fraction, seed, report)
-            predictors.append(predictor)
-            if predictor.error < predictors[best].error:
-                best = number
-            if number - best >= PATIENCE:
+            if callable(self.metric):
+                metric, power = self._given_metric(self.metric, best, sample), np.nan
+            else:
+                if products is None:
+                    products = gradient_products(best, labeled, diagonal=diagonal, seed=seed, report=report)
+                d = rows.inputs.width
+                shrinkage = d / (d + best.weight) if self.shrinkage == "auto" else float(self.shrinkage)
+                metric = powered(products, power, shrinkage)
+            if metric is None:  # nothing to learn from constant predictions
                 break
-        return predictors[best], predictors
+            rows = replace(rows, inputs=rows.inputs.with_metric(metric))
+            inner = self._fit_inner(prototype, of_map, rows.inputs)
+            tried.append((fit_predictor(inner, labeled, rows, n_rows, seed, report), power))
+            if tried[-1][0].error < best.error:
+                best, products = tried[-1][0], None
+            elif power < LEAST_POWER * self.power:
+                break
+            else:
+                power *= 0.5  # a shorter step from the best metric
+        return best, tried
 
-    def _metric(
-        self, predictor: Predictor, labeled: Engine, sample: RowSample, diagonal: bool, seed: int, report: Report | None
-    ) -> Array | None:
-        """Return the metric of the next round, or None if there is nothing to learn."""
-        if predictor.is_constant:
+    def _given_metric(self, rule: MetricRule, predictor: Predictor, sample: RowSample) -> Array | None:
+        """Return the metric that a callable computes, or None if the targets are constant."""
+        if not predictor.coef.any():
             return None
-        if not callable(self.metric):
-            return next_metric(
-                predictor,
-                labeled,
-                diagonal=diagonal,
-                power=float(self.power),
-                shrinkage=float(self.shrinkage),
-                seed=seed,
-                report=report,
-            )
         rows = predictor.rows
         weight = sample.weight if sample.is_complete else None
         targets = coded(sample.y, rows.target_scale)
-        found = self.metric(dense64(rows.inputs(sample.X)), targets, weight, predictor.feature_map.kernel_)
+        found = rule(dense64(equal_rows(rows.inputs, sample.X)), targets, weight, predictor.feature_map.kernel_)
         return checked_metric(found, rows.inputs.width)
 
-    def _unfitted_inner_map(self) -> BaseMap:
+    def _unfitted_inner_map(self) -> DrawnMap:
         """Return an unfitted copy of the inner map, with a seed that is the same in all rounds."""
         inner = self._inner_map()
         state = inner.random_state if self.random_state is None else self.random_state
         changes = {} if self.n_jobs is None else {"n_jobs": self.n_jobs}
         return fresh_copy(inner, random_state=seed_of(state, "metric map") % 2**32, **changes)
 
-    def _fit_inner(
-        self, prototype: BaseMap, engine: Engine, sample: RowSample, rows: MetricRows, seed: int
-    ) -> BaseMap:
-        """Return the inner map fitted to the rows in a metric."""
+    def _fit_inner(self, prototype: DrawnMap, rows: RowsOfMap, inputs: MetricInputs) -> DrawnMap:
+        """Return the inner map fitted to its rows in a metric."""
+        X = equal_rows(inputs, rows.X)
+        if rows.chosen is None:
+            return fresh_copy(prototype).fit_sample(X, rows.weight)
+        kernel = prototype._kernel().resolve(X, rows.weight)
+        count = len(rows.chosen)
+        fixed = fresh_copy(prototype, kernel=kernel, landmarks=X[rows.chosen], n_components=count)
+        return fixed.fit_sample(X[:1])
+
+    def _rows_of_map(self, prototype: DrawnMap, engine: Engine, sample: RowSample, report: Report | None) -> RowsOfMap:
+        """Return the rows that the inner map is fitted to, the same in all rounds."""
         if self.feature_map is not None:
-            every = replace(rows, target_scale=None, fraction=1.0)
-            return fresh_copy(prototype).fit_engine(FilteredEngine(engine, every, NO_ROWS))
-        # Landmarks are the rows of smallest keys, so that they are the same rows in all rounds and in all units.
+            X, weight = prototype._sample(engine, report)
+            return RowsOfMap(X, weight) if weight is None else RowsOfMap(X[weight > 0], weight[weight > 0])
+        # Landmarks are the rows of smallest keys, so that they are the same rows for columns in other units.
         count = min(len(sample.key), MOST_LANDMARKS, max(LEAST_LANDMARKS, int(LANDMARK_FACTOR * sample.seen**0.5)))
         chosen = np.sort(np.argsort(sample.key, kind="stable")[:count])
-        weight = sample.weight if sample.is_complete else None
-        X = rows.inputs(sample.X)
-        kernel = prototype._kernel().resolve(X, weight)
-        landmarks = fresh_copy(prototype, kernel=kernel, landmarks=X[chosen], n_components=count)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MercerWarning)
-            return landmarks.fit_sample(X[:1])
+        return RowsOfMap(sample.X, sample.weight if sample.is_complete else None, chosen)
 
-    def _set_fitted(self, kept: Predictor, predictors: list[Predictor], sample: RowSample) -> None:
+    def _set_fitted(self, kept: Predictor, tried: list[tuple[Predictor, float]], sample: RowSample) -> None:
         inputs, inner = kept.rows.inputs, kept.feature_map
         metric = np.ones(inputs.width) if inputs.root is None else inputs.root
         metric = np.square(metric) if metric.ndim == 1 else metric @ metric
@@ -386,7 +400,7 @@ class LearnedMetric(BaseMap):
         self.importances_ = self.metric_ if metric.ndim == 1 else np.diagonal(self.metric_).copy()
         self.scales_ = inputs.full(inputs.scale)
         self.rounds_ = MetricRounds(
-            tuple(MetricRound(i, one.error, one.alpha, one is kept) for i, one in enumerate(predictors))
+            tuple(MetricRound(i, one.error, power, one.alpha, one is kept) for i, (one, power) in enumerate(tried))
         )
         self.kernel_ = inputs.kernel(inner.kernel_)
         self.features_ = MetricFeatures(inputs, inner.features_)

@@ -19,7 +19,7 @@ from mercer.solvers.ridge.paths import LeftOut, penalties
 from mercer.statistics.gradients import SumGradientProducts
 from mercer.statistics.moments import MomentSum, label_indicators, numeric_targets
 
-__all__ = ["MetricRound", "MetricRounds", "Predictor", "fit_predictor", "next_metric"]
+__all__ = ["MetricRound", "MetricRounds", "Predictor", "fit_predictor", "gradient_products", "powered"]
 
 Array = np.ndarray
 NO_ROWS = "LearnedMetric: there are no rows with targets. Give y for some rows."
@@ -40,6 +40,8 @@ class MetricRound:
     error : float
         Root mean square of the leave-one-out errors, divided by the standard deviation of the targets. For labels it is
         the error of the codes +1 and -1.
+    power : float
+        The power of the average outer product of gradients; nan in round 0, and for a callable metric.
     alpha : float
         The penalty of least error.
     kept : bool
@@ -48,6 +50,7 @@ class MetricRound:
 
     number: int
     error: float
+    power: float
     alpha: float
     kept: bool = False
 
@@ -85,8 +88,11 @@ class MetricRounds:
         return data_frame(rows, "MetricRounds.to_pandas")
 
     def __str__(self) -> str:
-        lines = ["  round  left-out error    alpha"]
-        lines += [f"{'*' if r.kept else ' '} {r.number:>5}  {r.error:>14.5f}  {r.alpha:>7.1e}" for r in self.rounds]
+        lines = ["  round  left-out error  power    alpha"]
+        for one in self.rounds:
+            power = "" if np.isnan(one.power) else f"{one.power:g}"
+            mark = "*" if one.kept else " "
+            lines.append(f"{mark} {one.number:>5}  {one.error:>14.5f}  {power:>5}  {one.alpha:>7.1e}")
         return "\n".join(lines)
 
 
@@ -123,11 +129,7 @@ class Predictor:
     alpha: float
     error: float  # relative root mean squared leave-one-out error; zero if the targets are constant
     n_rows: float  # that it was fitted to, approximately
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the predictions do not depend on the rows, so that there is nothing to learn from gradients."""
-        return not self.coef.any()
+    weight: float  # of these rows
 
 
 def fit_predictor(
@@ -161,7 +163,7 @@ def fit_predictor(
     alphas = penalties(spectrum)
     variance = float(spectrum.energy.sum()) / spectrum.weight
     if not variance > 0:
-        return Predictor(feature_map, rows, np.zeros_like(spectrum.rotated), float(alphas[-1]), 0.0, n_rows)
+        return Predictor(feature_map, rows, np.zeros_like(spectrum.rotated), float(alphas[-1]), 0.0, n_rows, spectrum.weight)
     some = sampled(rows, LEFT_OUT_WORK / (n_rows * features.n_components**2), seed)
     errors = LeftOut(features, spectrum, alphas, True, labels)
     total = FilteredEngine(labeled, some, NO_ROWS).sum(SumLeftOut(errors), report)
@@ -170,23 +172,15 @@ def fit_predictor(
     best = int(np.argmin(scores))
     error = float(np.sqrt(scores[best] / variance))
     coef = spectrum.coef(alphas[best])
-    return Predictor(feature_map, rows, coef, float(alphas[best]), error, n_rows)
+    return Predictor(feature_map, rows, coef, float(alphas[best]), error, n_rows, spectrum.weight)
 
 
-def next_metric(
-    predictor: Predictor,
-    labeled: Engine,
-    *,
-    diagonal: bool,
-    power: float,
-    shrinkage: float,
-    seed: int,
-    report: Report | None,
-) -> Array | None:
-    """Return the metric of the next round: a power of the average outer product of the gradients of the predictions.
+def gradient_products(
+    predictor: Predictor, labeled: Engine, *, diagonal: bool, seed: int, report: Report | None
+) -> Array:
+    """Return the average outer product (k, k) of the gradients of the predictions, with respect to scaled columns.
 
-    It is of the scaled columns, with a trace of their number: a matrix (k, k), or its diagonal (k,) if `diagonal`.
-    None means that all gradients are zero.
+    Only its diagonal (k,) is returned if `diagonal`.
     """
     features, rows = predictor.feature_map.features_, predictor.rows
     gradients = None if features.gradients is None else features.gradients(predictor.coef)
@@ -202,9 +196,7 @@ def next_metric(
     some = sampled(rows, GRADIENT_WORK / max(work, 1.0), seed)
     term = SumGradientProducts(gradients, features.n_components, diagonal and rows.inputs.is_diagonal)
     products = rows.inputs.from_metric(FilteredEngine(labeled, some, NO_ROWS).sum(term, report).mean)
-    if diagonal and products.ndim == 2:
-        products = np.diagonal(products)
-    return powered(products, power, shrinkage)
+    return np.diagonal(products) if diagonal and products.ndim == 2 else products
 
 
 def powered(products: Array, power: float, shrinkage: float) -> Array | None:
