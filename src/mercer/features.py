@@ -133,8 +133,8 @@ class Features(ABC):
         #: The features as linear functions of features that take less time, or None.
         linear_form = None
 
-    #: Optional method ``gradients(coef) -> RowGradients or None``: the gradients of the functions z(x)'c with respect to
-    #: x, for the features z(x) and each column c of `coef` (n_components, t). It returns None if there is no closed form.
+    #: Optional method ``gradients(coef) -> RowGradients or None``: the gradients of the functions z(x)'c with respect
+    #: to x, for the features z(x) and each column c of `coef` (n_components, t); None if there is no closed form.
     gradients: Callable[[Array], RowGradients | None] | None = None
 
     @abstractmethod

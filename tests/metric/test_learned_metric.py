@@ -276,7 +276,9 @@ def test_a_metric_that_is_given_by_a_function():
     assert len(model.rounds_) == 2
     weights = LearnedMetric(MATERN, metric=lambda rows, *_: np.arange(1.0, 5.0)).fit(X, y)
     assert weights.rounds_.kept.number == 0 or weights.metric_.shape == (4,)
-    with pytest.raises(ParameterError, match=r"callable metric must return a positive.*shape \(4, 4\).*got shape \(3,\)"):
+    with pytest.raises(
+        ParameterError, match=r"callable metric must return a positive.*shape \(4, 4\).*got shape \(3,\)"
+    ):
         LearnedMetric(MATERN, metric=lambda *_: np.ones(3)).fit(X, y)
     with pytest.raises(ParameterError, match="positive semi-definite"):
         LearnedMetric(MATERN, metric=lambda *_: -np.eye(4)).fit(X, y)

@@ -212,8 +212,8 @@ class Deformed(BaseMap):
             raise ParameterError(msg)
         if inner.uses_targets:
             msg = (
-                f"Deformed: feature_map must be a map that does not learn from targets, got {type(inner).__name__}. Fit "
-                "it first, and use a map of its kernel_."
+                f"Deformed: feature_map must be a map that does not learn from targets, got {type(inner).__name__}. "
+                "Fit it first, and use a map of its kernel_."
             )
             raise ParameterError(msg)
         return inner

@@ -285,7 +285,9 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         -------
         self
         """
-        return self.fit_engine(engine, report) if self._fit_labeled is None else self._fit_labeled(engine, labeled, report)
+        return (
+            self.fit_engine(engine, report) if self._fit_labeled is None else self._fit_labeled(engine, labeled, report)
+        )
 
     @doc
     def fit(self, X: Any, y: Any = None) -> Self:

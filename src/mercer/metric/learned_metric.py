@@ -21,7 +21,15 @@ from mercer.maps.base import BaseMap, DrawnMap, check_replayable, fresh_copy
 from mercer.maps.landmarks import Nystroem
 from mercer.metric.features import MetricFeatures, MetricRows
 from mercer.metric.inputs import MetricInputs, deviation, equal_rows
-from mercer.metric.rounds import NO_ROWS, MetricRound, MetricRounds, Predictor, fit_predictor, gradient_products, powered
+from mercer.metric.rounds import (
+    NO_ROWS,
+    MetricRound,
+    MetricRounds,
+    Predictor,
+    fit_predictor,
+    gradient_products,
+    powered,
+)
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of
@@ -32,11 +40,11 @@ Array = np.ndarray
 #: A function of scaled rows (n, k), coded targets (n, t), weights (n,) or None, and a kernel, that returns a metric:
 #: a positive semi-definite matrix (k, k), or its diagonal (k,).
 MetricRule = Callable[[Array, Array, Array | None, Kernel], Array]
-# Widest rows for which metric="auto" is a full one, and for which a full metric is possible. An eigendecomposition takes
-# 9 d^3 operations in each round.
+# Widest rows for which metric="auto" is a full one, and for which a full metric is possible. An eigendecomposition
+# takes 9 d^3 operations in each round.
 FULL_UP_TO = 1024
 MOST_FULL = 4096
-# Number of rows from which scales of columns and landmarks are taken, and the number of their entries if they are dense.
+# Number of rows from which scales of columns and landmarks are taken, and the number of their entries if dense.
 SAMPLE_ROWS = 10_000
 SAMPLE_ENTRIES = 20_000_000
 # Number of landmarks of the default map: at least, at most, and as a multiple of the root of the number of rows.
@@ -60,8 +68,8 @@ class RowsOfMap:
 class LearnedMetric(BaseMap):
     r"""Feature map of a kernel whose metric is learned from the targets.
 
-    The kernel is :math:`k(M^{1/2} x, M^{1/2} y)` with a kernel k and a positive semi-definite matrix M, which gives weight
-    to the directions along which the targets change. It is learned by recursive feature machines [1]_: in each round, a
+    The kernel is :math:`k(M^{1/2} x, M^{1/2} y)` with a kernel k and a positive semi-definite matrix M, which gives
+    weight to the directions along which the targets change. It is learned by recursive feature machines [1]_: in each round, a
     ridge regression :math:`f` on the features of the inner map predicts the targets with the current metric, and the
     next metric is the average over the rows of the outer products of its gradients,
     :math:`\frac{1}{n} \sum_i \nabla f(x_i) \nabla f(x_i)^\top`. The metric of the round with the least leave-one-out
@@ -89,8 +97,8 @@ class LearnedMetric(BaseMap):
         After a round without less error, the power is halved, and the gradients of the best round are used again; the
         second time, the rounds end.
     shrinkage : "auto" or float, default="auto"
-        From 0 to 1, how far a full metric is moved towards its diagonal in each round. "auto" is d / (d + n) for d columns
-        and rows of total weight n.
+        From 0 to 1, how far a full metric is moved towards its diagonal in each round. "auto" is d / (d + n) for d
+        columns and rows of total weight n.
     targets : {"auto", "numbers", "labels"}, default="auto"
         What the targets are that `fit` of this map itself receives. "auto": strings, booleans, and integers with at
         most 32 different values are labels. A learner that is given this map decides by itself.
@@ -124,7 +132,7 @@ class LearnedMetric(BaseMap):
 
     Notes
     -----
-    Rows whose target is not known (the parameter `unlabeled` of the learner, or NaN in `y`) do not matter for the metric.
+    Rows whose target is not known (the parameter `unlabeled` of the learner, or NaN in `y`) do not affect the metric.
     The learner that uses the map needs targets.
 
     The result for rows with columns in other units is the same up to rounding with the default map. An inner map that
@@ -161,6 +169,7 @@ class LearnedMetric(BaseMap):
         "max_rows": Integer(1) | Choice(None),
     }
     kernel_: Kernel
+    _sampled_rows: Array | None
     feature_map_: DrawnMap
     rounds_: MetricRounds
     metric_: Array
@@ -201,6 +210,11 @@ class LearnedMetric(BaseMap):
         return self._inner_map().built_from_rows
 
     @property
+    def fitted_rows_(self) -> Array | None:
+        """Hashes of the rows that landmarks were chosen from; None if the inner map was not built from rows."""
+        return self._sampled_rows
+
+    @property
     def residual_is_kernel(self) -> bool:  # type: ignore[override]
         """Whether the kernel minus the approximate kernel is positive semi-definite."""
         return self._inner_map().residual_is_kernel
@@ -226,8 +240,8 @@ class LearnedMetric(BaseMap):
             return Nystroem(Matern(1.5, "median"), MOST_LANDMARKS, landmarks="uniform")
         if not isinstance(self.feature_map, DrawnMap):
             msg = (
-                "LearnedMetric: feature_map must be a mercer map that approximates a given kernel, such as Nystroem() or "
-                f"RandomFourier(), got {self.feature_map!r}."
+                "LearnedMetric: feature_map must be a mercer map that approximates a given kernel, such as Nystroem() "
+                f"or RandomFourier(), got {self.feature_map!r}."
             )
             raise ParameterError(msg)
         return self.feature_map
@@ -270,7 +284,7 @@ class LearnedMetric(BaseMap):
             raise DataError(msg)
         values = np.asarray(y)
         # Without an `unlabeled` value, scikit-learn's messages for invalid targets are raised.
-        unlabeled = None if values.dtype.kind not in "fO" or has_target(values, np.nan).all() else np.nan
+        unlabeled = None if values.dtype.kind not in "Of" or has_target(values, np.nan).all() else np.nan
         kind = self.targets
         if kind == "auto":
             few = values.ndim == 1 and values.dtype.kind in "iu" and len(np.unique(values)) <= MOST_LABELS
@@ -281,7 +295,7 @@ class LearnedMetric(BaseMap):
     def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
         y = engine.first().y
         labeled = engine
-        if y is not None and y.dtype.kind in "fO":
+        if y is not None and y.dtype.kind in "Of":
             labeled = FilteredEngine(engine, HasTarget(np.nan), NO_ROWS)
         return self._fit_labeled(engine, labeled, report)
 
@@ -404,7 +418,7 @@ class LearnedMetric(BaseMap):
         )
         self.kernel_ = inputs.kernel(inner.kernel_)
         self.features_ = MetricFeatures(inputs, inner.features_)
-        self.fitted_rows_ = row_hashes(sample.X) if inner.built_from_rows else None
+        self._sampled_rows = row_hashes(sample.X) if inner.built_from_rows else None
         self.signs_ = self.features_.signs
         self._n_features_out = self.features_.n_components
 

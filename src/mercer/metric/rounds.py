@@ -23,8 +23,8 @@ __all__ = ["MetricRound", "MetricRounds", "Predictor", "fit_predictor", "gradien
 
 Array = np.ndarray
 NO_ROWS = "LearnedMetric: there are no rows with targets. Give y for some rows."
-# Number of multiplications for the gradients at the rows, and for left-out errors. If all rows would take more, a random
-# sample is used. Both are means over rows, whose error of sampling is small compared with that of the metric itself.
+# Number of multiplications for the gradients at the rows, and for left-out errors. If all rows would take more, a
+# random sample is used. Both are means over rows, whose error of sampling is small beside that of the metric itself.
 GRADIENT_WORK = 1e11
 LEFT_OUT_WORK = 2.5e10
 
@@ -163,7 +163,9 @@ def fit_predictor(
     alphas = penalties(spectrum)
     variance = float(spectrum.energy.sum()) / spectrum.weight
     if not variance > 0:
-        return Predictor(feature_map, rows, np.zeros_like(spectrum.rotated), float(alphas[-1]), 0.0, n_rows, spectrum.weight)
+        return Predictor(
+            feature_map, rows, np.zeros_like(spectrum.rotated), float(alphas[-1]), 0.0, n_rows, spectrum.weight
+        )
     some = sampled(rows, LEFT_OUT_WORK / (n_rows * features.n_components**2), seed)
     errors = LeftOut(features, spectrum, alphas, True, labels)
     total = FilteredEngine(labeled, some, NO_ROWS).sum(SumLeftOut(errors), report)
@@ -200,7 +202,10 @@ def gradient_products(
 
 
 def powered(products: Array, power: float, shrinkage: float) -> Array | None:
-    """Return a power of a matrix, shrunk towards its diagonal, with a trace of its number of rows; None if it is zero."""
+    """Return a power of a matrix, shrunk towards its diagonal, with a trace of its number of rows.
+
+    None is returned if the matrix is zero.
+    """
     trace = float(products.sum() if products.ndim == 1 else np.trace(products))
     if not trace > 0 or not np.isfinite(trace):
         return None
@@ -220,4 +225,6 @@ def sampled(rows: MetricRows, fraction: float, seed: int) -> MetricRows:
     if fraction >= 1:
         return rows
     # The same keys, so that the smaller sample is a part of the larger one.
-    return MetricRows(rows.inputs, rows.target_scale, fraction * rows.fraction, rows.seed if rows.fraction < 1 else seed)
+    return MetricRows(
+        rows.inputs, rows.target_scale, fraction * rows.fraction, rows.seed if rows.fraction < 1 else seed
+    )

@@ -27,9 +27,7 @@ class GradientProducts:
     products: Array  # (d, d), sum of w g g' over rows and functions; or (d,), only its diagonal
 
     def __add__(self, other: GradientProducts) -> GradientProducts:
-        return GradientProducts(
-            self.rows + other.rows, self.weight + other.weight, self.products + other.products
-        )
+        return GradientProducts(self.rows + other.rows, self.weight + other.weight, self.products + other.products)
 
     @property
     def mean(self) -> Array:

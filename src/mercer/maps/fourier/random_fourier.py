@@ -446,7 +446,8 @@ def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, Spect
     """Return a dictionary from the index of each part to its factor, if every part is a single isotropic kernel.
 
     None is returned if a part is a product of several factors, if a factor is not an isotropic kernel, or if two
-    factors are kernels of different inputs, or of inputs that are multiplied by a matrix. A constant part has no factor, and its index is not in the dictionary.
+    factors are kernels of different inputs, or of inputs that are multiplied by a matrix. A constant part has no
+    factor, and its index is not in the dictionary.
     """
     drawn = {p: part.factors[0] for p, part in enumerate(parts) if len(part.factors) == 1}
     others = [part for part in parts if len(part.factors) > 1]

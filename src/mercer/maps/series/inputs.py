@@ -106,8 +106,9 @@ class Preparation:
 
     def astype(self, dtype: Any) -> Self:
         """Return the same preparation with scale, shift and matrix converted to `dtype`, the dtype of the rows."""
-        arrays = {name: getattr(self, name) for name in ("scale", "shift", "matrix")}
-        return replace(self, **{name: None if a is None else a.astype(dtype) for name, a in arrays.items()})
+        arrays = (self.scale, self.shift, self.matrix)
+        scale, shift, matrix = (None if values is None else values.astype(dtype) for values in arrays)
+        return replace(self, scale=scale, shift=shift, matrix=matrix)
 
     def __call__(self, X: Any) -> PreparedRows:
         """Return the prepared rows z of a block of rows.
