@@ -25,8 +25,8 @@ Array = np.ndarray
 NO_ROWS = "LearnedMetric: there are no rows with targets. Give y for some rows."
 # Number of multiplications for the gradients at the rows, and for left-out errors. If all rows would take more, a
 # random sample is used. Both are means over rows, whose error of sampling is small beside that of the metric itself.
-GRADIENT_WORK = 1e11
-LEFT_OUT_WORK = 2.5e10
+GRADIENT_WORK, MOST_GRADIENT_ROWS, LEAST_GRADIENT_ROWS = 1e11, 20_000, 5000
+LEFT_OUT_WORK = 1.25e10
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,9 @@ def gradient_products(
             f"{type(fitted).__name__} of {fitted.kernel_!r}."
         )
         raise ParameterError(msg)
-    work = predictor.n_rows * features.n_components * rows.inputs.width * predictor.coef.shape[1]
-    some = sampled(rows, GRADIENT_WORK / max(work, 1.0), seed)
+    work = features.n_components * rows.inputs.width * predictor.coef.shape[1]
+    count = np.clip(GRADIENT_WORK / work, LEAST_GRADIENT_ROWS, MOST_GRADIENT_ROWS)
+    some = sampled(rows, count / predictor.n_rows, seed)
     term = SumGradientProducts(gradients, features.n_components, diagonal and rows.inputs.is_diagonal)
     products = rows.inputs.from_metric(FilteredEngine(labeled, some, NO_ROWS).sum(term, report).mean)
     return np.diagonal(products) if diagonal and products.ndim == 2 else products
