@@ -72,6 +72,7 @@ from .learners import (
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
+    LocalCorrection,
 )
 from .maps import (
     CompositionMap,
@@ -127,6 +128,7 @@ __all__ = [
     "KernelSVC",
     "Laplacian",
     "LearnedMetric",
+    "LocalCorrection",
     "Matern",
     "MercerError",
     "MercerWarning",

@@ -69,9 +69,9 @@ class LearnedMetric(BaseMap):
     r"""Feature map of a kernel whose metric is learned from the targets.
 
     The kernel is :math:`k(M^{1/2} x, M^{1/2} y)` with a kernel k and a positive semi-definite matrix M, which gives
-    weight to the directions along which the targets change. It is learned by recursive feature machines [1]_: in each round, a
-    ridge regression :math:`f` on the features of the inner map predicts the targets with the current metric, and the
-    next metric is the average over the rows of the outer products of its gradients,
+    weight to the directions along which the targets change. It is learned by recursive feature machines [1]_: in each
+    round, a ridge regression :math:`f` on the features of the inner map predicts the targets with the current metric,
+    and the next metric is the average over the rows of the outer products of its gradients,
     :math:`\frac{1}{n} \sum_i \nabla f(x_i) \nabla f(x_i)^\top`. The metric of the round with the least leave-one-out
     error is kept; round 0 is without a metric. Time is linear in the number of rows.
 
