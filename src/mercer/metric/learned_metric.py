@@ -21,6 +21,8 @@ from mercer.maps.base import BaseMap, DrawnMap, check_replayable, fresh_copy
 from mercer.maps.landmarks import Nystroem
 from mercer.metric.features import MetricFeatures, MetricRows
 from mercer.metric.inputs import MetricInputs, deviation, equal_rows
+from mercer.metric.near_rows import FULL_UP_TO as NEAR_FULL_UP_TO
+from mercer.metric.near_rows import NearMetric, learn_from_near_rows, profiles_of
 from mercer.metric.rounds import (
     NO_ROWS,
     MetricRound,
@@ -31,6 +33,7 @@ from mercer.metric.rounds import (
     powered,
 )
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
+from mercer.solvers.local.metric_search import stages_of_search
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of
 
@@ -47,6 +50,9 @@ MOST_FULL = 4096
 # Number of rows from which scales of columns and landmarks are taken, and the number of their entries if dense.
 SAMPLE_ROWS = 10_000
 SAMPLE_ENTRIES = 20_000_000
+# Largest number of entries of the rows by which near rows are searched, and the cost of a search of a metric per entry.
+NEAR_ENTRIES = 50_000_000
+STEP_COST = 2e4
 # Number of landmarks of the default map: at least, at most, and as a multiple of the root of the number of rows.
 LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
 # Numeric targets of `fit` that are integers are labels if they have at most this many different values.
@@ -77,21 +83,30 @@ class LearnedMetric(BaseMap):
 
     Columns are divided by their spread first, so that their units do not matter.
 
+    With ``method="neighbors"``, kernel and metric are instead those in which predictions from near rows have the least
+    leave-one-out loss, minimized by steps along its gradient on mini-batches of rows. This is the metric for models with
+    `neighbors`; see `LocalCorrection`.
+
     Parameters
     ----------
     feature_map : DrawnMap, default=None
         The inner map, which is fitted to the rows in the metric: `Nystroem` with an isotropic kernel, or
         `RandomFourier`. Its lengthscale should be ``"median"``, so that it follows the metric. None means
         ``Nystroem(Matern(1.5, "median"))`` with uniform landmarks: as many as rows up to 1000, five times the square
-        root of the number of rows above, and 2000 at most.
+        root of the number of rows above, and 2000 at most. With ``method="neighbors"`` the lengthscale is learned, and
+        for None also the smoothness of the Matern kernel: 1/2, 3/2 or 5/2.
+    method : {"gradients", "neighbors"}, default="gradients"
+        How the metric is learned: from gradients of ridge regressions, or from leave-one-out losses of predictions from
+        near rows.
     metric : {"auto", "full", "diagonal"} or callable, default="auto"
         "full" learns a matrix, and takes O(d^3) time per round and at most 4096 columns; "diagonal" learns one weight
-        per column; "auto" is full up to 1024 columns. A callable ``(X, Y, weight, kernel) -> metric`` computes the
+        per column; "auto" is full up to 1024 columns. With ``method="neighbors"`` a full metric is tried after the
+        diagonal one, and kept if it has less error; "auto" tries it up to 256 columns. A callable ``(X, Y, weight, kernel) -> metric`` computes the
         metric from scaled rows (n, k), targets (n, t) with a standard deviation of one or codes +1 and -1 of labels,
         weights (n,) or None, and the kernel of round 0. It returns a matrix (k, k) or a diagonal (k,), which is
         round 1. It is given a sample of at most 10,000 rows, without columns that are constant.
     rounds : int, default=5
-        Largest number of rounds.
+        Largest number of rounds of ``method="gradients"``, which `power` and `shrinkage` refer to, too.
     power : float, default=1.0
         The metric is this power of the average outer product. With lower powers, directions have more equal weights.
         After a round without less error, the power is halved, and the gradients of the best round are used again; the
@@ -116,7 +131,8 @@ class LearnedMetric(BaseMap):
     scales_ : ndarray of shape (d,)
         Spread of each column, by which it is divided; zero if the column is constant.
     rounds_ : MetricRounds
-        Table of all rounds and their errors: ``print(model.rounds_)``, ``rounds_.to_pandas()``.
+        Table of all rounds, or of all kernels and metrics that were tried, and their errors: ``print(map.rounds_)``,
+        ``rounds_.to_pandas()``.
     feature_map_ : DrawnMap
         The inner map, fitted to rows in the metric.
     kernel_ : Transformed
@@ -161,6 +177,7 @@ class LearnedMetric(BaseMap):
     needs: ClassVar[str] = "to be the outermost map, since it learns from the targets"
     scales_columns: ClassVar[bool] = True
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "method": Choice("gradients", "neighbors"),
         "metric": Choice("auto", "full", "diagonal") | Instance(Callable, "a callable"),  # type: ignore[arg-type]
         "rounds": Integer(0),
         "power": Interval(0, closed="right"),
@@ -180,6 +197,7 @@ class LearnedMetric(BaseMap):
         self,
         feature_map: DrawnMap | None = None,
         *,
+        method: Literal["gradients", "neighbors"] = "gradients",
         metric: Literal["auto", "full", "diagonal"] | MetricRule = "auto",
         rounds: int = 5,
         power: float = 1.0,
@@ -190,6 +208,7 @@ class LearnedMetric(BaseMap):
         n_jobs: int | None = None,
     ) -> None:
         self.feature_map = feature_map
+        self.method = method
         self.metric = metric
         self.rounds = rounds
         self.power = power
@@ -249,6 +268,11 @@ class LearnedMetric(BaseMap):
     def check(self) -> None:
         self._inner_map().check()
         self._check_domains()
+        if self.method == "neighbors":
+            profiles_of(None if self.feature_map is None else self._kernel())
+            if callable(self.metric):
+                msg = "LearnedMetric: a callable metric needs method='gradients', got method='neighbors'. Use one of them."
+                raise ParameterError(msg)
 
     def needs_rows(self) -> bool:
         return True
@@ -268,6 +292,10 @@ class LearnedMetric(BaseMap):
     def _fit_costs(self, n: int, d: int) -> dict[str, Any]:
         D = min(n, self.width)
         rows = n if self.max_rows is None else min(n, self.max_rows)
+        if self.method == "neighbors":
+            profiles = profiles_of(None if self.feature_map is None else self._kernel())
+            names = stages_of_search(profiles, full=self._tries_full(d))
+            return {"sample rows": float(n * d), **dict.fromkeys(names, STEP_COST * rows * d)}
         one = 3.0 * rows * D**2 + 10.0 * D**3 + 2.0 * rows * D * d
         return {"sample rows": float(n * d), **{f"round {i}": one for i in range(self._most_rounds() + 1)}}
 
@@ -322,9 +350,58 @@ class LearnedMetric(BaseMap):
         sample = labeled.sum(
             partial(RowSample.of, size=size, seed=seed_of(self.random_state, "metric"), by_weight=True), report
         )
+        if self.method == "neighbors":
+            near, inner = self._learn_from_near_rows(engine, labeled, sample, report)
+            self._set_fitted(near.inputs, inner, near.rounds, sample)
+            return self
         kept, tried = self._learn(engine, labeled, sample, diagonal, report)
-        self._set_fitted(kept, tried, sample)
+        rounds = (MetricRound(i, one.error, power, one.alpha, one is kept) for i, (one, power) in enumerate(tried))
+        self._set_fitted(kept.rows.inputs, kept.feature_map, MetricRounds(tuple(rounds)), sample)
         return self
+
+    def _tries_full(self, d: int) -> bool:
+        """Return whether ``method="neighbors"`` tries a full metric for `d` columns."""
+        return self.metric == "full" or (self.metric == "auto" and d <= NEAR_FULL_UP_TO)
+
+    def _learn_from_near_rows(
+        self, engine: Engine, labeled: Engine, sample: RowSample, report: Report | None
+    ) -> tuple[NearMetric, DrawnMap]:
+        """Return the metric by left-out errors of predictions from near rows, and the inner map in it."""
+        seed = seed_of(self.random_state, "near metric")
+        weight = sample.weight if sample.is_complete else None
+        inputs = self._scaled(sample, weight)
+        if inputs.width > MOST_FULL:
+            msg = (
+                f"LearnedMetric: method='neighbors' takes at most {MOST_FULL} columns that are not constant, got "
+                f"{inputs.width}. Use method='gradients' with metric='diagonal', or reduce the columns first."
+            )
+            raise ParameterError(msg)
+        size = min(sample.seen if self.max_rows is None else self.max_rows, NEAR_ENTRIES // inputs.width)
+        rows = sample
+        if size > len(sample.key) and not sample.is_complete:
+            rows = labeled.sum(partial(RowSample.of, size=size, seed=seed, by_weight=True), report)
+        prototype = self._unfitted_inner_map()
+        near = learn_from_near_rows(
+            rows,
+            inputs,
+            target_scales(sample, weight),
+            None if self.feature_map is None else self._kernel(),
+            full=self._tries_full(inputs.width),
+            seed=seed % 2**32,
+            n_jobs=self.n_jobs,
+            report=report,
+        )
+        enter_stage(report, "fit map")
+        of_map = self._rows_of_map(prototype, engine, sample, report)
+        return near, self._fit_inner(fresh_copy(prototype, kernel=near.kernel), of_map, near.inputs)
+
+    def _scaled(self, sample: RowSample, weight: Array | None) -> MetricInputs:
+        """Return the scaling of columns by their spread over a sample; raise if all columns are constant."""
+        inputs = MetricInputs.of(sample.X, weight)
+        if inputs.width == 0:
+            msg = f"LearnedMetric needs at least two different rows with targets, got {sample.seen} equal rows."
+            raise DataError(msg)
+        return inputs
 
     def _learn(
         self, engine: Engine, labeled: Engine, sample: RowSample, diagonal: bool, report: Report | None
@@ -334,10 +411,7 @@ class LearnedMetric(BaseMap):
         weight = sample.weight if sample.is_complete else None
         fraction = 1.0 if self.max_rows is None else min(1.0, self.max_rows / sample.seen)
         n_rows = fraction * sample.seen
-        rows = MetricRows(MetricInputs.of(sample.X, weight), target_scales(sample, weight), fraction, seed)
-        if rows.inputs.width == 0:
-            msg = f"LearnedMetric needs at least two different rows with targets, got {sample.seen} equal rows."
-            raise DataError(msg)
+        rows = MetricRows(self._scaled(sample, weight), target_scales(sample, weight), fraction, seed)
         prototype = self._unfitted_inner_map()
         of_map = self._rows_of_map(prototype, engine, sample, report)
         enter_stage(report, "round 0")
@@ -403,8 +477,7 @@ class LearnedMetric(BaseMap):
         chosen = np.sort(np.argsort(sample.key, kind="stable")[:count])
         return RowsOfMap(sample.X, sample.weight if sample.is_complete else None, chosen)
 
-    def _set_fitted(self, kept: Predictor, tried: list[tuple[Predictor, float]], sample: RowSample) -> None:
-        inputs, inner = kept.rows.inputs, kept.feature_map
+    def _set_fitted(self, inputs: MetricInputs, inner: DrawnMap, rounds: MetricRounds, sample: RowSample) -> None:
         metric = np.ones(inputs.width) if inputs.root is None else inputs.root
         metric = np.square(metric) if metric.ndim == 1 else metric @ metric
         metric = metric / (metric.sum() if metric.ndim == 1 else np.trace(metric))
@@ -413,9 +486,7 @@ class LearnedMetric(BaseMap):
         self.metric_ = inputs.full(metric)
         self.importances_ = self.metric_ if metric.ndim == 1 else np.diagonal(self.metric_).copy()
         self.scales_ = inputs.full(inputs.scale)
-        self.rounds_ = MetricRounds(
-            tuple(MetricRound(i, one.error, power, one.alpha, one is kept) for i, (one, power) in enumerate(tried))
-        )
+        self.rounds_ = rounds
         self.kernel_ = inputs.kernel(inner.kernel_)
         self.features_ = MetricFeatures(inputs, inner.features_)
         self._sampled_rows = row_hashes(sample.X) if inner.built_from_rows else None

@@ -46,6 +46,8 @@ class MetricRound:
         The penalty of least error.
     kept : bool
         Whether this is the metric that was kept, that of least error.
+    name : str
+        The kernel and the kind of metric, if several are tried (``method="neighbors"``).
     """
 
     number: int
@@ -53,6 +55,7 @@ class MetricRound:
     power: float
     alpha: float
     kept: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ class MetricRounds:
         for one in self.rounds:
             power = "" if np.isnan(one.power) else f"{one.power:g}"
             mark = "*" if one.kept else " "
-            lines.append(f"{mark} {one.number:>5}  {one.error:>14.5f}  {power:>5}  {one.alpha:>7.1e}")
+            lines.append(
+                f"{mark} {one.number:>5}  {one.error:>14.5f}  {power:>5}  {one.alpha:>7.1e}  {one.name}".rstrip()
+            )
         return "\n".join(lines)
 
 

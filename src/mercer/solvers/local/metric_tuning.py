@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -29,6 +30,7 @@ __all__ = [
     "ErrorLoss",
     "LeftOutLoss",
     "LogLoss",
+    "MetricKind",
     "NumberLoss",
     "TunedMetric",
     "left_out_loss",
@@ -36,12 +38,14 @@ __all__ = [
 ]
 
 Array = np.ndarray
-# Number of near rows, of rows of a mini-batch, and of steps: for lengthscales, for those of
-# a further kernel, and for a full matrix.
+MetricKind = Literal["shared", "diagonal", "full"]
+# Number of near rows, of rows of a mini-batch, and of steps: for one lengthscale per feature, for those of a further
+# kernel, for a shared lengthscale, and for a full matrix.
 N_NEIGHBORS = 32
 BATCH = 256
 STEPS = 200
 WARM_STEPS = 100
+SHARED_STEPS = 60
 FULL_STEPS = 300
 # Near rows are searched among all rows after this number of steps, and among these candidates in each step.
 REFRESH = 8
@@ -258,7 +262,7 @@ def tune_metric(
     start: TunedMetric,
     loss: ErrorLoss,
     *,
-    full: bool = False,
+    kind: MetricKind = "diagonal",
     exclude: Array | None = None,
     steps: int = STEPS,
     seed: int = 0,
@@ -281,8 +285,9 @@ def tune_metric(
         The metric, noise and parameter of the loss to start from.
     loss : ErrorLoss
         The loss of left-out predictions.
-    full : bool, default=False
-        Whether the metric is a matrix rather than one lengthscale per feature.
+    kind : {"shared", "diagonal", "full"}, default="diagonal"
+        "diagonal" changes one lengthscale per feature, "shared" multiplies all of them by the same number, and "full"
+        changes a matrix.
     exclude : ndarray of shape (e,), default=None
         Indices of rows that are not left out, so that they can be used to compare results.
     steps : int, default=200
@@ -296,7 +301,7 @@ def tune_metric(
     """
     n, d = X.shape
     rng = np.random.default_rng(seed)
-    W = start.matrix
+    W, full = start.matrix, kind == "full"
     if full and W.ndim == 1:
         W = np.diag(W)
     others = np.log([start.noise, start.parameter])
@@ -319,12 +324,13 @@ def tune_metric(
             loss, points, targets, weight, sample, indices, profile, noise, parameter, full=full, n_jobs=n_jobs
         )
         losses[step] = found.value
+        change = np.full(d, found.metric.sum()) if kind == "shared" else found.metric
         warm = min(1.0, (step + 1) / 10)
         fraction = step / steps
         rate = warm * (1.0 if fraction < 0.5 else 0.5 * (1 + np.cos(np.pi * (2 * fraction - 1))) + 0.01)
         bias, bias_of_squares = 1 - 0.9 ** (step + 1), 1 - 0.95 ** (step + 1)
-        first = 0.9 * first + 0.1 * found.metric
-        squares = np.square(found.metric)
+        first = 0.9 * first + 0.1 * change
+        squares = np.square(change)
         second = 0.95 * second + 0.05 * (squares.mean() if full else squares)
         change = first / bias / (np.sqrt(second / bias_of_squares) + 1e-12)
         if full:
