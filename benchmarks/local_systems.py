@@ -4,8 +4,8 @@
 
 Kernel values, factorization and weights of `linalg.local_systems.solve_local` for random neighbors, Matern 1/2, on all
 cores; the same by NumPy, with distances from matrix products and `numpy.linalg.solve`; and the gradient with respect to
-lengthscales. Cases run in turn, best of several rounds. NumPy is timed at the size of the target only. Processor time on
-one thread is given too, because the time of a few milliseconds on all cores says little on a busy machine.
+lengthscales. Cases run in turn, best of several rounds. NumPy is timed at the size of the target only. Processor time
+on one thread is given too, because the time of a few milliseconds on all cores says little on a busy machine.
 """
 
 from __future__ import annotations

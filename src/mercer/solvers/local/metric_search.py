@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -13,9 +12,12 @@ from mercer.linalg.local_systems import solve_local
 from mercer.neighbors import neighbor_index
 from mercer.solvers.local.metric_tuning import (
     FULL_STEPS,
+    SHARED_STEPS,
     STEPS,
+    WARM_STEPS,
     ErrorLoss,
     LogLoss,
+    MetricKind,
     NumberLoss,
     TunedMetric,
     tune_metric,
@@ -33,7 +35,7 @@ N_NEIGHBORS = 64
 NOISE = 0.05
 # Factor of predictions in the probabilities of labels to start from.
 LOG_LOSS_SCALE = 8.0
-# A full metric has d times as many parameters as a diagonal one, and is used if it lowers the error by this share.
+# A metric with more parameters is used if it lowers the error by this share.
 LEAST_GAIN = 0.01
 
 
@@ -45,8 +47,8 @@ class MetricTrial:
     ----------
     profile : str
         Name of the kernel; see `mercer.linalg.local_systems`.
-    metric : {"diagonal", "full"}
-        Whether features have one lengthscale each, or a matrix.
+    metric : {"shared", "diagonal", "full"}
+        Whether all features have the same lengthscale, one each, or a matrix.
     error : float
         Mean squared error of left-out targets, or logarithmic loss of left-out labels.
     noise : float
@@ -54,7 +56,7 @@ class MetricTrial:
     """
 
     profile: str
-    metric: Literal["diagonal", "full"]
+    metric: MetricKind
     error: float
     noise: float
 
@@ -63,9 +65,14 @@ class MetricTrial:
 class MetricSearch:
     """The kernel and the metric of least error, and all trials."""
 
-    profile: str
     tuned: TunedMetric
     trials: tuple[MetricTrial, ...]
+    chosen: int  # index of the trial of least error
+
+    @property
+    def profile(self) -> str:
+        """Name of the kernel of least error."""
+        return self.trials[self.chosen].profile
 
 
 def stages_of_search(profiles: Sequence[str], *, full: bool) -> list[str]:
@@ -86,7 +93,7 @@ def search_metric(
     n_jobs: int | None = None,
     report: Report | None = None,
 ) -> MetricSearch:
-    """Tune one lengthscale per feature for each kernel, then more for the best of them, and return the best metric.
+    """Tune a shared lengthscale and one per feature for each kernel, then a full metric, and return the best one.
 
     Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on mini-batches. Results are compared
     by the leave-one-out error of further rows, predicted from 64 near rows.
@@ -122,24 +129,37 @@ def search_metric(
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))
     found: list[tuple[MetricTrial, TunedMetric]] = []
 
-    def attempt(profile: str, start: TunedMetric, *, is_full: bool = False, steps: int) -> None:
+    def attempt(profile: str, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
         tuned = tune_metric(
             X, centered, weight, profile, start, loss,
-            full=is_full, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
+            kind=kind, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
         error = held_error(X, centered, weight, profile, tuned, loss if labels else None, held, n_jobs)
-        found.append((MetricTrial(profile, "full" if is_full else "diagonal", error, tuned.noise), tuned))
+        found.append((MetricTrial(profile, kind, error, tuned.noise), tuned))
+        return tuned
 
-    for profile in profiles:
+    shared = diagonal = start
+    for number, profile in enumerate(profiles):
         enter_stage(report, f"tune lengthscales of {profile}")
-        attempt(profile, start, steps=STEPS)
-    best = min(found, key=lambda trial: trial[0].error)
+        shared = attempt(profile, shared, "shared", SHARED_STEPS)
+        # Lengthscales of one kernel are a good start for those of the next one.
+        if number == 0:
+            diagonal = attempt(profile, shared, "diagonal", STEPS)
+        else:
+            diagonal = attempt(profile, diagonal, "diagonal", WARM_STEPS)
+    best = best_of(found)
     if full and d > 1:
         enter_stage(report, "tune a full metric")
-        attempt(best[0].profile, best[1], is_full=True, steps=FULL_STEPS)
-        if found[-1][0].error < (1 - LEAST_GAIN) * best[0].error:
-            best = found[-1]
-    return MetricSearch(best[0].profile, best[1], tuple(trial for trial, _ in found))
+        attempt(found[best][0].profile, found[best][1], "full", FULL_STEPS)
+        best = best_of(found)
+    return MetricSearch(found[best][1], tuple(trial for trial, _ in found), best)
+
+
+def best_of(found: Sequence[tuple[MetricTrial, TunedMetric]]) -> int:
+    """Return the index of the trial of least error, where more parameters must lower it by `LEAST_GAIN`."""
+    order: dict[MetricKind, int] = {"shared": 0, "diagonal": 1, "full": 2}
+    penalized = [trial.error * (1 - LEAST_GAIN) ** -order[trial.metric] for trial, _ in found]
+    return int(np.argmin(penalized))
 
 
 def held_error(
