@@ -19,9 +19,9 @@ from mercer.statistics.distinct import row_hashes
 __all__ = ["distances", "distinct_rows", "nearest_neighbors"]
 
 Array = np.ndarray
-# From this number of rows on, "auto" is approximate: the cost of an exact search is quadratic. That of 10^5 rows with 50
-# features, extrapolated from 93 microseconds of one core per query at 6 * 10^4 rows, is 16 seconds of one core, less than
-# the compilation of an approximate search.
+# From this number of rows on, "auto" is approximate: the cost of an exact search is quadratic. That of 10^5 rows with
+# 50 features, extrapolated from 93 microseconds of one core per query at 6 * 10^4 rows, is 16 seconds of one core, less
+# than the compilation of an approximate search.
 MANY_ROWS = 100_000
 # Least number of neighbors per row that nearest-neighbor descent maintains. It searches among the neighbors of
 # neighbors, and misses many if it maintains few: of the ten nearest neighbors of 20,000 normal rows with 20 features,
