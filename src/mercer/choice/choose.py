@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.choice.candidates import candidates_for
 from mercer.choice.held_out import ErrorName, HeldOut
-from mercer.choice.search import Limits, best_of_width, best_within, cheapest_for
+from mercer.choice.search import Limits, best_for_learner, best_of_width, best_within, cheapest_for
 from mercer.choice.table import MapChoice
 from mercer.choice.trials import Trial, Trials
 from mercer.engines import Report
@@ -28,6 +28,8 @@ MOST_COMPONENTS = 8192
 # Rows that are held out: at most this number, and at most this share of the rows.
 HELD_OUT_ROWS = 4000
 HELD_OUT_SHARE = 0.25
+# The same, where only a number of components for a learner is asked for, which has to be fast.
+HELD_OUT_FOR_LEARNER = 1000
 # Rows to fit to: for each component, and at least.
 ROWS_PER_COMPONENT = 4
 LEAST_FITTED = 2000
@@ -54,6 +56,16 @@ class Request:
         return self.time_limit is not None or self.memory_limit is not None
 
     @property
+    def is_fast(self) -> bool:
+        """Whether the choice may take only a part of the time of a learner: its number of components is given."""
+        return self.for_learner and self.tol is None and not self.limited
+
+    @property
+    def n_held_out(self) -> int:
+        """The largest number of rows to measure errors on."""
+        return HELD_OUT_FOR_LEARNER if self.is_fast else HELD_OUT_ROWS
+
+    @property
     def most_components(self) -> int:
         """The largest number of components that can be chosen."""
         if self.n_components is not None:
@@ -74,7 +86,7 @@ class Request:
 
 def rows_for(request: Request) -> int:
     """Return the number of rows that a choice uses at most: those that maps with most components want, and others."""
-    return ROWS_PER_COMPONENT * request.most_components + LEAST_FITTED + HELD_OUT_ROWS
+    return ROWS_PER_COMPONENT * request.most_components + LEAST_FITTED + request.n_held_out
 
 
 def choose_for_rows(
@@ -112,7 +124,7 @@ def choose_for_rows(
     # Rows are sorted by their contents first, so that the choice does not depend on their order.
     ties = np.zeros(X.shape[0]) if weight is None else weight
     order = np.random.default_rng(seed).permutation(np.lexsort((ties, row_hashes(X))))
-    held = min(HELD_OUT_ROWS, math.ceil(HELD_OUT_SHARE * len(order)))
+    held = min(request.n_held_out, math.ceil(HELD_OUT_SHARE * len(order)))
     fitted, others = (order, order) if len(order) < LEAST_ROWS else (order[held:], order[:held])
 
     def rows(index: Array) -> tuple[Any, Array | None]:
@@ -134,6 +146,8 @@ def choose_for_rows(
         chosen, met = cheapest_for(trials, candidates, request.tol, limits)
     elif request.limited:
         chosen, met = best_within(trials, candidates, limits)
+    elif request.is_fast:
+        chosen = best_for_learner(trials, candidates, request.most_components, n_rows)
     else:
         chosen = best_of_width(trials, candidates, request.most_components)
     done = sorted(trials.done.values(), key=lambda trial: (trial.error, trial.n_components))

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from mercer.choice.candidates import Candidate
 from mercer.choice.trials import Trial, Trials
 
-__all__ = ["Limits", "best_of_width", "best_within", "cheapest_for"]
+__all__ = ["Limits", "best_for_learner", "best_of_width", "best_within", "cheapest_for"]
 
 # Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first,
 # if that is at least this number, and only those within this factor of the least error are fitted with all components.
 SLOW, PILOT, FEWEST_PILOTS, CLOSE = 1e8, 4, 32, 1.15
+# For a learner, all maps are compared with at most this number of components. The best map of the other kind (built from
+# rows, or not) is fitted with all components too if its error is within this factor of the least one.
+LEARNER_PILOT, RIVAL = 64, 2.0
 # Number of components of the first trials of every candidate, where the number is not given.
 FIRST = 64
 # Largest growth of the number of components from one trial of a candidate to the next.
@@ -73,6 +76,34 @@ def best_of_width(trials: Trials, candidates: Sequence[Candidate], n_components:
         slow = [candidate for error, candidate in pilots if error <= CLOSE * least]
     found = [trials.run(candidate, n_components) for candidate in [*others, *slow]]
     return min((t for t in found if t.feature_map is not None), key=lambda t: t.error, default=None)
+
+
+def best_for_learner(
+    trials: Trials, candidates: Sequence[Candidate], n_components: int, n_rows: int
+) -> Trial | None:
+    """Return a trial of small error with a given number of components, found in less time than a learner takes.
+
+    A learner that sums second moments over all rows takes n D^2 multiplications. Candidates whose fit takes longer are
+    left out. The others are compared with few components, and one or two of them are fitted with all components.
+    """
+    allowed = [candidate for candidate in candidates if n_components <= candidate.most_components]
+    costs = {candidate.name: trials.fit_cost(candidate, n_components) for candidate in allowed}
+    most = max(float(n_rows) * n_components**2, min(costs.values(), default=0.0))
+    cheap = [candidate for candidate in allowed if costs[candidate.name] <= most]
+    few = min(n_components // PILOT, LEARNER_PILOT)
+    if few < FEWEST_PILOTS:
+        return best_of_width(trials, cheap, n_components)
+    pilots = {candidate.name: trials.run(candidate, few).error for candidate in cheap}
+    ranked = sorted(cheap, key=lambda candidate: pilots[candidate.name])  # stable: ties keep their order
+    tried: dict[bool, Trial] = {}  # the first successful trial of each kind
+    for candidate in ranked:
+        kind = candidate.prototype.built_from_rows
+        if kind in tried or (tried and pilots[candidate.name] > RIVAL * pilots[ranked[0].name]):
+            continue
+        trial = trials.run(candidate, n_components)
+        if trial.feature_map is not None:
+            tried[kind] = trial
+    return min(tried.values(), key=lambda trial: trial.error, default=None)
 
 
 # ---- for an error -----------------------------------------------------------------------------
