@@ -14,8 +14,8 @@ __all__ = ["Limits", "best_for_learner", "best_of_width", "best_within", "cheape
 # Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first,
 # if that is at least this number, and only those within this factor of the least error are fitted with all components.
 SLOW, PILOT, FEWEST_PILOTS, CLOSE = 1e8, 4, 32, 1.15
-# For a learner, all maps are compared with at most this number of components. The best map of the other kind (built from
-# rows, or not) is fitted with all components too if its error is within this factor of the least one.
+# For a learner, all maps are compared with at most this number of components. The best map of the other kind (built
+# from rows, or not) is fitted with all components too if its error is within this factor of the least one.
 LEARNER_PILOT, RIVAL = 64, 2.0
 # Number of components of the first trials of every candidate, where the number is not given.
 FIRST = 64
@@ -78,9 +78,7 @@ def best_of_width(trials: Trials, candidates: Sequence[Candidate], n_components:
     return min((t for t in found if t.feature_map is not None), key=lambda t: t.error, default=None)
 
 
-def best_for_learner(
-    trials: Trials, candidates: Sequence[Candidate], n_components: int, n_rows: int
-) -> Trial | None:
+def best_for_learner(trials: Trials, candidates: Sequence[Candidate], n_components: int, n_rows: int) -> Trial | None:
     """Return a trial of small error with a given number of components, found in less time than a learner takes.
 
     A learner that sums second moments over all rows takes n D^2 multiplications. Candidates whose fit takes longer are
