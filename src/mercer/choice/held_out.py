@@ -205,7 +205,8 @@ def largest_of(by_row: Array, confidence: float) -> Measured:
     The tail is extrapolated. If k of n rows exceed u, the expected number of n further rows that exceed x is
     :math:`k (1 + \gamma (x - u) / \sigma)^{-1/\gamma}` for a generalized Pareto tail, and the bound is the x for which
     it is one minus the confidence. The shape :math:`\gamma` and the scale :math:`\sigma` are the moment estimates [1]_.
-    They vary, so the bound is at least that of an exponential tail, :math:`\gamma = 0`.
+    These vary, so the shape is increased by its standard error, :math:`\sqrt{(1 + \gamma^2) / k}`, and the bound is at
+    least that of an exponential tail, :math:`\gamma = 0`.
 
     Parameters
     ----------
@@ -229,6 +230,7 @@ def largest_of(by_row: Array, confidence: float) -> Measured:
     if second > first**2 * (1 + 1e-9):  # otherwise all errors of the tail are equal
         negative = 1 - 0.5 / (1 - first**2 / second)  # the estimate of min(shape, 0)
         shape = first + negative
+        shape += math.sqrt((1 + max(shape, 0.0) ** 2) / k)
         heavy = math.expm1(min(shape * ratio, 700.0)) / shape if abs(shape) > 1e-9 else ratio
         upper = max(upper, u + u * first * (1 - negative) * heavy)
     return Measured(float(ordered[-1]), max(float(ordered[-1]), upper))

@@ -14,8 +14,9 @@ __all__ = ["Limits", "best_for_learner", "best_of_width", "best_within", "cheape
 # Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first,
 # if that is at least this number, and only those within this factor of the least error are fitted with all components.
 SLOW, PILOT, FEWEST_PILOTS, CLOSE = 1e8, 4, 32, 1.15
-# For a learner, all maps are compared with at most this number of components. The best map of the other kind (built
-# from rows, or not) is fitted with all components too if its error is within this factor of the least one.
+# For a learner, all maps are compared with at most this number of components. The best one that is built from rows is
+# fitted with all components, and the best other one too if its error with few is within this factor of the least one:
+# errors of maps that are built from rows decrease at least as fast as those of others, often faster.
 LEARNER_PILOT, RIVAL = 64, 2.0
 # Number of components of the first trials of every candidate, where the number is not given.
 FIRST = 64
@@ -96,7 +97,8 @@ def best_for_learner(trials: Trials, candidates: Sequence[Candidate], n_componen
     tried: dict[bool, Trial] = {}  # the first successful trial of each kind
     for candidate in ranked:
         kind = candidate.prototype.built_from_rows
-        if kind in tried or (tried and pilots[candidate.name] > RIVAL * pilots[ranked[0].name]):
+        worse = not kind and True in tried and pilots[candidate.name] > RIVAL * pilots[ranked[0].name]
+        if kind in tried or worse:
             continue
         trial = trials.run(candidate, n_components)
         if trial.feature_map is not None:
