@@ -25,7 +25,7 @@ GROWTH = 4.0
 # A trial aims at this share of the tolerance, so that it is not missed by a little.
 AIM = 0.93
 # A number of components that reaches the tolerance is reduced until it is within this factor of one that does not.
-EXCESS = 1.25
+EXCESS = 1.12
 # Exponents s of errors C D^-s: those assumed after one trial, and the bounds of those fitted to two trials.
 SLOPE, LEAST_SLOPE, MOST_SLOPE = 1.0, 0.3, 6.0
 # Share of a time limit that is planned for; the rest is for what the extrapolation of times misses.
