@@ -71,6 +71,7 @@ from .learners import (
     KernelRidge,
     KernelRidgeClassifier,
     KernelSVC,
+    LocalCorrection,
 )
 from .maps import (
     CompositionMap,
@@ -124,6 +125,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelSVC",
     "Laplacian",
+    "LocalCorrection",
     "Matern",
     "MercerError",
     "MercerWarning",

@@ -47,6 +47,7 @@ __all__ = [
     "check_parameter",
     "check_parameters",
     "check_sequence",
+    "count_threads",
     "is_finite",
     "is_number",
     "known_names",
@@ -340,3 +341,24 @@ def _check_call(owner: str, code: CodeType, args: tuple[Any, ...], kwargs: Mappi
             f"{', '.join(map(repr, extra))} {'has' if len(extra) == 1 else 'have'} no name.{hint}"
         )
         raise UnknownParameterError(msg)
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Return the number of threads for `n_jobs`; None means all cores that this process may use.
+
+    Results do not depend on the number of threads, so the default is the fastest choice. Negative values count from
+    the number of cores, as in joblib: -1 means all cores, and -2 all cores except 1.
+    """
+    import joblib  # imported here because `mercer.linalg` must import without joblib
+
+    if n_jobs is None:
+        return int(joblib.cpu_count())
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
+        msg = f"n_jobs must be None or an integer, got {n_jobs!r}."
+        raise ParameterError(msg)
+    if n_jobs == 0:
+        msg = (
+            "n_jobs must not be 0. Use None for all cores, a number of threads, or -1, -2, ... to count from all cores."
+        )
+        raise ParameterError(msg)
+    return max(1, joblib.cpu_count() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)

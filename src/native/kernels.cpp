@@ -5,8 +5,10 @@
 #include "functions.h"
 #include "hadamard.h"
 #include "kernels.h"
+#include "search.h"
 #include "sincos.h"
 #include "sparse.h"
+#include "systems.h"
 
 namespace mercer {
 namespace {
@@ -476,6 +478,8 @@ constexpr Kernels<T> kernels() {
         sincos_pairs<T>,      cosines<T>,   hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>,
         butterfly_scratch<T>, butterfly<T>, butterfly_pairs<T>,  dense_scratch<T>, dense<T>,
         dense_pairs<T>,       dense_cosines<T>, sparse_product<T>,
+        system_scratch<T>,    solve_local<T>, solve_given<T>,   gradient_scratch<T>, metric_gradient<T>,
+        pack_rows<T>,         nearest_scratch<T>, nearest_rows<T>,
     };
 }
 

@@ -1,5 +1,6 @@
 // Python binding of the kernel sets: one submodule for each, with the same functions.
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -21,12 +22,18 @@ using namespace nb::literals;
 namespace {
 
 using mercer::Butterflies;
+using mercer::Cells;
 using mercer::Function;
+using mercer::GivenSystems;
 using mercer::Kernels;
 using mercer::KernelSet;
+using mercer::Neighbors;
+using mercer::Profile;
+using mercer::Limits;
 using mercer::Result;
 using mercer::Rows;
 using mercer::SignBlocks;
+using mercer::Solutions;
 using mercer::SparseRows;
 
 template <class T>
@@ -159,6 +166,69 @@ SparseRows<T> sparse_of(const Vector<const std::int32_t>& starts, const Vector<c
     for (std::ptrdiff_t k = start[0]; k < start[rows]; ++k)
         require(0 <= indices.data()[k] && indices.data()[k] < columns);
     return {start, indices.data(), values.data()};
+}
+
+Profile profile_of(const std::string& name) {
+    static constexpr struct {
+        const char* name;
+        Profile profile;
+    } profiles[] = {
+        {"gaussian", Profile::gaussian},
+        {"matern12", Profile::matern12},
+        {"matern32", Profile::matern32},
+        {"matern52", Profile::matern52},
+    };
+    for (const auto& entry : profiles)
+        if (name == entry.name) return entry.profile;
+    throw std::invalid_argument("no such profile: " + name);
+}
+
+// Requires the shape, and that there are no gaps between entries.
+template <class Array>
+void require_shape(const Array& array, std::initializer_list<std::ptrdiff_t> shape) {
+    require(array.ndim() == shape.size());
+    std::ptrdiff_t step = 1;
+    for (size_t axis = array.ndim(); axis-- > 0;) {
+        const std::ptrdiff_t length = shape.begin()[axis];
+        require(std::ptrdiff_t(array.shape(axis)) == length);
+        require(array.size() == 0 || length == 1 || array.stride(axis) == step);
+        step *= length;
+    }
+}
+
+template <class T>
+Neighbors<T> neighbors_of(const Matrix<const T>& rows, const Matrix<const std::int64_t>& indices,
+                          const Matrix<const T>& queries, const std::string& profile) {
+    const Neighbors<T> neighbors{rows_of(rows), rows_of(queries), indices.data(), std::ptrdiff_t(indices.shape(1)),
+                                 profile_of(profile)};
+    require(neighbors.rows.columns == neighbors.queries.columns);
+    require_shape(indices, {neighbors.queries.rows, neighbors.count});
+    for (std::ptrdiff_t i = 0; i < neighbors.queries.rows * neighbors.count; ++i)
+        require(neighbors.indices[i] < neighbors.rows.rows);
+    return neighbors;
+}
+
+template <class T>
+using OptionalMatrix = std::optional<Matrix<const T>>;
+
+// Rows without columns if there is no matrix.
+template <class T>
+Rows<const T> optional_rows(const OptionalMatrix<T>& matrix, std::ptrdiff_t rows) {
+    if (!matrix) return {nullptr, rows, 0, 0};
+    require(std::ptrdiff_t(matrix->shape(0)) == rows);
+    return rows_of(*matrix);
+}
+
+template <class T>
+Solutions<T> solutions_of(const Matrix<T>& weights, const Vector<double>& variance,
+                          const std::optional<Cube<T>>& solved, const Vector<double>& jitter, std::ptrdiff_t m,
+                          std::ptrdiff_t k, bool targets, std::ptrdiff_t t) {
+    require_shape(weights, {m, k});
+    require_shape(variance, {m});
+    require_shape(jitter, {m});
+    require(solved.has_value() == targets);
+    if (solved) require_shape(*solved, {m, k, t});
+    return {weights.data(), variance.data(), solved ? solved->data() : nullptr, jitter.data()};
 }
 
 constexpr std::align_val_t cache_line{64};
@@ -337,12 +407,187 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
         },
         "starts"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "X"_a.noconvert(),
         "out"_a.noconvert());
+
+    module.def(
+        "solve_local",
+        [&kernels](const Matrix<const T>& rows, const Matrix<const std::int64_t>& indices,
+                   const Matrix<const T>& queries, const std::string& profile, const Vector<const T>& noise,
+                   const OptionalMatrix<T>& targets, const OptionalMatrix<T>& features,
+                   const OptionalMatrix<T>& query_features, const Matrix<T>& weights, const Vector<double>& variance,
+                   const std::optional<Cube<T>>& solved, const Vector<double>& jitter) {
+            const Neighbors<T> neighbors = neighbors_of<T>(rows, indices, queries, profile);
+            const std::ptrdiff_t n = neighbors.rows.rows, m = neighbors.queries.rows, k = neighbors.count;
+            const auto noises = std::ptrdiff_t(noise.shape(0));
+            require_shape(noise, {noises});
+            require(noises == 1 || noises == n);
+            const Rows<const T> goals = optional_rows<T>(targets, n);
+            const Rows<const T> from = optional_rows<T>(features, n);
+            const Rows<const T> to = optional_rows<T>(query_features, m);
+            require(from.columns == to.columns && features.has_value() == query_features.has_value());
+            const Solutions<T> out =
+                solutions_of<T>(weights, variance, solved, jitter, m, k, targets.has_value(), goals.columns);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.system_scratch(k, goals.columns));
+            kernels.solve_local(neighbors, noise.data(), noises == 1 ? 0 : 1, goals, from, to, out, scratch.get());
+        },
+        "rows"_a.noconvert(), "indices"_a.noconvert(), "queries"_a.noconvert(), "profile"_a, "noise"_a.noconvert(),
+        "targets"_a.noconvert().none(), "features"_a.noconvert().none(), "query_features"_a.noconvert().none(),
+        "weights"_a.noconvert(), "variance"_a.noconvert(), "solved"_a.noconvert().none(), "jitter"_a.noconvert());
+
+    module.def(
+        "solve_given",
+        [&kernels](const Cube<const T>& K, const Matrix<const T>& cross, const Vector<const double>& prior,
+                   const Matrix<const T>& noise, const std::optional<Cube<const T>>& targets, const Matrix<T>& weights,
+                   const Vector<double>& variance, const std::optional<Cube<T>>& solved,
+                   const Vector<double>& jitter) {
+            const auto m = std::ptrdiff_t(K.shape(0)), k = std::ptrdiff_t(K.shape(1));
+            const std::ptrdiff_t t = targets ? std::ptrdiff_t(targets->shape(2)) : 0;
+            require_shape(K, {m, k, k});
+            require_shape(cross, {m, k});
+            require_shape(prior, {m});
+            require_shape(noise, {m, k});
+            if (targets) require_shape(*targets, {m, k, t});
+            const Solutions<T> out = solutions_of<T>(weights, variance, solved, jitter, m, k, targets.has_value(), t);
+            const GivenSystems<T> given{K.data(),     cross.data(), prior.data(),
+                                        noise.data(), targets ? targets->data() : nullptr, m, k, t};
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.system_scratch(k, t));
+            kernels.solve_given(given, out, scratch.get());
+        },
+        "K"_a.noconvert(), "cross"_a.noconvert(), "prior"_a.noconvert(), "noise"_a.noconvert(),
+        "targets"_a.noconvert().none(), "weights"_a.noconvert(), "variance"_a.noconvert(),
+        "solved"_a.noconvert().none(), "jitter"_a.noconvert());
+
+    module.def(
+        "metric_gradient",
+        [&kernels](const Matrix<const T>& rows, const Matrix<const std::int64_t>& indices,
+                   const Matrix<const T>& queries, const std::string& profile, const Matrix<const T>& left,
+                   const Matrix<const T>& right, const Matrix<const T>& cross, bool full,
+                   const Matrix<double>& out) {
+            const Neighbors<T> neighbors = neighbors_of<T>(rows, indices, queries, profile);
+            const std::ptrdiff_t m = neighbors.queries.rows, k = neighbors.count, d = neighbors.rows.columns;
+            for (const auto* factors : {&left, &right, &cross}) require_shape(*factors, {m, k});
+            require_shape(out, {full ? d : 1, d});
+            nb::gil_scoped_release release;
+            const std::ptrdiff_t elements = kernels.gradient_scratch(k, d, full);
+            const auto scratch = allocate<char>(elements * std::ptrdiff_t(full ? sizeof(double) : sizeof(T)));
+            kernels.metric_gradient(neighbors, left.data(), right.data(), cross.data(), full, out.data(),
+                                    scratch.get());
+        },
+        "rows"_a.noconvert(), "indices"_a.noconvert(), "queries"_a.noconvert(), "profile"_a, "left"_a.noconvert(),
+        "right"_a.noconvert(), "cross"_a.noconvert(), "full"_a, "out"_a.noconvert());
+}
+
+// The arrays of positions are passed as null while they are being filled.
+template <class T>
+Cells<T> cells_of(const Vector<const std::int64_t>& starts, const Matrix<const double>& centers,
+                  const Vector<const std::int64_t>& index, double scale) {
+    require_unit_stride(starts);
+    require_unit_stride(index);
+    require_unit_stride(centers);
+    const auto count = std::ptrdiff_t(centers.shape(0));
+    require(count >= 1 && std::ptrdiff_t(starts.shape(0)) == count + 1);
+    require(count == 1 || centers.stride(0) == std::ptrdiff_t(centers.shape(1)));
+    const std::int64_t* start = starts.data();
+    require(start[0] == 0 && start[count] * mercer::panel_rows == std::int64_t(index.shape(0)));
+    for (std::ptrdiff_t i = 0; i < count; ++i) require(start[i] <= start[i + 1]);
+    return {count,   0,      scale,   start,   centers.data(), nullptr, index.data(),
+            nullptr, nullptr, nullptr, nullptr};
+}
+
+template <class Array>
+void require_contiguous(const Array& array, size_t first, size_t second) {
+    require(array.shape(0) == first && array.shape(1) == second);
+    require_unit_stride(array);
+    require(array.size() == 0 || first == 1 || array.stride(0) == std::ptrdiff_t(second));
+}
+
+template <class T>
+const std::int64_t* limits_of(const std::optional<Vector<const std::int64_t>>& limits, std::ptrdiff_t m) {
+    if (!limits) return nullptr;
+    require_unit_stride(*limits);
+    require(std::ptrdiff_t(limits->shape(0)) == m);
+    return limits->data();
+}
+
+template <class T>
+void bind_search(nb::module_& module, const Kernels<T>& kernels) {
+    module.def(
+        "pack_rows",
+        [&kernels](const Matrix<const T>& X, const Vector<const std::int64_t>& starts,
+                   const Matrix<const double>& centers, const Vector<const std::int64_t>& index, double scale,
+                   std::ptrdiff_t first, std::ptrdiff_t last, const Matrix<T>& rows, const Matrix<float>& panels,
+                   const Vector<float>& lows, const Matrix<double>& lengths) {
+            const Rows<const T> from = rows_of(X);
+            const Cells<T> cells = cells_of<T>(starts, centers, index, scale);
+            const size_t positions = index.shape(0), n_panels = positions / mercer::panel_rows;
+            require(std::ptrdiff_t(centers.shape(1)) == from.columns);
+            require(0 <= first && first <= last && last <= cells.count);
+            require_contiguous(rows, positions, size_t(from.columns));
+            require_contiguous(panels, n_panels, size_t(from.columns) * mercer::panel_rows);
+            require_contiguous(lengths, n_panels, 2);
+            require_unit_stride(lows);
+            require(lows.shape(0) == positions);
+            for (size_t i = 0; i < positions; ++i) require(cells.index[i] < from.rows);
+            nb::gil_scoped_release release;
+            kernels.pack_rows(from, cells, first, last, rows.data(), panels.data(), lows.data(), lengths.data());
+        },
+        "X"_a.noconvert(), "starts"_a.noconvert(), "centers"_a.noconvert(), "index"_a.noconvert(), "scale"_a, "first"_a,
+        "last"_a, "rows"_a.noconvert(), "panels"_a.noconvert(), "lows"_a.noconvert(), "lengths"_a.noconvert());
+
+    module.def(
+        "nearest_rows",
+        [&kernels](const Matrix<const T>& X, const Vector<const std::int64_t>& homes,
+                   const Vector<const std::int64_t>& starts, const Matrix<const double>& centers,
+                   const Vector<const double>& radii, const Vector<const std::int64_t>& index, double scale,
+                   const Matrix<const T>& rows, const Matrix<const float>& panels, const Vector<const float>& lows,
+                   const Matrix<const double>& lengths, std::ptrdiff_t first_visits,
+                   const std::optional<Vector<const std::int64_t>>& own,
+                   const std::optional<Vector<const std::int64_t>>& before, const Matrix<std::int64_t>& indices,
+                   const Matrix<double>& squares) {
+            const Rows<const T> from = rows_of(X);
+            Cells<T> cells = cells_of<T>(starts, centers, index, scale);
+            const size_t positions = index.shape(0), n_panels = positions / mercer::panel_rows;
+            const size_t d = size_t(from.columns);
+            require(centers.shape(1) == d);
+            require_contiguous(rows, positions, d);
+            require_contiguous(panels, n_panels, d * mercer::panel_rows);
+            require_contiguous(lengths, n_panels, 2);
+            require_unit_stride(lows);
+            require_unit_stride(radii);
+            require_unit_stride(homes);
+            require(lows.shape(0) == positions && std::ptrdiff_t(radii.shape(0)) == cells.count);
+            require(std::ptrdiff_t(homes.shape(0)) == from.rows);
+            for (std::ptrdiff_t i = 0; i < from.rows; ++i)
+                require(0 <= homes.data()[i] && homes.data()[i] < cells.count);
+            cells.first_visits = first_visits;
+            cells.radii = radii.data();
+            cells.rows = rows.data();
+            cells.panels = panels.data();
+            cells.lows = lows.data();
+            cells.lengths = lengths.data();
+            const Rows<std::int64_t> to = rows_of(indices);
+            const Rows<double> values = rows_of(squares);
+            require(to.rows == from.rows && values.rows == from.rows && to.columns == values.columns);
+            require(to.columns >= 1);
+            const Limits limits{to.columns, limits_of<T>(own, from.rows), limits_of<T>(before, from.rows)};
+            nb::gil_scoped_release release;
+            const auto scratch =
+                allocate<char>(kernels.nearest_scratch(from.rows, from.columns, cells.count, limits.count));
+            kernels.nearest_rows(from, homes.data(), cells, limits, to, values, scratch.get());
+        },
+        "X"_a.noconvert(), "homes"_a.noconvert(), "starts"_a.noconvert(), "centers"_a.noconvert(),
+        "radii"_a.noconvert(), "index"_a.noconvert(), "scale"_a, "rows"_a.noconvert(), "panels"_a.noconvert(),
+        "lows"_a.noconvert(), "lengths"_a.noconvert(), "first_visits"_a, "own"_a.noconvert().none(),
+        "before"_a.noconvert().none(), "indices"_a.noconvert(), "squares"_a.noconvert());
 }
 
 void bind_set(nb::module_& module, const char* name, const KernelSet& kernels) {
     nb::module_ submodule = module.def_submodule(name);
     bind(submodule, kernels.float32);
     bind(submodule, kernels.float64);
+    bind_search(submodule, kernels.float32);
+    bind_search(submodule, kernels.float64);
 }
 
 std::vector<std::string> supported() {

@@ -26,15 +26,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from numbers import Integral
 from typing import Any, Generic, TypeVar
 
-import joblib
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from mercer.errors import DataError, ParameterError
-from mercer.parameters import Choice, Instance, check_parameter
+from mercer.errors import DataError
+from mercer.parameters import Choice, Instance, check_parameter, count_threads
 
 __all__ = [
     "START",
@@ -478,25 +476,6 @@ def workers(n_jobs: int | None) -> Iterator[Workers]:
             return
         with ThreadPoolExecutor(threads, thread_name_prefix="mercer") as pool:
             yield Workers(threads, pool)
-
-
-def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for `n_jobs`; None means all cores that this process may use.
-
-    Results do not depend on the number of threads, so the default is the fastest choice. Negative values count from
-    the number of cores, as in joblib: -1 means all cores, and -2 all cores except 1.
-    """
-    if n_jobs is None:
-        return int(joblib.cpu_count())
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
-        msg = f"n_jobs must be None or an integer, got {n_jobs!r}."
-        raise ParameterError(msg)
-    if n_jobs == 0:
-        msg = (
-            "n_jobs must not be 0. Use None for all cores, a number of threads, or -1, -2, ... to count from all cores."
-        )
-        raise ParameterError(msg)
-    return max(1, joblib.cpu_count() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
 
 
 class _BlasLimit:

@@ -706,7 +706,11 @@ class Classifier(ClassifierMixin, Learner):
         ndarray of shape (n,) or (n, K)
         """
         check_is_fitted(self)
-        values = self._linear(X, self.coef_.T, self.intercept_)
+        local = vars(self).get("local_")
+        if local is None:
+            values = self._linear(X, self.coef_.T, self.intercept_)
+        else:
+            values, _ = local.predict(validate_rows(self, X, reset=False), n_jobs=self.n_jobs)
         return values[:, 0] if values.shape[1] == 1 else values
 
     @rowwise

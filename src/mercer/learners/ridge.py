@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import special
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
-from mercer.data.targets import label_codes
+from mercer.data.targets import label_codes, label_signs, validate_rows
 from mercer.engines import Report, enter_stage
+from mercer.errors import ParameterError
 from mercer.features import features_of
 from mercer.kernels import Kernel
-from mercer.learners.base import Classifier, Fit, Regressor
+from mercer.learners.base import Classifier, Fit, Regressor, available_if
+from mercer.learners.local_correction import NEIGHBORS, LocalCorrection, fit_correction, why_rows_are_stored
 from mercer.maps import BaseMap
-from mercer.parameters import Choice, Domain, Interval
+from mercer.parameters import Choice, Domain, Interval, check_parameter
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
 from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
 from mercer.statistics.distinct import DistinctRows, SampleDistinct
@@ -30,7 +33,25 @@ Array = np.ndarray
 # Distinct rows on which the scale of predicted probabilities is chosen.
 CALIBRATION_ROWS = 1000
 
+
+def has_neighbors(model: Any) -> bool:
+    """Return True if a model has a local correction; otherwise raise an error that gives the reason."""
+    if model.neighbors is None:
+        msg = f"{type(model).__name__} has no predict_interval with neighbors=None. Try neighbors=64."
+        raise AttributeError(msg)
+    return True
+
+
 PARAGRAPHS |= {
+    "neighbors": """\
+neighbors : int, "auto", LocalCorrection or None, default=None
+    Number of near rows by which predictions are corrected, or a `LocalCorrection` with further parameters; None means
+    that there is no correction. The rows are then a part of the model. With a criterion as `alpha`, the penalty, and
+    whether the model uses the features, the near rows or both, are chosen by leave-one-out.""",
+    "local_": """\
+local_ : LocalFit or None
+    The local correction: `parts`, whether the model uses the features ("global"), near rows ("local") or both;
+    `scores`, the leave-one-out errors of these choices; None if `neighbors` is None.""",
     "ridge_alpha": """\
 alpha : float, "loo", "evidence" or "gcv", default=1.0
     Penalty, as in scikit-learn; or the criterion by which it is chosen on a path of penalties, all from one
@@ -70,6 +91,7 @@ class KernelRidge(Regressor):
     %(feature_map)s
     %(ridge_alpha)s
     %(fit_intercept)s
+    %(neighbors)s
     %(unlabeled_number)s
     %(common_parameters)s
 
@@ -80,9 +102,11 @@ class KernelRidge(Regressor):
     intercept_ : float or ndarray of shape (t,)
         Intercept.
     %(ridge_attributes)s
+    %(local_)s
 
     See Also
     --------
+    LocalCorrection : Predictions that are corrected by near rows.
     KernelRidgeClassifier : The same for labels.
     GaussianProcessRegressor : Predictions with error bars, and lengthscales tuned by the evidence.
     sklearn.kernel_ridge.KernelRidge : The exact model, in time O(n^3) and memory O(n^2), without an intercept.
@@ -114,7 +138,10 @@ class KernelRidge(Regressor):
     True
     """
 
-    parameter_domains: ClassVar[Mapping[str, Domain]] = {"alpha": Interval(0) | Choice(*CRITERIA)}
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "alpha": Interval(0) | Choice(*CRITERIA),
+        "neighbors": NEIGHBORS,
+    }
     solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_"})
     solves_gram = True
 
@@ -124,6 +151,7 @@ class KernelRidge(Regressor):
         *,
         alpha: float | Criterion = 1.0,
         fit_intercept: bool = True,
+        neighbors: int | Literal["auto"] | LocalCorrection | None = None,
         unlabeled: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
@@ -133,6 +161,7 @@ class KernelRidge(Regressor):
         self.feature_map = feature_map
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.neighbors = neighbors
         self.unlabeled = unlabeled
         self.block_size = block_size
         self.n_jobs = n_jobs
@@ -140,7 +169,7 @@ class KernelRidge(Regressor):
         self.progress = progress
 
     def _several_passes(self) -> str | None:
-        return why_two_passes(self.alpha)
+        return why_two_passes(self.alpha) or why_rows_are_stored(self.neighbors)
 
     def _costs(self, n: int, D: int) -> dict[str, float]:
         return solving_costs(self.alpha, n, D)
@@ -156,17 +185,72 @@ class KernelRidge(Regressor):
         self.intercept_ = float(solution.intercept[0]) if self._single else solution.intercept
         self.alpha_, self.path_ = solution.alpha, solution.path
         self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
+        self.local_ = None
+        if fit is not None and self.neighbors is not None:
+            self.local_ = fit_correction(self, solution, fit, np.asarray)
 
     @rowwise
-    def predict(self, X: Any) -> Array:
-        """Return the predicted targets of rows.
+    def predict(self, X: Any, return_std: bool = False, *, with_noise: bool = False) -> Any:
+        """Return the predicted targets of rows, and their standard deviations if there is a local correction.
 
-        %(rows_to_results)s
-        ndarray of shape (n,) or (n, t)
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), files, or Dask collection
+            Rows. For a Dask collection the result is a Dask array that is not computed yet.
+        return_std : bool, default=False
+            Whether to also return standard deviations. They require the parameter `neighbors`.
+        with_noise : bool, default=False
+            Whether standard deviations are those of a new target rather than of the function.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, t)
+        std : ndarray of shape (n,) or (n, t)
+            Returned if `return_std` is True.
         """
         self._check_fitted()
-        values = self._linear(X, np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_))
-        return values[:, 0] if self._single else values
+        if self.local_ is None:
+            if return_std:
+                msg = (
+                    f"{type(self).__name__}: return_std=True needs a local correction, got neighbors=None. Try "
+                    "neighbors=64, or GaussianProcessRegressor."
+                )
+                raise ParameterError(msg)
+            values = self._linear(X, np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_))
+            return values[:, 0] if self._single else values
+        X = validate_rows(self, X, reset=False)
+        mean, std = self.local_.predict(X, return_std=return_std, with_noise=with_noise, n_jobs=self.n_jobs)
+        if self._single:
+            mean, std = mean[:, 0], None if std is None else std[:, 0]
+        return (mean, std) if return_std else mean
+
+    @available_if(has_neighbors)
+    @rowwise
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return intervals that contain a new target with a given probability.
+
+        The intervals are centered at the predictions. Their half-width is the standard deviation of a new target times
+        the quantile of the leave-one-out residuals, divided by their standard deviations, of a sample of 2000 rows. So
+        targets need not be normally distributed.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), files, or Dask collection
+            Rows. For a Dask collection the result is a Dask array that is not computed yet.
+        coverage : float, default=0.9
+            Probability, > 0 and < 1.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, t, 2)
+            Lower and upper ends.
+        """
+        check_parameter(type(self).__name__, "coverage", coverage, Interval(0, 1, closed="neither"))
+        X = validate_rows(self, X, reset=False)
+        mean, std = self.local_.predict(X, return_std=True, with_noise=True, n_jobs=self.n_jobs)
+        half = std * self.local_.quantile(coverage)
+        ends = np.stack([mean - half, mean + half], axis=-1)
+        return ends[:, 0] if self._single else ends
 
 
 @doc
@@ -182,6 +266,7 @@ class KernelRidgeClassifier(Classifier):
     %(feature_map)s
     %(ridge_alpha)s
     %(fit_intercept)s
+    %(neighbors)s
     %(unlabeled_label)s
     %(block_size)s
     %(n_jobs)s
@@ -201,6 +286,7 @@ class KernelRidgeClassifier(Classifier):
     probability_scale_ : float
         The factor a of `predict_proba`.
     %(ridge_attributes)s
+    %(local_)s
 
     See Also
     --------
@@ -244,7 +330,7 @@ class KernelRidgeClassifier(Classifier):
     __init__ = KernelRidge.__init__  # the same parameters
 
     def _several_passes(self) -> str | None:
-        return why_two_passes(self.alpha)
+        return why_two_passes(self.alpha) or why_rows_are_stored(self.neighbors)
 
     def _costs(self, n: int, D: int) -> dict[str, float]:
         return solving_costs(self.alpha, n, D)
@@ -263,7 +349,12 @@ class KernelRidgeClassifier(Classifier):
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
         self.alpha_, self.path_ = solution.alpha, solution.path
         self.rounding_ = relative_rounding(statistic, solution.alpha)
-        self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)
+        self.local_ = None
+        if fit is not None and self.neighbors is not None:
+            self.local_ = fit_correction(self, solution, fit, LabelTargets(labels))
+            self.probability_scale_ = self.local_.probability_scale()
+        else:
+            self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)
 
     def _calibrated(self, solution: RidgeSolution, sample: DistinctRows | None, labels: Array) -> float:
         assert sample is not None
@@ -284,6 +375,16 @@ class KernelRidgeClassifier(Classifier):
             positive = special.expit(logits)
             return np.column_stack([1 - positive, positive])
         return special.softmax(logits, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTargets:
+    """Function that returns the numeric targets of labels, as ridge classifiers use them."""
+
+    labels: Array  # all labels, sorted
+
+    def __call__(self, y: Array) -> Array:
+        return label_signs(label_codes(np.asarray(y), self.labels), len(self.labels))
 
 
 def why_two_passes(alpha: float | Criterion) -> str | None:

@@ -11,19 +11,27 @@ from numpy.typing import NDArray
 
 __all__ = [
     "FUNCTION_NAMES",
+    "PROFILES",
     "FloatArray",
     "FunctionName",
+    "ProfileName",
     "butterfly",
     "butterfly_pairs",
     "cosines",
     "dense",
     "dense_cosines",
     "dense_pairs",
+    "metric_gradient",
     "sign_hadamard",
     "sign_hadamard_pairs",
     "sincos_pairs",
+    "solve_given",
+    "solve_local",
     "sparse_product",
 ]
+
+# Rows of a panel, whose features are interleaved, as in the compiled search.
+PANEL_ROWS = 16
 
 FloatArray = NDArray[np.floating]
 
@@ -41,6 +49,15 @@ _FUNCTIONS: dict[FunctionName, Callable[[FloatArray], FloatArray]] = {
     "signed_square": lambda x: x * np.abs(x),
     "exp": np.exp,
 }
+
+
+ProfileName = Literal["gaussian", "matern12", "matern32", "matern52"]
+"""Kernels of two rows at distance r: exp(-r^2/2), and those of Matern with smoothness 1/2, 3/2 and 5/2."""
+
+PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
+
+# Entries of the small matrices that are computed at once.
+_BATCH_ENTRIES = 2**21
 
 
 def sincos_pairs(angles: FloatArray, scale: float, out: FloatArray) -> None:
@@ -161,6 +178,210 @@ def sparse_product(
     some = slice(starts[0], starts[-1])
     A = sp.csr_array((values[some], indices[some], starts - starts[0]), shape=(len(starts) - 1, X.shape[0]))
     out[:] = A @ X
+
+
+def solve_local(
+    rows: FloatArray,
+    indices: NDArray[np.int64],
+    queries: FloatArray,
+    profile: ProfileName,
+    noise: FloatArray,
+    targets: FloatArray | None,
+    features: FloatArray | None,
+    query_features: FloatArray | None,
+    weights: FloatArray,
+    variance: NDArray[np.float64],
+    solved: FloatArray | None,
+    jitter: NDArray[np.float64],
+) -> None:
+    """Fill `weights`, `variance`, `solved` and `jitter` with the solutions for the neighbors of each query."""
+    k = indices.shape[1]
+    prior = np.ones(len(queries))
+    if query_features is not None:
+        prior = np.maximum(0.0, 1.0 - np.square(query_features, dtype=np.float64).sum(axis=1))
+    for part in _batches(len(queries), k * k):
+        chosen = indices[part]
+        missing = chosen < 0
+        N = np.where(missing[..., None], rows.dtype.type(0), rows[chosen])
+        points = np.concatenate([N, queries[part, None]], axis=1)
+        K = _profile(profile, _squared_distances(points))
+        if features is not None and query_features is not None:
+            F = np.concatenate([features[chosen], query_features[part, None]], axis=1)
+            K -= F @ F.transpose(0, 2, 1)
+        own = np.where(missing, rows.dtype.type(np.inf), noise[chosen] if len(noise) > 1 else noise)
+        rhs = None if targets is None else targets[chosen]
+        out = None if solved is None else solved[part]
+        _solve(
+            K[:, :k, :k],
+            K[:, k, :k],
+            prior[part],
+            own,
+            np.ones(own.shape),
+            rhs,
+            weights[part],
+            variance[part],
+            out,
+            jitter[part],
+        )
+
+
+def solve_given(
+    K: FloatArray,
+    cross: FloatArray,
+    prior: NDArray[np.float64],
+    noise: FloatArray,
+    targets: FloatArray | None,
+    weights: FloatArray,
+    variance: NDArray[np.float64],
+    solved: FloatArray | None,
+    jitter: NDArray[np.float64],
+) -> None:
+    """Fill `weights`, `variance`, `solved` and `jitter` with the solutions of systems whose matrices are given."""
+    k = K.shape[1]
+    for part in _batches(len(K), k * k):
+        rhs = None if targets is None else targets[part]
+        out = None if solved is None else solved[part]
+        scale = np.abs(np.diagonal(K[part], axis1=1, axis2=2))
+        _solve(
+            K[part], cross[part], prior[part], noise[part], scale, rhs, weights[part], variance[part], out, jitter[part]
+        )
+
+
+def metric_gradient(
+    rows: FloatArray,
+    indices: NDArray[np.int64],
+    queries: FloatArray,
+    profile: ProfileName,
+    left: FloatArray,
+    right: FloatArray,
+    cross: FloatArray,
+    full: bool,
+    out: NDArray[np.float64],
+) -> None:
+    """Add to `out` the weighted sum of outer products of differences, of shape (d, d), or its diagonal, (1, d)."""
+    k = indices.shape[1]
+    for part in _batches(len(queries), k * max(k, rows.shape[1])):
+        there = indices[part] >= 0
+        # Centered on the query, so that the products below do not cancel for rows far from the origin.
+        N = np.where(there[..., None], (rows[indices[part]] - queries[part, None]).astype(float), 0.0)
+        a, b, u = (np.where(there, values[part].astype(float), 0.0) for values in (left, right, cross))
+        M = 0.5 * (a[:, :, None] * b[:, None, :] + b[:, :, None] * a[:, None, :])
+        M *= _slope(profile, _squared_distances(N))
+        u = u * _slope(profile, np.square(N).sum(axis=2))
+        B = -2.0 * M
+        B[:, np.arange(k), np.arange(k)] += 2.0 * M.sum(axis=2) + u
+        if full:
+            out += np.einsum("mip,miq->pq", N, B @ N, optimize=True)
+        else:
+            out[0] += np.einsum("mip,mip->p", N, B @ N)
+
+
+def _batches(m: int, entries: int) -> list[slice]:
+    """Return slices of `m` systems, of `entries` numbers each, that fit into a few megabytes."""
+    step = max(1, _BATCH_ENTRIES // max(1, entries))
+    return [slice(start, min(start + step, m)) for start in range(0, m, step)]
+
+
+def _squared_distances(N: FloatArray) -> FloatArray:
+    """Return the squared distances of all pairs of rows of each matrix, from differences, which do not cancel."""
+    square = np.zeros((*N.shape[:2], N.shape[1]), N.dtype)
+    for p in range(N.shape[2]):
+        square += np.square(N[:, :, None, p] - N[:, None, :, p])
+    return square
+
+
+def _profile(profile: ProfileName, square: FloatArray) -> FloatArray:
+    """Return the kernel at squared distances."""
+    if profile == "gaussian":
+        return np.exp(-square / 2)
+    r = np.sqrt(square)
+    if profile == "matern12":
+        return np.exp(-r)
+    if profile == "matern32":
+        r *= r.dtype.type(np.sqrt(3))
+        return (1 + r) * np.exp(-r)
+    r *= r.dtype.type(np.sqrt(5))
+    return (1 + r + r * r / 3) * np.exp(-r)
+
+
+def _slope(profile: ProfileName, square: FloatArray) -> FloatArray:
+    """Return minus the derivative of the kernel over the distance, at squared distances; zero where it is infinite."""
+    if profile == "gaussian":
+        return np.exp(-square / 2)
+    r = np.sqrt(square)
+    if profile == "matern12":
+        return np.where(r > 0, np.exp(-r) / np.where(r > 0, r, 1), 0)
+    if profile == "matern32":
+        return 3 * np.exp(-np.sqrt(3) * r)
+    return 5 / 3 * (1 + np.sqrt(5) * r) * np.exp(-np.sqrt(5) * r)
+
+
+def _solve(
+    K: FloatArray,
+    cross: FloatArray,
+    prior: NDArray[np.float64],
+    noise: FloatArray,
+    scale: FloatArray,
+    targets: FloatArray | None,
+    weights: FloatArray,
+    variance: NDArray[np.float64],
+    solved: FloatArray | None,
+    jitter: NDArray[np.float64],
+) -> None:
+    """Solve a batch of systems (K + diag(noise)) b = cross; infinite noise means that there is no neighbor.
+
+    Pivots are compared with rounding errors of numbers of size `scale` plus the noise.
+    """
+    m, k = cross.shape
+    dtype = K.dtype
+    missing = np.isinf(noise)
+    either = missing[:, :, None] | missing[:, None, :]
+    A = np.where(either, dtype.type(0), K)
+    scale, added = np.where(missing, 0, scale), np.where(missing, 1, noise).astype(dtype)
+    rhs = np.where(missing, dtype.type(0), cross)[..., None]
+    if targets is not None:
+        rhs = np.concatenate([rhs, np.where(missing[..., None], dtype.type(0), targets)], axis=2)
+    diagonal = np.arange(k)
+    A[:, diagonal, diagonal] += added
+    eps = float(np.finfo(dtype).eps)
+    least = eps * (4 + np.sqrt(np.count_nonzero(~missing, axis=1))[:, None]) * (scale + added)
+    jitter[:] = 0
+    L = np.full_like(A, np.nan)
+    failed = np.arange(m)
+    step = eps * scale.sum(axis=1)
+    for _ in range(_ATTEMPTS):
+        trial = A[failed]
+        trial[:, diagonal, diagonal] += jitter[failed, None].astype(dtype)
+        factors = _factors(trial)
+        with np.errstate(invalid="ignore"):
+            good = (np.square(factors[:, diagonal, diagonal]) > least[failed]).all(axis=1)
+        L[failed[good]] = factors[good]
+        failed = failed[~good]
+        if not len(failed):
+            break
+        jitter[failed] = np.where(jitter[failed] == 0, step[failed], 10 * jitter[failed])
+    jitter[failed] = np.nan
+    halfway = np.linalg.solve(L, rhs)
+    solution = np.linalg.solve(L.transpose(0, 2, 1), halfway)
+    weights[...] = np.where(missing, dtype.type(0), solution[..., 0])
+    explained = np.square(halfway[..., 0], dtype=np.float64).sum(axis=1)
+    variance[...] = np.where(prior - explained < 0, 0.0, prior - explained)  # NaN is preserved
+    if solved is not None:
+        solved[...] = np.where(missing[..., None], dtype.type(0), solution[..., 1:])
+
+
+# Number of times that a system is factorized, each time with ten times the jitter, before its solution is NaN.
+_ATTEMPTS = 20
+
+
+def _factors(A: FloatArray) -> FloatArray:
+    """Return the Cholesky factors of a batch of matrices, NaN for those that are not positive definite."""
+    try:
+        return np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        if len(A) == 1:
+            return np.full_like(A, np.nan)
+        return np.concatenate([_factors(half) for half in (A[: len(A) // 2], A[len(A) // 2 :])])
 
 
 def _write(

@@ -70,7 +70,16 @@ class RowSample:
     weight: np.ndarray | None
 
     @classmethod
-    def of(cls, block: Block, *, size: int, seed: int, by_weight: bool = False, targets: bool = True) -> Self:
+    def of(
+        cls,
+        block: Block,
+        *,
+        size: int,
+        seed: int,
+        by_weight: bool = False,
+        targets: bool = True,
+        scores: np.ndarray | None = None,
+    ) -> Self:
         """Return the sample of the rows of one block. Rows of weight zero are never sampled.
 
         Parameters
@@ -85,9 +94,13 @@ class RowSample:
             Whether rows are sampled in proportion to their weights; otherwise they are sampled uniformly.
         targets : bool, default=True
             Whether the sample includes the targets. Samples can be added only if all or none of them have targets.
+        scores : ndarray of shape (n,), default=None
+            Numbers > 0. If given, rows are sampled in proportion to them.
         """
         index = block.index.astype(np.uint64)
         key = exponentials(index, seed)
+        if scores is not None:
+            key = key / scores
         if block.weight is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 key = np.where(block.weight > 0, key / (block.weight if by_weight else 1.0), np.inf)

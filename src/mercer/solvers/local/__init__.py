@@ -1,0 +1,1 @@
+"""Predictions from near rows: small kernel systems, their leave-one-out errors, and lengthscales tuned by these."""

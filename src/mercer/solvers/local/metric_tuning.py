@@ -1,0 +1,332 @@
+r"""Metrics that minimize leave-one-out losses of predictions from near rows.
+
+For a row with target y, near rows with kernel matrix K (noise :math:`\lambda` included) and kernel values k, the
+leave-one-out error is :math:`e = y - k'K^{-1}y_N`, and its variance is :math:`s v` with
+:math:`v = 1 + \lambda - k'K^{-1}k` and a scale s. With :math:`a = K^{-1} y_N` and :math:`b = K^{-1} k`, the derivatives
+are :math:`\partial e / \partial K = b a'`, :math:`\partial e / \partial k = -a`, :math:`\partial v / \partial K = b b'`
+and :math:`\partial v / \partial k = -2 b`. So the derivative of the loss with respect to K has rank two, and that with
+respect to all lengthscales costs as much as the kernel matrix itself.
+
+Points are rows times a matrix W. The loss changes by :math:`-\mathrm{tr}(H E)` if W is replaced by
+:math:`W (I + E)` with a small E, where H is the sum over pairs of near rows of the derivative of the loss with respect
+to the kernel, times the slope of the kernel, times the outer product of the difference of their points. Steps are taken
+in E, so they do not depend on the units of the rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from mercer.engines import Report, report_step
+from mercer.linalg.local_systems import metric_gradient, solve_local
+from mercer.neighbors import neighbor_index
+
+__all__ = [
+    "ErrorLoss",
+    "LeftOutLoss",
+    "LogLoss",
+    "NormalLoss",
+    "StudentLoss",
+    "TunedMetric",
+    "left_out_loss",
+    "tune_metric",
+]
+
+Array = np.ndarray
+# Number of near rows, of rows of a mini-batch, and of steps for lengthscales and for a full matrix.
+N_NEIGHBORS = 32
+BATCH = 256
+STEPS = 200
+FULL_STEPS = 300
+# Sizes of the steps in logarithms of lengthscales, and in entries of a full matrix.
+RATE = 0.1
+FULL_RATE = 0.02
+# Bounds of the noise.
+LEAST_NOISE, MOST_NOISE = 1e-4, 1e2
+
+
+class ErrorLoss(ABC):
+    """Base class of losses of left-out predictions. They have one parameter, whose logarithm is tuned too."""
+
+    @abstractmethod
+    def __call__(
+        self, sample: Array, targets: Array, errors: Array, variance: Array, share: Array, parameter: float
+    ) -> tuple[float, Array, Array, float]:
+        """Return the mean loss, and its derivatives.
+
+        Parameters
+        ----------
+        sample : ndarray of shape (m,)
+            Indices of the rows.
+        targets, errors : ndarray of shape (m, t)
+            Targets, and targets minus predictions.
+        variance : ndarray of shape (m,)
+            Variances of the errors, up to a factor.
+        share : ndarray of shape (m,)
+            Weights of the rows, which sum to one.
+        parameter : float
+            Positive parameter of the loss.
+
+        Returns
+        -------
+        value : float
+        by_error : ndarray of shape (m, t)
+        by_variance : ndarray of shape (m,)
+        by_parameter : float
+            With respect to the logarithm of the parameter.
+        """
+
+
+@dataclass(frozen=True)
+class NormalLoss(ErrorLoss):
+    """Minus the log density of errors that are normally distributed; the parameter is the factor of the variance."""
+
+    def __call__(
+        self,
+        sample: Array,  # noqa: ARG002 - the signature of the contract
+        targets: Array,
+        errors: Array,
+        variance: Array,
+        share: Array,
+        parameter: float,
+    ) -> tuple[float, Array, Array, float]:
+        t = targets.shape[1]
+        spread = parameter * variance
+        ratio = np.square(errors).sum(axis=1) / spread
+        losses = 0.5 * (t * np.log(spread) + ratio)
+        rest = 0.5 * share * (t - ratio)
+        by_error = (share / spread)[:, None] * errors
+        return float(share @ losses), by_error, rest / variance, float(rest.sum())
+
+
+@dataclass(frozen=True)
+class StudentLoss(ErrorLoss):
+    """Minus the log density of errors with a Student distribution, in which few large errors do not decide."""
+
+    degrees: float = 4.0
+
+    def __call__(
+        self,
+        sample: Array,  # noqa: ARG002 - the signature of the contract
+        targets: Array,
+        errors: Array,
+        variance: Array,
+        share: Array,
+        parameter: float,
+    ) -> tuple[float, Array, Array, float]:
+        t = targets.shape[1]
+        spread = parameter * variance
+        ratio = np.square(errors) / spread[:, None]
+        tail = (self.degrees + 1) / (self.degrees + ratio)  # the weight of an error in the derivative
+        large = (self.degrees + 1) * np.log1p(ratio / self.degrees).sum(axis=1)
+        rest = 0.5 * share * (t - (tail * ratio).sum(axis=1))
+        by_error = (share / spread)[:, None] * tail * errors
+        return float(share @ (0.5 * (t * np.log(spread) + large))), by_error, rest / variance, float(rest.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class LogLoss(ErrorLoss):
+    """Logarithmic loss of labels, with softmax(a f) for predictions f; the parameter is a."""
+
+    codes: Array  # (n,), indices of the labels of all rows
+    offset: Array  # (K,), added to predictions: the means of the targets
+
+    def __call__(
+        self,
+        sample: Array,
+        targets: Array,
+        errors: Array,
+        variance: Array,
+        share: Array,
+        parameter: float,
+    ) -> tuple[float, Array, Array, float]:
+        values = targets - errors + self.offset
+        probabilities = special.softmax(parameter * values, axis=1)
+        rows, codes = np.arange(len(sample)), self.codes[sample]
+        loss = -share @ np.log(np.maximum(probabilities[rows, codes], np.finfo(float).tiny))
+        probabilities[rows, codes] -= 1.0
+        gradient = share[:, None] * probabilities * parameter
+        return float(loss), -gradient, np.zeros_like(variance), float((gradient * values).sum())
+
+
+@dataclass(frozen=True)
+class LeftOutLoss:
+    """A leave-one-out loss and its derivatives.
+
+    The metric changes by E as described in the documentation of this module. The noise and the parameter of the loss
+    change by their logarithms.
+    """
+
+    value: float
+    metric: Array  # (p,) or (p, p), minus the derivative with respect to the diagonal of E, or to E
+    noise: float
+    parameter: float
+
+
+def left_out_loss(
+    loss: ErrorLoss,
+    points: Array,
+    targets: Array,
+    weight: Array,
+    sample: Array,
+    indices: Array,
+    profile: str,
+    noise: float,
+    parameter: float,
+    *,
+    full: bool = False,
+    n_jobs: int | None = None,
+) -> LeftOutLoss:
+    """Return the mean loss of left-out predictions, and its derivatives.
+
+    Parameters
+    ----------
+    loss : ErrorLoss
+        The loss.
+    points : ndarray of shape (n, p)
+        Points of the rows.
+    targets : ndarray of shape (n, t)
+        Targets minus their mean.
+    weight : ndarray of shape (n,)
+        Weights > 0 of the rows.
+    sample : ndarray of shape (m,)
+        Indices of the rows that are left out.
+    indices : ndarray of shape (m, k)
+        Indices of their near rows.
+    profile : str
+        Name of the profile of the kernel; see `mercer.linalg.local_systems`.
+    noise : float
+        Variance of the noise, in units of the variance of the process.
+    parameter : float
+        Parameter of the loss.
+    full : bool, default=False
+        Whether the derivative with respect to the metric is a matrix.
+    n_jobs : int or None, default=None
+        Number of threads; None means all cores.
+    """
+    noises = noise / weight
+    solution = solve_local(points, indices, points[sample], profile, noises, targets=targets, n_jobs=n_jobs)
+    assert solution.targets is not None
+    present = indices >= 0
+    near = np.maximum(indices, 0)
+    b = solution.weights
+    errors = targets[sample] - np.einsum("mk,mkt->mt", b, np.where(present[..., None], targets[near], 0.0))
+    variance = solution.variance + noises[sample]
+    share = weight[sample] / weight[sample].sum()
+    value, by_error, by_variance, by_parameter = loss(sample, targets[sample], errors, variance, share, parameter)
+    by_error_a = np.einsum("mkt,mt->mk", solution.targets, by_error)
+    right = by_error_a + by_variance[:, None] * b
+    cross = -by_error_a - 2 * by_variance[:, None] * b
+    H = metric_gradient(points, indices, points[sample], profile, b, right, cross, full=full, n_jobs=n_jobs)
+    own = np.where(present, noises[near], 0.0)
+    by_noise = float(np.sum(b * right * own) + by_variance @ noises[sample])
+    return LeftOutLoss(value, H, by_noise, by_parameter)
+
+
+@dataclass(frozen=True, eq=False)
+class TunedMetric:
+    """The result of a search for a metric."""
+
+    matrix: Array  # (d,), factors of the features; or (d, p), by which rows are multiplied
+    noise: float
+    parameter: float  # of the loss
+    losses: Array  # (steps,), loss of each mini-batch
+
+    def points(self, X: Array) -> Array:
+        """Return the points (n, p) of rows (n, d)."""
+        return np.ascontiguousarray(X * self.matrix if self.matrix.ndim == 1 else X @ self.matrix)
+
+
+def tune_metric(
+    X: Array,
+    targets: Array,
+    weight: Array,
+    profile: str,
+    start: TunedMetric,
+    loss: ErrorLoss,
+    *,
+    full: bool = False,
+    exclude: Array | None = None,
+    steps: int = STEPS,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    report: Report | None = None,
+) -> TunedMetric:
+    """Minimize the leave-one-out loss over the metric, the noise and its parameter, on mini-batches of rows (Adam).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows.
+    targets : ndarray of shape (n, t)
+        Targets minus their mean, with variance near one.
+    weight : ndarray of shape (n,)
+        Weights > 0 of the rows.
+    profile : str
+        Name of the profile of the kernel.
+    start : TunedMetric
+        The metric, noise and parameter of the loss to start from.
+    loss : ErrorLoss
+        The loss of left-out predictions.
+    full : bool, default=False
+        Whether the metric is a matrix rather than one lengthscale per feature.
+    exclude : ndarray of shape (e,), default=None
+        Indices of rows that are not left out, so that they can be used to compare results.
+    steps : int, default=200
+        Number of steps.
+    seed : int, default=0
+        Seed of the mini-batches.
+    n_jobs : int or None, default=None
+        Number of threads; None means all cores.
+    report : callable or None, default=None
+        Receives the progress.
+    """
+    n, d = X.shape
+    rng = np.random.default_rng(seed)
+    W = start.matrix
+    if full and W.ndim == 1:
+        W = np.diag(W)
+    others = np.log([start.noise, start.parameter])
+    shape = W.shape if full else (d,)
+    first, second = np.zeros(shape), np.zeros(() if full else shape)
+    first_of_others, second_of_others = np.zeros(2), np.zeros(2)
+    losses = np.empty(steps)
+    usable = np.arange(n) if exclude is None or len(exclude) >= n // 2 else np.setdiff1d(np.arange(n), exclude)
+    order, position = rng.permutation(usable), 0
+    size = min(BATCH, len(usable))
+    for step in range(steps):
+        if position + size > len(order):
+            order, position = rng.permutation(usable), 0
+        sample = order[position : position + size]
+        position += size
+        points = np.ascontiguousarray(X @ W if W.ndim == 2 else X * W)
+        index = neighbor_index(points, n_jobs=n_jobs)
+        indices, _ = index.query(points[sample], min(N_NEIGHBORS, n), own=sample, n_jobs=n_jobs)
+        noise, parameter = np.exp(others).tolist()
+        found = left_out_loss(
+            loss, points, targets, weight, sample, indices, profile, noise, parameter, full=full, n_jobs=n_jobs
+        )
+        losses[step] = found.value
+        warm = min(1.0, (step + 1) / 10)
+        fraction = step / steps
+        rate = warm * (1.0 if fraction < 0.5 else 0.5 * (1 + np.cos(np.pi * (2 * fraction - 1))) + 0.01)
+        bias, bias_of_squares = 1 - 0.9 ** (step + 1), 1 - 0.95 ** (step + 1)
+        first = 0.9 * first + 0.1 * found.metric
+        squares = np.square(found.metric)
+        second = 0.95 * second + 0.05 * (squares.mean() if full else squares)
+        change = first / bias / (np.sqrt(second / bias_of_squares) + 1e-12)
+        if full:
+            W = W + W @ (FULL_RATE * rate * change)
+        else:
+            W = W * np.exp(RATE * rate * change)
+        gradient = np.array([found.noise, found.parameter])
+        first_of_others = 0.9 * first_of_others + 0.1 * gradient
+        second_of_others = 0.95 * second_of_others + 0.05 * np.square(gradient)
+        others -= RATE * rate * first_of_others / bias / (np.sqrt(second_of_others / bias_of_squares) + 1e-12)
+        others[0] = np.clip(others[0], np.log(LEAST_NOISE), np.log(MOST_NOISE))
+        report_step(report, step + 1, steps)
+    return TunedMetric(W, float(np.exp(others[0])), float(np.exp(others[1])), losses)

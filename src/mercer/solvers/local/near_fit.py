@@ -1,0 +1,254 @@
+"""Choice of the noise and of the parts of a local model by leave-one-out errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from mercer.engines import Report, enter_stage, report_step
+from mercer.solvers.local.near_model import (
+    GlobalPart,
+    LeftOut,
+    LeftOutSystems,
+    NearModel,
+    NearProblem,
+    generalized_least_squares,
+)
+from mercer.solvers.ridge.least_squares import RidgeSolution
+from mercer.solvers.ridge.paths import Criterion, log_loss_scale
+from mercer.statistics import exponentials
+
+__all__ = ["NearFit", "PartScore", "Parts", "fit_near"]
+
+Array = np.ndarray
+Parts = Literal["global", "local", "both"]
+# Number of rows that are left out, one at a time, to choose the noise and the parts.
+LEFT_OUT_ROWS = 2000
+# Number of these rows by which the noise is chosen.
+NOISE_ROWS = 1000
+# Variances of the noise that are tried, in units of the prior variance.
+NOISES = np.geomspace(1e-6, 1e2, 17)
+# Number of steps by which the noise is refined between two values of this list.
+REFINEMENTS = 4
+# Largest number of rows for which the coefficients of both parts are estimated jointly. For more rows, the coefficients
+# of the global part alone are used, which hardly differ then.
+MOST_JOINT_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """The leave-one-out error of one choice of parts.
+
+    Attributes
+    ----------
+    parts : {"global", "local", "both"}
+        The parts of the model.
+    n_neighbors : int
+        Number of near rows.
+    alpha : float
+        Variance of the noise in units of the prior variance; the penalty of the global part.
+    error : float
+        Mean squared leave-one-out error, summed over targets.
+    density : float
+        Minus the mean log density of left-out targets, up to a constant.
+    """
+
+    parts: Parts
+    n_neighbors: int
+    alpha: float
+    error: float
+    density: float
+
+
+@dataclass(frozen=True, eq=False)
+class NearFit:
+    """A fitted local model, the choices that were compared, and leave-one-out predictions of the chosen one.
+
+    Attributes
+    ----------
+    model : NearModel
+        The fitted model.
+    parts : {"global", "local", "both"}
+        Whether the model uses the features, near rows, or both.
+    scores : tuple of PartScore
+        The leave-one-out errors of the choices that were compared.
+    left_out : LeftOut
+        Leave-one-out predictions of a sample of rows.
+    """
+
+    model: NearModel
+    parts: Parts
+    scores: tuple[PartScore, ...]
+    left_out: LeftOut
+
+    def predict(
+        self, X: Any, *, return_std: bool = False, with_noise: bool = False, n_jobs: int | None = None
+    ) -> tuple[Array, Array | None]:
+        """Return predictions (n, t) for validated rows, and standard deviations (n, t) or None."""
+        mean, variance = self.model.predict(X, with_variance=return_std, n_jobs=n_jobs)
+        if variance is None:
+            return mean, None
+        variance = variance + self.model.alpha * with_noise
+        return mean, np.sqrt(variance[:, None] * self.model.scale)
+
+    def quantile(self, coverage: float) -> Array:
+        """Return the factors (t,) of standard deviations at which intervals contain this share of the targets."""
+        left_out = self.left_out
+        ratios = np.sqrt(left_out.squares / (left_out.variance[:, None] * left_out.scale()))
+        # One more residual than there are would be as likely to have any rank.
+        level = min(coverage * (1 + 1 / len(ratios)), 1.0)
+        return np.quantile(ratios, level, axis=0)
+
+    def probability_scale(self) -> float:
+        """Return the factor of decision values that minimizes the logarithmic loss of left-out labels."""
+        return log_loss_scale(*self.left_out.decisions())
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of the rows of the model and their features."""
+        return self.model.nbytes
+
+    def to_pandas(self) -> Any:
+        """Return `scores` as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(score) for score in self.scores])
+
+    def __repr__(self) -> str:
+        return f"NearFit(parts={self.parts!r}, n_rows={len(self.model.problem.rows)}, nbytes={self.nbytes})"
+
+
+def fit_near(
+    problem: NearProblem,
+    ridge: RidgeSolution,
+    alpha: float | Criterion,
+    *,
+    parts: Sequence[Parts],
+    neighbors: Sequence[int],
+    fit_intercept: bool,
+    seed: int,
+    report: Report | None = None,
+) -> NearFit:
+    """Fit a local model, and choose its noise, its parts and the number of near rows by leave-one-out.
+
+    Parameters
+    ----------
+    problem : NearProblem
+        Rows, kernel, neighbors, and the features of the global part.
+    ridge : RidgeSolution
+        The global part alone.
+    alpha : float or criterion
+        Variance of the noise in units of the prior variance. For a criterion it is chosen: by the squared error for
+        "loo" and "gcv", by the density for "evidence".
+    parts : sequence of {"global", "local", "both"}
+        The choices that are compared.
+    neighbors : sequence of int
+        Numbers of near rows that are compared, at least one.
+    fit_intercept : bool
+        Whether there is an intercept.
+    seed : int
+        Seed of the sample of rows that are left out.
+    report : callable or None, default=None
+        Receives the progress.
+    """
+    sample = sample_of(len(problem.rows), seed)
+    by_density = alpha == "evidence"
+    found: list[tuple[PartScore, NearProblem, GlobalPart, LeftOut]] = []
+
+    def add(name: Parts, some: NearProblem, part: GlobalPart, penalty: float, left_out: LeftOut) -> None:
+        error, density = left_out.squared_error(), left_out.negative_log_density()
+        found.append((PartScore(name, some.n_neighbors, penalty, error, density), some, part, left_out))
+
+    if "global" in parts:
+        alone = problem.global_part()
+        part = GlobalPart.of_ridge(ridge)
+        add("global", alone, part, ridge.alpha, LeftOutSystems.of(alone, sample).left_out(ridge.alpha, part))
+    mean = weighted_mean(problem) if fit_intercept else np.zeros(problem.rows.targets.shape[1])
+    constant = GlobalPart(np.zeros((0, len(mean))), mean, None)
+    local_alpha = ridge.alpha
+    for count in neighbors:
+        enter_stage(report, "leave rows out")
+        near = replace(problem, n_neighbors=count)
+        local = near.local_part()
+        systems = LeftOutSystems.of(local, sample)
+        if isinstance(alpha, str):
+            some = LeftOutSystems.of(local, sample[:NOISE_ROWS])
+            prior = float(np.mean(local.kernel.diag(local.rows.X[:100])))
+            left_out = partial(some.left_out, part=constant)
+            local_alpha = best_noise(left_out, prior, by_density=by_density, report=report)
+        if "local" in parts:
+            add("local", local, constant, local_alpha, systems.left_out(local_alpha, constant))
+        if "both" in parts:
+            enter_stage(report, "estimate both parts")
+            for penalty in both_noises(local_alpha, ridge.alpha, alpha):
+                joint = len(near.rows) <= MOST_JOINT_ROWS and near.rows.is_complete
+                part = (
+                    generalized_least_squares(near, penalty, fit_intercept=fit_intercept, report=report)
+                    if joint
+                    else GlobalPart(ridge.coef, ridge.intercept, None)
+                )
+                add("both", near, part, penalty, LeftOutSystems.of(near, sample).left_out(penalty, part))
+    best = min(range(len(found)), key=lambda i: found[i][0].density if by_density else found[i][0].error)
+    score, chosen, part, left_out = found[best]
+    model = NearModel.of(chosen, score.alpha, part, left_out.scale())
+    return NearFit(model, score.parts, tuple(entry[0] for entry in found), left_out)
+
+
+def both_noises(local: float, alone: float, alpha: float | Criterion) -> tuple[float, ...]:
+    """Return the variances of the noise that are tried for both parts together."""
+    if not isinstance(alpha, str):
+        return (float(alpha),)
+    middle = float(np.sqrt(max(local, 1e-12) * max(alone, 1e-12)))
+    return (local,) if 0.3 < local / max(middle, 1e-300) < 3 else (local, middle)
+
+
+def sample_of(n: int, seed: int) -> Array:
+    """Return the indices of the rows that are left out, in random order."""
+    keys = exponentials(np.arange(n, dtype=np.uint64), seed)
+    size = min(n, LEFT_OUT_ROWS)
+    chosen = np.argpartition(keys, size - 1)[:size]
+    return chosen[np.argsort(keys[chosen], kind="stable")]
+
+
+def weighted_mean(problem: NearProblem) -> Array:
+    """Return the weighted mean (t,) of the targets."""
+    return problem.rows.weight @ problem.rows.targets / problem.rows.weight.sum()
+
+
+def best_noise(
+    left_out: Callable[[float], LeftOut], prior: float, *, by_density: bool, report: Report | None = None
+) -> float:
+    """Return the variance of the noise with the least leave-one-out loss: on a grid, then between its neighbors."""
+
+    def loss(log_alpha: float) -> float:
+        result = left_out(float(np.exp(log_alpha)))
+        value = result.negative_log_density() if by_density else result.squared_error()
+        return value if np.isfinite(value) else np.inf
+
+    logs = np.log(NOISES * max(prior, np.finfo(float).tiny))
+    losses = []
+    for log in logs:
+        losses.append(loss(log))
+        report_step(report, len(losses), len(logs) + REFINEMENTS)
+    best = int(np.argmin(losses))
+    low, high = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
+    # Golden section, for a loss that has one minimum between the two neighbors of the best point of the grid.
+    ratio = (np.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    for step in range(REFINEMENTS):
+        report_step(report, len(logs) + step + 1, len(logs) + REFINEMENTS)
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = loss(right)
+    candidates = [(losses[best], logs[best]), (at_left, left), (at_right, right)]
+    return float(np.exp(min(candidates)[1]))

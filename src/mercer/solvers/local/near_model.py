@@ -1,0 +1,375 @@
+r"""The local model: predictions of a residual process from the near rows of each query.
+
+The targets are modeled as :math:`y = z(x)'w + c + g(x) + \epsilon`, with features z, coefficients w with a standard
+normal prior, an intercept c, a Gaussian process g, and noise of variance :math:`\lambda / \omega` for a row of weight
+:math:`\omega`; all variances are in units of one unknown scale. If the features are landmark features, g has the
+residual kernel k(x, y) - z(x)'z(y), so that the sum of both parts has the kernel k. Given w and c, the process g is
+predicted at x from the residuals of the near rows N of x only:
+
+.. math:: \hat g(x) = b' r_N, \qquad b = (K_N + \lambda \Omega_N^{-1})^{-1} k(N, x).
+
+With all rows as near rows this is the exact process. The coefficients are estimated by generalized least squares, with
+the precision matrix of the same approximation, in which each row is conditioned on its nearest predecessors in a random
+order [1]_, [2]_.
+
+References
+----------
+.. [1] Vecchia (1988), Estimation and model identification for continuous spatial processes, JRSS B 50, 297-312.
+.. [2] Katzfuss, Guinness (2021), A general framework for Vecchia approximations of Gaussian processes, Statistical
+   Science 36, 124-141.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from mercer.data.targets import label_signs
+from mercer.engines import Report, fill_rows, report_step
+from mercer.features import Features, parameter_bytes
+from mercer.linalg.local_systems import LocalSolution
+from mercer.neighbors import NeighborIndex
+from mercer.solvers.local.near_kernel import NearKernel
+from mercer.solvers.local.near_rows import NearRows
+from mercer.solvers.ridge.least_squares import RidgeSolution
+from mercer.statistics.sample import stack
+
+__all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem", "generalized_least_squares"]
+
+Array = np.ndarray
+# Number of rows whose systems are solved at a time.
+STEP = 4096
+# A row whose leverage exceeds one minus this bound has no usable leave-one-out residual.
+LEAST_MARGIN = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalPart:
+    """Coefficients of the features and the intercept, with their uncertainty."""
+
+    coef: Array  # (D, t); D may be zero
+    intercept: Array  # (t,)
+    root: Array | None  # (D + 1, D + 1), R with R R' the posterior covariance of coefficients and intercept; or None
+
+    @classmethod
+    def of_ridge(cls, solution: RidgeSolution) -> GlobalPart:
+        """Return the solution of a ridge regression, whose penalty is the variance of the noise."""
+        D = len(solution.coef)
+        whitening = solution.whiten(np.eye(D))
+        root = np.zeros((D + 1, whitening.shape[1] + 1))
+        root[:-1, :-1] = whitening
+        root[-1, :-1] = -solution.center @ whitening
+        root[-1, -1] = np.sqrt(solution.constant)
+        return cls(solution.coef, solution.intercept, np.sqrt(solution.alpha) * root)
+
+    def values(self, Z: Array | None) -> Array:
+        """Return the predictions of the global part, given features; None means that there are none."""
+        return self.intercept[None] if Z is None else Z @ self.coef + self.intercept
+
+    def spread(self, innovations: Array) -> Array:
+        """Return the variance of the global part, for features and the constant one minus their local predictions."""
+        if self.root is None:
+            return np.zeros(len(innovations))
+        return np.square(innovations @ self.root).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class NearProblem:
+    """Rows, kernel and neighbors: all that the local systems depend on, except for the noise."""
+
+    kernel: NearKernel
+    rows: NearRows
+    points: Any  # (n, p), points of the rows
+    index: NeighborIndex
+    n_neighbors: int
+    features: Features | None = None  # the features of the global part
+    row_features: Array | None = None  # (n, D), features of the rows
+    #: (n, D), features as `NearKernel.reduced` returns them, if the kernel of the local part is k(x, y) - z(x)'z(y).
+    removed: Array | None = None
+    is_local: bool = True  # whether there is a local part
+    n_jobs: int | None = None
+
+    @property
+    def n_components(self) -> int:
+        """Number of components of the global part."""
+        return 0 if self.features is None else self.features.n_components
+
+    def local_part(self) -> NearProblem:
+        """Return the problem of the local part alone."""
+        return replace(self, features=None, row_features=None, removed=None)
+
+    def global_part(self) -> NearProblem:
+        """Return the problem of the global part alone."""
+        return replace(self, is_local=False, row_features=None, removed=None)
+
+    def near(self, points: Any, *, own: Array | None = None, before: Array | None = None) -> Array:
+        """Return the indices (m, k) of the near rows of points; -1 means that there is none."""
+        count = min(self.n_neighbors, len(self.rows)) if self.is_local else 0
+        if count == 0:
+            return np.empty((points.shape[0], 0), dtype=np.intp)
+        return self.index.query(points, count, own=own, before=before, n_jobs=self.n_jobs)[0]
+
+    def query_features(self, X: Any) -> Array | None:
+        """Return the features (m, D) of rows in float64, or None if there is no global part."""
+        if self.features is None:
+            return None
+        features = self.features.astype(X.dtype)
+        out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
+        fill_rows(features, X, out, n_jobs=self.n_jobs)
+        return out.astype(np.float64, copy=False)
+
+    def solve(self, indices: Array, points: Any, Z: Array | None, noise: Array) -> LocalSolution:
+        """Solve the systems of the near rows of queries, given the points and features of the queries."""
+        if not self.is_local:
+            m = len(indices)
+            return LocalSolution(np.empty((m, 0)), np.zeros(m), None, np.zeros(m))
+        return self.kernel.solve(
+            self.points,
+            indices,
+            points,
+            noise,
+            features=self.removed,
+            query_features=None if self.removed is None else self.kernel.reduced(Z),
+            n_jobs=self.n_jobs,
+        )
+
+    def innovations(self, weights: Array, indices: Array, Z: Array | None) -> Array:
+        """Return features and the constant one (m, D + 1) minus their predictions from near rows."""
+        out = np.empty((len(weights), self.n_components + 1))
+        out[:, -1] = 1 - weights.sum(axis=1)
+        if Z is not None:
+            out[:, :-1] = Z if self.row_features is None else Z - near_sums(weights, indices, self.row_features)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Leave-one-out predictions of some rows.
+
+    Of a row of weight > 1, one copy is left out, and the others remain.
+    """
+
+    sample: Array  # (m,), indices of the rows
+    errors: Array  # (m, t), mean target of the copies minus their prediction
+    variance: Array  # (m,), predictive variance of a target in units of the scale, noise included
+    slope: Array  # (m,), derivative of the error with respect to the target of the copy that is left out
+    rows: NearRows
+
+    @property
+    def weight(self) -> Array:
+        """Weights (m,) of the rows."""
+        return self.rows.weight[self.sample]
+
+    @property
+    def squares(self) -> Array:
+        """Mean squared errors (m, t) over the copies of each row."""
+        scatter = self.rows.scatter[self.sample] / self.weight[:, None]
+        return np.square(self.errors) + np.square(self.slope)[:, None] * scatter
+
+    def squared_error(self) -> float:
+        """Return the weighted mean of the squared errors, summed over targets."""
+        return float(self.weight @ self.squares.sum(axis=1) / self.weight.sum())
+
+    def decisions(self) -> tuple[Array, Array, Array]:
+        """Return left-out decision values (l, K), the codes of the labels (l,), and their weights (l,).
+
+        The targets are signs of labels, see `mercer.data.targets.label_signs`. Copies of a row with different labels
+        are different results.
+        """
+        means = self.rows.targets[self.sample]
+        shares = np.column_stack([1 - means, 1 + means]) / 2 if means.shape[1] == 1 else (1 + means) / 2
+        row, code = np.nonzero(shares > 1e-9)
+        signs = label_signs(code, shares.shape[1])
+        errors = self.errors[row] + self.slope[row, None] * (signs - means[row])
+        return signs - errors, code, self.weight[row] * shares[row, code]
+
+    def scale(self) -> Array:
+        """Return the scale (t,) at which the squared errors have the mean that the variances predict."""
+        return self.weight @ (self.squares / self.variance[:, None]) / self.weight.sum()
+
+    def negative_log_density(self) -> float:
+        """Return minus the mean log density of the targets at the best scale, up to a constant, summed over targets."""
+        share = self.weight / self.weight.sum()
+        scale = np.maximum(self.scale(), np.finfo(float).tiny)
+        return float(0.5 * (np.log(scale).sum() + len(scale) * (share @ np.log(self.variance))))
+
+
+def near_sums(weights: Array, indices: Array, values: Array) -> Array:
+    """Return the sums over near rows of weights (m, k) times values (n, D)."""
+    m, k = indices.shape
+    present = indices.ravel() >= 0
+    counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
+    if m * k == 0 or not present.any():
+        return np.zeros((m, values.shape[1]))
+    matrix = sp.csr_array((weights.ravel()[present], indices.ravel()[present], counts), shape=(m, len(values)))
+    return np.asarray(matrix @ values)
+
+
+def generalized_least_squares(
+    problem: NearProblem, alpha: float, *, fit_intercept: bool, report: Report | None = None
+) -> GlobalPart:
+    """Estimate the coefficients of the features, given the kernel of the local part and the noise.
+
+    Each row is conditioned on its nearest predecessors in the order of the rows, which is random. With all predecessors
+    this is the exact posterior mean of the coefficients.
+
+    Parameters
+    ----------
+    problem : NearProblem
+        Rows, features and kernel.
+    alpha : float
+        Variance of the noise of a row of weight one, in units of the prior variance of the coefficients.
+    fit_intercept : bool
+        Whether there is an intercept, which is not penalized.
+    report : callable or None, default=None
+        Receives the progress.
+    """
+    rows, D, n = problem.rows, problem.n_components, len(problem.rows)
+    noise = alpha / rows.weight
+    moments = np.zeros((D + 1, D + 1))
+    cross = np.zeros((D + 1, rows.targets.shape[1]))
+    for start in range(0, n, STEP):
+        some = np.arange(start, min(start + STEP, n))
+        indices = problem.near(problem.points[some], before=some)
+        Z = None if problem.row_features is None else problem.row_features[some]
+        solution = problem.solve(indices, problem.points[some], Z, noise)
+        spread = solution.variance + noise[some]
+        innovations = problem.innovations(solution.weights, indices, Z)
+        targets = rows.targets[some] - near_sums(solution.weights, indices, rows.targets)
+        root = 1 / np.sqrt(spread)
+        innovations *= root[:, None]
+        moments += innovations.T @ innovations
+        cross += innovations.T @ (targets * root[:, None])
+        report_step(report, int(some[-1]) + 1, n, unit="rows")
+    free = np.append(np.ones(D, dtype=bool), fit_intercept)
+    moments[np.diag_indices(D)] += 1.0
+    factor = scipy.linalg.cholesky(moments[np.ix_(free, free)], lower=True, check_finite=False)
+    solved = np.zeros_like(cross)
+    solved[free] = scipy.linalg.cho_solve((factor, True), cross[free], check_finite=False)
+    root = np.zeros_like(moments)
+    root[np.ix_(free, free)] = scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True).T
+    return GlobalPart(solved[:-1], solved[-1], root)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutSystems:
+    """The near rows of some rows without these rows themselves, which do not depend on the noise."""
+
+    problem: NearProblem  # with further rows: one for each row of the sample of which copies remain
+    sample: Array  # (m,)
+    indices: Array  # (m, k)
+    remaining: Array  # (m,), weight of the copies that remain
+    own: Array  # (m,), index of the row of the remaining copies, or -1
+
+    @classmethod
+    def of(cls, problem: NearProblem, sample: Array) -> LeftOutSystems:
+        """Search the near rows of the rows with indices `sample`."""
+        n, rows = len(problem.rows), problem.rows
+        found = problem.near(problem.points[sample], own=sample)
+        count = found.shape[1]
+        weight = rows.weight[sample]
+        remaining = weight - np.minimum(weight, 1.0)
+        copied = np.flatnonzero(remaining > 0) if count else np.zeros(0, dtype=int)
+        own = np.full(len(sample), -1)
+        if len(copied):
+            own[copied] = n + np.arange(len(copied))
+            with_copies = np.column_stack([own[copied], found[copied, : count - 1]])
+            indices = found.copy()
+            indices[copied] = with_copies
+            extra = sample[copied]
+            arrays = {name: getattr(problem, name) for name in ("points", "row_features", "removed")}
+            longer = {name: stack(rows, rows[extra]) for name, rows in arrays.items() if rows is not None}
+            problem = replace(problem, **longer)
+            found = indices
+        return cls(problem, sample, found, remaining, own)
+
+    def left_out(self, alpha: float, part: GlobalPart | None = None) -> LeftOut:
+        """Return the leave-one-out predictions for a variance of the noise.
+
+        Parameters
+        ----------
+        alpha : float
+            Variance of the noise of a row of weight one.
+        part : GlobalPart, default=None
+            The global part, as fitted to all rows; None means that targets have mean zero.
+        """
+        problem, rows, sample = self.problem, self.problem.rows, self.sample
+        copied = self.own >= 0
+        noise = np.concatenate([alpha / rows.weight, alpha / self.remaining[copied]])
+        if problem.row_features is None:
+            Z = problem.query_features(rows.X[sample])
+        else:
+            Z = problem.row_features[sample]
+        solution = problem.solve(self.indices, problem.points[sample], Z, noise)
+        errors = rows.targets[sample] - (0.0 if part is None else part.values(Z))
+        if problem.is_local:
+            residuals = rows.targets
+            if part is not None:
+                features = None if problem.row_features is None else problem.row_features[: len(rows)]
+                residuals = residuals - part.values(features)
+            # The mean target of the remaining copies is that of all copies here. The copy left out changes it, which
+            # is taken into account by `slope`.
+            residuals = np.concatenate([residuals, residuals[sample[copied]]])
+            errors = errors - near_sums(solution.weights, self.indices, residuals)
+        weight = rows.weight[sample]
+        # Without noise, a row that others determine up to rounding has no variance.
+        least = np.finfo(float).eps * np.maximum(problem.kernel.diag(rows.X[sample]), np.finfo(float).tiny)
+        variance = np.maximum(solution.variance + alpha / np.minimum(weight, 1.0), least)
+        slope = np.ones(len(sample))
+        if copied.any():  # the remaining copies are the first of the near rows
+            slope[copied] += solution.weights[copied, 0] / self.remaining[copied]
+        if part is not None and part.root is not None:
+            leverage = part.spread(problem.innovations(solution.weights, self.indices, Z)) / variance
+            margin = np.maximum(1 - leverage, LEAST_MARGIN)
+            errors, variance, slope = errors / margin[:, None], variance / margin, slope / margin
+        return LeftOut(sample, errors, variance, slope, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class NearModel:
+    """A fitted model: global part, residuals of the rows, noise and scale."""
+
+    problem: NearProblem
+    alpha: float
+    part: GlobalPart
+    residuals: Array  # (n, t), targets of the rows minus the global part
+    scale: Array  # (t,)
+
+    @classmethod
+    def of(cls, problem: NearProblem, alpha: float, part: GlobalPart, scale: Array) -> NearModel:
+        """Return the model for a noise and a global part."""
+        t = problem.rows.targets.shape[1]
+        if not problem.is_local:
+            return cls(problem, alpha, part, np.zeros((0, t)), scale)
+        return cls(problem, alpha, part, problem.rows.targets - part.values(problem.row_features), scale)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of the rows and their features."""
+        return parameter_bytes((self.problem, self.residuals))
+
+    def predict(self, X: Any, *, with_variance: bool = False, n_jobs: int | None = None) -> tuple[Array, Array | None]:
+        """Return the predictions (m, t) for validated rows, and the variances (m,) of the function.
+
+        The variances are in units of the scale, and do not include the noise.
+        """
+        problem = replace(self.problem, n_jobs=n_jobs)
+        noise = self.alpha / problem.rows.weight
+        mean = np.empty((X.shape[0], len(self.scale)))
+        variance = np.empty(X.shape[0]) if with_variance else None
+        for start in range(0, X.shape[0], STEP):
+            some = slice(start, start + STEP)
+            points, Z = problem.kernel.points(X[some]), problem.query_features(X[some])
+            indices = problem.near(points)
+            solution = problem.solve(indices, points, Z, noise)
+            mean[some] = self.part.values(Z)
+            if problem.is_local:
+                mean[some] += near_sums(solution.weights, indices, self.residuals)
+            if variance is not None:
+                spread = self.part.spread(problem.innovations(solution.weights, indices, Z))
+                variance[some] = solution.variance + spread
+        return mean, variance
