@@ -470,7 +470,7 @@ def exact_part(report: Report, options: argparse.Namespace) -> None:
         task = Task.of(options.data / f"{name}.npz")
         independent = {D: quiet(task.independent(D).fit, task.fit, task.y_fit) for D in (512, 2048)}
         # Penalties of features are those of the kernel, which their inner products approximate.
-        alphas = independent[2048].alpha_ * np.array([0.5, 2.0, 8.0])
+        alphas = independent[2048].alpha_ * np.array([0.1, 0.5, 2.0, 8.0, 32.0])
         exact = exact_errors(task, alphas)
         ratios = {D: min(exact) / task.error(model.predict(task.fresh)) for D, model in independent.items()}
         table.append({"data": name, "alphas": alphas.tolist(), "exact": exact, "ratios": ratios})
