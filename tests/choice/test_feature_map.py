@@ -30,7 +30,7 @@ from mercer import (
     choose,
 )
 from mercer.choice import rates
-from mercer.choice.choose import rows_for
+from mercer.choice.choose import Request, rows_for
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1200, 5))
@@ -144,6 +144,58 @@ def test_few_rows(n):
 def test_weights_and_repeated_rows_of_a_constant():
     rows = np.repeat(X[:1], 30, axis=0)
     assert FeatureMap(Gaussian(1.0), 8, random_state=0).fit(rows).choice_.chosen.error == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_components": 32},
+        {"n_components": 256, "for_learner": True},
+        {"memory_limit": 1e6, "n_components": 64},
+        {"n_components": 16, "error": "largest"},
+    ],
+    ids=str,
+)
+def test_integer_weights_are_repetitions(options):
+    weight = RNG.integers(1, 4, size=400).astype(float)
+    repeated = RNG.permutation(np.repeat(np.arange(400), weight.astype(int)))
+    by_weight, by_copies, plain = (
+        FeatureMap(Gaussian("median"), random_state=0, **options).fit_sample(rows, w, n_rows=400)
+        for rows, w in ((X[:400], weight), (X[repeated], None), (X[:400], None))
+    )
+    assert by_weight.choice_.chosen.name == by_copies.choice_.chosen.name
+    np.testing.assert_allclose(by_weight.apply(FRESH), by_copies.apply(FRESH), atol=1e-9)
+    assert by_weight.choice_.chosen.error == pytest.approx(by_copies.choice_.chosen.error)
+    assert by_weight.choice_.chosen.error != pytest.approx(plain.choice_.chosen.error)
+
+
+def test_rows_that_repeat_are_not_held_out_if_a_map_can_be_exact():
+    rows = np.repeat(X[:20], 30, axis=0)
+    chosen = FeatureMap(Gaussian(2.0), 64, random_state=0).fit(rows)
+    assert np.abs(chosen.gram(X[:20]) - Gaussian(2.0)(X[:20])).max() < 1e-6
+    once = FeatureMap(Gaussian(2.0), 64, random_state=0).fit(X[:20])  # new rows will not be those of the fit
+    assert once.choice_.n_held_out == 5
+
+
+def test_the_choice_for_a_learner_fits_few_maps_with_all_components():
+    choice = choose(Gaussian("median"), X, 256, for_learner=True)
+    assert choice.chosen.n_components == 256
+    assert sum(trial.n_components == 256 for trial in choice.trials) <= 2
+    iid = RandomFourier(Gaussian("median"), 256, directions="iid", random_state=0).fit(X)
+    assert rmse(choice.chosen.feature_map) < 0.2 * rmse(iid)
+
+
+def test_short_times_are_not_spent_on_rows_held_out():
+    held_out = [Request(time_limit=seconds).n_held_out for seconds in (0.1, 0.5, 2.0, 100.0)]
+    assert held_out == [200, 500, 2000, 4000]
+    assert Request(tol=0.1).n_held_out == 4000
+
+
+def test_time_that_has_passed_counts():
+    feature_map = FeatureMap(Gaussian(2.0), time_limit=50.0, method="RandomFourier", random_state=0)
+    with pytest.warns(MercerWarning, match="too short"):
+        feature_map.fit_sample(X, spent=1000.0)
+    assert len(feature_map.choice_.trials) == 1
 
 
 def test_kernels_of_non_negative_rows():

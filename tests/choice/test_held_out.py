@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import Gaussian, Nystroem, RandomFourier
-from mercer.choice.held_out import HeldOut
+from mercer.choice.held_out import TAIL, HeldOut, largest_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -90,3 +90,38 @@ def test_rows_with_most_of_the_error_are_compared():
         some = rng.choice(len(rows), 1000, replace=False)
         uniform.append(HeldOut(rows[some], None, KERNEL, "rmse", 0.95).measure(feature_map).error)
     assert np.std(uniform) > 0.1 * exact
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0])
+def test_the_bound_of_the_largest_error_holds_for_heavy_tails(shape):
+    # A bound that fails with probability 5 % fails for more than 35 of 400 samples with probability 5e-4 (binomial). An
+    # exponential tail alone, with the same share of rows, fails for most samples of a heavy tail.
+    rng = np.random.default_rng(0)
+    exceeded = exponential = 0
+    for _ in range(400):
+        uniform = rng.random((2, 1000))
+        first, second = -np.log(uniform) if shape == 0 else uniform**-shape
+        exceeded += second.max() > largest_of(first, 0.95).upper
+        ordered = np.sort(first)
+        k = int(TAIL * len(first))
+        bound = ordered[-k - 1] + (ordered[-k:] - ordered[-k - 1]).mean() * np.log(k / 0.05)
+        exponential += second.max() > bound
+    assert exceeded <= 35
+    assert exponential <= 35 if shape == 0 else exponential > 100
+
+
+def test_the_largest_error_is_that_of_all_pairs():
+    # Of 2500 rows one is far away. Samples of 1000 rows would miss it in most cases.
+    rows = RNG.normal(size=(2500, 4))
+    rows[1234] += 9
+    feature_map = Nystroem(KERNEL, 150, random_state=0).fit(X)
+    expected = np.abs(feature_map.gram(rows) - KERNEL(rows)).max(axis=1)
+    measured = HeldOut(rows, None, KERNEL, "largest", 0.95).measure(feature_map)
+    assert measured.error == pytest.approx(expected.max())
+    assert measured.upper == pytest.approx(largest_of(expected, 0.95).upper)
+    assert np.delete(expected, 1234).max() < 0.9 * expected.max()
+
+
+def test_the_bound_of_equal_and_zero_errors():
+    assert largest_of(np.zeros(50), 0.95) == largest_of(np.zeros(1), 0.95)
+    assert largest_of(np.full(50, 2.0), 0.95).upper == 2.0

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mercer.choice.search import Limits, best_of_width, best_within, cheapest_for
+from mercer.choice.search import Limits, best_for_learner, best_of_width, best_within, cheapest_for
 from mercer.choice.trials import Trial
 
 
@@ -110,6 +110,44 @@ def test_a_map_that_is_not_tried_with_so_many_components_does_not_exclude_others
     candidates[1].most_components = 1024
     assert best_of_width(Simulated(maps), candidates, 2048).name == "landmarks"
     assert best_of_width(Simulated(maps), candidates, 1024).name == "landmarks, more"
+
+
+def test_few_maps_are_fitted_with_all_components_for_a_learner():
+    maps = {**MAPS, "landmarks, worse": landmarks(60.0)}
+    trials = Simulated(maps)  # with 64 components, landmarks have more error than both random maps
+    chosen = best_for_learner(trials, [Named(name) for name in maps], 1024, n_rows=10**8)
+    assert (chosen.name, chosen.n_components) == ("landmarks", 1024)
+    assert {name for name, D in trials.done if D == 1024} == {"landmarks", "better"}
+    assert {key for key in trials.done if key[1] == 64} == {(name, 64) for name in maps}
+
+
+def test_the_best_maps_of_both_kinds_are_fitted_if_their_errors_are_close():
+    # With 64 components the random map has half more error, with 1024 components less.
+    maps = {"landmarks": landmarks(30.0), "random": (lambda D: 1.5 * math.exp(-(64 / 30) ** 0.5) * (64 / D) ** 3,
+                                                     lambda D: 1e-8 * D, lambda D: 1e-6 * D)}  # fmt: skip
+    assert best_for_learner(Simulated(maps), [Named(name) for name in maps], 1024, n_rows=10**8).name == "random"
+
+
+def test_random_maps_are_not_fitted_beside_much_better_landmarks():
+    maps = {"random": random_features(0.7), "landmarks": landmarks(3.0)}
+    trials = Simulated(maps)
+    assert best_for_learner(trials, [Named(name) for name in maps], 1024, n_rows=10**8).name == "landmarks"
+    assert ("random", 1024) not in trials.done
+
+
+def test_maps_that_take_longer_than_the_learner_are_left_out():
+    candidates = [Named(name) for name in MAPS]
+    trials = Simulated(MAPS)  # landmarks take 1e12 operations
+    assert best_for_learner(trials, candidates, 1024, n_rows=1000).name == "better"
+    assert ("landmarks", 64) not in trials.done
+    assert best_for_learner(Simulated(MAPS), candidates[2:], 1024, n_rows=1000).name == "landmarks"  # the only one
+
+
+def test_a_map_that_fails_with_all_components_gives_way_for_a_learner():
+    maps = {"landmarks": (lambda D: 1e-3 if D == 64 else math.inf, *landmarks(30.0)[1:]),
+            "landmarks, worse": landmarks(60.0), "random": random_features(0.7)}  # fmt: skip
+    chosen = best_for_learner(Simulated(maps), [Named(name) for name in maps], 1024, n_rows=10**8)
+    assert chosen.name == "landmarks, worse"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 20.0])

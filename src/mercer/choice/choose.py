@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,13 @@ import numpy as np
 
 from mercer.choice.candidates import candidates_for
 from mercer.choice.held_out import ErrorName, HeldOut
-from mercer.choice.search import Limits, best_of_width, best_within, cheapest_for
+from mercer.choice.search import Limits, best_for_learner, best_of_width, best_within, cheapest_for
 from mercer.choice.table import MapChoice
 from mercer.choice.trials import Trial, Trials
 from mercer.engines import Report
 from mercer.errors import DataError, MercerWarning
 from mercer.kernels import Kernel
-from mercer.statistics import row_hashes
+from mercer.maps.landmarks.nystroem import distinct_rows
 
 __all__ = ["Request", "choose_for_rows", "rows_for"]
 
@@ -28,11 +29,17 @@ MOST_COMPONENTS = 8192
 # Rows that are held out: at most this number, and at most this share of the rows.
 HELD_OUT_ROWS = 4000
 HELD_OUT_SHARE = 0.25
+# The same, where only a number of components for a learner is asked for, which has to be fast.
+HELD_OUT_FOR_LEARNER = 1000
+# The same for each second of a time limit, and at least.
+HELD_OUT_PER_SECOND, LEAST_HELD_OUT = 1000, 200
 # Rows to fit to: for each component, and at least.
 ROWS_PER_COMPONENT = 4
 LEAST_FITTED = 2000
 # With fewer rows, none are held out, and errors are measured on the rows of the fit.
 LEAST_ROWS = 8
+# The same, if rows repeat so many times on average, and there are no more distinct rows than components.
+REPEATS = 2
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,18 @@ class Request:
     def limited(self) -> bool:
         """Whether there is a limit of time or memory."""
         return self.time_limit is not None or self.memory_limit is not None
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the choice may take only a part of the time of a learner: its number of components is given."""
+        return self.for_learner and self.tol is None and not self.limited
+
+    @property
+    def n_held_out(self) -> int:
+        """The largest number of rows to measure errors on: fewer in a short time."""
+        if self.time_limit is not None:
+            return int(min(HELD_OUT_ROWS, max(LEAST_HELD_OUT, HELD_OUT_PER_SECOND * self.time_limit)))
+        return HELD_OUT_FOR_LEARNER if self.is_fast else HELD_OUT_ROWS
 
     @property
     def most_components(self) -> int:
@@ -74,7 +93,7 @@ class Request:
 
 def rows_for(request: Request) -> int:
     """Return the number of rows that a choice uses at most: those that maps with most components want, and others."""
-    return ROWS_PER_COMPONENT * request.most_components + LEAST_FITTED + HELD_OUT_ROWS
+    return ROWS_PER_COMPONENT * request.most_components + LEAST_FITTED + request.n_held_out
 
 
 def choose_for_rows(
@@ -87,6 +106,7 @@ def choose_for_rows(
     seed: int,
     n_jobs: int | None = None,
     report: Report | None = None,
+    spent: float = 0.0,
 ) -> MapChoice:
     """Return the choice for a kernel and a sample of rows.
 
@@ -108,12 +128,20 @@ def choose_for_rows(
         Number of threads.
     report : callable or None, default=None
         Receives the progress.
+    spent : float, default=0.0
+        Number of seconds of the time limit that have passed already.
     """
-    # Rows are sorted by their contents first, so that the choice does not depend on their order.
-    ties = np.zeros(X.shape[0]) if weight is None else weight
-    order = np.random.default_rng(seed).permutation(np.lexsort((ties, row_hashes(X))))
-    held = min(HELD_OUT_ROWS, math.ceil(HELD_OUT_SHARE * len(order)))
-    fitted, others = (order, order) if len(order) < LEAST_ROWS else (order[held:], order[:held])
+    start = time.perf_counter() - spent
+    # Equal rows are merged, and sorted by their contents: the choice depends neither on the order of the rows nor on
+    # whether a row is repeated k times or has k times the weight.
+    X, weight = distinct_rows(X, weight)
+    n, total = X.shape[0], float(weight.sum())
+    weight = None if (weight == 1).all() else weight
+    order = np.random.default_rng(seed).permutation(n)
+    held = min(request.n_held_out, math.ceil(HELD_OUT_SHARE * n))
+    # Rows that will be seen again need not be held out, and a map that is exact for them should be.
+    repeated = n <= request.most_components and total >= REPEATS * n
+    fitted, others = (order, order) if n < LEAST_ROWS or repeated else (order[held:], order[:held])
 
     def rows(index: Array) -> tuple[Any, Array | None]:
         return X[index], None if weight is None else weight[index]
@@ -125,7 +153,7 @@ def choose_for_rows(
     limits = Limits(
         request.most_components,
         n_rows,
-        request.time_limit or math.inf,
+        math.inf if request.time_limit is None else max(request.time_limit - (time.perf_counter() - start), 1e-9),
         request.memory_limit or math.inf,
         lambda D: 16.0 * D**2 if request.for_learner else float(n_rows) * D * X.dtype.itemsize,
     )
@@ -134,6 +162,8 @@ def choose_for_rows(
         chosen, met = cheapest_for(trials, candidates, request.tol, limits)
     elif request.limited:
         chosen, met = best_within(trials, candidates, limits)
+    elif request.is_fast:
+        chosen = best_for_learner(trials, candidates, request.most_components, n_rows)
     else:
         chosen = best_of_width(trials, candidates, request.most_components)
     done = sorted(trials.done.values(), key=lambda trial: (trial.error, trial.n_components))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -65,11 +66,14 @@ class FeatureMap(BaseMap):
         error.
     confidence : float, default=0.95
         Probability with which the error on further rows of the same distribution is at most `tol`. The bound is an
-        estimate, from the variation among the rows held out; that of the largest error is the roughest, since a single
-        row can have it.
+        estimate, from the variation among the rows held out. That of the largest error is for as many further rows as
+        are held out, and extrapolates the tail of the errors; it is the roughest, since a single row can have it.
     for_learner : bool, default=False
         Whether the cost of a component includes the second moments that learners compute from the features, O(D^2) per
-        row for D components. With it, fewer components are worth more expensive features.
+        row for D components. With it, fewer components are worth more expensive features. If only `n_components` is
+        given, the choice is made to take less time than the learner: maps are compared with 64 components, one or two
+        of them are fitted with all components, and maps whose fit would take longer than the second moments of all
+        rows are left out.
     %(random_state, n_jobs)s
 
     Attributes
@@ -89,7 +93,8 @@ class FeatureMap(BaseMap):
 
     Notes
     -----
-    At most 1000 rows, and at most a quarter of the rows, are held out. The choice is from one draw of each map, and the
+    At most 4000 rows, and at most a quarter of the distinct rows, are held out (fewer with a short `time_limit` or with
+    ``for_learner=True``). The choice is from one draw of each map, and the
     map that was measured is the one that is kept, so the error in `choice_` is that of `map_`.
 
     The choice for `n_components` alone depends on the seed and the rows only. With `tol`, it also depends on the speed
@@ -218,12 +223,13 @@ class FeatureMap(BaseMap):
         return self.map_.known_variance(X, Y)
 
     def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
+        start = time.perf_counter()
         self.check()
         enter_stage(report, "sample rows")
         check_replayable(self, engine, instead=", or a map such as RandomFourier with a number as lengthscale")
         X, weight, n_rows = self._sample(engine, self.rows_wanted(), report)
         enter_stage(report, "choose map")
-        return self.fit_sample(X, weight, report, n_rows=n_rows)
+        return self.fit_sample(X, weight, report, n_rows=n_rows, spent=time.perf_counter() - start)
 
     def rows_wanted(self) -> int:
         """Return the largest number of rows that the choice uses."""
@@ -234,7 +240,13 @@ class FeatureMap(BaseMap):
         return seed_of(self.random_state, "rows")
 
     def fit_sample(
-        self, X: Any, weight: Array | None = None, report: Report | None = None, *, n_rows: int | None = None
+        self,
+        X: Any,
+        weight: Array | None = None,
+        report: Report | None = None,
+        *,
+        n_rows: int | None = None,
+        spent: float = 0.0,
     ) -> Self:
         """Choose the map by validated rows, without sampling from them first.
 
@@ -248,16 +260,27 @@ class FeatureMap(BaseMap):
             Receives the progress.
         n_rows : int or None, default=None
             Number of rows that will be transformed, for limits of time and memory; None means that of `X`.
+        spent : float, default=0.0
+            Number of seconds of the time limit that have passed already.
 
         Returns
         -------
         self
         """
+        start = time.perf_counter() - spent
         request, kernel = self._request(), self._kernel().resolve(X, weight)
         n_rows = X.shape[0] if n_rows is None else n_rows
         seed = seed_of(self.random_state, "map")
         choice = choose_for_rows(
-            kernel, X, weight, request, n_rows=n_rows, seed=seed % 2**32, n_jobs=self.n_jobs, report=report
+            kernel,
+            X,
+            weight,
+            request,
+            n_rows=n_rows,
+            seed=seed % 2**32,
+            n_jobs=self.n_jobs,
+            report=report,
+            spent=time.perf_counter() - start,
         )
         assert choice.chosen.feature_map is not None
         self.map_ = choice.chosen.feature_map

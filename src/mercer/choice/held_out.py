@@ -15,11 +15,11 @@ from mercer.errors import DataError
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 
-__all__ = ["ErrorName", "HeldOut", "Measured"]
+__all__ = ["ErrorName", "HeldOut", "Measured", "largest_of"]
 
 Array = np.ndarray
 ErrorName = Literal["rmse", "relative", "spectral", "largest"]
-# Largest number of rows of which all pairs are compared.
+# Largest number of rows of which all pairs are compared, or compared at a time for the largest error.
 MEASURED_ROWS = 1000
 # Errors of k(x, x) below this many roundings are not distinguished from zero.
 ROUNDINGS = 64
@@ -69,6 +69,8 @@ class HeldOut:
         """Measure the error of a fitted map; raise `DataError` if a value of its features is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             features = feature_map.apply(self.X).astype(np.float64)
+            if self.error == "largest":
+                return largest_of(self._largest_by_row(feature_map, features), self.confidence)
             rows, share = self._rows(feature_map, features)
             exact = self._exact if rows is None else np.asarray(self.kernel(self.X[rows]), np.float64)
             chosen = features if rows is None else features[rows]
@@ -84,6 +86,24 @@ class HeldOut:
     @cached_property
     def _diagonal(self) -> Array:
         return self.kernel.diag(self.X).astype(np.float64)
+
+    def _largest_by_row(self, feature_map: BaseMap, features: Array) -> Array:
+        """Return the largest absolute error of each row with any of the rows, over all pairs.
+
+        Rows are not sampled, since a single row can have the largest error.
+        """
+        n = len(features)
+        largest = np.zeros(n)
+        blocks = [slice(start, start + MEASURED_ROWS) for start in range(0, n, MEASURED_ROWS)]
+        for i, rows in enumerate(blocks):
+            for others in blocks[i:]:
+                exact = np.asarray(self.kernel(self.X[rows], self.X[others]), np.float64)
+                errors = np.abs(feature_map.inner_products(features[rows], features[others]) - exact)
+                if not np.isfinite(errors).all():
+                    raise DataError(OVERFLOW)
+                largest[rows] = np.maximum(largest[rows], errors.max(axis=1))
+                largest[others] = np.maximum(largest[others], errors.max(axis=0))
+        return largest
 
     def _rows(self, feature_map: BaseMap, features: Array) -> tuple[Array | None, Array]:
         """Return the rows of which all pairs are compared, and their weights; None means all rows.
@@ -167,17 +187,6 @@ class Pairs:
         quantile = math.sqrt(2) * float(stdtrit(len(others) - 1, self.confidence))
         return Measured(value, value * _exp(quantile * deviation / value) if value > 0 else 0.0)
 
-    def largest(self) -> Measured:
-        """Return the largest absolute error."""
-        # Rows have about exponential tails of their largest errors: P(one of n new rows exceeds u + t) is about
-        # k exp(-t / b), where k rows exceed u by b on average.
-        ordered = np.sort(np.abs(self.errors).max(axis=1))
-        k = max(2, math.ceil(TAIL * len(ordered)))
-        threshold = ordered[-k - 1] if k < len(ordered) else 0.0
-        excess = float((ordered[-k:] - threshold).mean())
-        upper = threshold + excess * (math.log(k) - math.log(1 - self.confidence))
-        return Measured(float(ordered[-1]), max(float(ordered[-1]), float(upper)))
-
     def _factor(self, influence: Array, mean: float) -> float:
         """Return the factor of the upper bound of a mean over pairs, given its derivative by the share of each row.
 
@@ -188,6 +197,43 @@ class Pairs:
             return 1.0
         deviation = math.sqrt(2 * float(np.square(self.share * influence).sum()))
         return _exp(float(ndtri(self.confidence)) * deviation / mean)
+
+
+def largest_of(by_row: Array, confidence: float) -> Measured:
+    r"""Return the largest error, and a bound that as many further rows keep with a probability of about `confidence`.
+
+    The tail is extrapolated. If k of n rows exceed u, the expected number of n further rows that exceed x is
+    :math:`k (1 + \gamma (x - u) / \sigma)^{-1/\gamma}` for a generalized Pareto tail, and the bound is the x for which
+    it is one minus the confidence. The shape :math:`\gamma` and the scale :math:`\sigma` are the moment estimates [1]_.
+    These vary, so the shape is increased by its standard error, :math:`\sqrt{(1 + \gamma^2) / k}`, and the bound is at
+    least that of an exponential tail, :math:`\gamma = 0`.
+
+    Parameters
+    ----------
+    by_row : ndarray of shape (n,)
+        Largest error of each row with any other row.
+    confidence : float
+        Probability with which the bound holds.
+
+    References
+    ----------
+    .. [1] Dekkers, Einmahl, de Haan (1989), A moment estimator for the index of an extreme-value distribution, Annals
+       of Statistics.
+    """
+    ordered = np.sort(by_row)
+    k = max(2, math.ceil(TAIL * len(ordered)))
+    u = float(ordered[-k - 1]) if k < len(ordered) else 0.0
+    top, ratio = ordered[-k:], math.log(k / (1 - confidence))
+    upper = u + float((top - u).mean()) * ratio
+    logs = np.log(top / u) if u > 0 else np.zeros(1)
+    first, second = float(logs.mean()), float(np.square(logs).mean())
+    if second > first**2 * (1 + 1e-9):  # otherwise all errors of the tail are equal
+        negative = 1 - 0.5 / (1 - first**2 / second)  # the estimate of min(shape, 0)
+        shape = first + negative
+        shape += math.sqrt((1 + max(shape, 0.0) ** 2) / k)
+        heavy = math.expm1(min(shape * ratio, 700.0)) / shape if abs(shape) > 1e-9 else ratio
+        upper = max(upper, u + u * first * (1 - negative) * heavy)
+    return Measured(float(ordered[-1]), max(float(ordered[-1]), upper))
 
 
 def _exp(x: float) -> float:

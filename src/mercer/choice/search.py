@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from mercer.choice.candidates import Candidate
 from mercer.choice.trials import Trial, Trials
 
-__all__ = ["Limits", "best_of_width", "best_within", "cheapest_for"]
+__all__ = ["Limits", "best_for_learner", "best_of_width", "best_within", "cheapest_for"]
 
 # Maps whose fit takes more operations than this are slow. They are compared with this fraction of the components first,
 # if that is at least this number, and only those within this factor of the least error are fitted with all components.
 SLOW, PILOT, FEWEST_PILOTS, CLOSE = 1e8, 4, 32, 1.15
+# For a learner, all maps are compared with at most this number of components. The best one that is built from rows is
+# fitted with all components, and the best other one too if its error with few is within this factor of the least one:
+# errors of maps that are built from rows decrease at least as fast as those of others, often faster.
+LEARNER_PILOT, RIVAL = 64, 2.0
 # Number of components of the first trials of every candidate, where the number is not given.
 FIRST = 64
 # Largest growth of the number of components from one trial of a candidate to the next.
@@ -21,7 +25,7 @@ GROWTH = 4.0
 # A trial aims at this share of the tolerance, so that it is not missed by a little.
 AIM = 0.93
 # A number of components that reaches the tolerance is reduced until it is within this factor of one that does not.
-EXCESS = 1.25
+EXCESS = 1.12
 # Exponents s of errors C D^-s: those assumed after one trial, and the bounds of those fitted to two trials.
 SLOPE, LEAST_SLOPE, MOST_SLOPE = 1.0, 0.3, 6.0
 # Share of a time limit that is planned for; the rest is for what the extrapolation of times misses.
@@ -73,6 +77,33 @@ def best_of_width(trials: Trials, candidates: Sequence[Candidate], n_components:
         slow = [candidate for error, candidate in pilots if error <= CLOSE * least]
     found = [trials.run(candidate, n_components) for candidate in [*others, *slow]]
     return min((t for t in found if t.feature_map is not None), key=lambda t: t.error, default=None)
+
+
+def best_for_learner(trials: Trials, candidates: Sequence[Candidate], n_components: int, n_rows: int) -> Trial | None:
+    """Return a trial of small error with a given number of components, found in less time than a learner takes.
+
+    A learner that sums second moments over all rows takes n D^2 multiplications. Candidates whose fit takes longer are
+    left out. The others are compared with few components, and one or two of them are fitted with all components.
+    """
+    allowed = [candidate for candidate in candidates if n_components <= candidate.most_components]
+    costs = {candidate.name: trials.fit_cost(candidate, n_components) for candidate in allowed}
+    most = max(float(n_rows) * n_components**2, min(costs.values(), default=0.0))
+    cheap = [candidate for candidate in allowed if costs[candidate.name] <= most]
+    few = min(n_components // PILOT, LEARNER_PILOT)
+    if few < FEWEST_PILOTS:
+        return best_of_width(trials, cheap, n_components)
+    pilots = {candidate.name: trials.run(candidate, few).error for candidate in cheap}
+    ranked = sorted(cheap, key=lambda candidate: pilots[candidate.name])  # stable: ties keep their order
+    tried: dict[bool, Trial] = {}  # the first successful trial of each kind
+    for candidate in ranked:
+        kind = candidate.prototype.built_from_rows
+        worse = not kind and True in tried and pilots[candidate.name] > RIVAL * pilots[ranked[0].name]
+        if kind in tried or worse:
+            continue
+        trial = trials.run(candidate, n_components)
+        if trial.feature_map is not None:
+            tried[kind] = trial
+    return min(tried.values(), key=lambda trial: trial.error, default=None)
 
 
 # ---- for an error -----------------------------------------------------------------------------

@@ -83,3 +83,9 @@ def test_rows_of_weight_zero_are_chosen_last():
     weight = np.array([0.0, 1.0, 0.0, 2.0, 1.0])
     for seed in range(20):
         assert uniform_rows(weight, 3, np.random.default_rng(seed)).tolist() == [1, 3, 4]
+
+
+def test_centers_of_rows_far_from_zero_are_moved_by_the_same_vector():
+    # At 1e8, rows are rounded to 1e-8; distances from inner products of such rows would have errors above one.
+    near, far = (k_means_centers(X + offset, WEIGHT, 20, np.random.default_rng(0)) for offset in (0.0, 1e8))
+    np.testing.assert_allclose(far - 1e8, near, atol=1e-6)

@@ -20,7 +20,7 @@ from mercer.maps.landmarks.selection import SELECTIONS
 from mercer.parameters import Choice, Domain, Integer, check_parameter
 from mercer.statistics import row_hashes
 
-__all__ = ["Nystroem"]
+__all__ = ["Nystroem", "distinct_rows"]
 
 Array = np.ndarray
 # Directions are computed from a sample of max(POOL_FACTOR * m, POOL_MINIMUM) rows for m landmarks.

@@ -128,7 +128,10 @@ def k_means_centers(X: Any, weight: Array, count: int, rng: np.random.Generator,
     ----------
     .. [1] Arthur, Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA.
     """
-    with np.errstate(over="ignore"):
+    # Distances of rows far from zero, computed from inner products, would lose their digits. Sparse rows stay sparse.
+    with np.errstate(over="ignore", invalid="ignore"):
+        origin = np.zeros(X.shape[1]) if sp.issparse(X) else X.mean(axis=0)
+        X = X if sp.issparse(X) else X - origin
         squares = row_squares(X)
     if not np.isfinite(4 * squares.max(initial=0.0)):
         msg = "Nystroem: landmarks='kmeans' needs distances of rows whose squares are finite. Scale the rows down."
@@ -159,7 +162,7 @@ def k_means_centers(X: Any, weight: Array, count: int, rng: np.random.Generator,
         sums = sums.toarray() if sp.issparse(sums) else sums
         full = total > 0  # the center of an empty cluster stays
         centers[full] = sums[full] / total[full, None]
-    return centers
+    return centers + origin
 
 
 def nearest_centers(X: Any, centers: Array) -> Array:
