@@ -35,7 +35,10 @@ def rows():
     return X, y, rng.normal(size=(20, 3))
 
 
-def regressor(kernel=Matern(1.5, 1.3), n_neighbors=20, parts="auto", alpha="loo", n_components=30, **parameters):
+KERNEL = Matern(1.5, 1.3)
+
+
+def regressor(kernel=KERNEL, n_neighbors=20, parts="auto", alpha="loo", n_components=30, **parameters):
     feature_map = Nystroem(kernel, n_components, random_state=0)
     correction = LocalCorrection(n_neighbors, parts=parts)
     return KernelRidge(feature_map, alpha=alpha, neighbors=correction, random_state=0, **parameters)
@@ -200,7 +203,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(rows, tmp_path):
         reads = 0
 
         def __iter__(self):
-            for number, block in enumerate(list.__iter__(self)):
+            for block in list.__iter__(self):
                 self.reads += 1
                 if self.reads == 14:
                     raise InterruptedError
@@ -429,7 +432,7 @@ def test_features_that_do_not_fit_are_not_combined_with_near_rows(rows):
     few = LocalCorrection(10, memory_limit=30_000)
     model = KernelRidge(Nystroem(Matern(1.5, 1.3), 40, random_state=0), neighbors=few).fit(X, y)
     assert {score.parts for score in model.local_.scores} == {"global", "local"}
-    with pytest.raises(ParameterError, match="parts='both' needs .* memory_limit"):
+    with pytest.raises(ParameterError, match=r"parts='both' needs .* memory_limit"):
         model.set_params(neighbors__parts="both").fit(X, y)
 
 

@@ -45,9 +45,9 @@ class LocalCorrection(Estimator):
     .. math:: f(x) = z(x)'w + c + b(x)'(y_N - Z_N w - c), \qquad b(x) = (R_N + \lambda I)^{-1} R(N, x),
 
     where N are the nearest rows of the training set and R is the kernel of what the features leave. For landmark
-    features (`Nystroem`), R is the residual kernel k(x, y) - z(x)'z(y), so that both parts together have the kernel k;
-    with all rows as near rows, the prediction is that of the exact Gaussian process. For other features, R is the kernel
-    itself. The coefficients w of both parts together are estimated by generalized least squares, with a Vecchia
+    features (`Nystroem`), R is the residual kernel k(x, y) - z(x)'z(y), so that both parts together have the kernel k.
+    With all rows as near rows, the prediction is then that of the exact Gaussian process. For other features, R is the
+    kernel itself. The coefficients w of both parts together are estimated by generalized least squares, with a Vecchia
     approximation of the precision matrix [1]_.
 
     Parameters
@@ -183,8 +183,8 @@ def fit_correction(
         if correction.parts == "both":
             msg = (
                 f"{owner}: parts='both' needs {gib(needed)} for the {width} features of {len(rows):,} rows, but "
-                f"memory_limit is {gib(correction.memory_limit)}. Raise memory_limit, lower n_components of the map, or "
-                "use parts='local'."
+                f"memory_limit is {gib(correction.memory_limit)}. Raise memory_limit, lower n_components of the map, "
+                "or use parts='local'."
             )
             raise ParameterError(msg)
         parts = ("global", "local")

@@ -84,8 +84,8 @@ class LearnedMetric(BaseMap):
     Columns are divided by their spread first, so that their units do not matter.
 
     With ``method="neighbors"``, kernel and metric are instead those in which predictions from near rows have the least
-    leave-one-out loss, minimized by steps along its gradient on mini-batches of rows. This is the metric for models with
-    `neighbors`; see `LocalCorrection`.
+    leave-one-out loss, which is minimized by steps along its gradient on mini-batches of rows. This is the metric for
+    models with `neighbors`; see `LocalCorrection`.
 
     Parameters
     ----------
@@ -100,11 +100,12 @@ class LearnedMetric(BaseMap):
         near rows.
     metric : {"auto", "full", "diagonal"} or callable, default="auto"
         "full" learns a matrix, and takes O(d^3) time per round and at most 4096 columns; "diagonal" learns one weight
-        per column; "auto" is full up to 1024 columns. With ``method="neighbors"`` a full metric is tried after the
-        diagonal one, and kept if it has less error; "auto" tries it up to 256 columns. A callable ``(X, Y, weight, kernel) -> metric`` computes the
-        metric from scaled rows (n, k), targets (n, t) with a standard deviation of one or codes +1 and -1 of labels,
-        weights (n,) or None, and the kernel of round 0. It returns a matrix (k, k) or a diagonal (k,), which is
-        round 1. It is given a sample of at most 10,000 rows, without columns that are constant.
+        per column; "auto" is full up to 1024 columns. With ``method="neighbors"``, a full metric is tried after the
+        diagonal one, and is kept if it has less error; "auto" tries it up to 256 columns. A callable
+        ``(X, Y, weight, kernel) -> metric`` computes the metric from scaled rows (n, k), targets (n, t) with a standard
+        deviation of one or codes +1 and -1 of labels, weights (n,) or None, and the kernel of round 0. It returns a
+        matrix (k, k) or a diagonal (k,), which is round 1. It is given a sample of at most 10,000 rows, without columns
+        that are constant.
     rounds : int, default=5
         Largest number of rounds of ``method="gradients"``, which `power` and `shrinkage` refer to, too.
     power : float, default=1.0
@@ -271,7 +272,7 @@ class LearnedMetric(BaseMap):
         if self.method == "neighbors":
             profiles_of(None if self.feature_map is None else self._kernel())
             if callable(self.metric):
-                msg = "LearnedMetric: a callable metric needs method='gradients', got method='neighbors'. Use one of them."
+                msg = "LearnedMetric: a callable metric needs method='gradients', got method='neighbors'."
                 raise ParameterError(msg)
 
     def needs_rows(self) -> bool:

@@ -37,7 +37,7 @@ class NearMetric:
 
 
 def profiles_of(kernel: Kernel | None) -> tuple[str, ...]:
-    """Return the names of the kernels that are compared: three Matern kernels, or the given one with any lengthscale."""
+    """Return the names of the kernels that are compared: three Matern kernels, or the given one."""
     if kernel is None:
         return tuple(SMOOTHNESS)
     if isinstance(kernel, Gaussian):

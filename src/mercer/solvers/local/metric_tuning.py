@@ -44,12 +44,12 @@ MetricKind = Literal["shared", "diagonal", "full"]
 N_NEIGHBORS = 32
 BATCH = 256
 STEPS = 200
-WARM_STEPS = 100
-SHARED_STEPS = 60
+WARM_STEPS = 60
+SHARED_STEPS = 30
 FULL_STEPS = 300
 # Near rows are searched among all rows after this number of steps, and among these candidates in each step.
 REFRESH = 8
-CANDIDATES = 96
+CANDIDATES = 64
 # Number of entries of differences of rows that are in memory at a time.
 ENTRIES = 2**22
 # Sizes of the steps in logarithms of lengthscales, and in entries of a full matrix.
@@ -230,6 +230,7 @@ def mini_batches(rows: Array, size: int, count: int, rng: np.random.Generator) -
 def nearest(points: Array, sample: Array, candidates: Array, count: int) -> Array:
     """Return the indices (m, count) of the nearest candidates of some rows; -1 where there are fewer."""
     out = np.empty((len(sample), min(count, candidates.shape[1])), dtype=candidates.dtype)
+    points = points.astype(np.float32)  # distances need not be exact: any near rows will do
     step = max(1, ENTRIES // max(1, candidates.shape[1] * points.shape[1]))
     for start in range(0, len(sample), step):
         some = candidates[start : start + step]

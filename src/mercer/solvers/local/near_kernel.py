@@ -150,7 +150,7 @@ class NearKernel:
         return joined(parts)
 
     def _values(self, rows: Any, near: Array, queries: Any) -> tuple[Array, Array, Array]:
-        """Return the kernel matrices (m, k, k) of near rows, and their values (m, k) and (m,) with and of the queries."""
+        """Return kernel values of near rows (m, k, k), of near rows and queries (m, k), and of queries (m,)."""
         if self.isotropic is not None:
             N = rows[near] - queries[:, None]  # about the query, so that inner products lose no digits
             squares = np.einsum("mkd,mkd->mk", N, N)
