@@ -36,6 +36,7 @@ from mercer import (
     KernelRidgeClassifier,
     KernelSVC,
     Laplacian,
+    LearnedMetric,
     Matern,
     Min,
     NeighborGraph,
@@ -108,6 +109,8 @@ COMPOSITE = [
     Transformed(Laplacian(), columns=(2, 0), lengthscales=(0.5, 2.0)),
     Transformed(Polynomial(), columns=(1,), center=(0.3,)),
     Transformed(Transformed(Matern(), columns=(1,)) + Cauchy(), columns=(2, 1), center=(1.0, 0.0)),
+    Transformed(Matern(1.5), lengthscales=(0.5, 1.0, 4.0), matrix=[[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]]),
+    Transformed(Polynomial(2), center=(0.1, 0.0, -1.0), matrix=[[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]]),
 ]
 
 
@@ -221,6 +224,11 @@ DEFORMED = [
 ]
 MAPS += DEFORMED
 MAPS.append(FeatureMap(Gaussian(0.7), 8))
+MAPS += [
+    LearnedMetric(Nystroem(Matern(1.5, "median"), 8, landmarks="uniform"), rounds=2),
+    LearnedMetric(RandomFourier(Gaussian("median"), 12), metric="diagonal", rounds=1),
+    LearnedMetric(RandomFourier(Matern(1.5), 9, form="phase"), rounds=1, power=0.5, shrinkage=0.0),
+]
 
 LEARNERS = [
     KernelRidge(RandomFourier(Gaussian(0.7), 40)),
@@ -252,6 +260,8 @@ LEARNERS = [
     KernelPCA(RandomFourier(Gaussian(0.7), 40), 5),
     KernelPCA(RandomFourier(Matern(), 31), 3, whiten=True, fit_inverse_transform=True),
     KernelPCA(RandomNeurons(ArcCosine(1), 40)),
+    KernelRidge(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=2)),
+    KernelRidgeClassifier(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=1), alpha="gcv"),
 ]
 
 

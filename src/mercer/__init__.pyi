@@ -11,6 +11,7 @@ from . import (
     learners,
     linalg,
     maps,
+    metric,
     solvers,
     statistics,
     testing,
@@ -88,6 +89,7 @@ from .maps import (
     TensorSketch,
     ThresholdFeatures,
 )
+from .metric import LearnedMetric
 from .theory import required_components
 
 __version__: str
@@ -125,6 +127,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelSVC",
     "Laplacian",
+    "LearnedMetric",
     "LocalCorrection",
     "Matern",
     "MercerError",
@@ -172,6 +175,7 @@ __all__ = [
     "learners",
     "linalg",
     "maps",
+    "metric",
     "mmd_test",
     "neural_tangent_kernel",
     "on_dask",

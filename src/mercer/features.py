@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -19,6 +19,7 @@ __all__ = [
     "Features",
     "Lengthscales",
     "LinearForm",
+    "RowGradients",
     "check_finite",
     "features_of",
     "parameter_bytes",
@@ -93,6 +94,11 @@ class LinearForm:
     triangular: bool = False
 
 
+#: Picklable function of rows (n, d), dense or CSR, that yields the gradients (n, d) of several functions at these rows,
+#: one function after the other. The gradients are with respect to the rows, in float64.
+RowGradients = Callable[[Any], Iterator[Array]]
+
+
 class Features(ABC):
     """Base class of functions from rows to features.
 
@@ -126,6 +132,10 @@ class Features(ABC):
         lengthscales = None
         #: The features as linear functions of features that take less time, or None.
         linear_form = None
+
+    #: Optional method ``gradients(coef) -> RowGradients or None``: the gradients of the functions z(x)'c with respect
+    #: to x, for the features z(x) and each column c of `coef` (n_components, t); None if there is no closed form.
+    gradients: Callable[[Array], RowGradients | None] | None = None
 
     @abstractmethod
     def astype(self, dtype: Any) -> Self:

@@ -78,6 +78,11 @@ def sample_rows(n: int = 24, d: int = 3, seed: int = 0, *, positive: bool = Fals
     return np.maximum(X, 0.0) if positive else X
 
 
+def sample_targets(X: np.ndarray) -> np.ndarray:
+    """Return numeric targets (n,), a smooth function of the first two features of the rows."""
+    return np.sin(3 * X[:, 0]) + X[:, 1]
+
+
 def check_kernel(kernel: Kernel, X: np.ndarray | None = None) -> None:
     """Check the values of a kernel on some rows, and that its formulas agree with each other.
 
@@ -419,6 +424,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
         or a wider map, detect a smaller bias.
     """
     X = sample_rows(positive=get_tags(feature_map).input_tags.positive_only) if X is None else X
+    y = sample_targets(X) if feature_map.uses_targets else None
     name = repr(feature_map)
     expect(isinstance(getattr(feature_map, "needs", None), str), f"{name}: needs must say what a kernel must have")
     raised = False
@@ -427,7 +433,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
     except NotFittedError:
         raised = True
     expect(raised, f"{name}: transform before fit must raise NotFittedError")
-    fitted = clone(feature_map).set_params(random_state=7).fit(X)
+    fitted = clone(feature_map).set_params(random_state=7).fit(X, y)
     before = X.copy()
     Z = fitted.transform(X)
     expect(Z.shape == (len(X), feature_map.width), f"{name}: must have as many components as its width")
@@ -447,7 +453,7 @@ def check_map(feature_map: BaseMap, X: np.ndarray | None = None, *, draws: int =
         expect(same(Z, fitted.transform(sparse)), f"{name}: CSR must equal dense")
     for jobs in (1, 2, 5):
         expect(np.array_equal(Z, fitted.set_params(n_jobs=jobs).transform(X)), f"{name}: n_jobs must not matter")
-    again = clone(feature_map).set_params(random_state=7).fit(X)
+    again = clone(feature_map).set_params(random_state=7).fit(X, y)
     expect(np.array_equal(Z, again.transform(X)), f"{name}: equal seeds must give equal features")
     expect(np.array_equal(Z, pickle.loads(pickle.dumps(fitted)).transform(X)), f"{name}: must survive pickle")
     X32 = X.astype(np.float32)
@@ -540,7 +546,7 @@ def check_learner(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
     """
     if X is None or y is None:
         X = sample_rows(200)
-        y = np.sin(3 * X[:, 0]) + X[:, 1]
+        y = sample_targets(X)
         y = np.digitize(y, [-0.5, 0.5]) if is_classifier(learner) else y
     name = repr(learner)
 
@@ -642,7 +648,7 @@ def check_engines(learner: Learner, X: np.ndarray | None = None, y: np.ndarray |
 
     if X is None or y is None:
         X = sample_rows(300, positive=get_tags(learner).input_tags.positive_only)
-        y = np.sin(3 * X[:, 0]) + X[:, 1]
+        y = sample_targets(X)
         y = np.digitize(y, [-0.5, 0.5]) if is_classifier(learner) else y
     name = repr(learner)
     seeds = {key: 3 for key in learner.get_params() if key.split("__")[-1] == "random_state"}

@@ -107,6 +107,7 @@ template <class T>
 struct Cells {
     std::ptrdiff_t count;
     std::ptrdiff_t first_visits;  // cells that are visited in the order of their distances from the home of a query
+    double reach;                 // cells are skipped beyond this multiple of the distance of the farthest candidate
     double scale;
     const std::int64_t* starts;
     const double* centers;      // (count, d), scaled

@@ -491,8 +491,8 @@ Cells<T> cells_of(const Vector<const std::int64_t>& starts, const Matrix<const d
     const std::int64_t* start = starts.data();
     require(start[0] == 0 && start[count] * mercer::panel_rows == std::int64_t(index.shape(0)));
     for (std::ptrdiff_t i = 0; i < count; ++i) require(start[i] <= start[i + 1]);
-    return {count,   0,      scale,   start,   centers.data(), nullptr, index.data(),
-            nullptr, nullptr, nullptr, nullptr};
+    return {count,        0,       1.0,     scale,   start,   centers.data(), nullptr,
+            index.data(), nullptr, nullptr, nullptr, nullptr};
 }
 
 template <class Array>
@@ -539,12 +539,12 @@ void bind_search(nb::module_& module, const Kernels<T>& kernels) {
         "nearest_rows",
         [&kernels](const Matrix<const T>& X, const Vector<const std::int64_t>& homes,
                    const Vector<const std::int64_t>& starts, const Matrix<const double>& centers,
-                   const Vector<const double>& radii, const Vector<const std::int64_t>& index, double scale,
-                   const Matrix<const T>& rows, const Matrix<const float>& panels, const Vector<const float>& lows,
-                   const Matrix<const double>& lengths, std::ptrdiff_t first_visits,
+                   const Vector<const std::int64_t>& index, double scale, const Matrix<const T>& rows,
+                   const Matrix<const float>& panels, const Vector<const float>& lows,
+                   const Matrix<const double>& lengths, const Vector<const double>& radii,
                    const std::optional<Vector<const std::int64_t>>& own,
-                   const std::optional<Vector<const std::int64_t>>& before, const Matrix<std::int64_t>& indices,
-                   const Matrix<double>& squares) {
+                   const std::optional<Vector<const std::int64_t>>& before, std::ptrdiff_t first_visits, double reach,
+                   const Matrix<std::int64_t>& indices, const Matrix<double>& squares) {
             const Rows<const T> from = rows_of(X);
             Cells<T> cells = cells_of<T>(starts, centers, index, scale);
             const size_t positions = index.shape(0), n_panels = positions / mercer::panel_rows;
@@ -561,6 +561,7 @@ void bind_search(nb::module_& module, const Kernels<T>& kernels) {
             for (std::ptrdiff_t i = 0; i < from.rows; ++i)
                 require(0 <= homes.data()[i] && homes.data()[i] < cells.count);
             cells.first_visits = first_visits;
+            cells.reach = reach;
             cells.radii = radii.data();
             cells.rows = rows.data();
             cells.panels = panels.data();
@@ -577,9 +578,9 @@ void bind_search(nb::module_& module, const Kernels<T>& kernels) {
             kernels.nearest_rows(from, homes.data(), cells, limits, to, values, scratch.get());
         },
         "X"_a.noconvert(), "homes"_a.noconvert(), "starts"_a.noconvert(), "centers"_a.noconvert(),
-        "radii"_a.noconvert(), "index"_a.noconvert(), "scale"_a, "rows"_a.noconvert(), "panels"_a.noconvert(),
-        "lows"_a.noconvert(), "lengths"_a.noconvert(), "first_visits"_a, "own"_a.noconvert().none(),
-        "before"_a.noconvert().none(), "indices"_a.noconvert(), "squares"_a.noconvert());
+        "index"_a.noconvert(), "scale"_a, "rows"_a.noconvert(), "panels"_a.noconvert(), "lows"_a.noconvert(),
+        "lengths"_a.noconvert(), "radii"_a.noconvert(), "own"_a.noconvert().none(), "before"_a.noconvert().none(),
+        "first_visits"_a, "reach"_a, "indices"_a.noconvert(), "squares"_a.noconvert());
 }
 
 void bind_set(nb::module_& module, const char* name, const KernelSet& kernels) {

@@ -104,6 +104,7 @@ struct Search {
     std::ptrdiff_t found;    // number of candidates
     double limit;            // no row with a squared distance above it is a neighbor
     double root;             // square root of the limit
+    double reach;            // cells beyond this distance are skipped
     double home_square;      // squared distance to the center of the home cell
     double home_distance;    // its root, rounded up
     std::ptrdiff_t group;    // queries of the same home cell are a group
@@ -117,7 +118,7 @@ struct Search {
 
 struct SearchScratch {
     SearchScratch(std::ptrdiff_t m, std::ptrdiff_t d, std::ptrdiff_t n_cells, std::ptrdiff_t count)
-        : capacity(2 * count + 24),
+        : capacity(2 * count + 8),
           searches(0),
           queries(searches + m * std::ptrdiff_t(sizeof(Search))),
           distances(queries + m * d * 8),
@@ -208,7 +209,7 @@ class NearestSearch {
                     // Half of the distance is that to the plane between the cells.
                     base = larger_of(between - cells.radii[cell], 0.5 * between) - margin * between;
                 }
-                if (!visited && !(base - search.home_distance > search.root)) active[count++] = q;
+                if (!visited && !(base - search.home_distance > search.reach)) active[count++] = q;
             }
             if (count) visit(cell, count);
         }
@@ -234,7 +235,7 @@ class NearestSearch {
             most = larger_of(most, std::fabs(apart));
         }
         search.found = 0;
-        search.limit = search.root = infinity;
+        search.limit = search.root = search.reach = infinity;
         search.home_square = square;
         search.home_distance = std::sqrt(square) * (1.0 + margin);
         search.group = group;
@@ -284,16 +285,21 @@ class NearestSearch {
                 gap[j] = apart;
             }
             const double square = (sum[0] + sum[1]) + (sum[2] + sum[3]), length = std::sqrt(square);
-            if (length - radius - margin * (length + radius) > search.root) continue;
+            if (length - radius - margin * (length + radius) > search.reach) continue;
             const double between = distances[search.group * cells.count + cell];
             const double plane = square - search.home_square - 4 * margin * (square + search.home_square);
-            if (between > 0 && plane > 2 * (1 + margin) * between * search.root) continue;
+            if (between > 0 && plane > 2 * (1 + margin) * between * search.reach) continue;
             for (j = 0; j < d; ++j) to[j * tile_queries] = search.filtered ? float(-2.0 * gap[j]) : 0.0f;
             search.square = square;
             search.length = length;
             search.low = (1.0 - error) * square;
             set_threshold(search);
             active[near++] = q;
+        }
+        // Zeros take the place of missing queries of the last tile.
+        for (std::ptrdiff_t a = near; a % tile_queries; ++a) {
+            float* to = tiles + (a / tile_queries) * tile_queries * d + a % tile_queries;
+            for (std::ptrdiff_t j = 0; j < d; ++j) to[j * tile_queries] = 0.0f;
         }
         for (std::ptrdiff_t a = 0; a < near; a += tile_queries) compare(cell, a, smaller(tile_queries, near - a));
     }
@@ -349,14 +355,18 @@ class NearestSearch {
                 for (int k = 0; k < row_packs; ++k) passed = passed | at_most(sum[i][k], most);
             }
             if (any_bit<float>(passed)) {
-                float stored[tile_queries * panel_rows];
                 MERCER_UNROLL
                 for (int i = 0; i < tile_queries; ++i) {
+                    const Pack<float> most = broadcast(threshold[i]);
+                    Bits<float> some = at_most(sum[i][0], most);
                     MERCER_UNROLL
-                    for (int k = 0; k < row_packs; ++k) store(stored + i * panel_rows + k * lanes<float>, sum[i][k]);
+                    for (int k = 1; k < row_packs; ++k) some = some | at_most(sum[i][k], most);
+                    if (i >= count || !any_bit<float>(some)) continue;
+                    float stored[panel_rows];
+                    MERCER_UNROLL
+                    for (int k = 0; k < row_packs; ++k) store(stored + k * lanes<float>, sum[i][k]);
+                    threshold[i] = take(active[first + i], panel, stored);
                 }
-                for (std::ptrdiff_t i = 0; i < count; ++i)
-                    threshold[i] = take(active[first + i], panel, stored + i * panel_rows);
             }
         }
     }
@@ -421,10 +431,11 @@ class NearestSearch {
         set_limit(search, candidate[count - 1].high);
     }
 
-    static void set_limit(Search& search, double limit) {
+    void set_limit(Search& search, double limit) {
         if (limit < search.limit) {
             search.limit = limit;
             search.root = std::sqrt(limit) * (1.0 + float64_margin);
+            search.reach = cells.reach * search.root;
         }
     }
 

@@ -6,11 +6,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info
 
 from mercer import DataError, Deformed, MercerWarning, MissingPackageError, NeighborGraph, RandomFourier
 from mercer.graphs import neighbors
 from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors
+from mercer.neighbors import dense
 
 
 @pytest.mark.parametrize("d", [2, 30])
@@ -59,21 +59,6 @@ def test_exact_neighbors_within_groups_far_apart(d, gap, wrap, monkeypatch):
     assert graph.bandwidth == pytest.approx(near.bandwidth, rel=1e-4)
 
 
-@pytest.mark.parametrize("d", [3, 40])
-def test_rows_without_rounding_problems_are_searched_once(d, monkeypatch):
-    searched, original = [], neighbors.nearest_by_differences
-
-    def spy(X, rows, count):
-        searched.extend(rows)
-        return original(X, rows, count)
-
-    monkeypatch.setattr(neighbors, "nearest_by_differences", spy)
-    X = np.random.default_rng(0).normal(size=(80, d))
-    nearest_neighbors(X, 4, search="exact", seed=0)
-    nearest_neighbors(np.repeat(X[:20], 4, axis=0), 3, search="exact", seed=0)  # equal rows are not a rounding problem
-    assert not searched
-
-
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_lengths_over_distances(wrap):
     X = np.array([[3.0, 4.0], [3.0, 4.5], [3.0, 4.0], [0.0, 0.0]])
@@ -92,21 +77,16 @@ def test_overflowing_distances_raise(wrap):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_search_uses_the_requested_threads(threads, monkeypatch):
-    from sklearn.neighbors import NearestNeighbors
+    seen, original = [], dense.workers
 
-    seen = []
-    original = NearestNeighbors.kneighbors
+    def spy(n_jobs):
+        seen.append(n_jobs)
+        return original(n_jobs)
 
-    def spy(self, *args, **kwargs):
-        pools = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "openmp"]
-        seen.append((self.n_jobs, max(pools, default=1)))
-        return original(self, *args, **kwargs)
-
-    monkeypatch.setattr(NearestNeighbors, "kneighbors", spy)
+    monkeypatch.setattr(dense, "workers", spy)
     X = np.random.default_rng(0).normal(size=(50, 3))
     Deformed(RandomFourier(n_components=4), NeighborGraph(3), n_jobs=threads).fit(X)
-    assert seen[0][0] == threads
-    assert seen[0][1] <= threads
+    assert seen == [threads, threads]  # to build the index and to search
 
 
 def test_distances_of_equal_rows_are_zero():

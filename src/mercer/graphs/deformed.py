@@ -210,6 +210,12 @@ class Deformed(BaseMap):
         if not isinstance(inner, BaseMap):
             msg = f"Deformed: feature_map must be a mercer map such as RandomFourier(), got {inner!r}."
             raise ParameterError(msg)
+        if inner.uses_targets:
+            msg = (
+                f"Deformed: feature_map must be a map that does not learn from targets, got {type(inner).__name__}. "
+                "Fit it first, and use a map of its kernel_."
+            )
+            raise ParameterError(msg)
         return inner
 
     def _unfitted_inner_map(self) -> BaseMap:

@@ -46,9 +46,9 @@ class NeighborGraph(LaplacianGraph):
         copies of a row, which are edges shorter than a millionth of the longest edge of each of their two nodes. The
         parameter is ignored for binary weights.
     search : {"auto", "exact", "approximate"}, default="auto"
-        "exact" searches with scikit-learn, at a cost that is quadratic in the number of rows. "approximate" uses
+        "exact" finds all nearest neighbors, at a cost that is quadratic in the number of rows. "approximate" uses
         nearest-neighbor descent [1]_, which needs ``mercer[graph]`` and whose result also depends on the number of
-        threads. "auto" is approximate for 20,000 rows or more if that package is installed. The attribute `graph_` of
+        threads. "auto" is approximate for 100,000 rows or more if that package is installed. The attribute `graph_` of
         `Deformed` reports which search was used.
     max_rows : int or None, default=None
         Largest number of rows. If there are more, the graph is built from a uniform sample of this size. None means all
@@ -100,7 +100,7 @@ class NeighborGraph(LaplacianGraph):
 
     def _build_cost(self, n: int, d: int, D: int) -> float:  # noqa: ARG002 - the signature of the contract
         nodes = n if self.max_rows is None else min(n, self.max_rows)
-        return search_cost(nodes, d, self.n_neighbors, search=self.search)
+        return search_cost(nodes, d, search=self.search)
 
     def laplacian(
         self, X: Any, *, seed: int = 0, n_jobs: int | None = None, report: Report | None = None

@@ -6,20 +6,22 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, Rows, as_rows
 from mercer.kernels.power_series import PowerSeries, SeriesPart, merge, multiply
-from mercer.kernels.spectral import Affine, SpectralFactor, SpectralPart
+from mercer.kernels.spectral import Affine, FrozenMatrix, SpectralFactor, SpectralPart
 from mercer.parameters import Interval, shown
 
 if TYPE_CHECKING:
     from mercer.kernels.dot_product import DotProductKernel
 
 T = TypeVar("T")
+# Longest sequence of numbers of which a repr shows all entries.
+MOST_SHOWN = 12
 # Largest number of spectral parts of a composition. With more parts, a map would have too few frequencies per part.
 MOST_PARTS = 512
 # The highest powers of a series are omitted if their sum is below this fraction of the sum of all powers, which is the
@@ -267,12 +269,12 @@ class Composed(Kernel):
         return f"{as_operand(self.outer)} @ {as_operand(self.inner)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transformed(Kernel):
-    """Kernel of transformed inputs, k(Ax, Ay) with Ax = (x[columns] - center) / lengthscales.
+    """Kernel of transformed inputs, k(Ax, Ay) with Ax = ((x[columns] - center) / lengthscales) @ matrix.
 
-    It is used for automatic relevance determination (one lengthscale per feature), for centering, and for kernels on a
-    subset of the features.
+    It is used for automatic relevance determination (one lengthscale per feature), for centering, for kernels on a
+    subset of the features, and for kernels in a metric: with a matrix M, squared distances are (x - y)' M M' (x - y).
 
     Parameters
     ----------
@@ -285,10 +287,14 @@ class Transformed(Kernel):
         shift-invariant kernels.
     lengthscales : sequence of float, default=None
         Numbers > 0 by which the selected features are divided; None divides by nothing.
+    matrix : array-like of shape (d, r), default=None
+        Matrix by which the rows are multiplied last, where d is the number of selected features; None means that they
+        are not multiplied. It is stored as an immutable copy, of which ``np.asarray`` returns the entries.
 
     See Also
     --------
     GaussianProcessRegressor : Learns a lengthscale per feature.
+    LearnedMetric : Learns a matrix, or a lengthscale per feature.
 
     Examples
     --------
@@ -296,6 +302,8 @@ class Transformed(Kernel):
     >>> ard = Transformed(Gaussian(), lengthscales=(1.0, 10.0))
     >>> ard([[0.0, 0.0]], [[1.0, 10.0]]).round(4)
     array([[0.3679]])
+    >>> Transformed(Gaussian(), matrix=[[1.0], [2.0]])([[0.0, 0.0]], [[2.0, -1.0]])  # equal projections
+    array([[1.]])
     """
 
     structure = "a kernel of transformed inputs"
@@ -304,9 +312,12 @@ class Transformed(Kernel):
     columns: Sequence[int] | None = None
     center: Sequence[float] | None = None
     lengthscales: Sequence[float] | None = None
+    matrix: Any = None
 
     def __post_init__(self) -> None:
         check_kernels(self, "kernel")
+        if self.matrix is not None and not isinstance(self.matrix, FrozenMatrix):
+            object.__setattr__(self, "matrix", frozen_matrix(self.matrix))
         # Sequences are stored as tuples, which can be hashed and compared.
         for name in ("columns", "center", "lengthscales"):
             value = getattr(self, name)
@@ -332,9 +343,15 @@ class Transformed(Kernel):
         if len(widths) > 1:
             msg = f"Transformed: columns, center and lengthscales must have equal lengths, got {sorted(widths)}."
             raise ParameterError(msg)
+        if self.matrix is not None and widths and widths != {self.matrix.shape[0]}:
+            msg = (
+                "Transformed: matrix must have one row per selected feature, as columns, center and lengthscales have "
+                f"one entry; got shape {self.matrix.shape} and {widths.pop()} entries."
+            )
+            raise ParameterError(msg)
 
     def _inputs(self) -> Affine:
-        return Affine(as_tuple(self.columns), as_tuple(self.center), as_tuple(self.lengthscales))
+        return Affine(as_tuple(self.columns), as_tuple(self.center), as_tuple(self.lengthscales), self.matrix)
 
     def _apply(self, X: Rows) -> np.ndarray:
         d = X.shape[1]
@@ -346,6 +363,9 @@ class Transformed(Kernel):
             if value is not None and self.columns is None and len(value) != d:
                 msg = f"Transformed: {name} has {len(value)} values, but the rows have {d} features."
                 raise DataError(msg)
+        if self.matrix is not None and self.columns is None and self.matrix.shape[0] != d:
+            msg = f"Transformed: matrix has {self.matrix.shape[0]} rows, but the rows of X have {d} features."
+            raise DataError(msg)
         return self._inputs()(X)
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -369,7 +389,7 @@ class Transformed(Kernel):
         return None if parts is None else tuple(replace(part, inputs=(outer, *part.inputs)) for part in parts)
 
     def _lengthscale_columns(self, columns: np.ndarray) -> tuple[np.ndarray, ...]:
-        if self.lengthscales is not None:
+        if self.lengthscales is not None or self.matrix is not None:
             return ()
         if self.columns is not None:
             columns = columns[[c for c in self.columns if c < len(columns)]]  # others raise when rows are transformed
@@ -377,6 +397,12 @@ class Transformed(Kernel):
 
     def _inner_rows(self, X: Rows, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         return self._apply(as_rows(self, X)), weight
+
+    def __repr__(self) -> str:
+        named = {name: getattr(self, name) for name in ("columns", "center", "lengthscales")}
+        parts = [f"{name}={brief(values)}" for name, values in named.items()]
+        parts += [] if self.matrix is None else [f"matrix={self.matrix!r}"]
+        return f"Transformed(kernel={self.kernel!r}, {', '.join(parts)})"
 
 
 def powers_that_matter(outer: DotProductKernel, about: float, mass: float) -> np.ndarray | None:
@@ -418,6 +444,32 @@ def expanded_power(parts: Sequence[SpectralPart], n: int) -> Iterator[tuple[floa
         factors = tuple(factor for one in first.factors for factor in one.power(k))
         for weight, rest in expanded_power(others, n - k):
             yield math.comb(n, k) * first.mass**k * weight, factors + rest
+
+
+def frozen_matrix(values: Any) -> FrozenMatrix:
+    """Return the parameter `matrix` of `Transformed` as an immutable matrix. Raise unless it has finite entries."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or 0 in array.shape:
+        what = f"an array of shape {array.shape} and dtype {array.dtype}"
+        msg = f"Transformed: matrix must be None or a matrix of numbers with one row per feature, got {what}."
+        raise ParameterError(msg)
+    if not np.isfinite(array).all():
+        msg = "Transformed: matrix must be finite, got NaN or infinity."
+        raise ParameterError(msg)
+    return FrozenMatrix(array)
+
+
+def brief(values: Sequence[float] | None) -> str:
+    """Return the repr of a sequence of numbers, without most of its entries if there are many.
+
+    Examples
+    --------
+    >>> brief((1.0, 2.0)), brief(range(784))
+    ('(1.0, 2.0)', '(0, 1, ..., 783; 784 numbers)')
+    """
+    if values is None or len(values) <= MOST_SHOWN:
+        return repr(None if values is None else tuple(values))
+    return f"({values[0]!r}, {values[1]!r}, ..., {values[-1]!r}; {len(values)} numbers)"
 
 
 def as_tuple(values: Sequence[T] | None) -> tuple[T, ...] | None:

@@ -14,9 +14,10 @@ sum over f of :math:`A_f^\top w_f`, with independent :math:`w_f` from the spectr
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -24,7 +25,15 @@ from scipy.spatial.distance import pdist
 from mercer.errors import DataError, ParameterError
 from mercer.kernels.base import Kernel, OptionalFormula, Rows, as_rows, check_positive_parameters, dense64
 
-__all__ = ["LARGEST_SCALE", "Affine", "ShiftInvariantKernel", "SpectralFactor", "SpectralPart", "width_of"]
+__all__ = [
+    "LARGEST_SCALE",
+    "Affine",
+    "FrozenMatrix",
+    "ShiftInvariantKernel",
+    "SpectralFactor",
+    "SpectralPart",
+    "width_of",
+]
 
 # The heaviest tails (Matern with tiny nu) have frequencies beyond the range of float32. Clipped here, they still
 # separate any two points further than 1e-12 lengthscales from each other.
@@ -38,13 +47,58 @@ MEDIAN_ROWS = 1000
 MEDIAN_ENTRIES = 20_000_000
 
 
+class FrozenMatrix:
+    """An immutable matrix of float64 that can be compared and hashed, by a digest that is computed once.
+
+    ``np.asarray(matrix)`` is the array, which is read-only.
+
+    Parameters
+    ----------
+    values : array-like of shape (d, r)
+        The entries, which are copied.
+    """
+
+    __slots__ = ("_digest", "_values")
+
+    def __init__(self, values: Any) -> None:
+        self.__setstate__(np.array(values, dtype=np.float64, order="C"))
+
+    def __getstate__(self) -> np.ndarray:
+        return self._values
+
+    def __setstate__(self, values: np.ndarray) -> None:
+        values.flags.writeable = False
+        self._values = values
+        self._digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+        return self._values.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._values if dtype in (None, np.float64) and not copy else self._values.astype(dtype or np.float64)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FrozenMatrix):
+            return NotImplemented
+        return (self.shape, self._digest) == (other.shape, other._digest)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self._digest))
+
+    def __repr__(self) -> str:
+        return f"<matrix of shape {self.shape}, {self._digest[:4].hex()}>"
+
+
 @dataclass(frozen=True)
 class Affine:
-    """The input map A(x) = (x[columns] - center) / lengthscales. A step is omitted if its parameter is None."""
+    """The input map A(x) = ((x[columns] - center) / lengthscales) @ matrix. A parameter None omits its step."""
 
     columns: tuple[int, ...] | None = None
     center: tuple[float, ...] | None = None
     lengthscales: tuple[float, ...] | None = None
+    matrix: FrozenMatrix | None = None
 
     def __call__(self, X: Rows) -> np.ndarray:
         """Return the transformed rows as a dense float64 array."""
@@ -55,10 +109,14 @@ class Affine:
             X = X - np.asarray(self.center)
         if self.lengthscales is not None:
             X = X / np.asarray(self.lengthscales)
+        if self.matrix is not None:
+            X = X @ np.asarray(self.matrix)
         return X
 
     def width(self, d: int) -> int:
         """Return the number of entries of A(x), for rows x of `d` features."""
+        if self.matrix is not None:
+            return self.matrix.shape[1]
         return d if self.columns is None else len(self.columns)
 
     def pull_back(self, frequencies: np.ndarray, d: int) -> np.ndarray:
@@ -66,6 +124,8 @@ class Affine:
 
         The rows x and the vectors v have `d` entries.
         """
+        if self.matrix is not None:
+            frequencies = frequencies @ np.asarray(self.matrix).T
         if self.lengthscales is not None:
             frequencies = frequencies / np.asarray(self.lengthscales)
         if self.columns is None:
@@ -91,6 +151,11 @@ class SpectralFactor:
 
     kernel: ShiftInvariantKernel
     inputs: tuple[Affine, ...] = ()
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether A multiplies each feature by a number, so that no input map has a matrix."""
+        return all(affine.matrix is None for affine in self.inputs)
 
     def width(self, d: int) -> int:
         """Return the number of features of Ax, the input of the shift-invariant kernel, for rows x of `d` features."""

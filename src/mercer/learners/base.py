@@ -201,6 +201,10 @@ class Fit:
         total = self.labeled.accumulate(into, self.report)
         return total if into.finish is None else into.finish(total)
 
+    def fitted(self, feature_map: BaseMap) -> BaseMap:
+        """Fit a map to all rows, and to the targets of the labeled ones if it uses them; return it."""
+        return feature_map.fit_engines(self.engine, self.labeled, self.report)
+
 
 class Learner(BaseEstimator, ABC):
     """Base class of estimators on the features of a map, which use the rows only through sums over them.
@@ -415,11 +419,11 @@ class Learner(BaseEstimator, ABC):
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         """Fit the map `fit.feature_map` to all rows, and return the fitted map."""
-        return fit.feature_map.fit_engine(fit.engine, fit.report)
+        return fit.fitted(fit.feature_map)
 
     def _warn_of_scales(self, fit: Fit) -> None:
         """Warn of columns of very different scales, unless each of them gets its own lengthscale."""
-        if getattr(self, "lengthscale_tuning", None) != "ard":
+        if getattr(self, "lengthscale_tuning", None) != "ard" and not fit.feature_map.scales_columns:
             warn_of_scales(self, fit.feature_map._kernel(), fit.engine)
 
     def _set_map(self, feature_map: BaseMap) -> None:

@@ -210,7 +210,7 @@ class LossClassifier(Classifier):
         reusable = self.warm_start and fit.previous.get("_drawn_for_") == self._drawn_for_
         if reusable and not prototype.needs_rows():
             return fit.previous["feature_map_"]
-        return prototype.fit_engine(fit.engine, fit.report)
+        return fit.fitted(prototype)
 
     def _start(self, fit: Fit, labels: Array) -> Array | None:
         """Return the starting point of a warm start: coefficients and intercept of the previous fit, (D + 1, K).

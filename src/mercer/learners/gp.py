@@ -198,7 +198,7 @@ class GaussianProcessRegressor(Regressor):
         self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
-        fitted = prototype.fit_engine(fit.engine, fit.report)
+        fitted = fit.fitted(prototype)
         if self.variance_method == "pathwise" and fitted.unbiased is not True:
             msg = (
                 f"{type(self).__name__}: variance_method='pathwise' needs unbiased random features for its prior, got "

@@ -190,7 +190,7 @@ class KernelKMeans(Clusterer):
         with warnings.catch_warnings():
             if self.exact:  # only the kernel of the map is used, so that too many components do no harm
                 warnings.simplefilter("ignore", MercerWarning)
-            return fit.feature_map.fit_engine(fit.engine, fit.report)
+            return fit.fitted(fit.feature_map)
 
     def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
         return None  # `_solve` computes the sums it needs

@@ -9,7 +9,6 @@ from mercer.linalg.dense_projections import dense, dense_cosines, dense_pairs
 from mercer.linalg.dispatch import instruction_set
 from mercer.linalg.hadamard_projections import sign_hadamard, sign_hadamard_pairs
 from mercer.linalg.numpy_kernels import FunctionName
-from mercer.linalg.row_search import nearest_rows, pack_rows
 from mercer.linalg.sparse_products import sparse_product
 from mercer.linalg.trigonometric import cosines, sincos_pairs
 
@@ -24,8 +23,6 @@ __all__ = [
     "dense_cosines",
     "dense_pairs",
     "instruction_set",
-    "nearest_rows",
-    "pack_rows",
     "sign_hadamard",
     "sign_hadamard_pairs",
     "sincos_pairs",

@@ -116,16 +116,16 @@ def solve_local(
     """
     name = "solve_local"
     rows, queries = _check_rows(name, rows, queries)
-    indices = _check_indices(name, indices, rows, queries)
+    neighbors = _check_indices(name, indices, rows, queries)
     _check_profile(name, profile)
     values = _check_noise(name, noise, rows)
-    (m, k), n, dtype = indices.shape, len(rows), rows.dtype
+    (m, k), n, dtype = neighbors.shape, len(rows), rows.dtype
     if own is not None:
         own = np.asarray(own)
         if own.shape != (m,) or own.dtype.kind not in "iu":
             msg = f"{name}: own must be {m} integers, one per query, got shape {own.shape} of {own.dtype}"
             raise ValueError(msg)
-        indices = np.where(indices == own[:, None], -1, indices)
+        neighbors = np.where(neighbors == own[:, None], -1, neighbors)
     solved = None
     if targets is not None:
         targets = _contiguous(name, "targets", targets, 2, dtype)
@@ -150,7 +150,7 @@ def solve_local(
     def solve(part: slice) -> None:
         dispatch.kernels.solve_local(
             rows,
-            indices[part],
+            neighbors[part],
             queries[part],
             profile,
             values,
@@ -305,21 +305,21 @@ def metric_gradient(
     """
     name = "metric_gradient"
     rows, queries = _check_rows(name, rows, queries)
-    indices = _check_indices(name, indices, rows, queries)
+    neighbors = _check_indices(name, indices, rows, queries)
     _check_profile(name, profile)
     factors = []
     for what, array in (("left", left), ("right", right), ("cross", cross)):
         factor = _contiguous(name, what, array, 2, rows.dtype)
-        if factor.shape != indices.shape:
-            msg = f"{name}: {what} must have shape {indices.shape}, as indices has, got {factor.shape}"
+        if factor.shape != neighbors.shape:
+            msg = f"{name}: {what} must have shape {neighbors.shape}, as indices has, got {factor.shape}"
             raise ValueError(msg)
         factors.append(factor)
     d = rows.shape[1]
 
     def add(part: slice) -> Array:
         total = np.zeros((d if full else 1, d))
-        mine = [factor[part] for factor in factors]
-        dispatch.kernels.metric_gradient(rows, indices[part], queries[part], profile, *mine, bool(full), total)
+        a, b, c = (factor[part] for factor in factors)
+        dispatch.kernels.metric_gradient(rows, neighbors[part], queries[part], profile, a, b, c, bool(full), total)
         return total
 
     m = len(queries)

@@ -22,6 +22,8 @@ __all__ = [
     "dense_cosines",
     "dense_pairs",
     "metric_gradient",
+    "nearest_rows",
+    "pack_rows",
     "sign_hadamard",
     "sign_hadamard_pairs",
     "sincos_pairs",
@@ -266,8 +268,12 @@ def metric_gradient(
         N = np.where(there[..., None], (rows[indices[part]] - queries[part, None]).astype(float), 0.0)
         a, b, u = (np.where(there, values[part].astype(float), 0.0) for values in (left, right, cross))
         M = 0.5 * (a[:, :, None] * b[:, None, :] + b[:, :, None] * a[:, None, :])
-        M *= _slope(profile, _squared_distances(N))
-        u = u * _slope(profile, np.square(N).sum(axis=2))
+        between, beyond = _squared_distances(N), np.square(N).sum(axis=2)
+        if profile == "matern12":
+            # Infinite slopes, nearly: their contribution is lost in rounding errors, and proportional to the distance.
+            between[between < np.finfo(float).eps * (beyond[:, :, None] + beyond[:, None, :])] = 0.0
+        M *= _slope(profile, between)
+        u = u * _slope(profile, beyond)
         B = -2.0 * M
         B[:, np.arange(k), np.arange(k)] += 2.0 * M.sum(axis=2) + u
         if full:
@@ -382,6 +388,94 @@ def _factors(A: FloatArray) -> FloatArray:
         if len(A) == 1:
             return np.full_like(A, np.nan)
         return np.concatenate([_factors(half) for half in (A[: len(A) // 2], A[len(A) // 2 :])])
+
+
+def pack_rows(
+    X: FloatArray,
+    starts: NDArray[np.int64],
+    centers: NDArray[np.float64],
+    index: NDArray[np.int64],
+    scale: float,
+    first: int,
+    last: int,
+    rows: FloatArray,
+    panels: NDArray[np.float32],
+    lows: NDArray[np.float32],
+    lengths: NDArray[np.float64],
+) -> None:
+    """Fill the arrays of the positions of some cells; see `mercer.linalg.row_search.PackedRows`."""
+    d = X.shape[1]
+    margin, error = 1e-13 + d * 2.3e-16, (2.1 * d + 16) * 2.0**-24
+    for cell in range(first, last):
+        some = slice(starts[cell] * PANEL_ROWS, starts[cell + 1] * PANEL_ROWS)
+        missing = index[some] < 0
+        rows[some] = np.where(missing[:, None], 0, X[index[some]])
+        gaps = np.where(missing[:, None], 0.0, rows[some].astype(np.float64) * scale - centers[cell])
+        squared = np.square(gaps).sum(axis=1)
+        with np.errstate(under="ignore"):
+            interleaved = gaps.astype(np.float32).reshape(-1, PANEL_ROWS, d).transpose(0, 2, 1)
+            lows[some] = np.where(missing, np.inf, (1 - error) * squared)
+        panels[starts[cell] : starts[cell + 1]] = interleaved.reshape(-1, d * PANEL_ROWS)
+        length, absent = np.sqrt(squared).reshape(-1, PANEL_ROWS), missing.reshape(-1, PANEL_ROWS)
+        ends = lengths[starts[cell] : starts[cell + 1]]
+        ends[:, 0] = np.where(absent, np.inf, length).min(axis=1, initial=np.inf) * (1 - margin)
+        ends[:, 1] = np.where(absent, 0.0, length).max(axis=1, initial=0.0) * (1 + margin)
+
+
+def nearest_rows(
+    X: FloatArray,
+    homes: NDArray[np.int64],  # noqa: ARG001 - the signature of the compiled function
+    starts: NDArray[np.int64],  # noqa: ARG001
+    centers: NDArray[np.float64],
+    index: NDArray[np.int64],
+    scale: float,
+    rows: FloatArray,
+    panels: NDArray[np.float32],  # noqa: ARG001
+    lows: NDArray[np.float32],  # noqa: ARG001
+    lengths: NDArray[np.float64],  # noqa: ARG001
+    radii: NDArray[np.float64],  # noqa: ARG001
+    own: NDArray[np.int64] | None,
+    before: NDArray[np.int64] | None,
+    first_visits: int,  # noqa: ARG001
+    reach: float,  # noqa: ARG001
+    indices: NDArray[np.int64],
+    squares: NDArray[np.float64],
+) -> None:
+    """Fill `indices` and `squares` with the nearest rows of queries, by inner products and then by differences."""
+    (m, d), count = X.shape, indices.shape[1]
+    origin = centers.mean(axis=0) / scale
+    queries = X.astype(np.float64) - origin
+    query_squares = np.square(queries).sum(axis=1)[:, None]
+    step = max(count, 2**20 // max(m, d))
+
+    def bounds(start: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds of the squared distances to some rows; infinity for rows that are no neighbors."""
+        some, row = rows[start : start + step].astype(np.float64) - origin, index[start : start + step]
+        sizes = query_squares + np.square(some).sum(axis=1)
+        values = sizes - 2 * (queries @ some.T)
+        error = (2 * d + 16) * np.finfo(np.float64).eps * sizes
+        excluded = np.broadcast_to(row < 0, values.shape)
+        if own is not None:
+            excluded = excluded | (row == own[:, None])
+        if before is not None:
+            excluded = excluded | (row >= before[:, None])
+        return np.where(excluded, np.inf, values - error), np.where(excluded, np.inf, values + error)
+
+    highest = np.full((m, count), np.inf)
+    for start in range(0, len(rows), step):
+        highest = np.partition(np.concatenate([highest, bounds(start)[1]], axis=1), count - 1, axis=1)[:, :count]
+    limit = np.minimum(highest.max(axis=1, keepdims=True), np.finfo(np.float64).max)
+    found: list[tuple[NDArray[np.int64], ...]] = []
+    for start in range(0, len(rows), step):
+        q, position = np.nonzero(bounds(start)[0] <= limit)
+        gaps = X[q].astype(np.float64) - rows[start + position].astype(np.float64)
+        found.append((q, np.square(gaps).sum(axis=1), index[start + position]))
+    q, square, row = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((row, square, q))
+    q, square, row = q[order], square[order], row[order]
+    rank = np.arange(len(q)) - np.searchsorted(q, q)
+    q, square, row, rank = (values[rank < count] for values in (q, square, row, rank))
+    indices[q, rank], squares[q, rank] = row, square
 
 
 def _write(

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._docs import doc
 from mercer.data.sources import DaskRows, source_of
-from mercer.data.targets import as_floats
+from mercer.data.targets import Coding, as_floats
 from mercer.engines import Engine, MemoryEngine, Report, block_rows_for, empty_rows, enter_stage, fill_rows
 from mercer.errors import DataError, MercerWarning, NoClosedFormError, ParameterError, UnsupportedKernelError
 from mercer.errors.memory import LARGE, check_memory, explained_memory_errors
@@ -156,6 +156,14 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     #: Whether the sampled parameters do not depend on the lengthscales, so that lengthscales can be tuned with the
     #: features of the fitted map.
     tunes_own_draw: ClassVar[bool] = False
+    #: Whether the map divides the columns of the rows by scales of its own, so that their units do not matter.
+    scales_columns: ClassVar[bool] = False
+    #: Optional method ``_target_coding(y) -> Coding`` of a map that learns from targets: how the targets `y` that `fit`
+    #: receives are validated.
+    _target_coding: Callable[[Any], Coding] | None = None
+    #: Optional method ``_fit_labeled(engine, labeled, report) -> self`` of a map that learns from targets: see
+    #: `fit_engines`.
+    _fit_labeled: Callable[[Engine, Engine, Report | None], Any] | None = None
     #: Optional method ``_variance(X, Y)``: the closed form of `variance` for validated rows; None for `Y` means `X`.
     _variance: Callable[[Any, Any], Array] | None = None
 
@@ -256,8 +264,33 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         """
         return {"fit map": None} if self._fit_costs is None else self._fit_costs(n, d)
 
+    @property
+    def uses_targets(self) -> bool:
+        """Whether the map learns from the targets of the rows."""
+        return self._fit_labeled is not None
+
+    def fit_engines(self, engine: Engine, labeled: Engine, report: Report | None = None) -> Self:
+        """Fit the map to all rows of `engine`; the targets of the rows of `labeled` are known. Learners call this.
+
+        Parameters
+        ----------
+        engine : Engine
+            All rows.
+        labeled : Engine
+            Those of them whose targets are known.
+        report : callable or None, default=None
+            Receives the progress.
+
+        Returns
+        -------
+        self
+        """
+        return (
+            self.fit_engine(engine, report) if self._fit_labeled is None else self._fit_labeled(engine, labeled, report)
+        )
+
     @doc
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the map.
 
         Parameters
@@ -265,28 +298,33 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
         X : array-like or CSR of shape (n, d)
             Rows, labeled or not. Most maps use only the number of features d, unless a parameter, such as
             ``lengthscale="median"``, is estimated from a sample of the rows.
-        %(y_ignored)s
+        y : array-like of shape (n,) or (n, t), default=None
+            Targets, for maps that learn from them, such as `LearnedMetric`. Other maps ignore them.
 
         Returns
         -------
         self
         """
         with unchanged_if_it_fails(self):
-            engine = self._in_memory(X)
-            warn_of_scales(self, self._kernel(), engine)
+            engine = self._in_memory(X, y)
+            if not self.scales_columns:
+                warn_of_scales(self, self._kernel(), engine)
             return self.fit_engine(engine)
 
-    def _in_memory(self, X: Any, *, reset: bool = True) -> MemoryEngine:
-        """Validate the rows that are passed to `fit`, and return an engine over them."""
+    def _in_memory(self, X: Any, y: Any = None, *, reset: bool = True) -> MemoryEngine:
+        """Validate the rows, and the targets if the map uses them, and return an engine over them."""
         owner = f"{type(self).__name__}: fit"
         hint = "Try a sample of the rows, or pass the unfitted map to a learner, which reads what it needs."
         X = source_of(X, owner=owner).array(owner, hint)
-        X = as_floats(self, X, reset=reset)
+        if self._target_coding is None:
+            X, y = as_floats(self, X, reset=reset), None
+        else:
+            X, y, _ = self._target_coding(y).validate(self, X, y, reset=reset)
         self.check()
         if self._kernel().positive_only:
             check_non_negative(type(self).__name__, X)  # all rows, since the map may see only a sample
         rows = block_rows_for(max(self.width, X.shape[1]), X.dtype.itemsize)
-        return MemoryEngine(X, block_rows=rows, n_jobs=self.n_jobs)
+        return MemoryEngine(X, y, block_rows=rows, n_jobs=self.n_jobs)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "features_")
@@ -406,6 +444,7 @@ class BaseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC)
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.required = self.uses_targets
         try:
             kernel = self._kernel()
         except ParameterError:  # `fit` raises it

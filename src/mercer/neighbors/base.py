@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -59,16 +59,17 @@ class NeighborIndex(ABC):
         Number of rows.
     n_features : int
         Number of features of each row.
+    sparse : bool
+        Whether rows and queries are CSR matrices.
     search : {"exact", "approximate"}
         Whether all nearest neighbors are found, or nearly all of them.
     """
 
-    search: ClassVar[Literal["exact", "approximate"]]
-
-    def __init__(self, n_rows: int, n_features: int, sparse: bool) -> None:
+    def __init__(self, n_rows: int, n_features: int, *, sparse: bool, search: Literal["exact", "approximate"]) -> None:
         self.n_rows = n_rows
         self.n_features = n_features
         self.sparse = sparse
+        self.search = search
 
     def query(
         self,
@@ -166,6 +167,9 @@ def check_rows(owner: str, name: str, X: Any) -> Any:
     if X.ndim != 2:
         msg = f"{owner}: {name} must have two dimensions, rows and features, got {X.ndim}."
         raise DataError(msg)
+    if not X.shape[1]:
+        msg = f"{owner}: {name} must have at least one feature, got none."
+        raise DataError(msg)
     if X.dtype not in (np.float32, np.float64):
         msg = f"{owner}: {name} must be float32 or float64, got {X.dtype}."
         raise DataError(msg)
@@ -174,7 +178,7 @@ def check_rows(owner: str, name: str, X: Any) -> Any:
         msg = f"{owner}: {name} must be finite, got NaN or infinity. Remove such rows or impute their values."
         raise DataError(msg)
     largest = float(max(high, -low))
-    if largest > np.sqrt(np.finfo(np.float64).max / (4 * max(1, X.shape[1]))):
+    if largest > np.sqrt(np.finfo(np.float64).max / (4 * X.shape[1])):
         msg = f"{owner}: distances of rows with entries up to {largest:.3g} overflow. Scale the rows down."
         raise DataError(msg)
     return X

@@ -1,16 +1,16 @@
-"""Partition of rows into cells around centers, in the memory layout of the compiled search."""
+"""Rows in cells around centers, and the search for neighbors among them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 
-from mercer.engines.base import Workers, workers
-from mercer.linalg import nearest_rows, pack_rows
-from mercer.linalg.row_search import PANEL_ROWS
+from mercer.engines.base import Workers
+from mercer.linalg.row_search import PANEL_ROWS, PackedRows, nearest_rows, pack_rows
+from mercer.neighbors.base import Queries
 
-__all__ = ["Cells", "build_cells", "search_cells"]
+__all__ = ["in_cells", "search_cells"]
 
 Array = np.ndarray
 # With fewer rows than this there is one cell: visiting cells takes longer than comparing all rows.
@@ -18,129 +18,126 @@ MIN_ROWS = 5000
 # Rows of the sample for each cell, and iterations, of the clustering that finds the centers.
 SAMPLE_PER_CELL = 32
 ITERATIONS = 3
-# Queries that are searched together, and the largest number of bytes for their candidates.
+# Cells that are compared with a query before all others; then few other cells can have neighbors.
+FIRST_VISITS = 6
+# Queries that are searched together, and the largest number of bytes for their candidates and for a block of rows.
 BLOCK_QUERIES = 128
 BLOCK_BYTES = 2**26
+# Rows whose nearest center is searched at a time, and cells that are packed at a time.
+BLOCK_ROWS = 1024
+BLOCK_CELLS = 16
 
 
-class Cells(NamedTuple):
-    """Rows in cells. Lengths are multiplied by `scale`, a power of two; see `mercer.linalg.pack_rows`."""
-
-    starts: Array  # (n_cells + 1,): first panel of each cell
-    centers: Array  # (n_cells, d), float64, scaled
-    radii: Array  # (n_cells,): largest distance of a row to its center, rounded up
-    index: Array  # (positions,): row at each position, -1 for none
-    scale: float
-    rows: Array  # (positions, d)
-    panels: Array  # (panels, d * PANEL_ROWS), float32
-    lows: Array  # (positions,), float32
-    lengths: Array  # (panels, 2)
-
-
-def build_cells(rows: Array, seed: int, n_jobs: int | None, n_cells: int | None = None) -> Cells:
-    """Partition rows into cells: each row belongs to the nearest of the centers of a sample."""
-    n, d = rows.shape
+def in_cells(rows: Array, seed: int, team: Workers) -> PackedRows:
+    """Partition rows into cells: each row belongs to the nearest of the centers that a sample of the rows has."""
+    n = len(rows)
+    # Of a Fortran array, rows are gathered from memory that is far apart, so it is copied once.
     rows = np.ascontiguousarray(rows)
-    mean = _mean(rows)
-    with workers(n_jobs) as team:
-        spread = max(_largest_gap(rows, mean), np.finfo(np.float64).tiny)
-        scale = 2.0 ** float(np.clip(-np.frexp(spread)[1], -500, 500))
-        one = (mean * scale)[None]
-        if n_cells is None:
-            n_cells = int(np.sqrt(n)) if n >= MIN_ROWS else 1
-        if n_cells == 1:
-            cell, squares = np.zeros(n, dtype=np.intp), np.square(rows.astype(np.float64) * scale - one[0]).sum(axis=1)
-            return _packed(rows, cell, squares, one, scale, team)
-        centers = _centers(rows, n_cells, np.random.default_rng(seed), team)
-        cell, squares = _nearest_center(rows, centers, team)
-        counts = np.bincount(cell, minlength=n_cells)
-        used = np.flatnonzero(counts)
-        renamed = np.zeros(n_cells, dtype=np.intp)
-        renamed[used] = np.arange(len(used))
-        return _packed(rows, renamed[cell], squares, centers[used] * scale, scale, team)
+    n_cells = int(np.sqrt(n) / 2) if n >= MIN_ROWS else 1
+    if n_cells == 1:
+        return _one_cell(rows, team)
+    centers = _centers(rows, n_cells, np.random.default_rng(seed), team)
+    cell, squares = _nearest_centers(rows, _one_cell(centers, team), team)
+    used, cell = np.unique(cell, return_inverse=True)
+    return _packed(rows, cell, squares, centers[used], _scale(rows, centers[used].mean(axis=0)), team)
 
 
 def search_cells(
-    cells: Cells, X: Array, own: Array | None, before: Array | None, homes: Array, indices: Array, squares: Array
-) -> None:
-    """Fill `indices` and `squares` with the neighbors of queries, whose nearest cells are `homes`."""
-    nearest_rows(X, homes, *cells, FIRST_VISITS, own, before, indices, squares)
+    packed: PackedRows, queries: Queries, indices: Array, squares: Array, team: Workers, reach: float = 1.0
+) -> Iterator[int]:
+    """Fill `indices` and `squares` with the neighbors of queries, and yield how many queries are done."""
+    X, count = queries.X, queries.count
+    if len(packed.centers) == 1:
+        homes, order = np.zeros(len(X), dtype=np.int64), np.arange(len(X))
+    else:
+        homes, _ = _nearest_centers(X, _one_cell(packed.centers / packed.scale, team), team)
+        order = np.argsort(homes, kind="stable")
+    step = int(np.clip(BLOCK_BYTES // (50 * count), 1, BLOCK_QUERIES))
+
+    def fill(start: int) -> int:
+        part = order[start : start + step]
+        some = queries[part]
+        rows = np.ascontiguousarray(some.X, dtype=packed.rows.dtype)
+        found = np.full((len(part), count), -1, dtype=np.int64), np.full((len(part), count), np.inf)
+        nearest_rows(
+            rows,
+            homes[part],
+            packed,
+            *found,
+            own=some.own,
+            before=some.before,
+            first_visits=FIRST_VISITS,
+            reach=reach,
+        )
+        indices[part], squares[part] = found
+        return start + len(part)
+
+    return team.in_order(fill, range(0, len(X), step))
 
 
-FIRST_VISITS = 6
-
-
-def _mean(rows: Array) -> Array:
-    """Return the mean of the rows, computed from parts so that sums do not overflow."""
-    return (rows.mean(axis=0, dtype=np.float64)) if len(rows) else np.zeros(rows.shape[1])
-
-
-def _largest_gap(rows: Array, mean: Array) -> float:
-    """Return the largest absolute difference of an entry and the mean of its column."""
+def _scale(rows: Array, origin: Array) -> float:
+    """Return a power of two times which the largest entry of ``rows - origin`` is about 1."""
     high, low = rows.max(axis=0).astype(np.float64), rows.min(axis=0).astype(np.float64)
-    return float(np.maximum(high - mean, mean - low).max(initial=0.0))
+    largest = float(np.maximum(high - origin, origin - low).max(initial=0.0))
+    return 2.0 ** float(np.clip(-np.frexp(largest)[1], -500, 500)) if largest > 0 else 1.0
+
+
+def _one_cell(rows: Array, team: Workers) -> PackedRows:
+    """Return rows in one cell around their mean."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    squares = np.concatenate(
+        [np.square(rows[i : i + BLOCK_ROWS] - mean).sum(axis=1) for i in range(0, len(rows), BLOCK_ROWS)]
+    )
+    return _packed(rows, np.zeros(len(rows), dtype=np.intp), squares, mean[None], _scale(rows, mean), team)
 
 
 def _centers(rows: Array, n_cells: int, rng: np.random.Generator, team: Workers) -> Array:
     """Return the centers that Lloyd's iteration finds in a sample of the rows, from random rows on."""
-    some = rng.choice(len(rows), size=min(len(rows), SAMPLE_PER_CELL * n_cells), replace=False)
-    sample = rows[some]
-    centers = sample[:n_cells].astype(np.float64)
+    sample = rows[rng.choice(len(rows), size=min(len(rows), SAMPLE_PER_CELL * n_cells), replace=False)]
+    sample = sample.astype(np.float64)
+    centers = sample[:n_cells].copy()
     for _ in range(ITERATIONS):
-        cell, _ = _nearest_center(sample, centers, team)
-        counts = np.bincount(cell, minlength=n_cells)
+        cell, _ = _nearest_centers(sample, _one_cell(centers, team), team)
         order = np.argsort(cell, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        used = counts > 0
-        sums = np.add.reduceat(sample[order].astype(np.float64), starts[used], axis=0)
-        centers[used] = sums / counts[used, None]
+        used, starts, counts = np.unique(cell[order], return_index=True, return_counts=True)
+        centers[used] = np.add.reduceat(sample[order], starts, axis=0) / counts[:, None]
     return centers
 
 
-def _nearest_center(rows: Array, centers: Array, team: Workers) -> tuple[Array, Array]:
+def _nearest_centers(rows: Array, centers: PackedRows, team: Workers) -> tuple[Array, Array]:
     """Return the nearest center of each row, and the squared distance to it."""
-    mean = centers.mean(axis=0)
-    spread = max(_largest_gap(centers, mean), np.finfo(np.float64).tiny)
-    scale = 2.0 ** float(np.clip(-np.frexp(spread)[1], -500, 500))
-    index = _packed(centers, np.zeros(len(centers), dtype=np.intp), None, (mean * scale)[None], scale, None)
     cell, squares = np.empty((len(rows), 1), dtype=np.int64), np.empty((len(rows), 1))
-    step = 1024
 
     def fill(start: int) -> None:
-        part = slice(start, start + step)
-        X = np.ascontiguousarray(rows[part], dtype=np.float64)
-        search_cells(index, X, None, None, np.zeros(len(X), dtype=np.int64), cell[part], squares[part])
+        part = slice(start, start + BLOCK_ROWS)
+        some = np.ascontiguousarray(rows[part], dtype=np.float64)
+        nearest_rows(some, np.zeros(len(some), dtype=np.int64), centers, cell[part], squares[part])
 
-    team.run(fill, range(0, len(rows), step))
+    team.run(fill, range(0, len(rows), BLOCK_ROWS))
     return cell[:, 0], squares[:, 0]
 
 
-def _packed(
-    rows: Array, cell: Array, squares: Array | None, centers: Array, scale: float, team: Workers | None
-) -> Cells:
+def _packed(rows: Array, cell: Array, squares: Array, centers: Array, scale: float, team: Workers) -> PackedRows:
     """Return rows in the order of their cells and, within each, of their distance to the center."""
-    n, d = rows.shape
-    n_cells = len(centers)
-    order = np.arange(n) if squares is None else np.lexsort((squares, cell))
+    (n, d), n_cells = rows.shape, len(centers)
     counts = np.bincount(cell, minlength=n_cells)
-    n_panels = -(-counts // PANEL_ROWS)
-    starts = np.concatenate([[0], np.cumsum(n_panels)]).astype(np.int64)
-    positions = int(starts[-1]) * PANEL_ROWS
-    index = np.full(positions, -1, dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(-(-counts // PANEL_ROWS))]).astype(np.int64)
+    n_panels = int(starts[-1])
+    n_positions = n_panels * PANEL_ROWS
+    index = np.full(n_positions, -1, dtype=np.int64)
     within = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-    index[np.repeat(starts[:-1] * PANEL_ROWS, counts) + within] = order
-    ordered = np.empty((positions, d), dtype=rows.dtype)
-    panels = np.empty((positions // PANEL_ROWS, d * PANEL_ROWS), dtype=np.float32)
-    lows, lengths = np.empty(positions, dtype=np.float32), np.empty((positions // PANEL_ROWS, 2))
-
-    def fill(first: int) -> None:
-        last = min(first + 32, n_cells)
-        pack_rows(rows, starts, centers, index, scale, first, last, ordered, panels, lows, lengths)
-
-    if team is None:
-        fill(0)
-    else:
-        team.run(fill, range(0, n_cells, 32))
-    last = np.maximum(starts[1:] - 1, 0)
-    radii = np.where(n_panels > 0, lengths[last, 1], 0.0)
-    return Cells(starts, centers, np.ascontiguousarray(radii), index, scale, ordered, panels, lows, lengths)
+    index[np.repeat(starts[:-1] * PANEL_ROWS, counts) + within] = np.lexsort((squares, cell))
+    packed = PackedRows(
+        starts,
+        centers * scale,
+        index,
+        scale,
+        rows=np.empty((n_positions, d), dtype=rows.dtype),
+        panels=np.empty((n_panels, d * PANEL_ROWS), dtype=np.float32),
+        lows=np.empty(n_positions, dtype=np.float32),
+        lengths=np.empty((n_panels, 2)),
+        radii=np.empty(n_cells),
+    )
+    team.run(lambda i: pack_rows(rows, packed, i, min(i + BLOCK_CELLS, n_cells)), range(0, n_cells, BLOCK_CELLS))
+    packed.radii[:] = np.maximum.reduceat(packed.lengths[:, 1], starts[:-1])
+    return packed

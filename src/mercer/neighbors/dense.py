@@ -1,51 +1,64 @@
-"""Exact search among dense rows."""
+"""Search among dense rows, exact and approximate."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from mercer.engines.base import Report, report_step, workers
+from mercer.engines.base import Report, Workers, report_step, workers
 from mercer.neighbors.base import NeighborIndex, Queries
-from mercer.neighbors.cells import BLOCK_BYTES, BLOCK_QUERIES, _nearest_center, build_cells, search_cells
+from mercer.neighbors.cells import in_cells, search_cells
 
 __all__ = ["DenseIndex"]
 
 Array = np.ndarray
+# An approximate search finds at least this fraction of the neighbors of sampled rows.
+RECALL = 0.98
+# Number of sampled rows and of their neighbors.
+SAMPLED_ROWS = 256
+SAMPLED_NEIGHBORS = 64
+# Multiples of the distance of the farthest candidate beyond which an approximate search skips cells.
+REACHES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class DenseIndex(NeighborIndex):
-    """Exact search among dense rows."""
+    """Search among dense rows. They are stored in cells, and cells that are too far from a query are skipped.
 
-    search: ClassVar[Literal["exact", "approximate"]] = "exact"
+    An exact search skips cells that cannot have neighbors. An approximate one also skips cells that probably have none:
+    those beyond a multiple of the distance of the farthest candidate, which is chosen so that 98 % of the neighbors of
+    a sample of the rows are found.
+    """
 
-    def __init__(self, rows: Array, seed: int, n_jobs: int | None, n_cells=None) -> None:
-        super().__init__(*rows.shape, sparse=False)
-        self._cells = build_cells(rows, seed, n_jobs, n_cells)
+    def __init__(self, rows: Array, search: Literal["exact", "approximate"], seed: int, n_jobs: int | None) -> None:
+        super().__init__(*rows.shape, sparse=False, search=search)
+        self._reach = 1.0
+        if not len(rows):
+            return
+        with workers(n_jobs) as team:
+            self._packed = in_cells(rows, seed, team)
+            if search == "approximate" and len(self._packed.centers) > 1:
+                self._reach = self._sufficient_reach(rows, seed, team)
+
+    def _sufficient_reach(self, rows: Array, seed: int, team: Workers) -> float:
+        """Return the least of `REACHES` that finds enough of the neighbors of sampled rows, or 1."""
+        some = np.random.default_rng(seed).choice(len(rows), size=min(SAMPLED_ROWS, len(rows)), replace=False)
+        queries = Queries(rows[some], min(SAMPLED_NEIGHBORS, len(rows) - 1), some.astype(np.int64), None)
+        farthest = self._found(queries, 1.0, team)[:, -1:]
+        for reach in REACHES:
+            if (self._found(queries, reach, team) <= farthest).mean() >= RECALL:
+                return reach
+        return 1.0
+
+    def _found(self, queries: Queries, reach: float, team: Workers) -> Array:
+        """Return the squared distances of the neighbors that are found."""
+        shape = len(queries), queries.count
+        indices, squares = np.empty(shape, dtype=np.intp), np.empty(shape)
+        for _ in search_cells(self._packed, queries, indices, squares, team, reach):
+            pass
+        return squares
 
     def _search(self, queries: Queries, indices: Array, squares: Array, threads: int, report: Report | None) -> None:
-        dtype = self._cells.rows.dtype
-        X = queries.X
-        m = len(X)
-        X = np.ascontiguousarray(X, dtype=dtype)
         with workers(threads) as team:
-            if len(self._cells.centers) > 1:
-                homes, _ = _nearest_center(X, self._cells.centers / self._cells.scale, team)
-                order = np.argsort(homes, kind="stable")
-            else:
-                homes, order = np.zeros(m, dtype=np.int64), np.arange(m)
-            step = int(np.clip(BLOCK_BYTES // (24 * (2 * queries.count + 24)), 1, BLOCK_QUERIES))
-
-            def fill(start: int) -> int:
-                part = order[start : start + step]
-                own = None if queries.own is None else queries.own[part]
-                before = None if queries.before is None else queries.before[part]
-                found = np.full((len(part), queries.count), -1, dtype=np.int64)
-                apart = np.full((len(part), queries.count), np.inf)
-                search_cells(self._cells, X[part], own, before, homes[part], found, apart)
-                indices[part], squares[part] = found, apart
-                return min(start + step, m)
-
-            for done in team.in_order(fill, range(0, m, step)):
-                report_step(report, done, m, unit="rows")
+            for done in search_cells(self._packed, queries, indices, squares, team, self._reach):
+                report_step(report, done, len(queries), unit="rows")

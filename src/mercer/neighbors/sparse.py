@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ BLOCK_DISTANCES = 2**21
 class SparseIndex(NeighborIndex):
     """Exact search among sparse rows, by inner products in float64, and by differences where these lose digits."""
 
-    search: ClassVar[Literal["exact", "approximate"]] = "exact"
-
     def __init__(self, rows: Any) -> None:
-        super().__init__(*rows.shape, sparse=True)
+        super().__init__(*rows.shape, sparse=True, search="exact")
         self._rows = rows.astype(np.float64, copy=False)
         self._transposed = self._rows.T.tocsr()
         self._squares = np.asarray(self._rows.multiply(self._rows).sum(axis=1), dtype=np.float64).ravel()
@@ -43,14 +41,13 @@ class SparseIndex(NeighborIndex):
         """Return the neighbors of a block of queries, and their squared distances."""
         X, count = queries.X.astype(np.float64, copy=False), queries.count
         lengths = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-        approximate = -2.0 * (X @ self._transposed).toarray()
-        approximate += self._squares
-        approximate += lengths[:, None]
+        values = -2.0 * (X @ self._transposed).toarray()
+        values += self._squares
+        values += lengths[:, None]
         # An inner product has at most this many terms, each with a rounding error relative to the squared lengths.
         terms = max(8.0, float(np.diff(X.indptr).max(initial=0)) + 8.0)
         rounding = terms * np.finfo(np.float64).eps * (lengths[:, None] + self._squares)
-        approximate = np.maximum(approximate - rounding, 0.0), np.maximum(approximate + rounding, 0.0)
-        low, high = approximate
+        low, high = np.maximum(values - rounding, 0.0), np.maximum(values + rounding, 0.0)
         _, upper = nearest_of(high, count, queries.own, queries.before)
         low[np.isinf(high)] = np.inf
         # Every neighbor is among the rows whose least possible distance is at most the largest of these.

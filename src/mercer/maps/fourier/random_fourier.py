@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -12,7 +12,7 @@ import numpy as np
 from mercer import linalg
 from mercer._docs import doc
 from mercer.errors import NoClosedFormError, UnsupportedKernelError
-from mercer.features import Features, Lengthscales
+from mercer.features import Features, Lengthscales, RowGradients
 from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.isotropic import IsotropicKernel
 from mercer.kernels.spectral import SpectralFactor, SpectralPart
@@ -245,7 +245,7 @@ class RandomFourier(DrawnMap):
             msg = (
                 f"directions={self.directions_!r} cannot approximate {self.kernel!r}.\n"
                 "  needs: a sum of isotropic kernels of the same inputs\n"
-                "  got:   a product over coordinates or of kernels, or different inputs\n"
+                "  got:   a product over coordinates or of kernels, different inputs, or a matrix of the inputs\n"
                 "  try:   directions='big_block'"
             )
             raise UnsupportedKernelError(msg)
@@ -335,6 +335,10 @@ class TrigFeatures(Features):
         dense = isinstance(self.projection, DenseProjection) and not self.is_complex
         return FrequencyScales(self) if dense else None
 
+    def gradients(self, coef: Array) -> RowGradients | None:
+        """Return the gradients of z(x)'c with respect to x, for the columns c of `coef`."""
+        return None if self.is_complex else FrequencyGradients(self.astype(np.float64), coef[int(self.constant > 0) :])
+
     def astype(self, dtype: Any) -> Self:
         return replace(self, projection=self.projection.astype(dtype), phases=self.phases.astype(dtype, copy=False))
 
@@ -360,6 +364,26 @@ class TrigFeatures(Features):
         self.projection.pairs(X, self.amplitude, pairs)
         out.real = pairs[:, :m]
         np.negative(pairs[:, m:], out=out.imag)
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyGradients:
+    """Gradients of linear functions of cosines and sines of the angles X W + b, with respect to the rows X."""
+
+    features: TrigFeatures  # real, in float64
+    coef: Array  # (2 m, t), (2 m - 1, t) or (m, t), without the coefficient of the constant
+
+    def __call__(self, X: Any) -> Iterator[Array]:
+        f, d = self.features, X.shape[1]
+        m = f.projection.n_frequencies
+        weights = f.projection(np.eye(d))  # (d, m), of a structured projection too
+        angles = f.projection(X.astype(np.float64)) + f.phases
+        cosines, sines = self.coef[:m], self.coef[m:]  # "phase" has no sines, an odd number lacks the last one
+        in_cosines, in_sines = -f.amplitude * np.sin(angles), f.amplitude * np.cos(angles[:, : len(sines)])
+        for j in range(self.coef.shape[1]):
+            in_angles = in_cosines * cosines[:, j]
+            in_angles[:, : len(sines)] += in_sines * sines[:, j]
+            yield in_angles @ weights.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,13 +446,15 @@ def common_isotropic_factors(parts: tuple[SpectralPart, ...]) -> dict[int, Spect
     """Return a dictionary from the index of each part to its factor, if every part is a single isotropic kernel.
 
     None is returned if a part is a product of several factors, if a factor is not an isotropic kernel, or if two
-    factors are kernels of different inputs. A constant part has no factor, and its index is not in the dictionary.
+    factors are kernels of different inputs, or of inputs that are multiplied by a matrix. A constant part has no
+    factor, and its index is not in the dictionary.
     """
     drawn = {p: part.factors[0] for p, part in enumerate(parts) if len(part.factors) == 1}
     others = [part for part in parts if len(part.factors) > 1]
     isotropic = all(isinstance(factor.kernel, IsotropicKernel) for factor in drawn.values())
     same_inputs = len({factor.inputs for factor in drawn.values()}) <= 1
-    return drawn if not others and isotropic and same_inputs else None
+    diagonal = all(factor.is_diagonal for factor in drawn.values())
+    return drawn if not others and isotropic and same_inputs and diagonal else None
 
 
 def is_gaussian(kernel: Kernel) -> bool:

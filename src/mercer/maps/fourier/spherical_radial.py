@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer import linalg
 from mercer._docs import doc
+from mercer.errors import UnsupportedKernelError
 from mercer.features import Features
 from mercer.kernels import Kernel
 from mercer.kernels.isotropic import LARGEST_SCALE, IsotropicKernel
@@ -190,7 +191,7 @@ class SphericalRadial(DrawnMap):
         found = isotropic_part(kernel)
         assert found is not None
         mass, factor, offset = found
-        self.directions_ = self._choose_directions(X)
+        self.directions_ = self._choose_directions(factor, X)
         own = offset > 0 and self.n_components > 1
         retained = self._rule(kernel) in ("signed", "resample") and self.n_components > 1 + own
         width = self.n_components - own - retained
@@ -229,10 +230,17 @@ class SphericalRadial(DrawnMap):
         dense = self.directions in DENSE_DIRECTIONS or (self.directions == "auto" and d < STRUCTURED_FROM)
         return (4 * d if dense else 8) * self.n_components  # at least half as many frequencies as components
 
-    def _choose_directions(self, X: Any) -> str:
-        if self.directions != "auto":
-            return self.directions
-        return "butterfly" if STRUCTURED_FROM <= X.shape[1] <= STRUCTURED_UP_TO else "big_block"
+    def _choose_directions(self, factor: SpectralFactor, X: Any) -> str:
+        if self.directions == "auto":
+            wide = STRUCTURED_FROM <= X.shape[1] <= STRUCTURED_UP_TO
+            return "butterfly" if wide and factor.is_diagonal else "big_block"
+        if self.directions in STRUCTURED_DIRECTIONS and not factor.is_diagonal:
+            msg = (
+                f"SphericalRadial: directions={self.directions!r} needs features that are multiplied by numbers, got a "
+                "kernel whose inputs are multiplied by a matrix. Try directions='big_block'."
+            )
+            raise UnsupportedKernelError(msg)
+        return self.directions
 
     def _draw_points(
         self, factor: SpectralFactor, m: int, n_features: int, shares: Array, rng: np.random.Generator

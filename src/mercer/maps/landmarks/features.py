@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from mercer.errors import DataError
-from mercer.features import Features, Lengthscales, LinearForm
+from mercer.features import Features, Lengthscales, LinearForm, RowGradients
 from mercer.kernels import Kernel
 from mercer.linalg.cholesky import factorize, inverse_root
 from mercer.linalg.triangular import times_triangle
-from mercer.maps.landmarks.lengthscales import LandmarkScales, isotropic_form
+from mercer.maps.landmarks.lengthscales import LandmarkGradients, LandmarkScales, isotropic_form, isotropic_terms
 
 __all__ = ["LandmarkFeatures", "as_float64", "leading", "whitened"]
 
@@ -57,6 +57,11 @@ class LandmarkFeatures(Features):
     @property
     def linear_form(self) -> LinearForm:
         return LinearForm(LandmarkValues(self.kernel, self.landmarks), self.whitening, self.share, self.triangular)
+
+    def gradients(self, coef: Array) -> RowGradients | None:
+        """Return the gradients of z(x)'c with respect to x, for the columns c of `coef`, if the kernel is isotropic."""
+        terms = isotropic_terms(self.kernel)
+        return None if terms is None else LandmarkGradients(terms, self.landmarks, self.whitening @ coef)
 
     def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - rounded landmarks would not match their whitening
         return self

@@ -1,8 +1,8 @@
-"""Derivatives of landmark features of isotropic kernels with respect to the lengthscales, one per feature of X."""
+"""Derivatives of landmark features of isotropic kernels: with respect to the lengthscales, and to the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from mercer.kernels import Kernel, Transformed
 from mercer.kernels.base import dense64
 from mercer.kernels.isotropic import IsotropicKernel
 
-__all__ = ["LandmarkScales", "isotropic_form"]
+__all__ = ["LandmarkGradients", "LandmarkScales", "isotropic_form", "isotropic_terms"]
 
 Array = np.ndarray
 
@@ -24,13 +24,62 @@ def isotropic_form(kernel: Kernel) -> tuple[IsotropicKernel, Array | None] | Non
     The lengthscales l are None if the given kernel is isotropic itself. None is returned instead of the pair (k, l) if
     the kernel does not have this form.
     """
-    if isinstance(kernel, Transformed) and kernel.columns is None:
+    if isinstance(kernel, Transformed) and kernel.columns is None and kernel.matrix is None:
         inner = isotropic_form(kernel.kernel)
         if inner is None:
             return None
         scales = [np.asarray(s) for s in (kernel.lengthscales, inner[1]) if s is not None]
         return inner[0], np.prod(scales, axis=0) if scales else None
     return (kernel, None) if isinstance(kernel, IsotropicKernel) else None
+
+
+def isotropic_terms(kernel: Kernel) -> tuple[tuple[float, IsotropicKernel, Array | None], ...] | None:
+    """Return a kernel as a weighted sum of kernels k(x / l, y / l) with isotropic k, without its constant terms.
+
+    Each term is a weight, the kernel k, and the lengthscales l, or None if they are one. The result is None if the
+    kernel does not have this form.
+    """
+    terms = []
+    for weight, leaf in kernel.summands():
+        form = None if leaf is None else isotropic_form(leaf)
+        if form is not None:
+            terms.append((weight, *form))
+        elif leaf is not None:
+            return None
+    return tuple(terms)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkGradients:
+    r"""Gradients of functions of the form :math:`f(x) = \sum_s a_s k(x, s)`, over landmarks s, with respect to x.
+
+    For an isotropic kernel with profile p and lengthscale l, the gradient of k(x, s) is
+    :math:`-q(r) (x - s) / l^2` with r = |x - s| / l and the slope q(r) = -p'(r) / r.
+    """
+
+    terms: tuple[tuple[float, IsotropicKernel, Array | None], ...]
+    landmarks: Any  # (S, d)
+    weights: Array  # (S, t): the numbers a_s of each of t functions
+
+    def __call__(self, X: Any) -> Iterator[Array]:
+        X, landmarks = dense64(X), dense64(self.landmarks)
+        center = landmarks.mean(axis=0)  # without it, small distances between rows far from zero would lose digits
+        parts = []
+        for weight, leaf, scales in self.terms:
+            unit = float(leaf.lengthscale) * (1.0 if scales is None else scales)
+            rows, points = (X - center) / unit, (landmarks - center) / unit
+            squared = np.square(rows).sum(axis=1)[:, None] + np.square(points).sum(axis=1) - 2 * rows @ points.T
+            # The gradient of a rough kernel is not defined at a landmark. Its mean over directions is zero.
+            near = squared <= 0
+            slope = leaf.slope(np.sqrt(np.where(near, 1.0, squared)))
+            slope[near] = 0.0
+            parts.append((weight / unit, rows, points, slope))
+        for column in self.weights.T:
+            out = np.zeros_like(X)
+            for factor, rows, points, slope in parts:
+                shares = slope * column
+                out += factor * (shares @ points - shares.sum(axis=1)[:, None] * rows)
+            yield out
 
 
 @dataclass(frozen=True, eq=False)

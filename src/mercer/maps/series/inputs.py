@@ -46,17 +46,33 @@ def compose_affine(inputs: tuple[Affine, ...], d: int) -> tuple[Array, Array, Ar
     return columns, scale, shift
 
 
+def compose_matrix(inputs: tuple[Affine, ...], d: int) -> tuple[Array, Array]:
+    """Return the composition of affine input maps, of which some have a matrix, for rows with `d` features.
+
+    Returns
+    -------
+    matrix : ndarray of shape (d, r)
+    shift : ndarray of shape (r,)
+        The composition is ``x -> x @ matrix - shift``.
+    """
+    ends = np.vstack([np.zeros((1, d)), np.eye(d)])
+    for affine in inputs:
+        ends = affine(ends)
+    return ends[1:] - ends[0], -ends[0]
+
+
 @dataclass(frozen=True, eq=False)
 class Preparation:
     """The affine map z = x[columns] * scale - shift with the prefactor exp(-decay |z|^2 / 2).
 
-    If `columns`, `scale` or `shift` is None, this step of the map is skipped.
+    If `columns`, `scale` or `shift` is None, this step of the map is skipped. With a matrix, z = x @ matrix - shift.
     """
 
     columns: Array | None
     scale: Array | None
     shift: Array | None
     decay: float
+    matrix: Array | None = None
 
     @classmethod
     def of(cls, part: SeriesPart, X: Any, weight: Array | None) -> Preparation:
@@ -65,11 +81,15 @@ class Preparation:
         If the part depends on x - y only and has a decay, z(x) is shifted so that its mean over the rows of `X` is
         zero. The mean is weighted by `weight`; None means equal weights.
         """
-        d = X.shape[1]
+        d, centers = X.shape[1], part.shift_invariant and part.decay > 0
+        share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
+        if any(affine.matrix is not None for affine in part.inputs):
+            matrix, shift = compose_matrix(part.inputs, d)
+            shift = np.asarray(share @ X, dtype=float).ravel() @ matrix if centers else shift
+            return cls(None, None, shift if shift.any() else None, part.decay, matrix)
         columns, scale, shift = compose_affine(part.inputs, d)
-        if part.shift_invariant and part.decay > 0:
+        if centers:
             # The power series is centered at the origin and needs fewer terms for rows close to it.
-            share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
             shift = np.asarray(share @ X, dtype=float).ravel()[columns] * scale
         return cls(
             columns if len(columns) < d or (columns != np.arange(d)).any() else None,
@@ -80,18 +100,23 @@ class Preparation:
 
     def width(self, d: int) -> int:
         """Return the number of columns of the prepared rows, if the input rows have `d` columns."""
+        if self.matrix is not None:
+            return self.matrix.shape[1]
         return d if self.columns is None else len(self.columns)
 
     def astype(self, dtype: Any) -> Self:
-        """Return the same preparation with scale and shift converted to `dtype`, the dtype of the rows."""
-        scale, shift = (None if values is None else values.astype(dtype) for values in (self.scale, self.shift))
-        return replace(self, scale=scale, shift=shift)
+        """Return the same preparation with scale, shift and matrix converted to `dtype`, the dtype of the rows."""
+        arrays = (self.scale, self.shift, self.matrix)
+        scale, shift, matrix = (None if values is None else values.astype(dtype) for values in arrays)
+        return replace(self, scale=scale, shift=shift, matrix=matrix)
 
     def __call__(self, X: Any) -> PreparedRows:
         """Return the prepared rows z of a block of rows.
 
-        Sparse rows stay sparse: their shift is stored in the result instead of subtracted.
+        Sparse rows stay sparse, unless there is a matrix: their shift is stored in the result instead of subtracted.
         """
+        if self.matrix is not None:
+            X = np.asarray(X @ self.matrix)
         if self.columns is not None:
             X = X[:, self.columns]
         if sp.issparse(X):

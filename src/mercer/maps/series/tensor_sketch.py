@@ -254,7 +254,7 @@ class ProductForm:
 
 
 def product_form(kernel: Kernel) -> ProductForm | None:
-    """Return the kernel as a product of linear factors, or None if it is not a product of polynomial kernels."""
+    """Return the kernel as a product of linear factors, or None if it does not have this form."""
     if isinstance(kernel, Polynomial):
         factor = LinearFactor(float(kernel.coef0), float(kernel.scale))
         return ProductForm(1.0, (factor,) * int(kernel.degree))
@@ -273,4 +273,6 @@ def product_form(kernel: Kernel) -> ProductForm | None:
     if isinstance(kernel, Scaled):
         return replace(inner, weight=float(kernel.weight) * inner.weight)
     outer = kernel._inputs()
+    if outer.matrix is not None:  # a sketch takes each feature by itself
+        return None
     return replace(inner, factors=tuple(replace(f, inputs=(outer, *f.inputs)) for f in inner.factors))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,11 +12,13 @@ from mercer.linalg.local_systems import solve_local
 from mercer.neighbors import neighbor_index
 from mercer.solvers.local.metric_tuning import (
     FULL_STEPS,
+    SHARED_STEPS,
     STEPS,
+    WARM_STEPS,
     ErrorLoss,
     LogLoss,
-    NormalLoss,
-    StudentLoss,
+    MetricKind,
+    NumberLoss,
     TunedMetric,
     tune_metric,
 )
@@ -34,7 +35,7 @@ N_NEIGHBORS = 64
 NOISE = 0.05
 # Factor of predictions in the probabilities of labels to start from.
 LOG_LOSS_SCALE = 8.0
-# A full metric has d times as many parameters as a diagonal one, and is used if it lowers the error by this share.
+# A metric with more parameters is used if it lowers the error by this share.
 LEAST_GAIN = 0.01
 
 
@@ -46,10 +47,8 @@ class MetricTrial:
     ----------
     profile : str
         Name of the kernel; see `mercer.linalg.local_systems`.
-    metric : {"diagonal", "full"}
-        Whether features have one lengthscale each, or a matrix.
-    loss : str
-        The loss that was minimized.
+    metric : {"shared", "diagonal", "full"}
+        Whether all features have the same lengthscale, one each, or a matrix.
     error : float
         Mean squared error of left-out targets, or logarithmic loss of left-out labels.
     noise : float
@@ -57,8 +56,7 @@ class MetricTrial:
     """
 
     profile: str
-    metric: Literal["diagonal", "full"]
-    loss: str
+    metric: MetricKind
     error: float
     noise: float
 
@@ -67,15 +65,19 @@ class MetricTrial:
 class MetricSearch:
     """The kernel and the metric of least error, and all trials."""
 
-    profile: str
     tuned: TunedMetric
     trials: tuple[MetricTrial, ...]
+    chosen: int  # index of the trial of least error
+
+    @property
+    def profile(self) -> str:
+        """Name of the kernel of least error."""
+        return self.trials[self.chosen].profile
 
 
-def stages_of_search(profiles: Sequence[str], *, full: bool, labels: bool) -> list[str]:
+def stages_of_search(profiles: Sequence[str], *, full: bool) -> list[str]:
     """Return the names of the stages of a search."""
     names = [f"tune lengthscales of {profile}" for profile in profiles]
-    names += [] if labels else ["tune lengthscales for heavy tails"]
     return [*names, "tune a full metric"] if full else names
 
 
@@ -91,7 +93,7 @@ def search_metric(
     n_jobs: int | None = None,
     report: Report | None = None,
 ) -> MetricSearch:
-    """Tune one lengthscale per feature for each kernel, then more for the best of them, and return the best metric.
+    """Tune a shared lengthscale and one per feature for each kernel, then a full metric, and return the best one.
 
     Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on mini-batches. Results are compared
     by the leave-one-out error of further rows, predicted from 64 near rows.
@@ -121,36 +123,43 @@ def search_metric(
     mean = weight @ targets / weight.sum()
     spread = np.sqrt(np.sum(weight @ np.square(targets - mean)) / weight.sum() / targets.shape[1])
     centered = np.ascontiguousarray((targets - mean) / (spread if spread > 0 else 1.0))
-    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / (spread or 1.0)) if labels else NormalLoss()
+    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / (spread or 1.0)) if labels else NumberLoss()
     held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
     parameter = LOG_LOSS_SCALE * spread if labels else 1.0
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))
     found: list[tuple[MetricTrial, TunedMetric]] = []
 
-    def attempt(profile: str, start: TunedMetric, loss: ErrorLoss, *, is_full: bool = False, steps: int) -> None:
+    def attempt(profile: str, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
         tuned = tune_metric(
             X, centered, weight, profile, start, loss,
-            full=is_full, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
+            kind=kind, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
         error = held_error(X, centered, weight, profile, tuned, loss if labels else None, held, n_jobs)
-        name = type(loss).__name__.removesuffix("Loss").lower()
-        found.append((MetricTrial(profile, "full" if is_full else "diagonal", name, error, tuned.noise), tuned))
+        found.append((MetricTrial(profile, kind, error, tuned.noise), tuned))
+        return tuned
 
-    for profile in profiles:
+    shared = diagonal = start
+    for number, profile in enumerate(profiles):
         enter_stage(report, f"tune lengthscales of {profile}")
-        attempt(profile, start, loss, steps=STEPS)
-    best = min(found, key=lambda trial: trial[0].error)
-    if not labels:
-        enter_stage(report, "tune lengthscales for heavy tails")
-        attempt(best[0].profile, replace(best[1], parameter=0.5 * best[1].parameter), StudentLoss(), steps=STEPS // 2)
-        best = min(found, key=lambda trial: trial[0].error)
+        shared = attempt(profile, shared, "shared", SHARED_STEPS)
+        # Lengthscales of one kernel are a good start for those of the next one.
+        if number == 0:
+            diagonal = attempt(profile, shared, "diagonal", STEPS)
+        else:
+            diagonal = attempt(profile, diagonal, "diagonal", WARM_STEPS)
+    best = best_of(found)
     if full and d > 1:
         enter_stage(report, "tune a full metric")
-        of_best = loss if best[0].loss != "student" else StudentLoss()
-        attempt(best[0].profile, best[1], of_best, is_full=True, steps=FULL_STEPS)
-        if found[-1][0].error < (1 - LEAST_GAIN) * best[0].error:
-            best = found[-1]
-    return MetricSearch(best[0].profile, best[1], tuple(trial for trial, _ in found))
+        attempt(found[best][0].profile, found[best][1], "full", FULL_STEPS)
+        best = best_of(found)
+    return MetricSearch(found[best][1], tuple(trial for trial, _ in found), best)
+
+
+def best_of(found: Sequence[tuple[MetricTrial, TunedMetric]]) -> int:
+    """Return the index of the trial of least error, where more parameters must lower it by `LEAST_GAIN`."""
+    order: dict[MetricKind, int] = {"shared": 0, "diagonal": 1, "full": 2}
+    penalized = [trial.error * (1 - LEAST_GAIN) ** -order[trial.metric] for trial, _ in found]
+    return int(np.argmin(penalized))
 
 
 def held_error(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -29,19 +30,28 @@ __all__ = [
     "ErrorLoss",
     "LeftOutLoss",
     "LogLoss",
-    "NormalLoss",
-    "StudentLoss",
+    "MetricKind",
+    "NumberLoss",
     "TunedMetric",
     "left_out_loss",
     "tune_metric",
 ]
 
 Array = np.ndarray
-# Number of near rows, of rows of a mini-batch, and of steps for lengthscales and for a full matrix.
+MetricKind = Literal["shared", "diagonal", "full"]
+# Number of near rows, of rows of a mini-batch, and of steps: for one lengthscale per feature, for those of a further
+# kernel, for a shared lengthscale, and for a full matrix.
 N_NEIGHBORS = 32
 BATCH = 256
 STEPS = 200
+WARM_STEPS = 100
+SHARED_STEPS = 60
 FULL_STEPS = 300
+# Near rows are searched among all rows after this number of steps, and among these candidates in each step.
+REFRESH = 8
+CANDIDATES = 96
+# Number of entries of differences of rows that are in memory at a time.
+ENTRIES = 2**22
 # Sizes of the steps in logarithms of lengthscales, and in entries of a full matrix.
 RATE = 0.1
 FULL_RATE = 0.02
@@ -82,8 +92,13 @@ class ErrorLoss(ABC):
 
 
 @dataclass(frozen=True)
-class NormalLoss(ErrorLoss):
-    """Minus the log density of errors that are normally distributed; the parameter is the factor of the variance."""
+class NumberLoss(ErrorLoss):
+    """Minus the log density of normally distributed errors, plus half of the logarithm of their mean square.
+
+    The parameter is the factor of the variance. The density takes into account how reliable predictions are, and the
+    mean square what they are worth where the distribution of errors is not normal. On tables of all kinds the sum had
+    lower errors than either of them, and than the density of a Student distribution.
+    """
 
     def __call__(
         self,
@@ -97,35 +112,11 @@ class NormalLoss(ErrorLoss):
         t = targets.shape[1]
         spread = parameter * variance
         ratio = np.square(errors).sum(axis=1) / spread
-        losses = 0.5 * (t * np.log(spread) + ratio)
+        square = np.maximum(share @ np.square(errors), np.finfo(float).tiny)  # (t,)
+        value = share @ (0.5 * (t * np.log(spread) + ratio)) + 0.5 * np.log(square).sum()
         rest = 0.5 * share * (t - ratio)
-        by_error = (share / spread)[:, None] * errors
-        return float(share @ losses), by_error, rest / variance, float(rest.sum())
-
-
-@dataclass(frozen=True)
-class StudentLoss(ErrorLoss):
-    """Minus the log density of errors with a Student distribution, in which few large errors do not decide."""
-
-    degrees: float = 4.0
-
-    def __call__(
-        self,
-        sample: Array,  # noqa: ARG002 - the signature of the contract
-        targets: Array,
-        errors: Array,
-        variance: Array,
-        share: Array,
-        parameter: float,
-    ) -> tuple[float, Array, Array, float]:
-        t = targets.shape[1]
-        spread = parameter * variance
-        ratio = np.square(errors) / spread[:, None]
-        tail = (self.degrees + 1) / (self.degrees + ratio)  # the weight of an error in the derivative
-        large = (self.degrees + 1) * np.log1p(ratio / self.degrees).sum(axis=1)
-        rest = 0.5 * share * (t - (tail * ratio).sum(axis=1))
-        by_error = (share / spread)[:, None] * tail * errors
-        return float(share @ (0.5 * (t * np.log(spread) + large))), by_error, rest / variance, float(rest.sum())
+        by_error = share[:, None] * errors * (1 / spread[:, None] + 1 / square)
+        return float(value), by_error, rest / variance, float(rest.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +218,28 @@ def left_out_loss(
     return LeftOutLoss(value, H, by_noise, by_parameter)
 
 
+def mini_batches(rows: Array, size: int, count: int, rng: np.random.Generator) -> list[Array]:
+    """Return `count` mini-batches of `size` rows; a row is used again only after all others."""
+    batches: list[Array] = []
+    while len(batches) < count:
+        order = rng.permutation(rows)
+        batches += [order[i : i + size] for i in range(0, len(order) - size + 1, size)]
+    return batches[:count]
+
+
+def nearest(points: Array, sample: Array, candidates: Array, count: int) -> Array:
+    """Return the indices (m, count) of the nearest candidates of some rows; -1 where there are fewer."""
+    out = np.empty((len(sample), min(count, candidates.shape[1])), dtype=candidates.dtype)
+    step = max(1, ENTRIES // max(1, candidates.shape[1] * points.shape[1]))
+    for start in range(0, len(sample), step):
+        some = candidates[start : start + step]
+        apart = points[np.maximum(some, 0)] - points[sample[start : start + step], None]
+        squares = np.where(some >= 0, np.einsum("mkd,mkd->mk", apart, apart), np.inf)
+        closest = np.argsort(squares, axis=1, kind="stable")[:, : out.shape[1]]
+        out[start : start + step] = np.take_along_axis(some, closest, axis=1)
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class TunedMetric:
     """The result of a search for a metric."""
@@ -249,7 +262,7 @@ def tune_metric(
     start: TunedMetric,
     loss: ErrorLoss,
     *,
-    full: bool = False,
+    kind: MetricKind = "diagonal",
     exclude: Array | None = None,
     steps: int = STEPS,
     seed: int = 0,
@@ -272,8 +285,9 @@ def tune_metric(
         The metric, noise and parameter of the loss to start from.
     loss : ErrorLoss
         The loss of left-out predictions.
-    full : bool, default=False
-        Whether the metric is a matrix rather than one lengthscale per feature.
+    kind : {"shared", "diagonal", "full"}, default="diagonal"
+        "diagonal" changes one lengthscale per feature, "shared" multiplies all of them by the same number, and "full"
+        changes a matrix.
     exclude : ndarray of shape (e,), default=None
         Indices of rows that are not left out, so that they can be used to compare results.
     steps : int, default=200
@@ -287,7 +301,7 @@ def tune_metric(
     """
     n, d = X.shape
     rng = np.random.default_rng(seed)
-    W = start.matrix
+    W, full = start.matrix, kind == "full"
     if full and W.ndim == 1:
         W = np.diag(W)
     others = np.log([start.noise, start.parameter])
@@ -296,27 +310,27 @@ def tune_metric(
     first_of_others, second_of_others = np.zeros(2), np.zeros(2)
     losses = np.empty(steps)
     usable = np.arange(n) if exclude is None or len(exclude) >= n // 2 else np.setdiff1d(np.arange(n), exclude)
-    order, position = rng.permutation(usable), 0
-    size = min(BATCH, len(usable))
-    for step in range(steps):
-        if position + size > len(order):
-            order, position = rng.permutation(usable), 0
-        sample = order[position : position + size]
-        position += size
+    samples = mini_batches(usable, min(BATCH, len(usable)), steps, rng)
+    for step, sample in enumerate(samples):
         points = np.ascontiguousarray(X @ W if W.ndim == 2 else X * W)
-        index = neighbor_index(points, n_jobs=n_jobs)
-        indices, _ = index.query(points[sample], min(N_NEIGHBORS, n), own=sample, n_jobs=n_jobs)
+        if step % REFRESH == 0:
+            some = np.concatenate(samples[step : step + REFRESH])
+            index = neighbor_index(points, n_jobs=n_jobs)
+            candidates, _ = index.query(points[some], min(CANDIDATES, n), own=some, n_jobs=n_jobs)
+        first_row = (step % REFRESH) * len(sample)
+        indices = nearest(points, sample, candidates[first_row : first_row + len(sample)], N_NEIGHBORS)
         noise, parameter = np.exp(others).tolist()
         found = left_out_loss(
             loss, points, targets, weight, sample, indices, profile, noise, parameter, full=full, n_jobs=n_jobs
         )
         losses[step] = found.value
+        change = np.full(d, found.metric.sum()) if kind == "shared" else found.metric
         warm = min(1.0, (step + 1) / 10)
         fraction = step / steps
         rate = warm * (1.0 if fraction < 0.5 else 0.5 * (1 + np.cos(np.pi * (2 * fraction - 1))) + 0.01)
         bias, bias_of_squares = 1 - 0.9 ** (step + 1), 1 - 0.95 ** (step + 1)
-        first = 0.9 * first + 0.1 * found.metric
-        squares = np.square(found.metric)
+        first = 0.9 * first + 0.1 * change
+        squares = np.square(change)
         second = 0.95 * second + 0.05 * (squares.mean() if full else squares)
         change = first / bias / (np.sqrt(second / bias_of_squares) + 1e-12)
         if full:

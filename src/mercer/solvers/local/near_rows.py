@@ -12,7 +12,7 @@ import numpy as np
 from mercer.engines import Block, Engine, Report
 from mercer.features import Features, rows_to_features
 from mercer.kernels import Kernel
-from mercer.statistics import RowSample, row_hashes
+from mercer.statistics import RowSample, exponentials, row_hashes
 
 __all__ = ["NearRows", "ResidualWeights", "collect"]
 
@@ -21,10 +21,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class NearRows:
-    """Distinct rows, sorted by a hash of their content.
+    """Distinct rows in random order.
 
-    A row that is repeated, or that has a weight, is one row, since copies of a row would take the places of other near
-    rows. The order is random but does not depend on the order in which the rows were read.
+    A row that is repeated, or that has a weight, is one row, since copies of a row would take the positions of other
+    near rows. The order depends on the order of the data only, so it is the same in other blocks, with repetitions in
+    place of weights, and for features in other units.
     """
 
     X: Any  # (n, d), array or CSR
@@ -43,8 +44,14 @@ class NearRows:
             (X, targets, weight) if len(used) == len(weight) else (X[used], targets[used], weight[used])
         )
         _, first, copy_of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+        # Distinct rows in the order of the data, then in an order that is random and always the same.
+        order = np.argsort(first)[np.argsort(exponentials(np.arange(len(first), dtype=np.uint64), 0), kind="stable")]
+        first = first[order]
         if len(first) == len(weight):
             return cls(X[first], targets[first], weight[first], np.zeros_like(targets), n_rows, is_complete)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        copy_of = position[copy_of]
         total = np.bincount(copy_of, weight)
         means = np.stack([np.bincount(copy_of, weight * column) for column in targets.T], axis=1) / total[:, None]
         squares = weight[:, None] * np.square(targets - means[copy_of])
