@@ -20,7 +20,7 @@ from mercer.maps import BaseMap
 from mercer.maps.base import Estimator
 from mercer.neighbors import neighbor_index
 from mercer.parameters import Choice, Domain, Instance, Integer
-from mercer.solvers.local.near_fit import NearFit, Parts, fit_near
+from mercer.solvers.local.near_fit import LocalFit, Parts, fit_near
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_model import NearProblem
 from mercer.solvers.local.near_rows import NearRows, ResidualWeights, collect
@@ -144,7 +144,9 @@ def fit_correction(
     ridge: RidgeSolution,
     fit: Fit,
     targets: Callable[[Array], Array],
-) -> NearFit:
+    *,
+    centered: bool,
+) -> LocalFit:
     """Fit the local correction of a learner.
 
     Parameters
@@ -157,6 +159,8 @@ def fit_correction(
         The rows.
     targets : callable
         Function that returns the numeric targets (n, t) of validated targets.
+    centered : bool
+        Whether the mean of the targets is subtracted if there is an intercept.
     """
     owner, correction, feature_map = type(model).__name__, as_correction(model.neighbors), model.feature_map_
     kernel = local_kernel(owner, feature_map)
@@ -171,6 +175,7 @@ def fit_correction(
         max(1, correction.memory_limit // per_row),
         seed_of(fit.random_state, "near rows"),
         targets,
+        centered=centered and bool(model.fit_intercept),
         residuals=ResidualWeights(kernel, feature_map.features_) if feature_map.residual_is_kernel else None,
         report=fit.report,
     )
