@@ -166,6 +166,8 @@ def fit_near(
 
     def add(name: Parts, some: NearProblem, part: GlobalPart, penalty: float, left_out: LeftOut) -> None:
         error, density = left_out.squared_error(), left_out.negative_log_density()
+        if left_out.determined:
+            error = density = np.inf
         found.append((PartScore(name, some.n_neighbors, penalty, error, density), some, part, left_out))
 
     if "global" in parts:
@@ -200,7 +202,8 @@ def fit_near(
     best = min(range(len(found)), key=lambda i: found[i][0].density if by_density else found[i][0].error)
     score, chosen, part, left_out = found[best]
     model = NearModel.of(chosen, score.alpha, part, left_out.scale())
-    return LocalFit(model, score.parts, tuple(entry[0] for entry in found), left_out, rows.unit)
+    scores = tuple(replace(entry[0], error=entry[0].error * rows.unit * rows.unit) for entry in found)
+    return LocalFit(model, score.parts, scores, left_out, rows.unit)
 
 
 def both_noises(local: float, alone: float, alpha: float | Criterion) -> tuple[float, ...]:

@@ -47,7 +47,7 @@ STEP = 4096
 # Least conditional variance of a row, in units of the prior variance. Without noise, rows that others determine up to
 # rounding would have none, and the precision matrix would be infinite.
 LEAST_VARIANCE = 1e-12
-# A row whose leverage exceeds one minus this bound has no usable leave-one-out residual.
+# A row whose leverage exceeds one minus this bound has no leave-one-out residual, up to rounding.
 LEAST_MARGIN = 1e-9
 
 
@@ -178,6 +178,7 @@ class LeftOut:
     variance: Array  # (m,), predictive variance of a target in units of the scale, noise included
     slope: Array  # (m,), derivative of the error with respect to the target of the copy that is left out
     rows: NearRows
+    determined: bool = False  # whether each row alone determines its prediction, so that these errors mean nothing
 
     @property
     def weight(self) -> Array:
@@ -356,7 +357,8 @@ class LeftOutSystems:
         weight = rows.weight[sample]
         # Without noise, a row that others determine up to rounding has no variance.
         least = np.maximum(LEAST_VARIANCE * problem.kernel.diag(rows.X[sample]), np.finfo(float).tiny)
-        variance = np.maximum(solution.variance + alpha / np.minimum(weight, 1.0), least)
+        found = solution.variance + alpha / np.minimum(weight, 1.0)
+        variance = np.maximum(found, least)
         slope = np.ones(len(sample))
         if copied.any():  # the remaining copies are the first of the near rows
             slope[copied] += solution.weights[copied, 0] / self.remaining[copied]
@@ -364,6 +366,11 @@ class LeftOutSystems:
             leverage = part.spread(problem.innovations(solution.weights, self.indices, Z)) / variance
             margin = np.maximum(1 - leverage, LEAST_MARGIN)
             errors, variance, slope = errors / margin[:, None], variance / margin, slope / margin
+            # Without noise, features fit some rows exactly (those that are landmarks), or all of them.
+            used = (margin > LEAST_MARGIN) & ((found > least) | (not problem.is_local))
+            if used.any():
+                return LeftOut(sample[used], errors[used], variance[used], slope[used], rows)
+            return LeftOut(sample, errors, variance, slope, rows, determined=True)
         return LeftOut(sample, errors, variance, slope, rows)
 
 
