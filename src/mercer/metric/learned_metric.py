@@ -33,7 +33,7 @@ from mercer.metric.rounds import (
     powered,
 )
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
-from mercer.solvers.local.metric_search import stages_of_search
+from mercer.solvers.local.metric_search import search_costs
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of
 
@@ -50,9 +50,8 @@ MOST_FULL = 4096
 # Number of rows from which scales of columns and landmarks are taken, and the number of their entries if dense.
 SAMPLE_ROWS = 10_000
 SAMPLE_ENTRIES = 20_000_000
-# Largest number of entries of the rows by which near rows are searched, and the cost of a search of a metric per entry.
+# Largest number of entries of the rows by which near rows are searched.
 NEAR_ENTRIES = 50_000_000
-STEP_COST = 2e4
 # Number of landmarks of the default map: at least, at most, and as a multiple of the root of the number of rows.
 LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
 # Numeric targets of `fit` that are integers are labels if they have at most this many different values.
@@ -295,8 +294,7 @@ class LearnedMetric(BaseMap):
         rows = n if self.max_rows is None else min(n, self.max_rows)
         if self.method == "neighbors":
             profiles = profiles_of(None if self.feature_map is None else self._kernel())
-            names = stages_of_search(profiles, full=self._tries_full(d))
-            return {"sample rows": float(n * d), **dict.fromkeys(names, STEP_COST * rows * d)}
+            return {"sample rows": float(n * d), **search_costs(profiles, rows, d, full=self._tries_full(d) and d > 1)}
         one = 3.0 * rows * D**2 + 10.0 * D**3 + 2.0 * rows * D * d
         return {"sample rows": float(n * d), **{f"round {i}": one for i in range(self._most_rounds() + 1)}}
 

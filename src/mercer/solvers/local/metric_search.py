@@ -9,8 +9,10 @@ import numpy as np
 
 from mercer.engines import Report, enter_stage
 from mercer.linalg.local_systems import solve_local
+from mercer.linalg.numpy_kernels import ProfileName
 from mercer.neighbors import neighbor_index
 from mercer.solvers.local.metric_tuning import (
+    BATCH,
     FULL_STEPS,
     SHARED_STEPS,
     STEPS,
@@ -23,7 +25,7 @@ from mercer.solvers.local.metric_tuning import (
     tune_metric,
 )
 
-__all__ = ["MetricSearch", "MetricTrial", "search_metric", "stages_of_search"]
+__all__ = ["MetricSearch", "MetricTrial", "search_costs", "search_metric"]
 
 Array = np.ndarray
 # Number of rows that are used only to compare trials, and their largest share of all rows.
@@ -35,6 +37,8 @@ N_NEIGHBORS = 64
 NOISE = 0.05
 # Factor of predictions in the probabilities of labels to start from.
 LOG_LOSS_SCALE = 8.0
+# Cost of a system of near rows and its gradient, in multiplications and additions of large matrices.
+SYSTEM_COST = 1e6
 # A metric with more parameters is used if it lowers the error by this share.
 LEAST_GAIN = 0.01
 
@@ -55,7 +59,7 @@ class MetricTrial:
         Variance of the noise in units of the variance of the process.
     """
 
-    profile: str
+    profile: ProfileName
     metric: MetricKind
     error: float
     noise: float
@@ -70,22 +74,26 @@ class MetricSearch:
     chosen: int  # index of the trial of least error
 
     @property
-    def profile(self) -> str:
+    def profile(self) -> ProfileName:
         """Name of the kernel of least error."""
         return self.trials[self.chosen].profile
 
 
-def stages_of_search(profiles: Sequence[str], *, full: bool) -> list[str]:
-    """Return the names of the stages of a search."""
+def search_costs(profiles: Sequence[ProfileName], n: int, d: int, *, full: bool) -> dict[str, float]:
+    """Return the stages of a search and their costs, for n rows of d features."""
+    # A step solves systems, and searches near rows among all rows and among candidates.
+    step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + n * d)
     names = [f"tune lengthscales of {profile}" for profile in profiles]
-    return [*names, "tune a full metric"] if full else names
+    steps = [SHARED_STEPS + STEPS] + [SHARED_STEPS + WARM_STEPS] * (len(names) - 1)
+    costs = {name: float(step * count) for name, count in zip(names, steps, strict=True)}
+    return {**costs, "tune a full metric": float(step * FULL_STEPS)} if full else costs
 
 
 def search_metric(
     X: Array,
     targets: Array,
     weight: Array,
-    profiles: Sequence[str],
+    profiles: Sequence[ProfileName],
     *,
     labels: bool,
     full: bool,
@@ -129,7 +137,7 @@ def search_metric(
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))
     found: list[tuple[MetricTrial, TunedMetric]] = []
 
-    def attempt(profile: str, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
+    def attempt(profile: ProfileName, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
         tuned = tune_metric(
             X, centered, weight, profile, start, loss,
             kind=kind, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
@@ -166,7 +174,7 @@ def held_error(
     X: Array,
     targets: Array,
     weight: Array,
-    profile: str,
+    profile: ProfileName,
     tuned: TunedMetric,
     loss: ErrorLoss | None,
     held: Array,

@@ -83,7 +83,7 @@ class NearRows:
         means = np.stack([np.bincount(copy_of, weight * column) for column in targets.T], axis=1) / total[:, None]
         squares = weight[:, None] * np.square(targets - means[copy_of])
         scatter = np.stack([np.bincount(copy_of, column) for column in squares.T], axis=1)
-        differ = scatter.any(axis=1)[copy_of]
+        differ = np.asarray(scatter.any(axis=1))[copy_of]
         copies = Copies.of(copy_of[differ], targets[differ], weight[differ]) if differ.any() else None
         return cls(X[first], means, total, scatter, n_rows, is_complete, copies)
 
