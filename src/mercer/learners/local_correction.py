@@ -194,9 +194,9 @@ def fit_correction(
     first = fit.labeled.first().X
     near_kernel = NearKernel.of(kernel).for_rows(first)
     enter_stage(fit.report, "collect rows")
-    # A row, its point twice (for the search too), its target and its weight.
+    # A row, its point twice (for the search too), its weight, and for each target its value, scatter and residual.
     d = near_kernel.points(first[:1]).shape[1]
-    per_row = 8 * (3 * d + 4)
+    per_row = 8 * (3 * d + 3 * len(ridge.intercept) + 1)
     rows = collect(
         fit.labeled,
         max(1, correction.memory_limit // per_row),
@@ -260,9 +260,8 @@ def local_kernel(owner: str, feature_map: BaseMap) -> Kernel:
 
 def depends_on_all_rows(kernel: Kernel) -> bool:
     """Return whether a kernel, or a part of it, is not a function of two rows alone."""
-    return isinstance(kernel, Precomputed | DeformedKernel) or any(
-        map(depends_on_all_rows, kernel._children().values())
-    )
+    parts = kernel._children().values()
+    return isinstance(kernel, Precomputed | DeformedKernel) or any(depends_on_all_rows(part) for part in parts)
 
 
 def warn_of_sample(owner: str, rows: NearRows, per_row: int, limit: int) -> None:

@@ -254,9 +254,12 @@ class KernelRidge(Regressor):
         """
         check_parameter(type(self).__name__, "coverage", coverage, Interval(0, 1, closed="neither"))
         self._check_fitted()
-        assert self.local_ is not None
+        if self.local_ is None:
+            msg = f"{type(self).__name__}: predict_interval needs a fit with neighbors, got a fit without. Fit again."
+            raise ParameterError(msg)
         X = validate_rows(self, X, reset=False)
         mean, std = self.local_.predict(X, return_std=True, with_noise=True, n_jobs=self.n_jobs)
+        assert std is not None
         half = std * self.local_.quantile(coverage)
         ends = np.stack([mean - half, mean + half], axis=-1)
         return ends[:, 0] if self._single else ends

@@ -83,9 +83,10 @@ def search_costs(profiles: Sequence[ProfileName], n: int, d: int, *, full: bool)
     """Return the stages of a search and their costs, for n rows of d features."""
     # A step solves systems, and searches near rows among all rows and among candidates.
     step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + n * d)
-    names = [f"tune lengthscales of {profile}" for profile in profiles]
-    steps = [SHARED_STEPS + STEPS] + [SHARED_STEPS + WARM_STEPS] * (len(names) - 1)
-    costs = {name: float(step * count) for name, count in zip(names, steps, strict=True)}
+    costs = {}
+    for number, profile in enumerate(profiles):
+        costs[f"tune one lengthscale of {profile}"] = float(step * SHARED_STEPS)
+        costs[f"tune lengthscales of {profile}"] = float(step * (WARM_STEPS if number else STEPS))
     return {**costs, "tune a full metric": float(step * FULL_STEPS)} if full else costs
 
 
@@ -148,8 +149,9 @@ def search_metric(
 
     shared = diagonal = start
     for number, profile in enumerate(profiles):
-        enter_stage(report, f"tune lengthscales of {profile}")
+        enter_stage(report, f"tune one lengthscale of {profile}")
         shared = attempt(profile, shared, "shared", SHARED_STEPS)
+        enter_stage(report, f"tune lengthscales of {profile}")
         # Lengthscales of one kernel are a good start for those of the next one.
         if number == 0:
             diagonal = attempt(profile, shared, "diagonal", STEPS)

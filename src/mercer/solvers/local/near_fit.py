@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.engines import Report, enter_stage, report_step
-from mercer.errors.packages import optional_module
+from mercer.errors.packages import data_frame
 from mercer.solvers.local.near_model import (
     LEAST_VARIANCE,
     GlobalPart,
@@ -121,8 +121,7 @@ class LocalFit:
 
     def to_pandas(self) -> Any:
         """Return `scores` as a data frame."""
-        pd = optional_module("pandas", "to_pandas of LocalFit")
-        return pd.DataFrame([vars(score) for score in self.scores])
+        return data_frame([vars(score) for score in self.scores], "LocalFit.to_pandas")
 
     def __repr__(self) -> str:
         return f"LocalFit(parts={self.parts!r}, n_rows={len(self.model.problem.rows)}, nbytes={self.nbytes})"
@@ -203,9 +202,11 @@ def fit_near(
                 add("both", near, part, penalty, LeftOutSystems.of(near, sample).left_out(penalty, part))
     best = min(range(len(found)), key=lambda i: found[i][0].density if by_density else found[i][0].error)
     score, chosen, part, left_out = found[best]
+    if not chosen.is_local:
+        chosen = chosen.with_rows(left_out.sample[:1])
     model = NearModel.of(chosen, score.alpha, part, left_out.scale())
     scores = tuple(replace(entry[0], error=entry[0].error * rows.unit * rows.unit) for entry in found)
-    return LocalFit(model, score.parts, scores, left_out, rows.unit)
+    return LocalFit(model, score.parts, scores, left_out.compact(), rows.unit)
 
 
 def both_noises(local: float, alone: float, alpha: float | Criterion) -> tuple[float, ...]:

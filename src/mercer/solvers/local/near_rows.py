@@ -105,6 +105,24 @@ class NearRows:
         rows = cls.of(X, targets, weight, n_rows, is_complete=is_complete)
         return replace(rows, unit=unit, offset=offset)
 
+    def __getitem__(self, index: Array) -> NearRows:
+        """Return the rows with distinct indices."""
+        copies = self.copies
+        if copies is not None:
+            position = np.full(len(self), -1)
+            position[index] = np.arange(len(index))
+            used = position[copies.row] >= 0
+            row = position[copies.row[used]]
+            copies = Copies(row, copies.targets[used], copies.weight[used]) if len(row) else None
+        return replace(
+            self,
+            X=self.X[index],
+            targets=self.targets[index],
+            weight=self.weight[index],
+            scatter=self.scatter[index],
+            copies=copies,
+        )
+
     def __len__(self) -> int:
         return len(self.weight)
 
