@@ -377,7 +377,7 @@ class LearnedMetric(BaseMap):
             raise ParameterError(msg)
         size = min(sample.seen if self.max_rows is None else self.max_rows, NEAR_ENTRIES // inputs.width)
         rows = sample
-        if size > len(sample.key) and not sample.is_complete:
+        if size < len(sample.key) or (size > len(sample.key) and not sample.is_complete):
             rows = labeled.sum(partial(RowSample.of, size=size, seed=seed, by_weight=True), report)
         prototype = self._unfitted_inner_map()
         near = learn_from_near_rows(
@@ -535,7 +535,8 @@ def target_scales(sample: RowSample, weight: Array | None) -> Array | None:
     share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
     largest = np.abs(y).max(axis=0)
     unit = np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor underflow
-    spread = deviation(y / unit, share)
+    # The deviation of equal numbers is their rounding error, not zero.
+    spread = np.where(y.max(axis=0) > y.min(axis=0), deviation(y / unit, share), 0.0)
     return unit * np.where(spread > 0, spread, 1.0)
 
 
