@@ -229,6 +229,7 @@ MAPS += [
     LearnedMetric(Nystroem(Matern(1.5, "median"), 8, landmarks="uniform"), rounds=2),
     LearnedMetric(RandomFourier(Gaussian("median"), 12), metric="diagonal", rounds=1),
     LearnedMetric(RandomFourier(Matern(1.5), 9, form="phase"), rounds=1, power=0.5, shrinkage=0.0),
+    LearnedMetric(Nystroem(Gaussian("median"), 8, landmarks="uniform"), method="neighbors", metric="diagonal"),
 ]
 
 LEARNERS = [

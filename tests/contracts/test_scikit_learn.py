@@ -105,6 +105,8 @@ OTHERS = [
     KernelRidge(Gaussian(), fit_intercept=False),
     KernelRidge(alpha="evidence"),
     KernelRidge(alpha="loo"),
+    KernelRidge(Nystroem(Gaussian(), 8, random_state=0), neighbors=8),
+    KernelRidgeClassifier(Nystroem(Gaussian(), 8, random_state=0), neighbors=8),
     GaussianProcessRegressor(),
     GaussianProcessRegressor(
         RandomFourier(n_components=24, random_state=0), lengthscale_tuning="ard", variance_method="pathwise"

@@ -518,6 +518,17 @@ def test_the_result_is_shown(rows):
     np.testing.assert_allclose(alone.predict(X), plain.predict(X), rtol=1e-9, atol=1e-10)
 
 
+def test_models_that_blocks_were_added_to_have_no_correction(rows):
+    X, y, T = rows
+    model = regressor(alpha=0.1).fit(X, y).set_params(neighbors=None)
+    model.partial_fit(X, y)
+    assert model.local_ is None
+    added = regressor(alpha=0.1).set_params(neighbors=None).partial_fit(X, y)
+    np.testing.assert_allclose(added.predict(T), added._linear(T, added.coef_[:, None], [added.intercept_])[:, 0])
+    labels = classifier(alpha=0.1).fit(X, y > 0).set_params(neighbors=None).partial_fit(X, y > 0)
+    assert labels.local_ is None
+
+
 def test_intervals_need_a_fit_with_neighbors(rows):
     X, y, T = rows
     model = regressor().set_params(neighbors=None).fit(X, y).set_params(neighbors=5)
