@@ -64,6 +64,31 @@ class PartScore:
     density: float
 
 
+@dataclass(frozen=True)
+class NearAudit:
+    """What it costs to use few near rows.
+
+    Attributes
+    ----------
+    rmse : float
+        Root mean square of the differences between the predictions and those with `n_neighbors` near rows, divided by
+        the root mean square of leave-one-out errors. A value of 0.1 increases squared errors by about 1 % if the
+        difference is independent of the error.
+    low, high : float
+        Confidence interval of 95 %, by the normal approximation of the mean square.
+    n_neighbors : int
+        Number of near rows of the reference.
+    n_rows : int
+        Number of rows that were predicted.
+    """
+
+    rmse: float
+    low: float
+    high: float
+    n_neighbors: int
+    n_rows: int
+
+
 @dataclass(frozen=True, eq=False)
 class NearFit:
     """A fitted local model, the choices that were compared, and leave-one-out predictions of the chosen one.
@@ -106,6 +131,37 @@ class NearFit:
     def probability_scale(self) -> float:
         """Return the factor of decision values that minimizes the logarithmic loss of left-out labels."""
         return log_loss_scale(*self.left_out.decisions())
+
+    def audit(self, X: Any, n_neighbors: int = 1024, *, n_rows: int = 200, n_jobs: int | None = None) -> NearAudit:
+        """Measure how predictions differ from those with many more near rows, which are close to the exact process.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            Rows to predict, which the fit has not seen.
+        n_neighbors : int, default=1024
+            Number of near rows of the reference. A row costs O(n_neighbors^3). With all rows of the fit, the reference
+            is the exact process, given the coefficients of the global part.
+        n_rows : int, default=200
+            Number of rows of `X` that are used, evenly spaced.
+        n_jobs : int or None, default=None
+            Number of threads; None means all cores.
+
+        Returns
+        -------
+        NearAudit
+        """
+        X = X[np.linspace(0, X.shape[0] - 1, min(n_rows, X.shape[0])).round().astype(int)]
+        near, _ = self.model.predict(X, n_jobs=n_jobs)
+        problem = self.model.problem
+        more = replace(self.model, problem=replace(problem, n_neighbors=max(n_neighbors, problem.n_neighbors)))
+        reference, _ = more.predict(X, n_jobs=n_jobs)
+        spread = np.sqrt(np.maximum(self.left_out.squares.mean(axis=0), np.finfo(float).tiny))
+        squares = np.square((near - reference) / spread).mean(axis=1)
+        error = float(squares.std(ddof=1) / np.sqrt(len(squares))) if len(squares) > 1 else np.inf
+        mean = float(squares.mean())
+        low, high = np.sqrt(np.maximum(mean + np.array([-1.96, 1.96]) * error, 0.0)).tolist()
+        return NearAudit(np.sqrt(mean), low, high, min(more.problem.n_neighbors, len(problem.rows)), len(squares))
 
     @property
     def nbytes(self) -> int:
