@@ -10,7 +10,8 @@ regression
     choice is made by leave-one-out.
 classification
     Test error and logarithmic loss. letter and usps: 80 % of all rows, five splits; covtype: all 581,012 rows, 80 % for
-    the fit, one split; MNIST: the official split, on 50 principal components of the training rows.
+    the fit, one split; MNIST: the official split, on 50 principal components of the training rows, whose scales are
+    meaningful: a Matern kernel with nu 5/2 and the best of three multiples of the median distance by left-out losses.
 units
     Columns times powers of ten from 1e-6 to 1e6: the largest change of predictions, relative to their spread.
 time
@@ -39,7 +40,16 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
-from mercer import KernelRidge, KernelRidgeClassifier, LearnedMetric, LocalCorrection, Matern, MercerWarning, Nystroem
+from mercer import (
+    Gaussian,
+    KernelRidge,
+    KernelRidgeClassifier,
+    LearnedMetric,
+    LocalCorrection,
+    Matern,
+    MercerWarning,
+    Nystroem,
+)
 
 REGRESSION = {
     "cal_housing": 0.365,
@@ -79,6 +89,17 @@ def classifier(seed: int) -> KernelRidgeClassifier:
     """Return the same for labels."""
     feature_map = LearnedMetric(method="neighbors", random_state=seed)
     return KernelRidgeClassifier(feature_map, alpha="loo", neighbors=64, random_state=seed)
+
+
+def with_shared_lengthscale(X: np.ndarray, y: np.ndarray) -> KernelRidgeClassifier:
+    """Return the classifier whose lengthscale has the least left-out loss among multiples of the median distance."""
+    median = Gaussian("median").resolve(X[:2000]).lengthscale
+    models = []
+    for factor in (0.5, 0.7, 1.0):
+        feature_map = Nystroem(Matern(2.5, factor * median), 256, landmarks="uniform", random_state=0)
+        correction = LocalCorrection("auto", parts="local")
+        models.append(KernelRidgeClassifier(feature_map, alpha="loo", neighbors=correction, random_state=0).fit(X, y))
+    return min(models, key=lambda model: min(score.loss for score in model.local_.scores))
 
 
 def split(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
@@ -126,7 +147,7 @@ def measure_classification(directory: Path, names: list[str], splits: int) -> It
                 X, y = all_rows(directory, name)
                 X_fit, X_test, y_fit, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
             start = time.perf_counter()
-            model = classifier(seed).fit(X_fit, y_fit)
+            model = with_shared_lengthscale(X_fit, y_fit) if name == "mnist" else classifier(seed).fit(X_fit, y_fit)
             fitted = time.perf_counter() - start
             start = time.perf_counter()
             probabilities = model.predict_proba(X_test)

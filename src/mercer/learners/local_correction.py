@@ -56,7 +56,7 @@ class LocalCorrection(Estimator):
         Number of near rows. "auto" compares 16, 32, 64 and 128 by leave-one-out.
     parts : {"auto", "global", "local", "both"}, default="auto"
         Which parts the model has: only the features, only the near rows, or both. "auto" compares them by leave-one-out
-        errors of a sample of 2000 rows.
+        losses of a sample of 2000 rows: squared errors of numbers, logarithmic losses of labels.
     search : {"auto", "exact", "approximate"}, default="auto"
         How near rows are searched.
     memory_limit : int, default=2147483648
@@ -144,6 +144,8 @@ def fit_correction(
     ridge: RidgeSolution,
     fit: Fit,
     targets: Callable[[Array], Array],
+    *,
+    labels: bool = False,
 ) -> NearFit:
     """Fit the local correction of a learner.
 
@@ -157,6 +159,8 @@ def fit_correction(
         The rows.
     targets : callable
         Function that returns the numeric targets (n, t) of validated targets.
+    labels : bool, default=False
+        Whether these are codes of labels.
     """
     owner, correction, feature_map = type(model).__name__, as_correction(model.neighbors), model.feature_map_
     kernel = local_kernel(owner, feature_map)
@@ -209,6 +213,7 @@ def fit_correction(
         parts=parts,
         neighbors=correction.counts(len(rows)),
         fit_intercept=model.fit_intercept,
+        labels=labels,
         seed=seed_of(fit.random_state, "left out"),
         report=fit.report,
     )

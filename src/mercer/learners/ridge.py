@@ -351,7 +351,7 @@ class KernelRidgeClassifier(Classifier):
         self.rounding_ = relative_rounding(statistic, solution.alpha)
         self.local_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = fit_correction(self, solution, fit, LabelTargets(labels))
+            self.local_ = fit_correction(self, solution, fit, LabelTargets(labels), labels=True)
             self.probability_scale_ = self.local_.probability_scale()
         else:
             self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)

@@ -52,16 +52,17 @@ class PartScore:
     alpha : float
         Variance of the noise in units of the prior variance; the penalty of the global part.
     error : float
-        Mean squared leave-one-out error, summed over targets.
-    density : float
-        Minus the mean log density of left-out targets, up to a constant.
+        Mean squared leave-one-out error, summed over targets; for labels, that of their codes +1 and -1.
+    loss : float
+        What the choice minimizes: the squared error, minus the mean log density of left-out targets up to a constant
+        (``alpha="evidence"``), or the logarithmic loss of left-out labels.
     """
 
     parts: Parts
     n_neighbors: int
     alpha: float
     error: float
-    density: float
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def fit_near(
     parts: Sequence[Parts],
     neighbors: Sequence[int],
     fit_intercept: bool,
+    labels: bool = False,
     seed: int,
     report: Report | None = None,
 ) -> NearFit:
@@ -199,25 +201,32 @@ def fit_near(
         The global part alone.
     alpha : float or criterion
         Variance of the noise in units of the prior variance. For a criterion it is chosen: by the squared error for
-        "loo" and "gcv", by the density for "evidence".
+        "loo" and "gcv", by the density for "evidence", and by the logarithmic loss for labels.
     parts : sequence of {"global", "local", "both"}
         The choices that are compared.
     neighbors : sequence of int
         Numbers of near rows that are compared, at least one.
     fit_intercept : bool
         Whether there is an intercept.
+    labels : bool, default=False
+        Whether targets are codes of labels. Choices are then made by the logarithmic loss.
     seed : int
         Seed of the sample of rows that are left out.
     report : callable or None, default=None
         Receives the progress.
     """
     sample = sample_of(len(problem.rows), seed)
-    by_density = alpha == "evidence"
+    loss_of: Callable[[LeftOut], float] = LeftOut.squared_error
+    if labels:
+        loss_of = LeftOut.log_loss
+    elif alpha == "evidence":
+        loss_of = LeftOut.negative_log_density
     found: list[tuple[PartScore, NearProblem, GlobalPart, LeftOut]] = []
 
     def add(name: Parts, some: NearProblem, part: GlobalPart, penalty: float, left_out: LeftOut) -> None:
-        error, density = left_out.squared_error(), left_out.negative_log_density()
-        found.append((PartScore(name, some.n_neighbors, penalty, error, density), some, part, left_out))
+        count = some.n_neighbors if some.is_local else 0
+        score = PartScore(name, count, penalty, left_out.squared_error(), loss_of(left_out))
+        found.append((score, some, part, left_out))
 
     if "global" in parts:
         alone = problem.global_part()
@@ -234,8 +243,7 @@ def fit_near(
         if isinstance(alpha, str):
             some = LeftOutSystems.of(local, sample[:NOISE_ROWS])
             prior = float(np.mean(local.kernel.diag(local.rows.X[:100])))
-            left_out = partial(some.left_out, part=constant)
-            local_alpha = best_noise(left_out, prior, by_density=by_density, report=report)
+            local_alpha = best_noise(partial(some.left_out, part=constant), prior, loss_of, report)
         if "local" in parts:
             add("local", local, constant, local_alpha, systems.left_out(local_alpha, constant))
         if "both" in parts:
@@ -248,8 +256,7 @@ def fit_near(
                     else GlobalPart(ridge.coef, ridge.intercept, None)
                 )
                 add("both", near, part, penalty, LeftOutSystems.of(near, sample).left_out(penalty, part))
-    best = min(range(len(found)), key=lambda i: found[i][0].density if by_density else found[i][0].error)
-    score, chosen, part, left_out = found[best]
+    score, chosen, part, left_out = min(found, key=lambda entry: entry[0].loss)
     model = NearModel.of(chosen, score.alpha, part, left_out.scale())
     return NearFit(model, score.parts, tuple(entry[0] for entry in found), left_out)
 
@@ -276,13 +283,12 @@ def weighted_mean(problem: NearProblem) -> Array:
 
 
 def best_noise(
-    left_out: Callable[[float], LeftOut], prior: float, *, by_density: bool, report: Report | None = None
+    left_out: Callable[[float], LeftOut], prior: float, loss_of: Callable[[LeftOut], float], report: Report | None
 ) -> float:
     """Return the variance of the noise with the least leave-one-out loss: on a grid, then between its neighbors."""
 
     def loss(log_alpha: float) -> float:
-        result = left_out(float(np.exp(log_alpha)))
-        value = result.negative_log_density() if by_density else result.squared_error()
+        value = loss_of(left_out(float(np.exp(log_alpha))))
         return value if np.isfinite(value) else np.inf
 
     logs = np.log(NOISES * max(prior, np.finfo(float).tiny))
