@@ -20,7 +20,7 @@ from mercer.maps import BaseMap
 from mercer.maps.base import Estimator
 from mercer.neighbors import neighbor_index
 from mercer.parameters import Choice, Domain, Instance, Integer
-from mercer.solvers.local.near_fit import NearFit, Parts, fit_near
+from mercer.solvers.local.near_fit import LocalFit, Parts, fit_near
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_model import NearProblem
 from mercer.solvers.local.near_rows import NearRows, ResidualWeights, collect
@@ -145,8 +145,8 @@ def fit_correction(
     fit: Fit,
     targets: Callable[[Array], Array],
     *,
-    labels: bool = False,
-) -> NearFit:
+    labels: bool,
+) -> LocalFit:
     """Fit the local correction of a learner.
 
     Parameters
@@ -159,8 +159,8 @@ def fit_correction(
         The rows.
     targets : callable
         Function that returns the numeric targets (n, t) of validated targets.
-    labels : bool, default=False
-        Whether these are codes of labels.
+    labels : bool
+        Whether these are codes of labels. Otherwise their mean is subtracted if there is an intercept.
     """
     owner, correction, feature_map = type(model).__name__, as_correction(model.neighbors), model.feature_map_
     kernel = local_kernel(owner, feature_map)
@@ -175,6 +175,7 @@ def fit_correction(
         max(1, correction.memory_limit // per_row),
         seed_of(fit.random_state, "near rows"),
         targets,
+        centered=bool(model.fit_intercept) and not labels,
         residuals=ResidualWeights(kernel, feature_map.features_) if feature_map.residual_is_kernel else None,
         report=fit.report,
     )

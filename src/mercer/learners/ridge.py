@@ -187,7 +187,7 @@ class KernelRidge(Regressor):
         self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
         self.local_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = fit_correction(self, solution, fit, np.asarray)
+            self.local_ = fit_correction(self, solution, fit, np.asarray, labels=False)
 
     @rowwise
     def predict(self, X: Any, return_std: bool = False, *, with_noise: bool = False) -> Any:

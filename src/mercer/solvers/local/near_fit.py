@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.engines import Report, enter_stage, report_step
 from mercer.solvers.local.near_model import (
+    LEAST_VARIANCE,
     GlobalPart,
     LeftOut,
     LeftOutSystems,
@@ -22,7 +23,7 @@ from mercer.solvers.ridge.least_squares import RidgeSolution
 from mercer.solvers.ridge.paths import Criterion, log_loss_scale
 from mercer.statistics import exponentials
 
-__all__ = ["NearFit", "PartScore", "Parts", "fit_near"]
+__all__ = ["LocalFit", "PartScore", "Parts", "fit_near"]
 
 Array = np.ndarray
 Parts = Literal["global", "local", "both"]
@@ -91,7 +92,7 @@ class NearAudit:
 
 
 @dataclass(frozen=True, eq=False)
-class NearFit:
+class LocalFit:
     """A fitted local model, the choices that were compared, and leave-one-out predictions of the chosen one.
 
     Attributes
@@ -104,30 +105,33 @@ class NearFit:
         The leave-one-out errors of the choices that were compared.
     left_out : LeftOut
         Leave-one-out predictions of a sample of rows.
+    unit : float
+        The model predicts targets divided by this number: 1, unless squares of the targets overflow or underflow.
     """
 
     model: NearModel
     parts: Parts
     scores: tuple[PartScore, ...]
     left_out: LeftOut
+    unit: float = 1.0
 
     def predict(
         self, X: Any, *, return_std: bool = False, with_noise: bool = False, n_jobs: int | None = None
     ) -> tuple[Array, Array | None]:
         """Return predictions (n, t) for validated rows, and standard deviations (n, t) or None."""
         mean, variance = self.model.predict(X, with_variance=return_std, n_jobs=n_jobs)
+        mean *= self.unit
         if variance is None:
             return mean, None
         variance = variance + self.model.alpha * with_noise
-        return mean, np.sqrt(variance[:, None] * self.model.scale)
+        return mean, self.unit * np.sqrt(variance[:, None] * self.model.scale)
 
     def quantile(self, coverage: float) -> Array:
         """Return the factors (t,) of standard deviations at which intervals contain this share of the targets."""
-        left_out = self.left_out
-        ratios = np.sqrt(left_out.squares / (left_out.variance[:, None] * left_out.scale()))
-        # One more residual than there are would be as likely to have any rank.
-        level = min(coverage * (1 + 1 / len(ratios)), 1.0)
-        return np.quantile(ratios, level, axis=0)
+        ratios, weight = self.left_out.deviations()
+        # One more residual than there are would be as likely to have any rank. Weights are numbers of residuals.
+        level = min(coverage * (1 + 1 / max(len(ratios), weight.sum())), 1.0)
+        return np.array([weighted_quantile(column, weight, level) for column in ratios.T])
 
     def probability_scale(self) -> float:
         """Return the factor of decision values that minimizes the logarithmic loss of left-out labels."""
@@ -176,7 +180,7 @@ class NearFit:
         return pd.DataFrame([vars(score) for score in self.scores])
 
     def __repr__(self) -> str:
-        return f"NearFit(parts={self.parts!r}, n_rows={len(self.model.problem.rows)}, nbytes={self.nbytes})"
+        return f"LocalFit(parts={self.parts!r}, n_rows={len(self.model.problem.rows)}, nbytes={self.nbytes})"
 
 
 def fit_near(
@@ -190,7 +194,7 @@ def fit_near(
     labels: bool = False,
     seed: int,
     report: Report | None = None,
-) -> NearFit:
+) -> LocalFit:
     """Fit a local model, and choose its noise, its parts and the number of near rows by leave-one-out.
 
     Parameters
@@ -215,7 +219,8 @@ def fit_near(
     report : callable or None, default=None
         Receives the progress.
     """
-    sample = sample_of(len(problem.rows), seed)
+    rows = problem.rows
+    sample = sample_of(len(rows), seed)
     loss_of: Callable[[LeftOut], float] = LeftOut.squared_error
     if labels:
         loss_of = LeftOut.log_loss
@@ -225,13 +230,16 @@ def fit_near(
 
     def add(name: Parts, some: NearProblem, part: GlobalPart, penalty: float, left_out: LeftOut) -> None:
         count = some.n_neighbors if some.is_local else 0
-        score = PartScore(name, count, penalty, left_out.squared_error(), loss_of(left_out))
-        found.append((score, some, part, left_out))
+        error, loss = left_out.squared_error(), loss_of(left_out)
+        if left_out.determined:
+            error = loss = np.inf
+        found.append((PartScore(name, count, penalty, error, loss), some, part, left_out))
 
     if "global" in parts:
         alone = problem.global_part()
-        part = GlobalPart.of_ridge(ridge)
-        add("global", alone, part, ridge.alpha, LeftOutSystems.of(alone, sample).left_out(ridge.alpha, part))
+        noise = ridge.alpha if ridge.alpha > 0 else LEAST_VARIANCE * prior_variance(alone)
+        part = GlobalPart.of_ridge(ridge, noise, rows)
+        add("global", alone, part, noise, LeftOutSystems.of(alone, sample).left_out(noise, part))
     mean = weighted_mean(problem) if fit_intercept else np.zeros(problem.rows.targets.shape[1])
     constant = GlobalPart(np.zeros((0, len(mean))), mean, None)
     local_alpha = ridge.alpha
@@ -242,23 +250,24 @@ def fit_near(
         systems = LeftOutSystems.of(local, sample)
         if isinstance(alpha, str):
             some = LeftOutSystems.of(local, sample[:NOISE_ROWS])
-            prior = float(np.mean(local.kernel.diag(local.rows.X[:100])))
-            local_alpha = best_noise(partial(some.left_out, part=constant), prior, loss_of, report)
+            errors = partial(some.left_out, part=constant)
+            local_alpha = best_noise(errors, prior_variance(local), loss_of, report)
         if "local" in parts:
             add("local", local, constant, local_alpha, systems.left_out(local_alpha, constant))
         if "both" in parts:
             enter_stage(report, "estimate both parts")
             for penalty in both_noises(local_alpha, ridge.alpha, alpha):
-                joint = len(near.rows) <= MOST_JOINT_ROWS and near.rows.is_complete
+                joint = len(rows) <= MOST_JOINT_ROWS and rows.is_complete
                 part = (
                     generalized_least_squares(near, penalty, fit_intercept=fit_intercept, report=report)
                     if joint
-                    else GlobalPart(ridge.coef, ridge.intercept, None)
+                    else GlobalPart.without_errors(ridge, rows)
                 )
                 add("both", near, part, penalty, LeftOutSystems.of(near, sample).left_out(penalty, part))
     score, chosen, part, left_out = min(found, key=lambda entry: entry[0].loss)
     model = NearModel.of(chosen, score.alpha, part, left_out.scale())
-    return NearFit(model, score.parts, tuple(entry[0] for entry in found), left_out)
+    scores = tuple(replace(entry[0], error=entry[0].error * rows.unit * rows.unit) for entry in found)
+    return LocalFit(model, score.parts, scores, left_out, rows.unit)
 
 
 def both_noises(local: float, alone: float, alpha: float | Criterion) -> tuple[float, ...]:
@@ -275,6 +284,18 @@ def sample_of(n: int, seed: int) -> Array:
     size = min(n, LEFT_OUT_ROWS)
     chosen = np.argpartition(keys, size - 1)[:size]
     return chosen[np.argsort(keys[chosen], kind="stable")]
+
+
+def prior_variance(problem: NearProblem) -> float:
+    """Return the mean of k(x, x) over some rows."""
+    return float(np.mean(problem.kernel.diag(problem.rows.X[:100])))
+
+
+def weighted_quantile(values: Array, weight: Array, level: float) -> float:
+    """Return the least value such that values up to it have at least this share of the weight."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    return float(values[order[min(np.searchsorted(below, level * below[-1] * (1 - 1e-12)), len(values) - 1)]])
 
 
 def weighted_mean(problem: NearProblem) -> Array:

@@ -32,6 +32,7 @@ from scipy import special
 from mercer.data.targets import label_signs
 from mercer.engines import Report, fill_rows, report_step
 from mercer.features import Features, parameter_bytes
+from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
 from mercer.neighbors import NeighborIndex
 from mercer.solvers.local.near_kernel import NearKernel
@@ -45,7 +46,10 @@ __all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem"
 Array = np.ndarray
 # Number of rows whose systems are solved at a time.
 STEP = 4096
-# A row whose leverage exceeds one minus this bound has no usable leave-one-out residual.
+# Least conditional variance of a row, in units of the prior variance. Without noise, rows that others determine up to
+# rounding would have none, and the precision matrix would be infinite.
+LEAST_VARIANCE = 1e-12
+# A row whose leverage exceeds one minus this bound has no leave-one-out residual, up to rounding.
 LEAST_MARGIN = 1e-9
 
 
@@ -58,15 +62,24 @@ class GlobalPart:
     root: Array | None  # (D + 1, D + 1), R with R R' the posterior covariance of coefficients and intercept; or None
 
     @classmethod
-    def of_ridge(cls, solution: RidgeSolution) -> GlobalPart:
-        """Return the solution of a ridge regression, whose penalty is the variance of the noise."""
+    def of_ridge(cls, solution: RidgeSolution, alpha: float, rows: NearRows) -> GlobalPart:
+        """Return the solution of a ridge regression for the variance `alpha` of the noise, for the targets of `rows`.
+
+        The variance is the penalty. Without a penalty it may be any positive number, since the scale follows.
+        """
         D = len(solution.coef)
         whitening = solution.whiten(np.eye(D))
         root = np.zeros((D + 1, whitening.shape[1] + 1))
         root[:-1, :-1] = whitening
         root[-1, :-1] = -solution.center @ whitening
         root[-1, -1] = np.sqrt(solution.constant)
-        return cls(solution.coef, solution.intercept, np.sqrt(solution.alpha) * root)
+        return replace(cls.without_errors(solution, rows), root=np.sqrt(alpha) * root)
+
+    @classmethod
+    def without_errors(cls, solution: RidgeSolution, rows: NearRows) -> GlobalPart:
+        """Return the solution of a ridge regression, for the targets of `rows`, as if it had no errors."""
+        offset = 0.0 if rows.offset is None else rows.offset
+        return cls(solution.coef / rows.unit, solution.intercept / rows.unit - offset, None)
 
     def values(self, Z: Array | None) -> Array:
         """Return the predictions of the global part, given features; None means that there are none."""
@@ -115,6 +128,13 @@ class NearProblem:
             return np.empty((points.shape[0], 0), dtype=np.intp)
         return self.index.query(points, count, own=own, before=before, n_jobs=self.n_jobs)[0]
 
+    def query_points(self, X: Any) -> Any:
+        """Return the points of rows, sparse if those of the model are."""
+        points = self.kernel.points(X)
+        if sp.issparse(self.points) == sp.issparse(points):
+            return points
+        return sp.csr_array(points) if sp.issparse(self.points) else dense64(points)
+
     def query_features(self, X: Any) -> Array | None:
         """Return the features (m, D) of rows in float64, or None if there is no global part."""
         if self.features is None:
@@ -160,6 +180,7 @@ class LeftOut:
     variance: Array  # (m,), predictive variance of a target in units of the scale, noise included
     slope: Array  # (m,), derivative of the error with respect to the target of the copy that is left out
     rows: NearRows
+    determined: bool = False  # whether each row alone determines its prediction, so that these errors mean nothing
 
     @property
     def weight(self) -> Array:
@@ -175,6 +196,23 @@ class LeftOut:
     def squared_error(self) -> float:
         """Return the weighted mean of the squared errors, summed over targets."""
         return float(self.weight @ self.squares.sum(axis=1) / self.weight.sum())
+
+    def deviations(self) -> tuple[Array, Array]:
+        """Return absolute errors (l, t) divided by their standard deviations, and weights (l,), of all copies."""
+        index, errors, weight = np.arange(len(self.sample)), self.errors, self.weight
+        copies = self.rows.copies
+        if copies is not None:
+            position = np.full(len(self.rows), -1)
+            position[self.sample] = index
+            used = np.flatnonzero(position[copies.row] >= 0)
+            of_row = position[copies.row[used]]
+            apart = copies.targets[used] - self.rows.targets[copies.row[used]]
+            alone = np.setdiff1d(index, of_row)  # rows whose copies have equal targets
+            index = np.concatenate([alone, of_row])
+            errors = np.concatenate([errors[alone], errors[of_row] + self.slope[of_row, None] * apart])
+            weight = np.concatenate([weight[alone], copies.weight[used]])
+        spread = np.sqrt(self.variance[index, None] * self.scale())
+        return np.divide(np.abs(errors), spread, out=np.zeros_like(errors), where=spread > 0), weight
 
     def decisions(self) -> tuple[Array, Array, Array]:
         """Return left-out decision values (l, K), the codes of the labels (l,), and their weights (l,).
@@ -248,7 +286,8 @@ def generalized_least_squares(
         indices = problem.near(problem.points[some], before=some)
         Z = None if problem.row_features is None else problem.row_features[some]
         solution = problem.solve(indices, problem.points[some], Z, noise)
-        spread = solution.variance + noise[some]
+        least = LEAST_VARIANCE * problem.kernel.diag(rows.X[some])
+        spread = np.maximum(solution.variance + noise[some], np.maximum(least, np.finfo(float).tiny))
         innovations = problem.innovations(solution.weights, indices, Z)
         targets = rows.targets[some] - near_sums(solution.weights, indices, rows.targets)
         root = 1 / np.sqrt(spread)
@@ -328,8 +367,9 @@ class LeftOutSystems:
             errors = errors - near_sums(solution.weights, self.indices, residuals)
         weight = rows.weight[sample]
         # Without noise, a row that others determine up to rounding has no variance.
-        least = np.finfo(float).eps * np.maximum(problem.kernel.diag(rows.X[sample]), np.finfo(float).tiny)
-        variance = np.maximum(solution.variance + alpha / np.minimum(weight, 1.0), least)
+        least = np.maximum(LEAST_VARIANCE * problem.kernel.diag(rows.X[sample]), np.finfo(float).tiny)
+        found = solution.variance + alpha / np.minimum(weight, 1.0)
+        variance = np.maximum(found, least)
         slope = np.ones(len(sample))
         if copied.any():  # the remaining copies are the first of the near rows
             slope[copied] += solution.weights[copied, 0] / self.remaining[copied]
@@ -337,6 +377,11 @@ class LeftOutSystems:
             leverage = part.spread(problem.innovations(solution.weights, self.indices, Z)) / variance
             margin = np.maximum(1 - leverage, LEAST_MARGIN)
             errors, variance, slope = errors / margin[:, None], variance / margin, slope / margin
+            # Without noise, features fit some rows exactly (those that are landmarks), or all of them.
+            used = (margin > LEAST_MARGIN) & ((found > least) | (not problem.is_local))
+            if used.any():
+                return LeftOut(sample[used], errors[used], variance[used], slope[used], rows)
+            return LeftOut(sample, errors, variance, slope, rows, determined=True)
         return LeftOut(sample, errors, variance, slope, rows)
 
 
@@ -352,11 +397,14 @@ class NearModel:
 
     @classmethod
     def of(cls, problem: NearProblem, alpha: float, part: GlobalPart, scale: Array) -> NearModel:
-        """Return the model for a noise and a global part."""
-        t = problem.rows.targets.shape[1]
-        if not problem.is_local:
-            return cls(problem, alpha, part, np.zeros((0, t)), scale)
-        return cls(problem, alpha, part, problem.rows.targets - part.values(problem.row_features), scale)
+        """Return the model for a noise and a global part, which predicts the targets of the rows plus their offset."""
+        rows = problem.rows
+        residuals = np.zeros((0, len(scale)))
+        if problem.is_local:
+            residuals = rows.targets - part.values(problem.row_features)
+        if rows.offset is not None:
+            part = replace(part, intercept=part.intercept + rows.offset)
+        return cls(problem, alpha, part, residuals, scale)
 
     @property
     def nbytes(self) -> int:
@@ -374,7 +422,7 @@ class NearModel:
         variance = np.empty(X.shape[0]) if with_variance else None
         for start in range(0, X.shape[0], STEP):
             some = slice(start, start + STEP)
-            points, Z = problem.kernel.points(X[some]), problem.query_features(X[some])
+            points, Z = problem.query_points(X[some]), problem.query_features(X[some])
             indices = problem.near(points)
             solution = problem.solve(indices, points, Z, noise)
             mean[some] = self.part.values(Z)

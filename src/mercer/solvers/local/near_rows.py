@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -14,9 +14,33 @@ from mercer.features import Features, rows_to_features
 from mercer.kernels import Kernel
 from mercer.statistics import RowSample, exponentials, row_hashes
 
-__all__ = ["NearRows", "ResidualWeights", "collect"]
+__all__ = ["Copies", "NearRows", "ResidualWeights", "collect"]
 
 Array = np.ndarray
+# Number of copies of a row whose targets are kept, for the distribution of errors.
+MOST_COPIES = 100
+# Targets of which the largest is outside these bounds are divided by a unit, so that their squares are finite.
+SMALLEST_TARGET, LARGEST_TARGET = 1e-100, 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Copies of rows with different targets, at most `MOST_COPIES` of each row."""
+
+    row: Array  # (c,), index of the row
+    targets: Array  # (c, t)
+    weight: Array  # (c,), with the same total for each row as its copies have
+
+    @classmethod
+    def of(cls, row: Array, targets: Array, weight: Array) -> Self:
+        """Return copies, given the index of the row, the targets and the weight of each of them."""
+        keys = exponentials(np.arange(len(row), dtype=np.uint64), 1)
+        order = np.lexsort((keys, row))  # the copies of a row one after another, in random order
+        starts = np.flatnonzero(np.diff(row[order], prepend=-1))
+        rank = np.arange(len(row)) - np.repeat(starts, np.diff(starts, append=len(row)))
+        kept = order[rank < MOST_COPIES]
+        total, of_kept = np.bincount(row, weight), np.bincount(row[kept], weight[kept])
+        return cls(row[kept], targets[kept], weight[kept] * total[row[kept]] / of_kept[row[kept]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +58,9 @@ class NearRows:
     scatter: Array  # (n, t), weighted sums of squared differences of the targets of the copies from their mean
     n_rows: int  # number of rows with a positive weight that were read, copies included
     is_complete: bool  # whether all of them are here
+    copies: Copies | None = None  # the copies of rows with different targets; None if there are none
+    unit: float = 1.0  # the targets are those of the data, divided by this number, ...
+    offset: Array | None = None  # (t,) ... minus these; None means zeros
 
     @classmethod
     def of(cls, X: Any, targets: Array, weight: Array | None, n_rows: int, *, is_complete: bool) -> Self:
@@ -56,7 +83,27 @@ class NearRows:
         means = np.stack([np.bincount(copy_of, weight * column) for column in targets.T], axis=1) / total[:, None]
         squares = weight[:, None] * np.square(targets - means[copy_of])
         scatter = np.stack([np.bincount(copy_of, column) for column in squares.T], axis=1)
-        return cls(X[first], means, total, scatter, n_rows, is_complete)
+        differ = scatter.any(axis=1)[copy_of]
+        copies = Copies.of(copy_of[differ], targets[differ], weight[differ]) if differ.any() else None
+        return cls(X[first], means, total, scatter, n_rows, is_complete, copies)
+
+    @classmethod
+    def in_units(
+        cls, X: Any, targets: Array, weight: Array | None, n_rows: int, *, is_complete: bool, centered: bool
+    ) -> Self:
+        """Merge the copies of rows, with targets in a unit in which squares are finite, minus their mean if `centered`.
+
+        Predictions from near rows are differences of targets, which lose digits if the targets have a large mean.
+        """
+        unit = unit_of(targets)
+        offset = None
+        if unit != 1:
+            targets = targets / unit
+        if centered:
+            offset = np.average(targets, axis=0, weights=weight)
+            targets = targets - offset
+        rows = cls.of(X, targets, weight, n_rows, is_complete=is_complete)
+        return replace(rows, unit=unit, offset=offset)
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -84,6 +131,7 @@ def collect(
     seed: int,
     targets: Callable[[Array], Array],
     *,
+    centered: bool,
     residuals: ResidualWeights | None = None,
     report: Report | None = None,
 ) -> NearRows:
@@ -99,6 +147,8 @@ def collect(
         Seed of the sample, if there are more.
     targets : callable
         Function that returns the numeric targets (n, t) of validated targets.
+    centered : bool
+        Whether the mean of the targets is subtracted.
     residuals : ResidualWeights, default=None
         If there are more than `most` rows, they are sampled with probabilities in proportion to these numbers; None
         samples them uniformly.
@@ -107,17 +157,27 @@ def collect(
     """
     rows = engine.in_memory
     if rows is not None and len(rows) <= most:
-        return NearRows.of(
-            rows.X, targets(rows.y), rows.weight, positive_rows(rows.weight, len(rows)), is_complete=True
-        )
+        count = positive_rows(rows.weight, len(rows))
+        y = targets(np.asarray(rows.y))
+        return NearRows.in_units(rows.X, y, rows.weight, count, is_complete=True, centered=centered)
     sample = engine.sum(partial(sampled, size=most, seed=seed, residuals=residuals), report)
-    return NearRows.of(sample.X, targets(sample.y), sample.weight, sample.seen, is_complete=sample.is_complete)
+    y = targets(np.asarray(sample.y))
+    complete = sample.is_complete
+    return NearRows.in_units(sample.X, y, sample.weight, sample.seen, is_complete=complete, centered=centered)
 
 
 def sampled(block: Block, *, size: int, seed: int, residuals: ResidualWeights | None) -> RowSample:
     """Return the sample of the rows of a block."""
     scores = None if residuals is None else residuals(block.X)
     return RowSample.of(block, size=size, seed=seed, scores=scores)
+
+
+def unit_of(targets: Array) -> float:
+    """Return a power of two by which targets are divided so that their squares neither overflow nor underflow."""
+    largest = float(np.abs(targets).max(initial=0.0))
+    if largest == 0 or SMALLEST_TARGET <= largest <= LARGEST_TARGET:
+        return 1.0
+    return float(2.0 ** np.frexp(largest)[1].clip(-1022, 1022))
 
 
 def positive_rows(weight: Array | None, n: int) -> int:
