@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,21 +12,30 @@ import numpy as np
 from mercer.engines import enter_stage
 from mercer.errors import MercerWarning, ParameterError
 from mercer.errors.memory import gib
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.deformed import DeformedKernel
 from mercer.learners.base import Fit
 from mercer.maps import BaseMap
 from mercer.maps.base import Estimator
 from mercer.neighbors import neighbor_index
 from mercer.parameters import Choice, Domain, Instance, Integer
-from mercer.solvers.local.near_fit import LocalFit, Parts, fit_near
+from mercer.solvers.local.near_fit import (
+    LEFT_OUT_ROWS,
+    MOST_JOINT_ROWS,
+    N_NOISES,
+    NOISE_ROWS,
+    LocalFit,
+    Parts,
+    fit_near,
+)
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_model import NearProblem
 from mercer.solvers.local.near_rows import NearRows, ResidualWeights, collect
 from mercer.solvers.ridge.least_squares import RidgeSolution
+from mercer.solvers.ridge.paths import Criterion
 from mercer.statistics.sample import seed_of
 
-__all__ = ["NEIGHBORS", "LocalCorrection", "fit_correction", "why_rows_are_stored"]
+__all__ = ["NEIGHBORS", "LocalCorrection", "correction_costs", "fit_correction", "why_rows_are_stored"]
 
 Array = np.ndarray
 PARTS: tuple[Parts, ...] = ("global", "local", "both")
@@ -125,9 +133,8 @@ NEIGHBORS = Choice(None, "auto") | Integer(1) | Instance(LocalCorrection, "a Loc
 
 def as_correction(neighbors: int | Literal["auto"] | LocalCorrection) -> LocalCorrection:
     """Return the parameter `neighbors` of a learner as an object with checked parameters."""
-    if isinstance(neighbors, Integral) or neighbors == "auto":
-        return LocalCorrection(neighbors)  # type: ignore[arg-type]
-    assert isinstance(neighbors, LocalCorrection)
+    if not isinstance(neighbors, LocalCorrection):
+        return LocalCorrection(neighbors)
     neighbors.check()
     return neighbors
 
@@ -137,6 +144,26 @@ def why_rows_are_stored(neighbors: Any) -> str | None:
     if neighbors is None:
         return None
     return "neighbors= stores the rows of a fit, and reads them after the map is fitted. Use neighbors=None."
+
+
+def correction_costs(
+    neighbors: int | Literal["auto"] | LocalCorrection | None, alpha: float | Criterion, n: int, d: int, D: int
+) -> dict[str, float]:
+    """Return the stages of `fit_correction` and their costs, for n rows of d features and D components of the map."""
+    if neighbors is None:
+        return {}
+    correction = as_correction(neighbors)
+    counts = np.minimum(correction.counts(n), n).astype(float)
+    left_out, noises = min(n, LEFT_OUT_ROWS), N_NOISES * min(n, NOISE_ROWS) if isinstance(alpha, str) else 0
+    systems = (counts**3 / 3 + counts**2 * d).sum()
+    costs = {"collect rows": float(n * d)}
+    if correction.parts != "global":
+        costs["leave rows out"] = float(len(counts) * left_out * n * d + (left_out + noises) * systems)
+    if correction.parts in ("auto", "both"):
+        joint = n if n <= MOST_JOINT_ROWS else left_out
+        of_features = (counts**2 * D).sum() + len(counts) * float(D) ** 2
+        costs["estimate both parts"] = float(len(counts) * joint * n * d + joint * (systems + of_features))
+    return costs
 
 
 def fit_correction(
@@ -167,9 +194,9 @@ def fit_correction(
     first = fit.labeled.first().X
     near_kernel = NearKernel.of(kernel).for_rows(first)
     enter_stage(fit.report, "collect rows")
-    # A row, its point twice (for the search too), its target and its weight.
+    # A row, its point twice (for the search too), its weight, and for each target its value, scatter and residual.
     d = near_kernel.points(first[:1]).shape[1]
-    per_row = 8 * (3 * d + 4)
+    per_row = 8 * (3 * d + 3 * len(ridge.intercept) + 1)
     rows = collect(
         fit.labeled,
         max(1, correction.memory_limit // per_row),
@@ -223,13 +250,19 @@ def fit_correction(
 def local_kernel(owner: str, feature_map: BaseMap) -> Kernel:
     """Return the kernel of a fitted map; raise if its values depend on more than two rows."""
     kernel = feature_map.kernel_
-    if kernel.needs_all_rows or isinstance(kernel, DeformedKernel):
+    if depends_on_all_rows(kernel):
         msg = (
             f"{owner}: neighbors= needs a kernel that is a function of two rows, got {kernel.structure} of "
             f"{type(feature_map).__name__}. Use neighbors=None with this map."
         )
         raise ParameterError(msg)
     return kernel
+
+
+def depends_on_all_rows(kernel: Kernel) -> bool:
+    """Return whether a kernel, or a part of it, is not a function of two rows alone."""
+    parts = kernel._children().values()
+    return isinstance(kernel, Precomputed | DeformedKernel) or any(depends_on_all_rows(part) for part in parts)
 
 
 def warn_of_sample(owner: str, rows: NearRows, per_row: int, limit: int) -> None:

@@ -18,7 +18,13 @@ from mercer.errors import ParameterError
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Classifier, Fit, Regressor, available_if
-from mercer.learners.local_correction import NEIGHBORS, LocalCorrection, fit_correction, why_rows_are_stored
+from mercer.learners.local_correction import (
+    NEIGHBORS,
+    LocalCorrection,
+    correction_costs,
+    fit_correction,
+    why_rows_are_stored,
+)
 from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval, check_parameter
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
@@ -172,7 +178,8 @@ class KernelRidge(Regressor):
         return why_two_passes(self.alpha) or why_rows_are_stored(self.neighbors)
 
     def _costs(self, n: int, D: int) -> dict[str, float]:
-        return solving_costs(self.alpha, n, D)
+        more = correction_costs(self.neighbors, self.alpha, n, self.n_features_in_, D)
+        return {**solving_costs(self.alpha, n, D), **more}
 
     def _statistic(self, fit: Fit) -> MomentSum:
         return moment_sum(self, fit, numeric_targets)
@@ -246,8 +253,13 @@ class KernelRidge(Regressor):
             Lower and upper ends.
         """
         check_parameter(type(self).__name__, "coverage", coverage, Interval(0, 1, closed="neither"))
+        self._check_fitted()
+        if self.local_ is None:
+            msg = f"{type(self).__name__}: predict_interval needs a fit with neighbors, got a fit without. Fit again."
+            raise ParameterError(msg)
         X = validate_rows(self, X, reset=False)
         mean, std = self.local_.predict(X, return_std=True, with_noise=True, n_jobs=self.n_jobs)
+        assert std is not None
         half = std * self.local_.quantile(coverage)
         ends = np.stack([mean - half, mean + half], axis=-1)
         return ends[:, 0] if self._single else ends
@@ -333,7 +345,8 @@ class KernelRidgeClassifier(Classifier):
         return why_two_passes(self.alpha) or why_rows_are_stored(self.neighbors)
 
     def _costs(self, n: int, D: int) -> dict[str, float]:
-        return solving_costs(self.alpha, n, D)
+        more = correction_costs(self.neighbors, self.alpha, n, self.n_features_in_, D)
+        return {**solving_costs(self.alpha, n, D), **more}
 
     def _statistic(self, fit: Fit) -> MomentSum:
         return moment_sum(self, fit, label_indicators)

@@ -33,7 +33,7 @@ from mercer.metric.rounds import (
     powered,
 )
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
-from mercer.solvers.local.metric_search import stages_of_search
+from mercer.solvers.local.metric_search import search_costs
 from mercer.statistics import RowSample, row_hashes
 from mercer.statistics.sample import seed_of
 
@@ -50,9 +50,8 @@ MOST_FULL = 4096
 # Number of rows from which scales of columns and landmarks are taken, and the number of their entries if dense.
 SAMPLE_ROWS = 10_000
 SAMPLE_ENTRIES = 20_000_000
-# Largest number of entries of the rows by which near rows are searched, and the cost of a search of a metric per entry.
+# Largest number of entries of the rows by which near rows are searched.
 NEAR_ENTRIES = 50_000_000
-STEP_COST = 2e4
 # Number of landmarks of the default map: at least, at most, and as a multiple of the root of the number of rows.
 LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
 # Numeric targets of `fit` that are integers are labels if they have at most this many different values.
@@ -295,8 +294,7 @@ class LearnedMetric(BaseMap):
         rows = n if self.max_rows is None else min(n, self.max_rows)
         if self.method == "neighbors":
             profiles = profiles_of(None if self.feature_map is None else self._kernel())
-            names = stages_of_search(profiles, full=self._tries_full(d))
-            return {"sample rows": float(n * d), **dict.fromkeys(names, STEP_COST * rows * d)}
+            return {"sample rows": float(n * d), **search_costs(profiles, rows, d, full=self._tries_full(d) and d > 1)}
         one = 3.0 * rows * D**2 + 10.0 * D**3 + 2.0 * rows * D * d
         return {"sample rows": float(n * d), **{f"round {i}": one for i in range(self._most_rounds() + 1)}}
 
@@ -379,7 +377,7 @@ class LearnedMetric(BaseMap):
             raise ParameterError(msg)
         size = min(sample.seen if self.max_rows is None else self.max_rows, NEAR_ENTRIES // inputs.width)
         rows = sample
-        if size > len(sample.key) and not sample.is_complete:
+        if size < len(sample.key) or (size > len(sample.key) and not sample.is_complete):
             rows = labeled.sum(partial(RowSample.of, size=size, seed=seed, by_weight=True), report)
         prototype = self._unfitted_inner_map()
         near = learn_from_near_rows(
@@ -537,7 +535,8 @@ def target_scales(sample: RowSample, weight: Array | None) -> Array | None:
     share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
     largest = np.abs(y).max(axis=0)
     unit = np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor underflow
-    spread = deviation(y / unit, share)
+    # The deviation of equal numbers is their rounding error, not zero.
+    spread = np.where(y.max(axis=0) > y.min(axis=0), deviation(y / unit, share), 0.0)
     return unit * np.where(spread > 0, spread, 1.0)
 
 

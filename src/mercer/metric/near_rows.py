@@ -12,6 +12,7 @@ from mercer.engines import Report
 from mercer.errors import ParameterError
 from mercer.kernels import Gaussian, Kernel, Matern
 from mercer.kernels.base import dense64
+from mercer.linalg.numpy_kernels import ProfileName
 from mercer.metric.inputs import MetricInputs
 from mercer.metric.rounds import MetricRound, MetricRounds
 from mercer.solvers.local.metric_search import MetricTrial, search_metric
@@ -22,7 +23,7 @@ __all__ = ["NearMetric", "learn_from_near_rows", "profiles_of"]
 
 Array = np.ndarray
 # Smoothness of the Matern kernels that are compared by default, and of those whose systems are compiled.
-SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+SMOOTHNESS: dict[ProfileName, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 # Widest rows for which a full metric is tried unless it is requested.
 FULL_UP_TO = 128
 
@@ -36,7 +37,7 @@ class NearMetric:
     rounds: MetricRounds
 
 
-def profiles_of(kernel: Kernel | None) -> tuple[str, ...]:
+def profiles_of(kernel: Kernel | None) -> tuple[ProfileName, ...]:
     """Return the names of the kernels that are compared: three Matern kernels, or the given one."""
     if kernel is None:
         return tuple(SMOOTHNESS)
@@ -123,7 +124,7 @@ def numeric(y: Any, target_scale: Array | None) -> Array:
     return (label_codes(y, labels)[:, None] == np.arange(len(labels))).astype(np.float64)
 
 
-def kernel_of(profile: str, lengthscale: float) -> Kernel:
+def kernel_of(profile: ProfileName, lengthscale: float) -> Kernel:
     """Return the kernel with the name of a compiled profile."""
     return Gaussian(lengthscale) if profile == "gaussian" else Matern(SMOOTHNESS[profile], lengthscale)
 
@@ -135,5 +136,5 @@ def shown_error(trial: MetricTrial, target_scale: Array | None) -> float:
 
 def name_of(trial: MetricTrial) -> str:
     """Return the kernel and the kind of metric of a trial, for the table."""
-    nu = {name: f"Matern {value:g}" for name, value in SMOOTHNESS.items()}
+    nu: dict[str, str] = {name: f"Matern {value:g}" for name, value in SMOOTHNESS.items()}
     return f"{nu.get(trial.profile, 'Gaussian')}, {trial.metric}"

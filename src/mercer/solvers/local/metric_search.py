@@ -9,8 +9,10 @@ import numpy as np
 
 from mercer.engines import Report, enter_stage
 from mercer.linalg.local_systems import solve_local
+from mercer.linalg.numpy_kernels import ProfileName
 from mercer.neighbors import neighbor_index
 from mercer.solvers.local.metric_tuning import (
+    BATCH,
     FULL_STEPS,
     SHARED_STEPS,
     STEPS,
@@ -23,7 +25,7 @@ from mercer.solvers.local.metric_tuning import (
     tune_metric,
 )
 
-__all__ = ["MetricSearch", "MetricTrial", "search_metric", "stages_of_search"]
+__all__ = ["MetricSearch", "MetricTrial", "search_costs", "search_metric"]
 
 Array = np.ndarray
 # Number of rows that are used only to compare trials, and their largest share of all rows.
@@ -35,6 +37,8 @@ N_NEIGHBORS = 64
 NOISE = 0.05
 # Factor of predictions in the probabilities of labels to start from.
 LOG_LOSS_SCALE = 8.0
+# Cost of a system of near rows and its gradient, in multiplications and additions of large matrices.
+SYSTEM_COST = 1e6
 # A metric with more parameters is used if it lowers the error by this share.
 LEAST_GAIN = 0.01
 
@@ -55,7 +59,7 @@ class MetricTrial:
         Variance of the noise in units of the variance of the process.
     """
 
-    profile: str
+    profile: ProfileName
     metric: MetricKind
     error: float
     noise: float
@@ -70,22 +74,27 @@ class MetricSearch:
     chosen: int  # index of the trial of least error
 
     @property
-    def profile(self) -> str:
+    def profile(self) -> ProfileName:
         """Name of the kernel of least error."""
         return self.trials[self.chosen].profile
 
 
-def stages_of_search(profiles: Sequence[str], *, full: bool) -> list[str]:
-    """Return the names of the stages of a search."""
-    names = [f"tune lengthscales of {profile}" for profile in profiles]
-    return [*names, "tune a full metric"] if full else names
+def search_costs(profiles: Sequence[ProfileName], n: int, d: int, *, full: bool) -> dict[str, float]:
+    """Return the stages of a search and their costs, for n rows of d features."""
+    # A step solves systems, and searches near rows among all rows and among candidates.
+    step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + n * d)
+    costs = {}
+    for number, profile in enumerate(profiles):
+        costs[f"tune one lengthscale of {profile}"] = float(step * SHARED_STEPS)
+        costs[f"tune lengthscales of {profile}"] = float(step * (WARM_STEPS if number else STEPS))
+    return {**costs, "tune a full metric": float(step * FULL_STEPS)} if full else costs
 
 
 def search_metric(
     X: Array,
     targets: Array,
     weight: Array,
-    profiles: Sequence[str],
+    profiles: Sequence[ProfileName],
     *,
     labels: bool,
     full: bool,
@@ -122,14 +131,16 @@ def search_metric(
     n, d = X.shape
     mean = weight @ targets / weight.sum()
     spread = np.sqrt(np.sum(weight @ np.square(targets - mean)) / weight.sum() / targets.shape[1])
-    centered = np.ascontiguousarray((targets - mean) / (spread if spread > 0 else 1.0))
-    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / (spread or 1.0)) if labels else NumberLoss()
+    if not (targets != targets[0]).any():  # the deviation of equal numbers is their rounding error
+        mean, spread = targets[0], 1.0
+    centered = np.ascontiguousarray((targets - mean) / spread)
+    loss: ErrorLoss = LogLoss(np.argmax(targets, axis=1), mean / spread) if labels else NumberLoss()
     held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
     parameter = LOG_LOSS_SCALE * spread if labels else 1.0
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))
     found: list[tuple[MetricTrial, TunedMetric]] = []
 
-    def attempt(profile: str, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
+    def attempt(profile: ProfileName, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
         tuned = tune_metric(
             X, centered, weight, profile, start, loss,
             kind=kind, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
@@ -140,8 +151,9 @@ def search_metric(
 
     shared = diagonal = start
     for number, profile in enumerate(profiles):
-        enter_stage(report, f"tune lengthscales of {profile}")
+        enter_stage(report, f"tune one lengthscale of {profile}")
         shared = attempt(profile, shared, "shared", SHARED_STEPS)
+        enter_stage(report, f"tune lengthscales of {profile}")
         # Lengthscales of one kernel are a good start for those of the next one.
         if number == 0:
             diagonal = attempt(profile, shared, "diagonal", STEPS)
@@ -166,7 +178,7 @@ def held_error(
     X: Array,
     targets: Array,
     weight: Array,
-    profile: str,
+    profile: ProfileName,
     tuned: TunedMetric,
     loss: ErrorLoss | None,
     held: Array,

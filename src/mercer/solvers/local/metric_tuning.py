@@ -24,6 +24,7 @@ from scipy import special
 
 from mercer.engines import Report, report_step
 from mercer.linalg.local_systems import metric_gradient, solve_local
+from mercer.linalg.numpy_kernels import ProfileName
 from mercer.neighbors import neighbor_index
 
 __all__ = [
@@ -165,7 +166,7 @@ def left_out_loss(
     weight: Array,
     sample: Array,
     indices: Array,
-    profile: str,
+    profile: ProfileName,
     noise: float,
     parameter: float,
     *,
@@ -259,7 +260,7 @@ def tune_metric(
     X: Array,
     targets: Array,
     weight: Array,
-    profile: str,
+    profile: ProfileName,
     start: TunedMetric,
     loss: ErrorLoss,
     *,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.engines import Report, enter_stage, report_step
+from mercer.errors.packages import data_frame
 from mercer.solvers.local.near_model import (
     LEAST_VARIANCE,
     GlobalPart,
@@ -35,6 +36,8 @@ NOISE_ROWS = 1000
 NOISES = np.geomspace(1e-6, 1e2, 17)
 # Number of steps by which the noise is refined between two values of this list.
 REFINEMENTS = 4
+# Number of variances for which errors are computed.
+N_NOISES = len(NOISES) + 2 + REFINEMENTS
 # Largest number of rows for which the coefficients of both parts are estimated jointly. For more rows, the coefficients
 # of the global part alone are used, which hardly differ then.
 MOST_JOINT_ROWS = 50_000
@@ -175,9 +178,7 @@ class LocalFit:
 
     def to_pandas(self) -> Any:
         """Return `scores` as a data frame."""
-        import pandas as pd
-
-        return pd.DataFrame([vars(score) for score in self.scores])
+        return data_frame([vars(score) for score in self.scores], "LocalFit.to_pandas")
 
     def __repr__(self) -> str:
         return f"LocalFit(parts={self.parts!r}, n_rows={len(self.model.problem.rows)}, nbytes={self.nbytes})"
@@ -243,7 +244,7 @@ def fit_near(
     mean = weighted_mean(problem) if fit_intercept else np.zeros(problem.rows.targets.shape[1])
     constant = GlobalPart(np.zeros((0, len(mean))), mean, None)
     local_alpha = ridge.alpha
-    for count in neighbors:
+    for count in () if tuple(parts) == ("global",) else neighbors:
         enter_stage(report, "leave rows out")
         near = replace(problem, n_neighbors=count)
         local = near.local_part()
@@ -265,9 +266,11 @@ def fit_near(
                 )
                 add("both", near, part, penalty, LeftOutSystems.of(near, sample).left_out(penalty, part))
     score, chosen, part, left_out = min(found, key=lambda entry: entry[0].loss)
+    if not chosen.is_local:
+        chosen = chosen.with_rows(left_out.sample[:1])
     model = NearModel.of(chosen, score.alpha, part, left_out.scale())
     scores = tuple(replace(entry[0], error=entry[0].error * rows.unit * rows.unit) for entry in found)
-    return LocalFit(model, score.parts, scores, left_out, rows.unit)
+    return LocalFit(model, score.parts, scores, left_out.compact(), rows.unit)
 
 
 def both_noises(local: float, alone: float, alpha: float | Criterion) -> tuple[float, ...]:

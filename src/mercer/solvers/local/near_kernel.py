@@ -13,6 +13,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.base import dense64
 from mercer.kernels.isotropic import Gaussian, IsotropicKernel, Matern
 from mercer.linalg.local_systems import LocalSolution, solve_given, solve_local
+from mercer.linalg.numpy_kernels import ProfileName
 
 __all__ = ["NearKernel"]
 
@@ -22,7 +23,7 @@ ENTRIES = 2**21
 # Sparse rows with more features than this stay sparse, and their systems are not computed in compiled code.
 MOST_DENSE = 2048
 # Profiles of compiled systems by the smoothness of Matern kernels.
-MATERN = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}
+MATERN: dict[float, ProfileName] = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class NearKernel:
 
     If the kernel is ``amplitude * profile(|p - q|)`` for points p and q that are affine functions of the rows, the
     systems are computed from the points. Otherwise they are computed from values of the kernel, and the points are the
-    rows, divided by lengthscales where the kernel has them.
+    rows themselves, so that rows are near by their Euclidean distance.
     """
 
     kernel: Kernel
@@ -56,7 +57,7 @@ class NearKernel:
         return replace(self, isotropic=None, inputs=(), amplitude=1.0) if wide else self
 
     @property
-    def profile(self) -> str | None:
+    def profile(self) -> ProfileName | None:
         """Name of the profile in compiled systems, or None if it has none."""
         if isinstance(self.isotropic, Gaussian):
             return "gaussian"

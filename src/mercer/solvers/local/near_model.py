@@ -34,7 +34,7 @@ from mercer.engines import Report, fill_rows, report_step
 from mercer.features import Features, parameter_bytes
 from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
-from mercer.neighbors import NeighborIndex
+from mercer.neighbors import NeighborIndex, neighbor_index
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_rows import NearRows
 from mercer.solvers.ridge.least_squares import RidgeSolution
@@ -121,6 +121,11 @@ class NearProblem:
         """Return the problem of the global part alone."""
         return replace(self, is_local=False, row_features=None, removed=None)
 
+    def with_rows(self, index: Array) -> NearProblem:
+        """Return the problem of the global part with some of the rows, since predictions do not depend on rows."""
+        points = self.points[index]
+        return replace(self, rows=self.rows[index], points=points, index=neighbor_index(points, n_jobs=self.n_jobs))
+
     def near(self, points: Any, *, own: Array | None = None, before: Array | None = None) -> Array:
         """Return the indices (m, k) of the near rows of points; -1 means that there is none."""
         count = min(self.n_neighbors, len(self.rows)) if self.is_local else 0
@@ -197,20 +202,21 @@ class LeftOut:
         """Return the weighted mean of the squared errors, summed over targets."""
         return float(self.weight @ self.squares.sum(axis=1) / self.weight.sum())
 
+    def compact(self) -> LeftOut:
+        """Return the same predictions with these rows only."""
+        return replace(self, sample=np.arange(len(self.sample)), rows=self.rows[self.sample])
+
     def deviations(self) -> tuple[Array, Array]:
         """Return absolute errors (l, t) divided by their standard deviations, and weights (l,), of all copies."""
         index, errors, weight = np.arange(len(self.sample)), self.errors, self.weight
-        copies = self.rows.copies
-        if copies is not None:
-            position = np.full(len(self.rows), -1)
-            position[self.sample] = index
-            used = np.flatnonzero(position[copies.row] >= 0)
-            of_row = position[copies.row[used]]
-            apart = copies.targets[used] - self.rows.targets[copies.row[used]]
-            alone = np.setdiff1d(index, of_row)  # rows whose copies have equal targets
-            index = np.concatenate([alone, of_row])
-            errors = np.concatenate([errors[alone], errors[of_row] + self.slope[of_row, None] * apart])
-            weight = np.concatenate([weight[alone], copies.weight[used]])
+        rows = self.rows[self.sample]
+        if rows.copies is not None:
+            row = rows.copies.row
+            apart = rows.copies.targets - rows.targets[row]
+            alone = np.setdiff1d(index, row)  # rows whose copies have equal targets
+            index = np.concatenate([alone, row])
+            errors = np.concatenate([errors[alone], errors[row] + self.slope[row, None] * apart])
+            weight = np.concatenate([weight[alone], rows.copies.weight])
         spread = np.sqrt(self.variance[index, None] * self.scale())
         return np.divide(np.abs(errors), spread, out=np.zeros_like(errors), where=spread > 0), weight
 
@@ -404,7 +410,7 @@ class NearModel:
             residuals = rows.targets - part.values(problem.row_features)
         if rows.offset is not None:
             part = replace(part, intercept=part.intercept + rows.offset)
-        return cls(problem, alpha, part, residuals, scale)
+        return cls(replace(problem, rows=replace(rows, copies=None)), alpha, part, residuals, scale)
 
     @property
     def nbytes(self) -> int:

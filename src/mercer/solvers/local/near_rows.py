@@ -83,7 +83,7 @@ class NearRows:
         means = np.stack([np.bincount(copy_of, weight * column) for column in targets.T], axis=1) / total[:, None]
         squares = weight[:, None] * np.square(targets - means[copy_of])
         scatter = np.stack([np.bincount(copy_of, column) for column in squares.T], axis=1)
-        differ = scatter.any(axis=1)[copy_of]
+        differ = np.asarray(scatter.any(axis=1))[copy_of]
         copies = Copies.of(copy_of[differ], targets[differ], weight[differ]) if differ.any() else None
         return cls(X[first], means, total, scatter, n_rows, is_complete, copies)
 
@@ -104,6 +104,24 @@ class NearRows:
             targets = targets - offset
         rows = cls.of(X, targets, weight, n_rows, is_complete=is_complete)
         return replace(rows, unit=unit, offset=offset)
+
+    def __getitem__(self, index: Array) -> NearRows:
+        """Return the rows with distinct indices."""
+        copies = self.copies
+        if copies is not None:
+            position = np.full(len(self), -1)
+            position[index] = np.arange(len(index))
+            used = position[copies.row] >= 0
+            row = position[copies.row[used]]
+            copies = Copies(row, copies.targets[used], copies.weight[used]) if len(row) else None
+        return replace(
+            self,
+            X=self.X[index],
+            targets=self.targets[index],
+            weight=self.weight[index],
+            scatter=self.scatter[index],
+            copies=copies,
+        )
 
     def __len__(self) -> int:
         return len(self.weight)
