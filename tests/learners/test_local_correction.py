@@ -19,10 +19,12 @@ from mercer import (
     NeighborGraph,
     Nystroem,
     ParameterError,
+    Precomputed,
     RandomFourier,
     RationalQuadratic,
     Transformed,
 )
+from mercer.learners.local_correction import correction_costs
 
 PARTS = ("global", "local", "both")
 
@@ -487,13 +489,198 @@ def test_blocks_cannot_be_added_and_standard_deviations_need_near_rows(rows):
 
 def test_kernels_of_all_rows_are_refused(rows):
     X, y, _ = rows
+    for matrix in (Precomputed(), 2.0 * Precomputed()):
+        with pytest.raises(ParameterError, match="a function of two rows"):
+            KernelRidge(Nystroem(matrix, 20, random_state=0), neighbors=5).fit(Gaussian(1.0)(X), y)
     model = KernelRidge(Deformed(Nystroem(Gaussian(1.0), 20, random_state=0), NeighborGraph(5)), neighbors=5)
     with pytest.raises(ParameterError, match="a function of two rows"):
         model.fit(X, y)
 
 
-def test_progress_covers_all_stages(rows):
+@pytest.mark.parametrize("parts", [*PARTS, "auto"])
+@pytest.mark.parametrize("alpha", [0.1, "loo"])
+def test_progress_covers_all_stages(rows, parts, alpha):
     X, y, _ = rows
-    stages = []
-    regressor().set_params(progress=lambda progress: stages.append(progress.stage)).fit(X, y)
-    assert {"leave rows out", "estimate both parts"} <= set(stages)
+    stages, fractions = [], []
+    model = regressor(parts=parts, alpha=alpha, n_neighbors=10)
+    model.set_params(progress=lambda progress: (stages.append(progress.stage), fractions.append(progress.fraction)))
+    model.fit(X, y)
+    if parts in ("auto", "both"):
+        assert "estimate both parts" in stages
+    if alpha == "loo":
+        assert ("leave rows out" in stages) == (parts != "global")
+    assert None not in fractions
+    assert fractions == sorted(fractions)
+    # Models with near rows end with a fraction of one, and these stages are not zero.
+    planned = correction_costs(LocalCorrection(10, parts=parts), alpha, 150, 3, 30)
+    assert set(stages) - set(planned) <= {"choose landmarks", "sum over rows", "score penalties", "fit map", "solve"}
+    assert all(cost > 0 for cost in planned.values())
+    if "estimate both parts" in planned:
+        assert fractions[-1] == 1
+        assert fractions[stages.index("estimate both parts") - 1] < 1
+
+
+def test_the_result_is_shown(rows):
+    X, y, _ = rows
+    model = regressor(parts="local", alpha=0.1).fit(X, y)
+    assert repr(model.local_).startswith("LocalFit(parts='local', n_rows=150, nbytes=")
+    # Features alone need no rows, so the model does not store them.
+    alone = regressor(parts="global", alpha=0.1).fit(X, y)
+    assert repr(alone.local_).startswith("LocalFit(parts='global', n_rows=1, ")
+    plain = regressor(alpha=0.1).set_params(neighbors=None).fit(X, y)
+    np.testing.assert_allclose(alone.predict(X), plain.predict(X), rtol=1e-9, atol=1e-10)
+
+
+def test_intervals_need_a_fit_with_neighbors(rows):
+    X, y, T = rows
+    model = regressor().set_params(neighbors=None).fit(X, y).set_params(neighbors=5)
+    with pytest.raises(ParameterError, match="predict_interval needs a fit with neighbors"):
+        model.predict_interval(T)
+
+
+# ---- targets and noise of any size --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [*PARTS, "auto"])
+@pytest.mark.parametrize("size", [1e-200, 1e-160, 1e150, 1e200])
+def test_targets_whose_squares_overflow_or_underflow(rows, parts, size):
+    X, y, T = rows
+    expected = regressor(parts=parts, alpha=0.1).fit(X, y)
+    model = regressor(parts=parts, alpha=0.1).fit(X, size * y)
+    assert model.local_.parts == expected.local_.parts
+    for found, other in zip(model.predict(T, return_std=True), expected.predict(T, return_std=True), strict=True):
+        np.testing.assert_allclose(found / size, other, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(model.predict_interval(T) / size, expected.predict_interval(T), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("parts", [*PARTS, "auto"])
+def test_targets_with_a_large_mean(rows, parts):
+    X, y, T = rows
+    expected = regressor(parts=parts).fit(X, y)
+    model = regressor(parts=parts).fit(X, y + 1e6)
+    # Targets have an error of 1e-10 themselves.
+    for found, other in zip(model.predict(T, return_std=True), expected.predict(T, return_std=True), strict=True):
+        np.testing.assert_allclose(found - 1e6 * (found.mean() > 1e5), other, atol=3e-9)
+
+
+@pytest.mark.parametrize("parts", [*PARTS, "auto"])
+@pytest.mark.parametrize("value", [0.0, 0.1, 3.0])
+def test_intervals_of_constant_targets_are_this_number(rows, parts, value):
+    X, _, T = rows
+    model = regressor(parts=parts, alpha=0.1).fit(X, np.full(150, value))
+    np.testing.assert_allclose(model.predict_interval(T), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("parts", [*PARTS, "auto"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.1, "evidence"])
+def test_few_rows_with_and_without_noise(rows, parts, n, alpha):
+    X, y, T = rows
+    model = regressor(parts=parts, alpha=alpha, n_components=n).fit(X[:n], y[:n])
+    mean, std = model.predict(T, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert np.isfinite(model.predict_interval(T)).all()
+
+
+def test_without_noise_the_left_out_error_of_features_is_not_that_of_the_fit(rows):
+    X, y, _ = rows
+    model = regressor(parts="global", alpha=0.0).fit(X, y)
+    Z = np.column_stack([model.feature_map_.transform(X), np.ones(150)])
+    H = Z @ np.linalg.pinv(Z)
+    left_out = (y - H @ y) / (1 - np.diag(H))
+    assert model.local_.scores[0].error == pytest.approx(np.mean(np.square(left_out)), rel=1e-8)
+    # The twin: the error of the fit is much smaller.
+    assert model.local_.scores[0].error > 2 * np.mean(np.square(y - H @ y))
+
+
+def test_without_noise_both_parts_are_the_exact_interpolation(rows):
+    X, y, T = rows
+    kernel = Matern(1.5, 1.3)
+    model = regressor(kernel, 150, "both", 0.0).fit(X, y)
+    expected = exact_process(kernel, X, y, T, 0.0, intercept=True)
+    np.testing.assert_allclose(model.predict(T), expected[0], atol=1e-3)
+    left_out = model.local_.left_out
+    index = [int(np.flatnonzero((X == row).all(axis=1))[0]) for row in left_out.rows.X[left_out.sample]]
+    np.testing.assert_allclose(left_out.errors[:, 0], expected[2][index], atol=1e-3)
+    # Landmarks determine their own features, so they have no left-out error.
+    assert len(index) == 150 - 30
+
+
+def test_rows_that_features_fit_exactly_have_no_left_out_error(rows):
+    X, y, _ = rows
+    model = regressor(alpha=0.0, n_components=150).fit(X, y)
+    assert [score.error == np.inf for score in model.local_.scores] == [True, False, True]
+    assert model.local_.parts == "local"
+
+
+# ---- copies of rows -----------------------------------------------------------------------------
+
+
+def test_intervals_of_repeated_rows_contain_new_targets_with_the_given_probability():
+    # 2000 residuals and 4000 new targets: standard deviations 0.0067 and 0.0047, five of both together are 0.041.
+    rng = np.random.default_rng(11)
+    X, T = (rng.integers(0, 10, size=(n, 1)).astype(float) for n in (2000, 4000))
+    y, truth = (np.sin(rows[:, 0]) + rng.normal(size=len(rows)) for rows in (X, T))
+    model = regressor(Gaussian(2.0), 10, "local", n_components=5).fit(X, y)
+    low, high = model.predict_interval(T, 0.9).T
+    assert abs(np.mean((low <= truth) & (truth <= high)) - 0.9) < 0.041
+    # The twin: the root mean square of the copies of each row has another distribution.
+    left_out = model.local_.left_out
+    ratios = np.sqrt(left_out.squares / (left_out.variance[:, None] * left_out.scale()))
+    mean, std = model.predict(T, return_std=True, with_noise=True)
+    assert np.mean(np.abs(truth - mean) < std * np.quantile(ratios, 0.9)) < 0.8
+
+
+def test_left_out_errors_of_weights_are_those_of_refitted_models(rows):
+    X, y, _ = rows
+    X, y, n, noise = X[:40], y[:40] + 5, 40, 0.1
+    weight = np.random.default_rng(12).uniform(0.2, 3, n)
+    model = regressor(KERNEL, n, "both", noise, n_components=12).fit(X, y, weight)
+    left_out = model.local_.left_out
+    for i, row in enumerate(left_out.rows.X[left_out.sample]):
+        j = int(np.flatnonzero((X == row).all(axis=1))[0])
+        remaining = weight.copy()
+        remaining[j] -= min(1.0, weight[j])  # one copy is left out, or the row if its weight is less
+        some = remaining > 0
+        P = np.linalg.inv(KERNEL(X[some]) + np.diag(noise / remaining[some]))
+        constant = P.sum(axis=0) @ y[some] / P.sum()
+        predicted = constant + KERNEL(X[j : j + 1], X[some]) @ P @ (y[some] - constant)
+        np.testing.assert_allclose(left_out.errors[i, 0], y[j] - predicted[0], atol=1e-9)
+
+
+def test_left_out_errors_of_copies_are_those_of_refitted_models(rows):
+    X, y, _ = rows
+    index = np.repeat(np.arange(20), 3)
+    X, y = X[index], y[index] + np.random.default_rng(13).normal(size=60)
+    model = regressor(KERNEL, 20, "both", 0.1, n_components=12).fit(X, y)
+    errors = [exact_process(KERNEL, X, y, X[:1], 0.1, intercept=True)[2]]
+    assert model.local_.left_out.squared_error() == pytest.approx(np.mean(np.square(errors)), rel=1e-9)
+    ratios, weight = model.local_.left_out.deviations()
+    assert weight.sum() == 60
+    spread = np.sqrt(model.local_.left_out.variance.max() * model.local_.left_out.scale()[0])
+    assert ratios.max() >= np.abs(errors).max() / spread * (1 - 1e-9)
+
+
+# ---- several targets, and queries of another kind -----------------------------------------------
+
+
+def test_the_memory_of_all_targets_counts(rows):
+    X, y, _ = rows
+    correction = LocalCorrection(10, parts="local", memory_limit=20_000)
+    model = KernelRidge(Nystroem(Matern(1.5, 1.3), 5, random_state=0), neighbors=correction, random_state=0)
+    with pytest.warns(MercerWarning, match="sample of 19 rows"):
+        model.fit(X, np.column_stack([y] * 40))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Gaussian(2.0) + Matern(0.5)], ids=repr)
+def test_wide_rows_may_be_dense_in_the_fit_and_sparse_in_predictions(kernel):
+    rng = np.random.default_rng(14)
+    X = sp.random_array((40, 3000), density=0.01, rng=rng, format="csr")
+    y = np.asarray(X.sum(axis=1)).ravel()
+    model = regressor(kernel, 10, "local", 0.01, n_components=5)
+    sparse = clone(model).fit(X, y)
+    dense = clone(model).fit(X.toarray(), y)
+    expected = sparse.predict(X)
+    for found in (sparse.predict(X.toarray()), dense.predict(X), dense.predict(X.toarray())):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
