@@ -148,7 +148,7 @@ class KernelRidge(Regressor):
         "alpha": Interval(0) | Choice(*CRITERIA),
         "neighbors": NEIGHBORS,
     }
-    solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_"})
+    solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_", "local_"})
     solves_gram = True
 
     def __init__(
