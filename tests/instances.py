@@ -37,6 +37,7 @@ from mercer import (
     KernelSVC,
     Laplacian,
     LearnedMetric,
+    LocalCorrection,
     Matern,
     Min,
     NeighborGraph,
@@ -260,6 +261,9 @@ LEARNERS = [
     KernelPCA(RandomFourier(Gaussian(0.7), 40), 5),
     KernelPCA(RandomFourier(Matern(), 31), 3, whiten=True, fit_inverse_transform=True),
     KernelPCA(RandomNeurons(ArcCosine(1), 40)),
+    KernelRidge(Nystroem(Matern(1.5), 12), alpha=0.1, neighbors=LocalCorrection(8, parts="both")),
+    KernelRidge(RandomFourier(Gaussian(0.7), 31), neighbors=LocalCorrection(6, parts="local"), fit_intercept=False),
+    KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="evidence", neighbors=8),
     KernelRidge(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=2)),
     KernelRidgeClassifier(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=1), alpha="gcv"),
 ]
