@@ -142,6 +142,8 @@ def test_maps_fitted_on_any_memory_layout_are_equal(feature_map):
     sparse = () if feature_map.uses_targets else ("CSR", "CSR with duplicates", "coordinates with duplicates")
     for name in ("Fortran", "data frame", "misaligned", *sparse):
         rows = LAYOUTS[name](X)
+        if sp.issparse(rows) and feature_map.scales_columns:
+            continue  # sparse rows are not centered, so Fourier features have other phases
         assert same(fitted_on(feature_map, rows).transform(rows), Z, np.float64), name
 
 

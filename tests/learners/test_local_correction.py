@@ -298,6 +298,19 @@ def test_two_columns_of_targets_are_predicted_as_one_at_a_time(rows):
         np.testing.assert_allclose(std[:, column], expected[1], rtol=1e-9)
 
 
+def test_audits_measure_the_distance_from_the_exact_process(rows):
+    X, y, T = rows
+    model = regressor(Matern(1.5, 1.3), 20, "local", 0.05, fit_intercept=False).fit(X, y)
+    audit = model.local_.audit(T)
+    exact = exact_process(Matern(1.5, 1.3), X, y, T, 0.05, intercept=False)[0]
+    errors = model.local_.left_out.squares.mean()
+    assert audit.rmse == pytest.approx(np.sqrt(np.mean(np.square(model.predict(T) - exact)) / errors), rel=1e-6)
+    assert audit.low <= audit.rmse <= audit.high
+    assert (audit.n_neighbors, audit.n_rows) == (150, 20)
+    complete = regressor(Matern(1.5, 1.3), 150, "local", 0.05).fit(X, y)
+    assert complete.local_.audit(T).rmse < 1e-12
+
+
 # ---- classification -----------------------------------------------------------------------------
 
 

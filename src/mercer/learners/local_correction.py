@@ -41,6 +41,8 @@ Array = np.ndarray
 PARTS: tuple[Parts, ...] = ("global", "local", "both")
 # Numbers of near rows that are compared if n_neighbors is "auto".
 COUNTS = (16, 32, 64, 128)
+# Largest number of rows among which near rows are searched exactly by default.
+MOST_EXACT_ROWS = 50_000
 # Largest default size of the rows of a model.
 MEMORY_LIMIT = 2 * 2**30
 
@@ -64,9 +66,10 @@ class LocalCorrection(Estimator):
         Number of near rows. "auto" compares 16, 32, 64 and 128 by leave-one-out.
     parts : {"auto", "global", "local", "both"}, default="auto"
         Which parts the model has: only the features, only the near rows, or both. "auto" compares them by leave-one-out
-        errors of a sample of 2000 rows.
+        losses of a sample of 2000 rows: squared errors of numbers, logarithmic losses of labels.
     search : {"auto", "exact", "approximate"}, default="auto"
-        How near rows are searched.
+        How near rows are searched. "approximate" finds about 98 % of the nearest rows, in half of the time or less;
+        "auto" is exact up to 50,000 rows.
     memory_limit : int, default=2147483648
         Largest size in bytes of the rows that the model stores. If their features do not fit, both parts together are
         not tried. If the rows themselves do not fit, a sample of them is stored, in which rows that the features
@@ -120,6 +123,12 @@ class LocalCorrection(Estimator):
         """Raise if a parameter lies outside its domain."""
         self._check_domains()
 
+    def search_for(self, n: int) -> Literal["exact", "approximate"]:
+        """Return how near rows are searched among n rows."""
+        if self.search == "auto":
+            return "exact" if n <= MOST_EXACT_ROWS else "approximate"
+        return self.search
+
     def counts(self, n: int) -> Sequence[int]:
         """Return the numbers of near rows that are compared, for n rows."""
         if self.n_neighbors != "auto":
@@ -172,7 +181,7 @@ def fit_correction(
     fit: Fit,
     targets: Callable[[Array], Array],
     *,
-    centered: bool,
+    labels: bool,
 ) -> LocalFit:
     """Fit the local correction of a learner.
 
@@ -186,8 +195,8 @@ def fit_correction(
         The rows.
     targets : callable
         Function that returns the numeric targets (n, t) of validated targets.
-    centered : bool
-        Whether the mean of the targets is subtracted if there is an intercept.
+    labels : bool
+        Whether these are codes of labels. Otherwise their mean is subtracted if there is an intercept.
     """
     owner, correction, feature_map = type(model).__name__, as_correction(model.neighbors), model.feature_map_
     kernel = local_kernel(owner, feature_map)
@@ -202,7 +211,7 @@ def fit_correction(
         max(1, correction.memory_limit // per_row),
         seed_of(fit.random_state, "near rows"),
         targets,
-        centered=centered and bool(model.fit_intercept),
+        centered=bool(model.fit_intercept) and not labels,
         residuals=ResidualWeights(kernel, feature_map.features_) if feature_map.residual_is_kernel else None,
         report=fit.report,
     )
@@ -225,7 +234,7 @@ def fit_correction(
         kernel=near_kernel,
         rows=rows,
         points=points,
-        index=neighbor_index(points, search=correction.search, n_jobs=model.n_jobs),
+        index=neighbor_index(points, search=correction.search_for(len(rows)), n_jobs=model.n_jobs),
         n_neighbors=1,
         features=feature_map.features_,
         n_jobs=model.n_jobs,
@@ -241,6 +250,7 @@ def fit_correction(
         parts=parts,
         neighbors=correction.counts(len(rows)),
         fit_intercept=model.fit_intercept,
+        labels=labels,
         seed=seed_of(fit.random_state, "left out"),
         report=fit.report,
     )

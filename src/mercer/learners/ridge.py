@@ -194,7 +194,7 @@ class KernelRidge(Regressor):
         self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
         self.local_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = fit_correction(self, solution, fit, np.asarray, centered=True)
+            self.local_ = fit_correction(self, solution, fit, np.asarray, labels=False)
 
     @rowwise
     def predict(self, X: Any, return_std: bool = False, *, with_noise: bool = False) -> Any:
@@ -364,7 +364,7 @@ class KernelRidgeClassifier(Classifier):
         self.rounding_ = relative_rounding(statistic, solution.alpha)
         self.local_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = fit_correction(self, solution, fit, LabelTargets(labels), centered=False)
+            self.local_ = fit_correction(self, solution, fit, LabelTargets(labels), labels=True)
             self.probability_scale_ = self.local_.probability_scale()
         else:
             self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)

@@ -100,7 +100,7 @@ class LearnedMetric(BaseMap):
     metric : {"auto", "full", "diagonal"} or callable, default="auto"
         "full" learns a matrix, and takes O(d^3) time per round and at most 4096 columns; "diagonal" learns one weight
         per column; "auto" is full up to 1024 columns. With ``method="neighbors"``, a full metric is tried after the
-        diagonal one, and is kept if it has less error; "auto" tries it up to 256 columns. A callable
+        diagonal one, and is kept if it has less error; "auto" tries it up to 128 columns. A callable
         ``(X, Y, weight, kernel) -> metric`` computes the metric from scaled rows (n, k), targets (n, t) with a standard
         deviation of one or codes +1 and -1 of labels, weights (n,) or None, and the kernel of round 0. It returns a
         matrix (k, k) or a diagonal (k,), which is round 1. It is given a sample of at most 10,000 rows, without columns

@@ -25,7 +25,7 @@ Array = np.ndarray
 # Smoothness of the Matern kernels that are compared by default, and of those whose systems are compiled.
 SMOOTHNESS: dict[ProfileName, float] = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 # Widest rows for which a full metric is tried unless it is requested.
-FULL_UP_TO = 256
+FULL_UP_TO = 128
 
 
 @dataclass(frozen=True, eq=False)

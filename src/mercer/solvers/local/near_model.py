@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy import special
 
 from mercer.data.targets import label_signs
 from mercer.engines import Report, fill_rows, report_step
@@ -37,6 +38,7 @@ from mercer.neighbors import NeighborIndex, neighbor_index
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_rows import NearRows
 from mercer.solvers.ridge.least_squares import RidgeSolution
+from mercer.solvers.ridge.paths import log_loss_scale
 from mercer.statistics.sample import stack
 
 __all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem", "generalized_least_squares"]
@@ -230,6 +232,15 @@ class LeftOut:
         signs = label_signs(code, shares.shape[1])
         errors = self.errors[row] + self.slope[row, None] * (signs - means[row])
         return signs - errors, code, self.weight[row] * shares[row, code]
+
+    def log_loss(self) -> float:
+        """Return the mean logarithmic loss of left-out labels, at the best factor of their decision values."""
+        values, codes, weight = self.decisions()
+        factor = log_loss_scale(values, codes, weight)
+        if values.shape[1] == 1:
+            values = values * np.array([-0.5, 0.5])
+        losses = -special.log_softmax(factor * values, axis=1)[np.arange(len(codes)), codes]
+        return float(weight @ losses / weight.sum())
 
     def scale(self) -> Array:
         """Return the scale (t,) at which the squared errors have the mean that the variances predict."""
