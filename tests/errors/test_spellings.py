@@ -33,7 +33,7 @@ CALLS = {
     "KernelRidge(alphas=[1, 2], cv=3)": 'write KernelRidge(alpha="loo").',
     "KernelRidge(verbose=2)": "Write progress=True.",
     "KernelRidge(seed=1)": "Did you mean random_state=1?",
-    "KernelRidge(something=1)": "KernelRidge has feature_map, alpha, fit_intercept, unlabeled, block_size, n_jobs,",
+    "KernelRidge(something=1)": "KernelRidge has feature_map, alpha, fit_intercept, neighbors, unlabeled, block_size,",
     "KernelSVC(alpha=0.1)": "C = 1 / (2 alpha): write C=5.",
     'KernelPCA(kernel="cosine")': "'cosine' is no kernel of mercer; kernels are objects, such as feature_map=",
     "KernelKMeans(k=3)": "Did you mean n_clusters=3?",
