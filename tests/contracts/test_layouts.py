@@ -142,6 +142,8 @@ def test_maps_fitted_on_any_memory_layout_are_equal(feature_map):
         rows = LAYOUTS[name](X)
         if sp.issparse(rows) and feature_map.scales_columns:
             continue  # sparse rows are not centered, so Fourier features have other phases
+        if feature_map.scales_columns and feature_map.built_from_rows:
+            continue  # landmarks are chosen by the content of rows in the metric, which is rounded
         assert same(fitted_on(feature_map, rows).transform(rows), Z, np.float64), name
 
 
