@@ -98,7 +98,7 @@ OTHERS = [
     Deformed(),
     FeatureMap(n_components=4),
     LearnedMetric(RandomFourier(n_components=8), rounds=1),
-    KernelRidge(LearnedMetric(RandomFourier(n_components=8), rounds=1)),
+    KernelRidge(LearnedMetric(RandomFourier(n_components=40), rounds=1, random_state=0)),
     Deformed(RandomFourier(n_components=8), NeighborGraph(3, "binary"), power=1.5, rank=2),
     Deformed(Nystroem(), FeatureGraph(20)),
     KernelRidge(),

@@ -398,7 +398,8 @@ class LearnedMetric(BaseMap):
         """Return the scaling of columns by their spread over a sample; raise if all columns are constant."""
         inputs = MetricInputs.of(sample.X, weight)
         if inputs.width == 0:
-            msg = f"LearnedMetric needs at least two different rows with targets, got {sample.seen} equal rows."
+            got = "one sample" if sample.seen == 1 else f"{sample.seen} equal rows"
+            msg = f"LearnedMetric needs at least two different rows with targets, got {got}."
             raise DataError(msg)
         return inputs
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines import Block, Engine, Report
 from mercer.features import Features, rows_to_features
@@ -17,6 +18,8 @@ from mercer.statistics import RowSample, exponentials, row_hashes
 __all__ = ["Copies", "NearRows", "ResidualWeights", "collect"]
 
 Array = np.ndarray
+# Sparse rows with more features than this are not ranked, which needs dense columns.
+MOST_RANKED = 2048
 # Number of copies of a row whose targets are kept, for the distribution of errors.
 MOST_COPIES = 100
 # Targets of which the largest is outside these bounds are divided by a unit, so that their squares are finite.
@@ -48,8 +51,8 @@ class NearRows:
     """Distinct rows in random order.
 
     A row that is repeated, or that has a weight, is one row, since copies of a row would take the positions of other
-    near rows. The order depends on the order of the data only, so it is the same in other blocks, with repetitions in
-    place of weights, and for features in other units.
+    near rows. The order depends on the ranks of the entries of each feature, so it is the same if the rows are read
+    in another order or in other blocks, with repetitions in place of weights, and for features in other units.
     """
 
     X: Any  # (n, d), array or CSR
@@ -71,8 +74,7 @@ class NearRows:
             (X, targets, weight) if len(used) == len(weight) else (X[used], targets[used], weight[used])
         )
         _, first, copy_of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
-        # Distinct rows in the order of the data, then in an order that is random and always the same.
-        order = np.argsort(first)[np.argsort(exponentials(np.arange(len(first), dtype=np.uint64), 0), kind="stable")]
+        order = np.argsort(rank_hashes(X[first]), kind="stable")
         first = first[order]
         if len(first) == len(weight):
             return cls(X[first], targets[first], weight[first], np.zeros_like(targets), n_rows, is_complete)
@@ -201,3 +203,18 @@ def unit_of(targets: Array) -> float:
 def positive_rows(weight: Array | None, n: int) -> int:
     """Return the number of rows with a positive weight."""
     return n if weight is None else int(np.count_nonzero(weight > 0))
+
+
+def rank_hashes(X: Any) -> Array:
+    """Return a hash of each row that depends on the ranks of its entries among the values of their features.
+
+    Of wide sparse rows it is the hash of their content.
+    """
+    if sp.issparse(X):
+        if X.shape[1] > MOST_RANKED:
+            return row_hashes(X)
+        X = X.toarray()
+    ranks = np.empty(X.shape)
+    for column in range(X.shape[1]):
+        ranks[:, column] = 1 + np.unique(X[:, column], return_inverse=True)[1]
+    return row_hashes(ranks)
