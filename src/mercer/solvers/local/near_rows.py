@@ -217,4 +217,4 @@ def rank_hashes(X: Any) -> Array:
     ranks = np.empty(X.shape)
     for column in range(X.shape[1]):
         ranks[:, column] = 1 + np.unique(X[:, column], return_inverse=True)[1]
-    return row_hashes(ranks)
+    return row_hashes(ranks[:, ranks.max(axis=0, initial=0) > 1])  # constant features do not matter
