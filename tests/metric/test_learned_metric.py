@@ -218,9 +218,9 @@ def test_heavy_tails_and_duplicates():
 def test_few_rows():
     X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
     assert LearnedMetric(random_state=0).fit(X, [0.0, 1.0, 3.0]).transform(X).shape == (3, 3)
-    with pytest.raises(DataError, match="LearnedMetric needs at least two different rows with targets, got 1"):
+    with pytest.raises(DataError, match="needs at least two different rows"):
         LearnedMetric().fit(X[:1], [1.0])
-    with pytest.raises(DataError, match="at least two different rows"):
+    with pytest.raises(DataError, match="needs at least two different rows"):
         LearnedMetric().fit(np.ones((4, 2)), np.arange(4.0))
 
 
