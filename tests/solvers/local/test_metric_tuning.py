@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import pairwise_distances
 
 from mercer.engines import stages_of
+from mercer.engines.base import workers
 from mercer.linalg.local_systems import PROFILES
 from mercer.solvers.local import metric_search, metric_tuning
 from mercer.solvers.local.metric_search import MetricTrial, best_of, held_error, search_costs, search_metric
@@ -174,7 +175,8 @@ def test_mini_batches_use_each_row_once_before_any_is_used_again():
 def test_nearest_candidates():
     points = np.array([[0.0], [1.0], [3.0], [10.0]])
     candidates = np.array([[3, 2, 1, -1], [0, -1, -1, -1]])
-    assert nearest(points, np.array([0, 1]), candidates, 2).tolist() == [[1, 2], [0, -1]]
+    with workers(1) as team:
+        assert nearest(points, np.ones(1), np.array([0, 1]), candidates, 2, team).tolist() == [[1, 2], [0, -1]]
 
 
 # ---- the search of kernel and metric ------------------------------------------------------------
