@@ -15,6 +15,7 @@ from mercer.solvers.local.metric_tuning import (
     BATCH,
     FULL_STEPS,
     LAST_STEPS,
+    SEARCHED,
     SHARED_STEPS,
     STEPS,
     WARM_STEPS,
@@ -89,8 +90,8 @@ class MetricSearch:
 
 def search_costs(profiles: Sequence[ProfileName], n: int, d: int, *, full: bool) -> dict[str, float]:
     """Return the stages of a search and their costs, for n rows of d features."""
-    # A step solves systems, and searches near rows among all rows and among candidates.
-    step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + n * d)
+    # A step solves systems, and searches near rows among a sample of the rows and among candidates.
+    step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + min(n, SEARCHED) * d)
     costs = {"tune one lengthscale": float(step * SHARED_STEPS)}
     for number, profile in enumerate(profiles):
         costs[f"tune lengthscales of {profile}"] = float(step * (WARM_STEPS if number else STEPS))
@@ -110,9 +111,10 @@ def search_metric(
     n_jobs: int | None = None,
     report: Report | None = None,
 ) -> MetricSearch:
-    """Tune a shared lengthscale and one per feature for each kernel, then a full metric, and return the best one.
+    """Tune a shared lengthscale, one per feature for each kernel, and a full metric, and return all trials.
 
-    Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on mini-batches. Results are compared
+    Only the kernel whose lengthscales have the least error takes further steps: for its lengthscales, for a shared one,
+    and for a full metric. Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on mini-batches. Results are compared
     by the leave-one-out error of further rows, predicted from 64 near rows.
 
     Parameters

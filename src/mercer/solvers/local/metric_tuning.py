@@ -11,6 +11,9 @@ Points are rows times a matrix W. The loss changes by :math:`-\mathrm{tr}(H E)` 
 :math:`W (I + E)` with a small E, where H is the sum over pairs of near rows of the derivative of the loss with respect
 to the kernel, times the slope of the kernel, times the outer product of the difference of their points. Steps are taken
 in E, so they do not depend on the units of the rows.
+
+With :math:`K^{-1} (Y_N g)` for targets :math:`Y_N` of near rows and derivatives g of the loss with respect to the errors,
+many targets need one right-hand side instead of one for each of them.
 """
 
 from __future__ import annotations
@@ -211,9 +214,7 @@ def left_out_loss(
     noises = noise / weight
     few = targets.shape[1] <= FEW_TARGETS
     queries = points[sample]
-    solution = solve_local(
-        points, indices, queries, profile, noises, targets=targets if few else None, n_jobs=n_jobs
-    )
+    solution = solve_local(points, indices, queries, profile, noises, targets=targets if few else None, n_jobs=n_jobs)
     present = indices >= 0
     near = np.maximum(indices, 0)
     b = solution.weights
@@ -382,7 +383,7 @@ def tune_metric(
         changes a matrix.
     exclude : ndarray of shape (e,), default=None
         Indices of rows that are not left out, so that they can be used to compare results.
-    steps : int, default=200
+    steps : int, default=120
         Number of steps.
     seed : int, default=0
         Seed of the mini-batches.
