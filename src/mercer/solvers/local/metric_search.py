@@ -114,8 +114,8 @@ def search_metric(
     """Tune a shared lengthscale, one per feature for each kernel, and a full metric, and return all trials.
 
     Only the kernel whose lengthscales have the least error takes further steps: for its lengthscales, for a shared one,
-    and for a full metric. Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on mini-batches. Results are compared
-    by the leave-one-out error of further rows, predicted from 64 near rows.
+    and for a full metric. Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on
+    mini-batches. Results are compared by the leave-one-out error of further rows, predicted from 64 near rows.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ Points are rows times a matrix W. The loss changes by :math:`-\mathrm{tr}(H E)` 
 to the kernel, times the slope of the kernel, times the outer product of the difference of their points. Steps are taken
 in E, so they do not depend on the units of the rows.
 
-With :math:`K^{-1} (Y_N g)` for targets :math:`Y_N` of near rows and derivatives g of the loss with respect to the errors,
-many targets need one right-hand side instead of one for each of them.
+Many targets need one right-hand side instead of one for each of them: the sum of a over targets, times the derivatives
+g of the loss with respect to the errors, is :math:`K^{-1} (Y_N g)`.
 """
 
 from __future__ import annotations
