@@ -206,6 +206,14 @@ def test_near_rows_among_a_sample(matrix):
     assert (SearchedRows.of(X, index[:3]).near(X, matrix, some, 4, None)[:, 3] == -1).all()
 
 
+def test_rows_beyond_single_precision_are_searched():
+    X, y = relevant_column(80)
+    X = np.column_stack([X, np.where(np.arange(80) == 7, 1e40, 0.0)])
+    tuned = tune_metric(X, y, np.ones(80), "matern12", start_of(6), NumberLoss(), steps=5)
+    assert np.isfinite(tuned.matrix).all()
+    assert np.isfinite(tuned.losses).all()
+
+
 def test_all_rows_are_searched_in_the_last_steps(monkeypatch):
     X, y = relevant_column(80)
     counts = []

@@ -24,6 +24,7 @@ from mercer.solvers.local.metric_tuning import (
     MetricKind,
     NumberLoss,
     TunedMetric,
+    in_single,
     tune_metric,
 )
 
@@ -204,7 +205,7 @@ def left_out_predictions(
 ) -> tuple[Array, Array]:
     """Return predictions (m, t) of some rows from the rows near them, and their variances (m,) up to a factor."""
     points = tuned.points(X)
-    single = points.astype(np.float32)
+    single = in_single(points)
     indices, _ = neighbor_index(single, n_jobs=n_jobs).query(
         single[held], min(N_NEIGHBORS, len(X)), own=held, n_jobs=n_jobs
     )

@@ -64,6 +64,8 @@ PART = 32
 POINTS = 2048
 # Number of targets for which the systems are solved at once. For more, they are solved for their sum in a second step.
 FEW_TARGETS = 4
+# Largest entry of rows that are searched in single precision.
+LARGEST_SINGLE = 1e15
 # Sizes of the steps in logarithms of lengthscales, and in entries of a full matrix.
 RATE = 0.1
 FULL_RATE = 0.02
@@ -315,6 +317,14 @@ class SearchedRows:
         return found if self.index is None else np.where(found >= 0, self.index[found], -1)
 
 
+def in_single(X: Array) -> Array:
+    """Return rows in single precision, unless it cannot represent their squares, to search near rows.
+
+    Distances need not be exact there, since any near rows will do.
+    """
+    return X.astype(np.float32) if np.abs(X).max(initial=0.0) < LARGEST_SINGLE else X
+
+
 def times(X: Array, W: Array) -> Array:
     """Return rows times factors of features (d,) or a matrix (d, p), in C order."""
     return np.ascontiguousarray(X * W if W.ndim == 1 else X @ W)
@@ -424,8 +434,7 @@ def _tune(
     losses = np.empty(steps)
     usable = np.arange(n) if exclude is None or len(exclude) >= n // 2 else np.setdiff1d(np.arange(n), exclude)
     samples = mini_batches(usable, min(BATCH, len(usable)), steps, rng)
-    # Distances need not be exact, since any near rows will do: they are compared in single precision.
-    rows = X.astype(np.float32)
+    rows = in_single(X)
     sampled = np.sort(rng.choice(n, SEARCHED, replace=False)) if n > SEARCHED else None
     searched = SearchedRows.of(rows, sampled)
     points = np.empty(X.shape)
