@@ -39,7 +39,8 @@ from mercer.parameters import (
 )
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
-from mercer.tables import ColumnScaler, ScaledRows
+from mercer.tables import ColumnScaler, ScaledColumns, ScaledRows
+from mercer.tables.column_scaler import Scaling, scaled_columns
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
@@ -54,6 +55,9 @@ MEMBER_ENTRIES, MOST_MEMBERS = 6_000_000, 12
 # and as a multiple of the root of the number of rows.
 EXACT_ROWS = 1500
 LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
+# Above this number of products for the second moments of features there are fewer landmarks, but at least so many: with
+# many rows, near rows do the rest.
+MOST_PRODUCTS, FEWEST_LANDMARKS = 2e11, 256
 # Default number of bytes for the rows of all members.
 MEMORY_LIMIT = 2 * 2**30
 # Share of a time limit for the search; the rest is for the fits of the members.
@@ -73,7 +77,7 @@ unlabeled : object, default=None
     Value in `y` of rows whose target is not known. These rows are ignored, also by `score`.
 n_jobs : int or None, default=None
     Number of threads; None means all cores.
-random_state : int, Generator, RandomState or None, default=0
+random_state : int, Generator, RandomState or None, default=None
     Seed. The same seed gives the same model, if there is no time limit.
 progress : bool or callable, default=False
     True shows the stage of the fit, the fraction done and the remaining time: on a terminal, in a notebook, or as lines
@@ -134,7 +138,7 @@ class AutomaticModel(BaseEstimator, ABC):
         memory_limit: int | None = None,
         unlabeled: Any = None,
         n_jobs: int | None = None,
-        random_state: Any = 0,
+        random_state: Any = None,
         progress: bool | Report = False,
     ) -> None:
         self.time_limit = time_limit
@@ -267,7 +271,7 @@ class AutomaticModel(BaseEstimator, ABC):
             nothing = f"{type(self).__name__}: there are no rows."
             scaled = FilteredEngine(engine, rule, nothing)
             exact = n <= EXACT_ROWS
-            width = n if exact else int(np.clip(LANDMARK_FACTOR * n**0.5, LEAST_LANDMARKS, MOST_LANDMARKS))
+            width = n if exact else landmarks_for(n)
             feature_map = Nystroem(
                 member.kernel, width, landmarks="uniform", random_state=seed % 2**32, n_jobs=self.n_jobs
             )
@@ -277,10 +281,7 @@ class AutomaticModel(BaseEstimator, ABC):
             )
             learner = self._learner(feature_map, correction, seed % 2**32)
             learner.fit_engine(scaled, fitted, reader, report)
-            scaler = ColumnScaler(method=member.scaling, random_state=0)
-            scaler.columns_, scaler.n_features_in_ = member.columns, self.n_features_in_
-            if hasattr(self, "feature_names_in_"):
-                scaler.feature_names_in_ = self.feature_names_in_
+            scaler = self._scaler(member.scaling, member.columns)
             members.append(FittedMember(member, scaler, learner, member.weight, member.factor))
             seconds = max(seconds, time.perf_counter() - before)
         return members
@@ -290,13 +291,21 @@ class AutomaticModel(BaseEstimator, ABC):
     ) -> FittedMember:
         """Fit the default learner, where there are too few rows or too many columns for a search."""
         enter_stage(report, "fit model")
-        scaler = ColumnScaler().fit(X, sample_weight=weight)
-        learner = self._learner(None, None, seed % 2**32)
+        scaler = self._scaler("spread", scaled_columns("spread", X, weight))
+        learner = self._learner(None, LocalCorrection(parts="global"), seed % 2**32)
         rule = ScaledRows(scaler.columns_)
         scaled = FilteredEngine(engine, rule, f"{type(self).__name__}: there are no rows.")
         fitted = learner._unfitted_map(seed % 2**32).fit_engines(scaled, scaled, report)
         learner.fit_engine(scaled, fitted, reader, report)
         return FittedMember(None, scaler, learner, 1.0, 1.0)
+
+    def _scaler(self, method: Scaling, columns: ScaledColumns) -> ColumnScaler:
+        """Return a fitted transformer, for the pipelines of members."""
+        scaler = ColumnScaler(method)
+        scaler.columns_, scaler.n_features_in_ = columns, self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            scaler.feature_names_in_ = self.feature_names_in_
+        return scaler
 
     # ---- results ------------------------------------------------------------------------------------
 
@@ -362,6 +371,12 @@ class AutomaticModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def landmarks_for(n: int) -> int:
+    """Return the number of landmarks of a member for n rows."""
+    width = np.clip(LANDMARK_FACTOR * n**0.5, LEAST_LANDMARKS, MOST_LANDMARKS)
+    return int(min(width, max(FEWEST_LANDMARKS, (MOST_PRODUCTS / n) ** 0.5)))
 
 
 def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
@@ -468,10 +483,6 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
 
     def _predicted(self, X: Any, with_std: bool) -> tuple[Array, Array | None]:
         """Return predictions for validated rows, and standard deviations of new targets or None."""
-        if self._found is None:
-            learner, scaled = self._members[0].learner, self._members[0].scaler.columns_(X)
-            mean = type(learner).predict.on_arrays(learner, scaled)  # type: ignore[attr-defined]
-            return mean, np.full_like(mean, self._residual_std) if with_std else None
 
         def of_member(one: FittedMember, scaled: Any) -> Any:
             return one.learner.local_.predict(scaled, return_std=with_std, with_noise=True, n_jobs=self.n_jobs)
@@ -481,7 +492,7 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
         std = None
         if with_std:
             squares = sum(weight * np.square(values) for weight, (_, values) in zip(self.weights_, found, strict=True))
-            std = self._found.shrinkage * np.sqrt(squares)
+            std = (1.0 if self._found is None else self._found.shrinkage) * np.sqrt(squares)
         if self._single:
             return mean[:, 0], None if std is None else std[:, 0]
         return mean, std
@@ -509,6 +520,7 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
         half = std * np.squeeze(sum(w * factor for w, factor in zip(self.weights_, factors, strict=True)))
         return np.stack([mean - half, mean + half], axis=-1)
 
+    @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.
 
@@ -561,8 +573,6 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
     True
     """
 
-    classes_: Array
-
     def _coding(self) -> Labels:
         return Labels(self.unlabeled)
 
@@ -584,9 +594,10 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
     def _loss_name(self) -> str:
         return "log loss"
 
-    def _fit_rows(self, engine: Engine, reader: Reader, report: StagedReport | None, start: float) -> None:
-        super()._fit_rows(engine, reader, report, start)
-        self.classes_ = self._members[0].learner.classes_
+    @property
+    def classes_(self) -> Array:
+        """Labels, sorted."""
+        return self._members[0].learner.classes_
 
     @rowwise
     def decision_function(self, X: Any) -> Array:

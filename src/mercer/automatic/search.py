@@ -1,10 +1,9 @@
 """Search for scalings of columns, kernels and metrics, and their weights, by predictions of rows that are held out.
 
-The search has two rounds. In the first one, all scalings of columns are compared on few rows; those that are clearly
+The search has two rounds. In the first one, all scalings of columns are compared on few rows, and those clearly
 worse are dropped. In the second one, the others are tried on more rows. For small tables it is repeated with other rows
-held out, since what is best on a hundred rows may not be best on others, and since the mean of metrics that were learned
-from different rows is better than each of them. The members of the model are weighted so that the loss of held-out rows
-is the least.
+held out: what is best on a hundred rows may not be best on others, and the mean of metrics that were learned from
+different rows is better than each of them. The weights of the members minimize the loss of held-out rows.
 """
 
 from __future__ import annotations

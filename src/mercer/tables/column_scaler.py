@@ -117,7 +117,13 @@ class ColumnScaler(TransformerMixin, Estimator):
     def transform(self, X: Any) -> Any:
         """Return the scaled columns of rows.
 
-        %(rows_to_results)s
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), files, or Dask collection
+            Rows. For a Dask collection the result is a Dask array that is not computed yet.
+
+        Returns
+        -------
         ndarray or CSR of shape (n, p)
         """
         return self.columns_(validate_rows(self, X, reset=False))
