@@ -25,6 +25,8 @@ from race.tuning import quiet, timed
 PACKAGES = ("numpy", "scikit-learn", "lightgbm", "xrfm", "torch")
 #: The method of cells that compare predictions of ours in other units.
 UNITS = "units"
+#: The least number of rows that a rate of predictions is measured with.
+RATE_ROWS = 5000
 #: Seconds between two looks at the memory of a cell.
 LOOK = 0.5
 
@@ -76,7 +78,7 @@ def measure_method(method: str, rows: data.Split, options: Options) -> dict[str,
         **figures,
         "fit seconds": fit_seconds,
         "predict seconds": predict_seconds,
-        "rows per second": len(rows.X_test) / max(predict_seconds, 1e-9),
+        "rows per second": rows_per_second(fitted, rows, predict_seconds),
         "bytes before fit": before,
         "model bytes": pickled_bytes(fitted.model),
         "rows used": fitted.rows,
@@ -89,11 +91,11 @@ def errors_of_labels(fitted: Fitted, rows: data.Split) -> tuple[dict[str, Any], 
 
     Where a model has probabilities, its labels are those of the largest one, so that rows are predicted once.
     """
-    probabilities, seconds = timed(fitted.probabilities, rows.X_test)
     loss = None
-    if probabilities is None:
+    if not fitted.has_probabilities:
         predicted, seconds = timed(fitted.predict, rows.X_test)
     else:
+        probabilities, seconds = timed(fitted.probabilities, rows.X_test)
         classes = np.asarray(fitted.model.classes_)
         predicted = classes[probabilities.argmax(axis=1)]
         loss = loss_of_probabilities(rows.y_test, probabilities, classes, rows.classes)
@@ -112,7 +114,7 @@ def loss_of_probabilities(y: np.ndarray, probabilities: np.ndarray, classes: np.
 
 def errors_of_values(fitted: Fitted, rows: data.Split) -> tuple[dict[str, Any], float]:
     """Return the relative root mean square error, R2 and the negative log density, and the seconds of predictions."""
-    predicted, seconds = timed(quiet, fitted.predict, rows.X_test)
+    predicted, seconds = timed(fitted.predict, rows.X_test)
     squares = np.square(predicted - rows.y_test)
     variance = float(rows.y_test.var())
     relative = float(np.sqrt(squares.mean() / variance))
@@ -126,6 +128,16 @@ def errors_of_values(fitted: Fitted, rows: data.Split) -> tuple[dict[str, Any], 
         z, scale = (rows.y_test - mean) / std, std / np.sqrt(variance)
         density = float(np.mean(0.5 * z**2 + np.log(scale) + 0.5 * np.log(2 * np.pi)))
     return {"score": relative, "score error": deviation, "R2": 1 - relative**2, "log density": density}, seconds
+
+
+def rows_per_second(fitted: Fitted, rows: data.Split, seconds: float) -> float:
+    """Return the rate of predictions; few test rows are repeated, so that the costs of a call do not decide."""
+    X = rows.X_test
+    if len(X) < RATE_ROWS:
+        X = np.resize(X, (RATE_ROWS, X.shape[1]))
+        probable = rows.classes is not None and fitted.has_probabilities
+        _, seconds = timed(fitted.probabilities if probable else fitted.predict, X)
+    return len(X) / max(seconds, 1e-9)
 
 
 def measure_units(rows: data.Split, options: Options) -> dict[str, Any]:

@@ -60,10 +60,13 @@ class Fitted:
         """Return labels or values."""
         return np.concatenate([np.asarray(quiet(self.model.predict, part)) for part in self._parts(X)])
 
-    def probabilities(self, X: np.ndarray) -> np.ndarray | None:
-        """Return the probabilities of the classes of the model, or None if it has none."""
-        if not hasattr(self.model, "predict_proba"):
-            return None
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the model predicts probabilities."""
+        return hasattr(self.model, "predict_proba")
+
+    def probabilities(self, X: np.ndarray) -> np.ndarray:
+        """Return the probabilities of the classes of the model."""
         return np.concatenate([np.asarray(quiet(self.model.predict_proba, part)) for part in self._parts(X)])
 
     def deviations(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
