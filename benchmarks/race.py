@@ -24,6 +24,7 @@ page
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -177,6 +178,8 @@ def main() -> None:
     settings = {key: getattr(arguments, key) for key in ("splits", "time_limit", "peer_seconds", "tuned_seconds")}
     report = Report("race", settings, judged=not arguments.quick)
     report.begin()
+    # A race that is terminated ends as by an exception, so that the process of its cell is ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("race: terminated"))
     run(arguments, folder)
     cells = read_all(folder)
     table = judge(report, cells, arguments.splits)

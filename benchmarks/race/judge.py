@@ -42,6 +42,11 @@ class Summary:
         return tuple(cell for cell in self.cells if cell["state"] == "finished")
 
     @property
+    def settled(self) -> tuple[dict[str, Any], ...]:
+        """The cells that finished, or did not within the limits."""
+        return tuple(cell for cell in self.cells if cell["state"] != "failed")
+
+    @property
     def unfinished(self) -> tuple[dict[str, Any], ...]:
         """The cells without."""
         return tuple(cell for cell in self.cells if cell["state"] != "finished")
@@ -145,10 +150,10 @@ class Judge:
         self.splits = splits
 
     def complete(self, name: str, *methods: str) -> bool:
-        """Return whether all splits of a data set were run by some methods."""
+        """Return whether all splits of a data set were run by some methods; failed cells have to be run again."""
         needed = len(data.splits_of(name, self.splits))
         found = self.table.get(name, {})
-        return all(method in found and len(found[method].cells) >= needed for method in methods)
+        return all(method in found and len(found[method].settled) >= needed for method in methods)
 
     def pairs(self, names: Sequence[str], ours: str, theirs: str) -> dict[str, tuple[Summary, Summary]]:
         """Return our summaries and theirs for the sets that both have run."""
@@ -307,7 +312,7 @@ class Judge:
                     value = ratio(methods[ours], other)
                     if value is not None and value > 1:
                         who, whom = METHODS[ours].title, METHODS[theirs].title
-                        out.append(f"{name}: {who} has {value:.3g} of the error of {whom}: {reason(name, theirs)}")
+                        out.append(f"{name}: {who} has {value:.4g} times the error of {whom}: {reason(name, theirs)}")
         return out
 
 

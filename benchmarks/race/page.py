@@ -92,7 +92,7 @@ def plot(name: str, methods: Mapping[str, Summary]) -> str:
     points, appearance = points_of(methods), looks()
     best = frontier(points)
     with figure_style(name):
-        figure, axes = panels(height=4.2)
+        figure, axes = panels(height=4.4)
         panel = axes[0, 0]
         panel.set_xscale("log")
         scores = [point.score for point in points]
@@ -100,7 +100,8 @@ def plot(name: str, methods: Mapping[str, Summary]) -> str:
             panel.set_yscale("log")
         steps = [(a.seconds, b.seconds, a.score, b.score) for a, b in pairwise(best)]
         for left, right, above, below in steps:
-            panel.plot([left, right, right], [above, above, below], "-", color=MUTED, linewidth=1, zorder=1)
+            for xs, ys in (((left, right), (above, above)), ((right, right), (above, below))):
+                panel.plot(xs, ys, "-", color=MUTED, linewidth=1, zorder=1)
         for point in points:
             look = appearance[point.key]
             size = 9 if look.family == 0 else 6.5
@@ -117,18 +118,26 @@ def plot(name: str, methods: Mapping[str, Summary]) -> str:
 
 
 def ticks(panel: Any) -> None:
-    """Set plain ticks: powers of ten for seconds; one, two and five times powers of ten for errors."""
+    """Set plain ticks at round numbers, at least three where the axis has them."""
     from matplotlib.ticker import MaxNLocator
 
-    plain_ticks(panel, "x", [t for t in 10.0 ** np.arange(-4, 6) if panel.get_xlim()[0] <= t <= panel.get_xlim()[1]])
+    plain_ticks(panel, "x", round_numbers(*panel.get_xlim()))
     low, high = panel.get_ylim()
     if panel.get_yscale() == "log":
-        values = [step * decade for decade in 10.0 ** np.arange(-6, 4) for step in (1, 2, 5)]
-        if sum(low <= value <= high for value in values) < 3:
-            values = [step * decade for decade in 10.0 ** np.arange(-6, 4) for step in (1, 1.5, 2, 3, 4, 5, 6, 8)]
+        values = round_numbers(low, high)
     else:
         values = [float(f"{value:.6g}") for value in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
     plain_ticks(panel, "y", [value for value in values if low <= value <= high and value > 0])
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Return powers of ten in an interval, with multiples of them if there are few."""
+    for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        values = [float(f"{step * decade:.6g}") for decade in 10.0 ** np.arange(-6, 7) for step in steps]
+        found = [value for value in values if low <= value <= high]
+        if len(found) >= 3:
+            break
+    return found
 
 
 def label(figure: Any, panel: Any, points: list[Point], best: set[str], appearance: dict[str, Look]) -> None:
@@ -140,6 +149,9 @@ def label(figure: Any, panel: Any, points: list[Point], best: set[str], appearan
     centers = panel.transData.transform([(point.seconds, point.score) for point in points])
     radius = 6 * figure.dpi / 72
     taken = [(x - radius, y - radius, x + radius, y + radius) for x, y in centers]
+    # Boxes of two pixels around the bars and around the lines of the frontier.
+    taken += [(*box.min - 1, *box.max + 1) for box in (line.get_window_extent(renderer) for line in panel.lines)
+              if min(box.width, box.height) < 1]  # fmt: skip
     frame = panel.get_window_extent(renderer)
     first = sorted(points, key=lambda point: (appearance[point.key].family != 0, point.key not in best))
     for point in first:
@@ -201,6 +213,7 @@ def write_page(table: Table, report: Report, file: Path) -> Path:
     for name in numbers.__all__:
         write = getattr(numbers, name)
         environment.filters[name] = lambda *given, write=write: write(*given).replace(" ", "\N{NO-BREAK SPACE}")
+    environment.filters["megabytes"] = lambda n_bytes: f"{numbers.significant(n_bytes / 1e6, 2)}\N{NO-BREAK SPACE}MB"
     sets = [
         {
             "name": name,
