@@ -160,6 +160,12 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
+def terminate(*_: Any) -> None:
+    """End as by an exception, so that the process of a cell is ended, too; a second signal must not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit("race: terminated")
+
+
 def main() -> None:
     """Run the race, judge it, and write the page."""
     arguments = parse()
@@ -178,8 +184,7 @@ def main() -> None:
     settings = {key: getattr(arguments, key) for key in ("splits", "time_limit", "peer_seconds", "tuned_seconds")}
     report = Report("race", settings, judged=not arguments.quick)
     report.begin()
-    # A race that is terminated ends as by an exception, so that the process of its cell is ended, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("race: terminated"))
+    signal.signal(signal.SIGTERM, terminate)
     run(arguments, folder)
     cells = read_all(folder)
     table = judge(report, cells, arguments.splits)
