@@ -18,7 +18,7 @@ units
 report
     A table per data set, means over splits with standard errors, the targets, and the rows that we lose.
 page
-    race.html in --output, with plots of error by seconds of fit.
+    race.html in --output, with plots of error by seconds of fit. With --quick, all files are race_quick instead.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
 def forwarded(arguments: argparse.Namespace) -> list[str]:
     """Return the options that the process of a cell needs."""
     names = ("data", "output", "time_limit", "peer_seconds", "tuned_seconds", "peer_memory")
-    return [part for name in names for part in (f"--{name.replace('_', '-')}", str(getattr(arguments, name)))]
+    values = [part for name in names for part in (f"--{name.replace('_', '-')}", str(getattr(arguments, name)))]
+    return [*values, "--quick"] if arguments.quick else values
 
 
 def line_of(result: dict[str, Any]) -> str:
@@ -126,6 +127,10 @@ def judge(report: Report, cells: list[dict[str, Any]], splits: int) -> dict[str,
         if key not in seen and (why := method.missing()) is not None:
             report.notes.append(f"{method.title} was not run: {why}")
     finished = [cell for cell in cells if cell["state"] == "finished"]
+    limits = ("time_limit", "peer_seconds", "tuned_seconds")
+    other = sum(any(cell["options"][key] != report.settings[key] for key in limits) for cell in finished)
+    if other:
+        report.notes.append(f"{other} of {len(finished)} cells were measured with other limits than these settings")
     busy = sum(cell["cores of others"] > 0.1 for cell in finished)
     if busy:
         report.notes.append(f"{busy} of {len(finished)} cells were measured while other processes used the machine")
@@ -169,7 +174,9 @@ def terminate(*_: Any) -> None:
 def main() -> None:
     """Run the race, judge it, and write the page."""
     arguments = parse()
-    folder = arguments.output / "race"
+    # Results of the quick mode do not mix with others.
+    title = "race_quick" if arguments.quick else "race"
+    folder = arguments.output / title
     options = Options(
         time_limit=arguments.time_limit,
         peer_seconds=arguments.peer_seconds,
@@ -182,7 +189,7 @@ def main() -> None:
         store(measure(cell, arguments.data, replace(options, seed=cell.split)), cell.file(folder))
         return
     settings = {key: getattr(arguments, key) for key in ("splits", "time_limit", "peer_seconds", "tuned_seconds")}
-    report = Report("race", settings, judged=not arguments.quick)
+    report = Report(title, settings, judged=not arguments.quick)
     report.begin()
     signal.signal(signal.SIGTERM, terminate)
     run(arguments, folder)
@@ -194,7 +201,7 @@ def main() -> None:
     if "page" in arguments.parts:
         from race.page import write_page
 
-        print(f"page: {write_page(table, report, arguments.output / 'race.html')}")
+        print(f"page: {write_page(table, report, arguments.output / f'{title}.html')}")
 
 
 if __name__ == "__main__":
