@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
-from mercer.automatic.search import Effort, Found, Member, Rows, search
+from mercer.automatic.search import FEW_ROWS, Effort, Found, Member, Rows, search
 from mercer.automatic.trials import Trials
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
@@ -60,6 +60,8 @@ LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
 MOST_PRODUCTS, FEWEST_LANDMARKS = 2e11, 256
 # Default number of bytes for the rows of all members.
 MEMORY_LIMIT = 2 * 2**30
+# Largest factor of standard deviations of members for few rows.
+MOST_OPTIMISM = 5.0
 # Share of a time limit for the search; the rest is for the fits of the members.
 SEARCH_SHARE = 0.6
 # Number of times that the search may be repeated within a time limit.
@@ -275,7 +277,7 @@ class AutomaticModel(BaseEstimator, ABC):
             feature_map = Nystroem(
                 member.kernel, width, landmarks="uniform", random_state=seed % 2**32, n_jobs=self.n_jobs
             )
-            fitted = feature_map.fit_engines(scaled, FilteredEngine(labeled, rule, nothing), report)
+            fitted = clone(feature_map).fit_engines(scaled, FilteredEngine(labeled, rule, nothing), report)
             correction = LocalCorrection(
                 64, parts="global" if exact else "auto", memory_limit=max(1, limit // len(found.members))
             )
@@ -371,6 +373,30 @@ class AutomaticModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def optimism(one: FittedMember, found: Found, level: float | None) -> Array:
+    """Return the ratio (t,) of errors of held-out rows to leave-one-out errors of a member.
+
+    With few rows, leave-one-out errors are too small, because the metric was learned from the rows that are left out.
+
+    Parameters
+    ----------
+    one : FittedMember
+        The member.
+    found : Found
+        The search, with the errors of the model for rows that were held out.
+    level : float or None
+        The level of the quantiles of absolute errors that are compared; None compares root mean squares.
+    """
+    assert found.errors is not None
+    local = one.learner.local_
+    left_out, held = local.left_out.errors * local.unit, found.errors
+    if level is None:
+        ours, theirs = np.sqrt(np.square(held).mean(axis=0)), np.sqrt(np.square(left_out).mean(axis=0))
+    else:
+        ours, theirs = np.quantile(np.abs(held), level, axis=0), np.quantile(np.abs(left_out), level, axis=0)
+    return np.where(theirs > 0, ours / np.where(theirs > 0, theirs, 1.0), 1.0)
 
 
 def landmarks_for(n: int) -> int:
@@ -491,8 +517,8 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
         mean = sum(weight * values for weight, (values, _) in zip(self.weights_, found, strict=True))
         std = None
         if with_std:
-            squares = sum(weight * np.square(values) for weight, (_, values) in zip(self.weights_, found, strict=True))
-            std = (1.0 if self._found is None else self._found.shrinkage) * np.sqrt(squares)
+            terms = zip(self.weights_, self._ratios(None), found, strict=True)
+            std = np.sqrt(sum(weight * np.square(ratio * values) for weight, ratio, (_, values) in terms))
         if self._single:
             return mean[:, 0], None if std is None else std[:, 0]
         return mean, std
@@ -516,9 +542,17 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
         check_parameter(type(self).__name__, "coverage", coverage, Interval(0, 1, closed="neither"))
         mean, std = self._predicted(validate_rows(self, X, reset=False), with_std=True)
         assert std is not None
-        factors = [one.learner.local_.quantile(coverage) for one in self._members]
-        half = std * np.squeeze(sum(w * factor for w, factor in zip(self.weights_, factors, strict=True)))
+        terms = zip(self.weights_, self._members, self._ratios(coverage), self._ratios(None), strict=True)
+        factor = sum(w * one.learner.local_.quantile(coverage) * at / rms for w, one, at, rms in terms)
+        half = std * np.squeeze(factor)
         return np.stack([mean - half, mean + half], axis=-1)
+
+    def _ratios(self, level: float | None) -> list[Array]:
+        """Return the factors (t,) of the standard deviations of members, for errors of their weighted mean."""
+        found = self._found
+        if found is None or self._n_rows > FEW_ROWS:
+            return [np.array([1.0 if found is None else found.shrinkage])] * len(self._members)
+        return [np.clip(optimism(one, found, level), found.shrinkage, MOST_OPTIMISM) for one in self._members]
 
     @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

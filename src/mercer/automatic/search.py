@@ -10,22 +10,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy import special
+from threadpoolctl import threadpool_limits
 
 from mercer.automatic.trials import Trial
 from mercer.automatic.weights import label_weights, number_weights
-from mercer.engines import Report, StagedReport, enter_stage
+from mercer.engines import Progress, Report, enter_stage, report_step
+from mercer.engines.base import count_threads
 from mercer.engines.progress import Stages
 from mercer.errors import MercerError
 from mercer.kernels import Kernel, Transformed
 from mercer.kernels.base import dense64
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
-from mercer.solvers.local.metric_search import LOG_LOSS_SCALE, MetricSearch, search_costs, search_metric
+from mercer.solvers.local.metric_search import (
+    LOG_LOSS_SCALE,
+    MetricSearch,
+    left_out_predictions,
+    search_costs,
+    search_metric,
+)
 from mercer.solvers.local.near_rows import NearRows
 from mercer.statistics.sample import seed_of
 from mercer.tables import ScaledColumns
@@ -41,6 +52,9 @@ MOST_RANKED = 128
 LEAST_WIDE = 64
 # Widest rows for which metrics are learned.
 MOST_COLUMNS = 4096
+# Number of rows up to which rows are held out from all of a search, and the number of these and their share.
+FEW_ROWS = 5000
+HELD_ROWS, HELD_SHARE = 2000, 0.2
 # Least number of distinct rows for which metrics are learned.
 LEAST_ROWS = 20
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
@@ -116,6 +130,7 @@ class Found:
     single: float  # of the best single trial
     constant: float  # of a constant prediction
     shrinkage: float  # root mean squared error of the model, divided by that of its members
+    errors: Array | None = None  # (m, t), errors of the model for rows held out; None for labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +168,7 @@ class Attempt:
         return float(np.sqrt(np.mean(share @ np.square(self.targets - share @ self.targets))) or 1.0)
 
 
-def scalings_for(rows: Rows, effort: Effort) -> tuple[Scaling, ...]:
+def scalings_for(rows: Rows) -> tuple[Scaling, ...]:
     """Return the scalings of columns that are tried."""
     d = rows.X.shape[1]
     if sp.issparse(rows.X):
@@ -161,7 +176,6 @@ def scalings_for(rows: Rows, effort: Effort) -> tuple[Scaling, ...]:
     wide: tuple[Scaling, ...] = ("components",) if d >= LEAST_WIDE else ()
     if d > MOST_RANKED:
         return ("spread", *wide) if d <= MOST_COLUMNS else wide
-    del effort
     return ("ranks", "spread", *wide)
 
 
@@ -195,36 +209,48 @@ def search(
     """
     if len(rows) < LEAST_ROWS or (sp.issparse(rows.X) and rows.X.shape[1] > MOST_COLUMNS):
         return None
-    columns = {name: scaled_columns(name, rows.X, rows.weight) for name in scalings_for(rows, effort)}
+    columns = {name: scaled_columns(name, rows.X, rows.weight) for name in scalings_for(rows)}
     if "ranks" in columns and len(columns["ranks"].names) == len(columns["spread"].names):
         del columns["ranks"]  # no column is skewed
     columns = {name: scaled for name, scaled in columns.items() if scaled.names}
     if not columns:
         return None
     last = min(len(rows), effort.rows)
-    attempts: list[Attempt] = []
     tried: list[Attempt] = []
 
-    def attempt(name: Scaling, count: int, part: int, stage: str) -> Attempt | None:
+    def attempts_of(names: Sequence[Scaling], count: int, parts: Sequence[int], stage: str) -> list[Attempt]:
         enter_stage(report, stage)
-        found = one_attempt(
-            rows.first(count), name, columns[name], part,
-            random_state=random_state, n_jobs=n_jobs, report=part_of(report, effort.deadline), deadline=effort.deadline,
-        )  # fmt: skip
-        tried.append(found)
-        return found
+        calls = [(name, part) for part in parts for name in names]
+        threads = count_threads(n_jobs)
+        at_once = min(threads, len(calls))
+        progress = JointProgress(report, len(calls), effort.deadline)
+        with threadpool_limits(max(1, threads // at_once)), ThreadPoolExecutor(at_once) as pool:
+            futures = [
+                pool.submit(
+                    one_attempt, rows.first(count), name, columns[name], part,
+                    seed=seed_of(random_state, f"part {part}") % 2**32, n_jobs=max(1, threads // at_once),
+                    progress=progress, number=number,
+                )
+                for number, (name, part) in enumerate(calls)
+            ]  # fmt: skip
+        found = [future.result() for future in futures]
+        complete = [one for one in found if one is not None]
+        tried.extend(complete)
+        if len(complete) < len(found):
+            raise OutOfTimeError
+        return complete
 
-    names = list(columns)
+    names, attempts = list(columns), []
     try:
         if len(columns) > 1 and last > 2 * FIRST_ROWS:
-            first = [attempt(name, FIRST_ROWS, 0, f"compare columns: {name}") for name in columns]
-            names = not_worse(first, rows.labels)
-        for part in range(effort.parts):
-            for name in names:
-                attempts.append(attempt(name, last, part, f"learn metrics: {name}, part {part + 1}"))
+            names = not_worse(attempts_of(names, FIRST_ROWS, [0], "compare columns"), rows.labels)
+        # Within a time limit, parts are tried one after the other, as long as there is time.
+        together = effort.parts if effort.deadline is None else 1
+        for part in range(0, effort.parts, together):
+            parts = range(part, part + together)
+            attempts += attempts_of(names, last, parts, f"learn metrics, part {part + 1} of {effort.parts}")
     except OutOfTimeError:
-        complete = len(attempts) // len(names) * len(names)  # parts in which all scalings were tried
-        attempts = attempts[:complete] or attempts or tried[-1:]
+        attempts = attempts or tried[-1:]
     if not attempts:
         return None
     return weighted(attempts, tried, rows, effort)
@@ -236,34 +262,70 @@ def one_attempt(
     columns: ScaledColumns,
     part: int,
     *,
-    random_state: Any,
-    n_jobs: int | None,
-    report: Report | None,
-    deadline: float | None,
-) -> Attempt:
-    """Return kernels and metrics for one scaling of columns."""
-    if deadline is not None and time.perf_counter() > deadline:
-        raise OutOfTimeError
+    seed: int,
+    n_jobs: int,
+    progress: JointProgress,
+    number: int,
+) -> Attempt | None:
+    """Return kernels and metrics for one scaling of columns, or None if there was not enough time."""
     start = time.perf_counter()
     merged = NearRows.of(rows.X, rows.targets, rows.weight, len(rows), is_complete=True)
     scaled = columns(merged.X)
     X = np.ascontiguousarray(dense64(scaled.toarray() if sp.issparse(scaled) else scaled))
     full = 1 < X.shape[1] <= FULL_UP_TO
-    if isinstance(report, StagedReport):
-        report.plan(search_costs(PROFILES, len(X), X.shape[1], full=full))
-    found = search_metric(
-        X,
-        merged.targets,
-        merged.weight,
-        PROFILES,
-        labels=rows.labels,
-        full=full,
-        seed=seed_of(random_state, f"part {part}") % 2**32,
-        n_jobs=n_jobs,
-        report=report,
-    )
+    report = Stages("", partial(progress.update, number))
+    report.plan(search_costs(PROFILES, len(X), X.shape[1], full=full))
+    n = len(X)
+    held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
+    others = np.setdiff1d(np.arange(n), held) if n <= FEW_ROWS else np.arange(n)
+    try:
+        progress.check_time()
+        found = search_metric(
+            X[others], merged.targets[others], merged.weight[others], PROFILES,
+            labels=rows.labels, full=full, seed=seed, n_jobs=n_jobs, report=report,
+        )  # fmt: skip
+    except OutOfTimeError:
+        return None
+    if n <= FEW_ROWS:
+        found = predicted_again(found, X, merged, held, n_jobs)
     targets, weight = merged.targets[found.held], merged.weight[found.held]
     return Attempt(name, columns, part, len(rows), found, targets, weight, time.perf_counter() - start)
+
+
+def predicted_again(found: MetricSearch, X: Array, rows: NearRows, held: Array, n_jobs: int) -> MetricSearch:
+    """Return the search with predictions of rows that had no part in it, not even as near rows of others.
+
+    With few rows, a metric of many parameters fits the rows near those it is compared on, too.
+    """
+    mean = rows.weight @ rows.targets / rows.weight.sum()
+    predictions = [
+        left_out_predictions(X, rows.targets - mean, rows.weight, trial.profile, tuned, held, n_jobs)[0] + mean
+        for trial, tuned in zip(found.trials, found.metrics, strict=True)
+    ]
+    return replace(found, held=held, predictions=np.stack(predictions))
+
+
+class JointProgress:
+    """Progress of several searches that run at the same time, as one stage of a fit; it ends them at a deadline."""
+
+    def __init__(self, report: Report | None, count: int, deadline: float | None) -> None:
+        self._report = report
+        self._fractions = [0.0] * count
+        self._deadline = deadline
+        self._lock = Lock()
+
+    def check_time(self) -> None:
+        """Raise if the deadline has passed."""
+        if self._deadline is not None and time.perf_counter() > self._deadline:
+            raise OutOfTimeError
+
+    def update(self, number: int, progress: Progress) -> None:
+        """Report the mean progress, given that of one search."""
+        self.check_time()
+        with self._lock:
+            self._fractions[number] = progress.fraction or 0.0
+            done = sum(self._fractions) / len(self._fractions)
+            report_step(self._report, round(100 * done), 100, progress.stage, "%")
 
 
 def not_worse(attempts: Sequence[Attempt], labels: bool) -> list[Scaling]:
@@ -318,10 +380,11 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         losses = [log_loss(LOG_LOSS_SCALE * one, codes, share) for one in predictions]
         loss, single = log_loss(total * ensemble, codes, share), min(losses)
         constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), codes, share)
-        shrinkage = 1.0
+        shrinkage, left = 1.0, None
     else:
         errors = [relative(one, targets, share, scale) for one in predictions]
         loss, single, constant = relative(ensemble, targets, share, scale), min(errors), 1.0
+        left = targets - ensemble
         of_members = float(np.sqrt((factors / total) @ np.square(errors)))
         shrinkage = loss / of_members if of_members > 0 else 1.0
     # Indicators f of labels are (1 + g) / 2 for codes g, and two labels have a single code.
@@ -334,6 +397,7 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         single,
         constant,
         min(shrinkage, 1.0),
+        left,
     )
 
 
@@ -378,18 +442,3 @@ def trials_of(one: Attempt, labels: bool, used: dict[tuple[int, int], float]) ->
         weight = used.get((id(one.search), index), 0.0)
         kernel = kernel_name(trial.profile)
         yield Trial(one.scaling, kernel, trial.metric, one.n_rows, one.part, loss, seconds, weight)
-
-
-def part_of(report: Report | None, deadline: float | None) -> Report | None:
-    """Return a report for a search that is a part of a stage; it ends the search at the deadline."""
-    if report is None and deadline is None:
-        return None
-
-    def forward(progress: Any) -> None:
-        if deadline is not None and time.perf_counter() > deadline:
-            raise OutOfTimeError
-        if isinstance(report, StagedReport):
-            percent = 0 if progress.fraction is None else round(100 * progress.fraction)
-            report.step(percent, 100, progress.stage, "%")
-
-    return Stages("", forward)
