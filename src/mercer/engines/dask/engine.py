@@ -165,6 +165,14 @@ class DaskEngine(Engine):
     def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
         if not self.n_rows:
             raise DataError(NO_ROWS)
+        with tasks_within_tasks():
+            return self._accumulate(into, progress)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client cannot be pickled, and another process has another one.
+        return {**vars(self), "_client": None}
+
+    def _accumulate(self, into: Accumulator[S], progress: Report | None) -> S:
         client = active_client()
         if client is None:
             check_open(self._client)
@@ -353,6 +361,21 @@ def active_client() -> Any:
 
     owner = getattr(get_scheduler(), "__self__", None)
     return owner if isinstance(owner, Client) else None
+
+
+def tasks_within_tasks() -> AbstractContextManager[Any]:
+    """Return a context in which a task on a worker can compute tasks of its own.
+
+    The thread of the task leaves the thread pool of the worker meanwhile. Otherwise all threads could wait for tasks
+    that no thread is left for.
+    """
+    if "distributed" in sys.modules:
+        from distributed import worker_client
+        from distributed.worker import thread_state
+
+        if getattr(thread_state, "execution_state", None):
+            return worker_client()
+    return nullcontext()
 
 
 def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str | None, watch: _Watch) -> Packed:
