@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mercer._docs import PARAGRAPHS
 from mercer.engines import CheckpointedEngine, Engine, FilteredEngine, enter_stage, report_step
+from mercer.data.targets import label_codes, label_signs
 from mercer.errors import MercerWarning, ParameterError
 from mercer.errors.memory import gib
 from mercer.kernels import Kernel, Precomputed
@@ -29,6 +31,7 @@ from mercer.solvers.local.near_fit import (
     fit_near,
 )
 from mercer.solvers.local.near_kernel import NearKernel
+from mercer.solvers.local.near_logits import LossPart, fit_logits
 from mercer.solvers.local.near_model import NearProblem
 from mercer.solvers.local.near_rows import NearRows, ResidualWeights, collect, unit_of
 from mercer.solvers.local.near_source import RowsInSource, Summarize
@@ -37,7 +40,15 @@ from mercer.solvers.ridge.paths import Criterion
 from mercer.statistics import row_hashes
 from mercer.statistics.sample import seed_of
 
-__all__ = ["NEIGHBORS", "LocalCorrection", "correction_costs", "fit_correction", "why_rows_are_stored"]
+__all__ = [
+    "NEIGHBORS",
+    "LabelTargets",
+    "LocalCorrection",
+    "correction_costs",
+    "fit_correction",
+    "fit_loss_correction",
+    "why_rows_are_stored",
+]
 
 Array = np.ndarray
 PARTS: tuple[Parts, ...] = ("global", "local", "both")
@@ -47,6 +58,19 @@ COUNTS = (16, 32, 64, 128)
 MOST_EXACT_ROWS = 50_000
 # Largest default size of the rows of a model.
 MEMORY_LIMIT = 2 * 2**30
+
+
+PARAGRAPHS |= {
+    "neighbors": """\
+neighbors : int, "auto", LocalCorrection or None, default=None
+    Number of near rows by which predictions are corrected, or a `LocalCorrection` with further parameters; None means
+    that there is no correction. The rows are then a part of the model. Whether the model uses the features, the near
+    rows or both is chosen by leave-one-out.""",
+    "local_": """\
+local_ : LocalFit or None
+    The local correction: `parts`, whether the model uses the features ("global"), near rows ("local") or both;
+    `scores`, the leave-one-out errors of these choices; None if `neighbors` is None.""",
+}
 
 
 class LocalCorrection(Estimator):
@@ -277,6 +301,44 @@ def fit_correction(
         report=fit.report,
     )
     return found if local.source is None else replace(found, model=found.model.in_source(local.source))
+
+
+def fit_loss_correction(model: Any, part: LossPart, fit: Fit, targets: Callable[[Array], Array]) -> LocalFit:
+    """Fit the local correction of a classifier that minimizes a loss on features.
+
+    Parameters
+    ----------
+    model : Learner
+        The learner, with its parameters `neighbors` and `n_jobs`, and the fitted map.
+    part : LossPart
+        The model on features alone.
+    fit : Fit
+        The rows.
+    targets : callable
+        Function that returns the codes (n, t) of labels.
+    """
+    local = local_problem(model, fit, targets, len(part.intercept), centered=False)
+    found = fit_logits(
+        local.problem,
+        part,
+        parts=local.parts,
+        neighbors=local.counts,
+        seed=seed_of(fit.random_state, "left out"),
+        sample=local.sample,
+        mean=local.mean,
+        report=fit.report,
+    )
+    return found if local.source is None else replace(found, model=found.model.in_source(local.source))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTargets:
+    """Function that returns the numeric targets of labels, as ridge classifiers use them."""
+
+    labels: Array  # all labels, sorted
+
+    def __call__(self, y: Array) -> Array:
+        return label_signs(label_codes(np.asarray(y), self.labels), len(self.labels))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -416,6 +417,8 @@ class NearModel:
     scale: Array  # (t,)
     #: The rows, if they are not a part of the model. Then `problem` has one row, as an example of them.
     source: RowsInSource | None = None
+    #: Function of targets and values of the global part that returns the residuals of near rows.
+    residual: Callable[[Array, Array], Array] = np.subtract
 
     @classmethod
     def of(cls, problem: NearProblem, alpha: float, part: GlobalPart, scale: Array) -> NearModel:
@@ -440,7 +443,8 @@ class NearModel:
         rows = self.source.near(self.problem.query_points(X), self.problem.n_neighbors, report=report)
         problem, offset = self.problem.of_rows(rows), rows.offset
         part = self.part if offset is None else replace(self.part, intercept=self.part.intercept - offset)
-        residuals = rows.targets - part.values(problem.row_features)
+        values = np.broadcast_to(part.values(problem.row_features), rows.targets.shape)
+        residuals = self.residual(rows.targets, values)
         return replace(self, problem=problem, residuals=residuals, source=None)
 
     @property
