@@ -85,10 +85,10 @@ feature_map_ : BaseMap
     + "\n"
     + PARAGRAPHS["local_"],
     "loss_local": """\
-With `neighbors`, decision values are logits a f(x) + b g(x), where f are those of the features and g predicts, from
-the near rows, the codes +1 and -1 of the labels minus those that f expects. The factors, the noise, and whether only f,
-only near rows or both are used, are those of the least logarithmic loss of a sample of 2000 rows that are left out one
-at a time; the coefficients without a row are approximated by one Newton step. The probabilities are their softmax.""",
+With `neighbors`, decision values are logits a f(x) + b g(x), where f are those of the features, and g predicts the codes
++1 and -1 of the labels from the near rows. The factors, the noise of g, and whether only f, only g or both are used,
+are those of the least logarithmic loss of a sample of 2000 rows that are left out one at a time. The coefficients
+without a row are approximated by one Newton step. The probabilities are the softmax of the logits.""",
     "loss_notes": """\
 The minimum is the same in memory, out of core and on Dask, up to `tol`. A sample of rows gives a starting point, and
 the Hessian that preconditions L-BFGS. Each step is then one pass over all rows, which sums values and gradients, and a

@@ -286,7 +286,8 @@ def fit_correction(
     labels : bool
         Whether these are codes of labels. Otherwise their mean is subtracted if there is an intercept.
     """
-    local = local_problem(model, fit, targets, len(ridge.intercept), centered=bool(model.fit_intercept) and not labels)
+    centered = bool(model.fit_intercept) and not labels
+    local = local_problem(model, fit, targets, len(ridge.intercept), centered=centered, with_features=True)
     found = fit_near(
         local.problem,
         ridge,
@@ -317,7 +318,7 @@ def fit_loss_correction(model: Any, part: LossPart, fit: Fit, targets: Callable[
     targets : callable
         Function that returns the codes (n, t) of labels.
     """
-    local = local_problem(model, fit, targets, len(part.intercept), centered=False)
+    local = local_problem(model, fit, targets, len(part.intercept), centered=False, with_features=False)
     found = fit_logits(
         local.problem,
         part,
@@ -354,7 +355,13 @@ class LocalProblem:
 
 
 def local_problem(
-    model: Any, fit: Fit, targets: Callable[[Array], Array], n_targets: int, *, centered: bool
+    model: Any,
+    fit: Fit,
+    targets: Callable[[Array], Array],
+    n_targets: int,
+    *,
+    centered: bool,
+    with_features: bool,
 ) -> LocalProblem:
     """Collect the rows of a fit, or those near a sample of them, with their features.
 
@@ -370,6 +377,8 @@ def local_problem(
         Number t of these targets.
     centered : bool
         Whether the mean of the targets is subtracted.
+    with_features : bool
+        Whether both parts together need the features of the rows.
     """
     owner, correction, feature_map = type(model).__name__, as_correction(model.neighbors), model.feature_map_
     kernel = local_kernel(owner, feature_map)
@@ -397,7 +406,7 @@ def local_problem(
             warn_of_sample(owner, rows, per_row, correction.memory_limit)
     width = feature_map.features_.n_components
     parts: tuple[Parts, ...] = PARTS if correction.parts == "auto" else (correction.parts,)
-    needed = len(rows) * (per_row + 8 * width)
+    needed = len(rows) * (per_row + 8 * width) if with_features else 0
     if "both" in parts and needed > correction.memory_limit:
         if correction.parts == "both":
             msg = (
@@ -407,7 +416,8 @@ def local_problem(
             )
             raise ParameterError(msg)
         parts = ("global", "local")
-    if source is not None and "both" in parts:
+    with_features = with_features and "both" in parts
+    if source is not None and with_features:
         source = replace(source, most_rows=correction.memory_limit // (per_row + 8 * width))
     points = near_kernel.points(rows.X)
     search = correction.search_for(len(rows)) if source is None else "exact"
@@ -420,7 +430,7 @@ def local_problem(
         features=feature_map.features_,
         n_jobs=model.n_jobs,
     )
-    if "both" in parts:
+    if with_features:
         Z = problem.query_features(rows.X)
         removed = near_kernel.reduced(Z) if feature_map.residual_is_kernel else None
         problem = replace(problem, row_features=Z, removed=removed)

@@ -2,13 +2,11 @@ r"""Local correction of classifiers that minimize a loss on features.
 
 The decision values of the classifier are f(x) = z(x)'w + c. The probabilities of labels are the softmax of
 
-.. math:: a f(x) + b g(x), \qquad g(x) = (R_N + \lambda I)^{-1} R(N, x)' \rho_N, \qquad
-    \rho_i = s_i - (2 \operatorname{softmax}(a_0 f(x_i)) - 1),
+.. math:: a f(x) + b g(x), \qquad g(x) = m + k(x, N) (K_N + \lambda \Omega_N^{-1})^{-1} (s_N - m),
 
-where s are the codes +1 and -1 of the labels, R is the kernel of what the features leave, and :math:`a_0` is the best
-factor without near rows. So g smooths what is left of the codes of the near rows. Without a global part, the codes
-themselves are predicted, and multiplied by b. The factors a and b, the noise :math:`\lambda`, the number of near rows
-and the parts are those of the least logarithmic loss of rows that are left out one at a time.
+where g predicts the codes s = +1 and -1 of the labels from the near rows N, with the kernel k and the mean m of the
+codes. The model has a > 0 and b = 0, a = 0 and b > 0, or both. The factors, the noise :math:`\lambda`, the number of
+near rows and the parts are those of the least logarithmic loss of rows that are left out one at a time.
 
 The coefficients without a row are approximated by one Newton step from those with it [1]_, in which the Hessian of the
 softmax is replaced by its diagonal blocks times K / (K - 1), which is right for two labels and for equal probabilities.
@@ -106,17 +104,15 @@ def coupling_of(loss: Loss, columns: int) -> float:
     return 1.0 if loss.separable or columns == 1 else columns / (columns - 1)
 
 
-@dataclass(frozen=True)
-class LogitResiduals:
-    """Function of the targets of near rows and the values of the global part that returns residuals times a factor."""
+@dataclass(frozen=True, eq=False)
+class CodeResiduals:
+    """Function of the codes of near rows that returns what is left of them without their mean, times a factor."""
 
     factor: float
-    scale: float | None  # the values times this number have the probabilities as softmax; None subtracts the values
+    mean: Array  # (K,)
 
-    def __call__(self, targets: Array, values: Array) -> Array:
-        if self.scale is None:
-            return self.factor * targets - values
-        return self.factor * (targets - code_means(self.scale * values))
+    def __call__(self, targets: Array, values: Array) -> Array:  # noqa: ARG002 - the signature of the contract
+        return self.factor * (targets - self.mean)
 
 
 def code_means(logits: Array) -> Array:
@@ -152,11 +148,10 @@ class LeftOutLabels:
         entries = (values[few] for values in (self.row, self.codes, self.weight, self.signs, self.decisions))
         return LeftOutLabels(*entries, self.means)
 
-    def predictions(self, left_out: LeftOut, fitted: Array) -> Array:
-        """Return predictions (l, K) of codes minus `fitted` (m, K) from near rows, given the errors of their means."""
+    def predictions(self, left_out: LeftOut) -> Array:
+        """Return predictions (l, K) of codes from near rows, given the errors of mean codes."""
         apart = self.signs - self.means[self.row]
-        errors = left_out.errors[self.row] + left_out.slope[self.row, None] * apart
-        return self.signs - fitted[self.row] - errors
+        return self.signs - left_out.errors[self.row] - left_out.slope[self.row, None] * apart
 
     def factor(self, values: Array) -> float:
         """Return the factor of decision values (l, K) of the least logarithmic loss."""
@@ -227,7 +222,7 @@ def fit_logits(
     """
     rows = problem.rows
     sample = sample_of(len(rows), seed) if sample is None else sample
-    Z = problem.row_features[sample] if problem.row_features is not None else problem.query_features(rows.X[sample])
+    Z = problem.query_features(rows.X[sample])
     assert Z is not None
     labels = LeftOutLabels.of(rows, sample, part, Z)
     alone = labels.factor(labels.decisions)
@@ -242,25 +237,17 @@ def fit_logits(
     if "global" in parts:
         add("global", 0, 1 / part.C, alone * labels.decisions, partial(global_model, problem, part, alone, sample[:1]))
     for count in () if tuple(parts) == ("global",) else neighbors:
+        enter_stage(report, "leave rows out")
         near = replace(problem, n_neighbors=count)
         if "local" in parts:
-            enter_stage(report, "leave rows out")
-            local, constant = near.local_part(), np.zeros_like(labels.means)
-            noise, G = best_predictions(local, labels, sample, constant, mean, one_part, report)
+            noise, G = best_predictions(near, labels, sample, mean, one_part, report)
             b = labels.factor(G)
-            of_mean = GlobalPart(np.zeros((0, len(mean))), b * mean, None)
-            rule = LogitResiduals(b, None)
-            add("local", count, noise, b * G, partial(with_residuals, local, noise, of_mean, rule))
+            add("local", count, noise, b * G, partial(near_model, near.local_part(), noise, None, 0.0, b, mean))
         if "both" in parts:
-            enter_stage(report, "estimate both parts")
-            assert problem.row_features is not None
-            fitted = code_means(alone * part.values(problem.row_features))
-            smoothed = replace(near, rows=replace(rows, targets=rows.targets - fitted))
-            noise, G = best_predictions(smoothed, labels, sample, fitted[sample], None, both_parts, report)
+            noise, G = best_predictions(near, labels, sample, mean, both_parts, report)
             a, b = labels.factors(G)
-            rule = LogitResiduals(b, alone / a)
             logits = a * labels.decisions + b * G
-            add("both", count, noise, logits, partial(with_residuals, near, noise, scaled(part, a), rule))
+            add("both", count, noise, logits, partial(near_model, near, noise, part, a, b, mean))
     score, logits, model = min(found, key=lambda entry: entry[0].loss)
     scores = tuple(entry[0] for entry in found)
     return LocalFit(model(), score.parts, scores, labels.left_out(rows, sample, logits))
@@ -270,8 +257,7 @@ def best_predictions(
     problem: NearProblem,
     labels: LeftOutLabels,
     sample: Array,
-    fitted: Array,
-    mean: Array | None,
+    mean: Array,
     logits_of: Callable[[LeftOutLabels, Array], Array],
     report: Report | None,
 ) -> tuple[float, Array]:
@@ -280,31 +266,29 @@ def best_predictions(
     Parameters
     ----------
     problem : NearProblem
-        Rows, whose targets are codes of labels minus a function.
+        Rows, whose targets are codes of labels.
     labels : LeftOutLabels
         The labels that are left out.
     sample : ndarray of shape (m,)
         Indices of their rows.
-    fitted : ndarray of shape (m, K)
-        The function at these rows.
-    mean : ndarray of shape (K,) or None
-        Mean of the targets, for problems without features; None means zero.
+    mean : ndarray of shape (K,)
+        Mean of the targets.
     logits_of : callable
         Returns the best logits of labels, given predictions.
     report : callable or None
         Receives the progress.
     """
-    constant = None if mean is None else GlobalPart(np.zeros((0, len(mean))), mean, None)
+    problem, constant = problem.local_part(), GlobalPart(np.zeros((0, len(mean))), mean, None)
     few = labels.first(NOISE_ROWS)
 
     def loss(left_out: LeftOut) -> float:
-        return few.loss(logits_of(few, few.predictions(left_out, fitted)))
+        return few.loss(logits_of(few, few.predictions(left_out)))
 
     systems = LeftOutSystems.of(problem, sample[:NOISE_ROWS])
     noise = best_noise(partial(systems.left_out, part=constant), prior_variance(problem), loss, report)
     if len(sample) > NOISE_ROWS:
         systems = LeftOutSystems.of(problem, sample)
-    return noise, labels.predictions(systems.left_out(noise, constant), fitted)
+    return noise, labels.predictions(systems.left_out(noise, constant))
 
 
 def one_part(labels: LeftOutLabels, values: Array) -> Array:
@@ -320,23 +304,21 @@ def both_parts(labels: LeftOutLabels, values: Array) -> Array:
 
 def global_model(problem: NearProblem, part: LossPart, factor: float, index: Array) -> NearModel:
     """Return the model without near rows."""
-    t = len(part.intercept)
-    return NearModel(
-        problem.global_part().with_rows(index), 1 / part.C, scaled(part, factor), np.zeros((0, t)), np.ones(t)
-    )
+    t, values = len(part.intercept), GlobalPart(factor * part.coef, factor * part.intercept, None)
+    return NearModel(problem.global_part().with_rows(index), 1 / part.C, values, np.zeros((0, t)), np.ones(t))
 
 
-def scaled(part: LossPart, factor: float) -> GlobalPart:
-    """Return the decision values times a factor as the global part of a local model."""
-    return GlobalPart(factor * part.coef, factor * part.intercept, None)
-
-
-def with_residuals(problem: NearProblem, noise: float, part: GlobalPart, rule: LogitResiduals) -> NearModel:
-    """Return the model whose near rows have the residuals of a rule."""
-    rows = problem.rows
-    values = np.broadcast_to(part.values(problem.row_features), rows.targets.shape)
-    problem = replace(problem, rows=replace(rows, copies=None))
-    return NearModel(problem, noise, part, rule(rows.targets, values), np.ones(len(part.intercept)), residual=rule)
+def near_model(
+    problem: NearProblem, noise: float, part: LossPart | None, a: float, b: float, mean: Array
+) -> NearModel:
+    """Return the model with near rows, and the classifier `part` if it is not None."""
+    values = GlobalPart(np.zeros((0, len(mean))), b * mean, None)
+    if part is not None:
+        values = GlobalPart(a * part.coef, a * part.intercept + b * mean, None)
+    rule = CodeResiduals(b, mean)
+    residuals = rule(problem.rows.targets, values.intercept)
+    problem = replace(problem, rows=replace(problem.rows, copies=None))
+    return NearModel(problem, noise, values, residuals, np.ones(len(mean)), residual=rule)
 
 
 def as_columns(values: Array) -> Array:
