@@ -19,6 +19,7 @@ from mercer import (
     ParameterError,
 )
 from mercer.solvers.local.near_logits import two_factors
+from mercer.solvers.ridge.paths import log_loss_scale
 
 BOTH = (KernelLogisticRegression, KernelSVC)
 KERNEL = Matern(1.5, 1.1)
@@ -155,8 +156,9 @@ def test_the_two_factors_have_the_least_loss(columns):
 
     oracle = minimize(loss, [1.0, 1.0], method="BFGS", options={"gtol": 1e-9}).x
     np.testing.assert_allclose(found, oracle * [1 / 30, 30], rtol=1e-5)
-    against = two_factors(F, -G, codes, weight)  # no negative factor
-    assert against[1] == 0
+    # No factor is negative.
+    assert two_factors(F, -G, codes, weight) == (pytest.approx(log_loss_scale(F, codes, weight)), 0.0)
+    assert two_factors(-F, G, codes, weight) == (0.0, pytest.approx(log_loss_scale(G, codes, weight)))
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -260,3 +262,11 @@ def test_parameters_and_methods_that_need_neighbors(rows):
         model_of(KernelSVC, neighbors=0).fit(X, y)
     counts = model_of(KernelLogisticRegression, "local", "auto").fit(X, y).local_.scores
     assert [score.n_neighbors for score in counts] == [16, 32, 64]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_few_rows(kind):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    for n in (2, 3):
+        model = kind(Nystroem(Gaussian(1.0), 2, random_state=0), neighbors=64).fit(X[:n], y[:n])
+        assert np.isfinite(model.decision_function(X)).all()

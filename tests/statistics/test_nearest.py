@@ -31,7 +31,7 @@ def test_the_sum_has_the_nearest_distinct_rows_and_the_moments_of_their_copies(d
     order = np.random.default_rng(1).permutation(280)
     total = nearest(data, order[:90]) + nearest(data, order[90:100]) + nearest(data, order[100:])
     used = np.flatnonzero(weight > 0)
-    distinct, row = np.unique(X[used], axis=0, return_inverse=True)
+    distinct = np.unique(X[used], axis=0)
     apart = cdist(queries, distinct)
     expected = np.argsort(apart, axis=1)[:, :5]
     np.testing.assert_array_equal(total.X[total.index], distinct[expected])
@@ -59,7 +59,7 @@ def test_every_order_of_the_parts_gives_the_same_sum(data):
 
 
 def test_fewer_rows_than_neighbors_and_parts_without_rows(data):
-    X, y, weight, queries = data
+    weight = data[2]
     few = np.flatnonzero(weight > 0)[:3]
     nothing = nearest(data, np.flatnonzero(weight == 0)[:4])
     assert (len(nothing), nothing.seen) == (0, 0)

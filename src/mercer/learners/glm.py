@@ -85,10 +85,10 @@ feature_map_ : BaseMap
     + "\n"
     + PARAGRAPHS["local_"],
     "loss_local": """\
-With `neighbors`, decision values are logits a f(x) + b g(x), where f are those of the features, and g predicts the codes
-+1 and -1 of the labels from the near rows. The factors, the noise of g, and whether only f, only g or both are used,
-are those of the least logarithmic loss of a sample of 2000 rows that are left out one at a time. The coefficients
-without a row are approximated by one Newton step. The probabilities are the softmax of the logits.""",
+With `neighbors`, decision values are logits a f(x) + b g(x), where f are those of the features, and g predicts the
+codes +1 and -1 of the labels from the near rows. The factors, the noise of g, and whether only f, only g or both are
+used, are those of the least logarithmic loss of a sample of 2000 rows that are left out one at a time. The
+coefficients without a row are approximated by one Newton step. The probabilities are the softmax of the logits.""",
     "loss_notes": """\
 The minimum is the same in memory, out of core and on Dask, up to `tol`. A sample of rows gives a starting point, and
 the Hessian that preconditions L-BFGS. Each step is then one pass over all rows, which sums values and gradients, and a
@@ -158,8 +158,8 @@ class LossClassifier(Classifier):
     def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
         if self.neighbors is not None and self.class_weight is not None:
             msg = (
-                f"{type(self).__name__}: class_weight must be None with neighbors=, got {self.class_weight!r}: near rows "
-                "have no weights of labels. Try sample_weight, or neighbors=None."
+                f"{type(self).__name__}: class_weight must be None with neighbors=, got {self.class_weight!r}: near "
+                "rows have no weights of labels. Try sample_weight, or neighbors=None."
             )
             raise ParameterError(msg)
         # The solver asks for its sums.
@@ -271,7 +271,7 @@ def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:
 
 
 def has_probabilities(model: Any) -> bool:
-    """Return True if a support vector machine has a local correction; otherwise raise an error that gives the reason."""
+    """Return True if a model has a local correction; otherwise raise an error that gives the reason."""
     if model.neighbors is None:
         msg = (
             f"{type(model).__name__} has no predict_proba with neighbors=None. Try neighbors=64, or "

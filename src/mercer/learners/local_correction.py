@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from mercer._docs import PARAGRAPHS
-from mercer.engines import CheckpointedEngine, Engine, FilteredEngine, enter_stage, report_step
 from mercer.data.targets import label_codes, label_signs
+from mercer.engines import CheckpointedEngine, Engine, FilteredEngine, enter_stage, report_step
 from mercer.errors import MercerWarning, ParameterError
 from mercer.errors.memory import gib
 from mercer.kernels import Kernel, Precomputed
@@ -84,7 +84,8 @@ class LocalCorrection(Estimator):
     features (`Nystroem`), R is the residual kernel k(x, y) - z(x)'z(y), so that both parts together have the kernel k.
     With all rows as near rows, the prediction is then that of the exact Gaussian process. For other features, R is the
     kernel itself. The coefficients w of both parts together are estimated by generalized least squares, with a Vecchia
-    approximation of the precision matrix [1]_.
+    approximation of the precision matrix [1]_. Of `KernelLogisticRegression` and `KernelSVC`, both parts are a multiple of
+    z(x)'w + c plus a multiple of a prediction of the codes of labels from near rows, with the kernel itself.
 
     Parameters
     ----------
@@ -109,7 +110,8 @@ class LocalCorrection(Estimator):
 
     See Also
     --------
-    KernelRidge : Takes this object, or a number of neighbors, as `neighbors`.
+    KernelRidge, KernelRidgeClassifier, KernelLogisticRegression, KernelSVC : Take this object, or a number of
+        neighbors, as `neighbors`.
     LearnedMetric : A map that learns the metric in which rows are near.
 
     References

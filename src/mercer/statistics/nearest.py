@@ -163,9 +163,7 @@ class NearestRows:
 
     def __add__(self, other: NearestRows) -> NearestRows:
         count = self.distances.shape[1]
-        hashes, first, row = np.unique(
-            np.concatenate([self.hash, other.hash]), return_index=True, return_inverse=True
-        )
+        hashes, first, row = np.unique(np.concatenate([self.hash, other.hash]), return_index=True, return_inverse=True)
         mine, theirs = row[: len(self.hash)], row[len(self.hash) :]
         index = np.concatenate([_mapped(mine, self.index), _mapped(theirs, other.index)], axis=1)
         distances = np.concatenate([self.distances, other.distances], axis=1)

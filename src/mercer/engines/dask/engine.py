@@ -182,7 +182,7 @@ class DaskEngine(Engine):
             check_imported(work)
         topic = None if client is None or progress is None else f"mercer-{token}"
         total = self._graph(work, token, topic)
-        watch = _Watch(self.n_rows, progress)
+        watch = _Watch(sum(self.partitions.rows), progress)
         with failures_explained(
             client,
             rows=max(self.partitions.rows),

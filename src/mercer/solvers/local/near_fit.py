@@ -59,7 +59,9 @@ class PartScore:
         Mean squared leave-one-out error, summed over targets; for labels, that of their codes +1 and -1.
     loss : float
         What the choice minimizes: the squared error, minus the mean log density of left-out targets up to a constant
-        (``alpha="evidence"``), or the logarithmic loss of left-out labels.
+        (``alpha="evidence"``), or the logarithmic loss of left-out labels. For logistic regression and support vector
+        machines, the number of factors and variances that were fitted to these labels, divided by their weight, is
+        added to it, as in Akaike's criterion.
     """
 
     parts: Parts

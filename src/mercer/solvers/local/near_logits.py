@@ -53,8 +53,6 @@ Array = np.ndarray
 LEAST_MARGIN = 1e-3
 # Largest number of Newton steps for the two factors, and the length of a step at which they end.
 MOST_STEPS, SHORTEST_STEP = 100, 1e-12
-# Bounds of the factors.
-LARGEST_FACTOR = 1e3
 # Number of parameters that are fitted to left-out rows: the factors, and the noise.
 N_PARAMETERS: dict[Parts, int] = {"global": 1, "local": 2, "both": 3}
 
@@ -92,7 +90,9 @@ class LossPart:
         curvatures = self.loss.curvatures(F, codes)
         rows = np.column_stack([Z, np.full(len(Z), float(self.fit_intercept))]).T
         with workers(1):
-            solved = [scipy.linalg.solve_triangular(L, rows, lower=True, check_finite=False) for L in self.hessian.lower]
+            solved = [
+                scipy.linalg.solve_triangular(L, rows, lower=True, check_finite=False) for L in self.hessian.lower
+            ]
         leverages = np.stack([np.square(columns).sum(axis=0) for columns in solved], axis=1)
         share = self.C * weight[:, None] * leverages
         margin = np.maximum(1 - self.coupling * share * curvatures, LEAST_MARGIN)
@@ -145,8 +145,14 @@ class LeftOutLabels:
     def first(self, count: int) -> LeftOutLabels:
         """Return the entries of the first rows of the sample."""
         few = self.row < count
-        entries = (values[few] for values in (self.row, self.codes, self.weight, self.signs, self.decisions))
-        return LeftOutLabels(*entries, self.means)
+        return replace(
+            self,
+            row=self.row[few],
+            codes=self.codes[few],
+            weight=self.weight[few],
+            signs=self.signs[few],
+            decisions=self.decisions[few],
+        )
 
     def predictions(self, left_out: LeftOut) -> Array:
         """Return predictions (l, K) of codes from near rows, given the errors of mean codes."""
@@ -308,9 +314,7 @@ def global_model(problem: NearProblem, part: LossPart, factor: float, index: Arr
     return NearModel(problem.global_part().with_rows(index), 1 / part.C, values, np.zeros((0, t)), np.ones(t))
 
 
-def near_model(
-    problem: NearProblem, noise: float, part: LossPart | None, a: float, b: float, mean: Array
-) -> NearModel:
+def near_model(problem: NearProblem, noise: float, part: LossPart | None, a: float, b: float, mean: Array) -> NearModel:
     """Return the model with near rows, and the classifier `part` if it is not None."""
     values = GlobalPart(np.zeros((0, len(mean))), b * mean, None)
     if part is not None:
@@ -327,7 +331,7 @@ def as_columns(values: Array) -> Array:
 
 
 def two_factors(F: Array, G: Array, codes: Array, weight: Array) -> tuple[float, float]:
-    """Return the factors a and b >= 0 for which the softmax of a F + b G has the least logarithmic loss.
+    """Return the factors a, b >= 0 for which the softmax of a F + b G has the least logarithmic loss.
 
     Labels are smoothed as in `log_loss_scale`, by one more row whose label is uniformly distributed, so that the
     factors are finite. The loss is convex, and minimized by Newton steps.
@@ -373,7 +377,6 @@ def two_factors(F: Array, G: Array, codes: Array, weight: Array) -> tuple[float,
         if np.abs(length * step).max() < SHORTEST_STEP * np.abs(factors).max():
             break
     a, b = (factors / units).tolist()
-    if not (0 < a <= LARGEST_FACTOR and b >= 0):
-        return log_loss_scale(F, codes, weight), 0.0
-    return a, b
-
+    if a < 0 <= b:
+        return 0.0, log_loss_scale(G, codes, weight)
+    return (a, b) if a >= 0 and b >= 0 else (log_loss_scale(F, codes, weight), 0.0)

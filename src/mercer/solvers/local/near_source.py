@@ -82,9 +82,7 @@ class FindNearest:
         if sp.issparse(points) != sp.issparse(self.queries):
             points = sp.csr_array(points) if sp.issparse(self.queries) else dense64(points)
         targets = self.targets(np.asarray(block.y)) / self.unit
-        return NearestRows.of(
-            block.X, points, targets, block.weight, block.index, self.queries, self.count, self.own
-        )
+        return NearestRows.of(block.X, points, targets, block.weight, block.index, self.queries, self.count, self.own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +97,7 @@ class RowsInSource:
     unit: float = 1.0  # targets are divided by this number, ...
     offset: Array | None = None  # (t,) ... and minus these; None means zeros
 
-    def near(
-        self, points: Any, count: int, *, own: Array | None = None, report: Report | None = None
-    ) -> NearRows:
+    def near(self, points: Any, count: int, *, own: Array | None = None, report: Report | None = None) -> NearRows:
         """Return the distinct rows that are among the `count` nearest rows of points, in one pass over all rows.
 
         `own` are the hashes of the points, if they are rows of the data, which are then found too.
