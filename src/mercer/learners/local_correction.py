@@ -84,8 +84,9 @@ class LocalCorrection(Estimator):
     features (`Nystroem`), R is the residual kernel k(x, y) - z(x)'z(y), so that both parts together have the kernel k.
     With all rows as near rows, the prediction is then that of the exact Gaussian process. For other features, R is the
     kernel itself. The coefficients w of both parts together are estimated by generalized least squares, with a Vecchia
-    approximation of the precision matrix [1]_. Of `KernelLogisticRegression` and `KernelSVC`, both parts are a multiple of
-    z(x)'w + c plus a multiple of a prediction of the codes of labels from near rows, with the kernel itself.
+    approximation of the precision matrix [1]_. For `KernelLogisticRegression` and `KernelSVC`, both parts together are
+    a multiple of z(x)'w + c plus a multiple of a prediction of the codes of labels from near rows, with the kernel
+    itself.
 
     Parameters
     ----------
