@@ -122,6 +122,8 @@ OTHERS = [
     KernelLogisticRegression(Nystroem(), fit_intercept=False, class_weight="balanced", tol=EXACT),
     KernelSVC(tol=EXACT),
     KernelSVC(Nystroem(), fit_intercept=False, tol=EXACT),
+    KernelLogisticRegression(Nystroem(Gaussian(), 8, random_state=0), neighbors=8, tol=EXACT),
+    KernelSVC(Nystroem(Gaussian(), 8, random_state=0), neighbors=8, tol=EXACT),
     KernelPCA(),
     KernelPCA(Nystroem(n_components=24, random_state=0), whiten=True, fit_inverse_transform=True),
     KernelRidge(Deformed(RandomFourier(n_components=24), random_state=0)),
