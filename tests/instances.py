@@ -265,6 +265,9 @@ LEARNERS = [
     KernelRidge(Nystroem(Matern(1.5), 12), alpha=0.1, neighbors=LocalCorrection(8, parts="both")),
     KernelRidge(RandomFourier(Gaussian(0.7), 31), neighbors=LocalCorrection(6, parts="local"), fit_intercept=False),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="evidence", neighbors=8),
+    KernelRidge(RandomFourier(Gaussian(0.7), 31), alpha=0.1, neighbors=LocalCorrection(6, rows="source")),
+    KernelLogisticRegression(Nystroem(Matern(1.5), 12), neighbors=8, tol=1e-22),
+    KernelSVC(RandomFourier(Gaussian(0.7), 40), neighbors=8, tol=1e-22),
     KernelRidge(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=2)),
     KernelRidgeClassifier(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=1), alpha="gcv"),
 ]

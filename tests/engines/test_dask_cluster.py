@@ -19,6 +19,7 @@ from mercer import (
     Gaussian,
     KernelLogisticRegression,
     KernelRidge,
+    LocalCorrection,
     MercerError,
     MercerWarning,
     RandomFourier,
@@ -156,6 +157,14 @@ def test_predictions_are_made_by_the_workers(on_cluster):
     assert isinstance(lazy, da.Array)
     assert lazy.chunks == ((500,) * 4,)
     np.testing.assert_allclose(lazy.compute(), model.predict(X.compute()), rtol=1e-12)
+
+
+def test_predictions_from_rows_in_their_source_read_partitions_within_tasks(on_cluster):
+    # More queries than threads wait for the partitions, whose tasks are run by the same workers.
+    X, numbers, _ = faults.rows(2000, 500)
+    model = ridge(neighbors=LocalCorrection(8, parts="local", rows="source")).fit(X, numbers)
+    lazy = model.predict(X[:200].rechunk((25, -1)))
+    np.testing.assert_allclose(lazy.compute(), model.predict(X[:200].compute()), rtol=1e-12)
 
 
 def test_collections_that_lie_on_the_workers(on_cluster):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +11,7 @@ from scipy import special
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
-from mercer.data.targets import label_codes, label_signs, validate_rows
+from mercer.data.targets import label_codes, validate_rows
 from mercer.engines import Report, enter_stage
 from mercer.errors import ParameterError
 from mercer.features import features_of
@@ -20,6 +19,7 @@ from mercer.kernels import Kernel
 from mercer.learners.base import Classifier, Fit, Regressor, available_if
 from mercer.learners.local_correction import (
     NEIGHBORS,
+    LabelTargets,
     LocalCorrection,
     correction_costs,
     fit_correction,
@@ -49,15 +49,9 @@ def has_neighbors(model: Any) -> bool:
 
 
 PARAGRAPHS |= {
-    "neighbors": """\
-neighbors : int, "auto", LocalCorrection or None, default=None
-    Number of near rows by which predictions are corrected, or a `LocalCorrection` with further parameters; None means
-    that there is no correction. The rows are then a part of the model. With a criterion as `alpha`, the penalty, and
-    whether the model uses the features, the near rows or both, are chosen by leave-one-out.""",
-    "local_": """\
-local_ : LocalFit or None
-    The local correction: `parts`, whether the model uses the features ("global"), near rows ("local") or both;
-    `scores`, the leave-one-out errors of these choices; None if `neighbors` is None.""",
+    "ridge_neighbors": PARAGRAPHS["neighbors"]
+    + """
+    With a criterion as `alpha`, so is the penalty.""",
     "ridge_alpha": """\
 alpha : float, "loo", "evidence" or "gcv", default=1.0
     Penalty, as in scikit-learn; or the criterion by which it is chosen on a path of penalties, all from one
@@ -97,7 +91,7 @@ class KernelRidge(Regressor):
     %(feature_map)s
     %(ridge_alpha)s
     %(fit_intercept)s
-    %(neighbors)s
+    %(ridge_neighbors)s
     %(unlabeled_number)s
     %(common_parameters)s
 
@@ -278,7 +272,7 @@ class KernelRidgeClassifier(Classifier):
     %(feature_map)s
     %(ridge_alpha)s
     %(fit_intercept)s
-    %(neighbors)s
+    %(ridge_neighbors)s
     %(unlabeled_label)s
     %(block_size)s
     %(n_jobs)s
@@ -388,16 +382,6 @@ class KernelRidgeClassifier(Classifier):
             positive = special.expit(logits)
             return np.column_stack([1 - positive, positive])
         return special.softmax(logits, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelTargets:
-    """Function that returns the numeric targets of labels, as ridge classifiers use them."""
-
-    labels: Array  # all labels, sorted
-
-    def __call__(self, y: Array) -> Array:
-        return label_signs(label_codes(np.asarray(y), self.labels), len(self.labels))
 
 
 def why_two_passes(alpha: float | Criterion) -> str | None:

@@ -3,6 +3,7 @@
 from mercer.statistics.distinct import DistinctRows, SampleDistinct, row_hashes
 from mercer.statistics.label_counts import CountLabels, LabelCounts
 from mercer.statistics.moments import GramSum, Moments, MomentSum, TargetMoments, add_products
+from mercer.statistics.nearest import NearestRows
 from mercer.statistics.sample import RowSample, exponentials
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "LabelCounts",
     "MomentSum",
     "Moments",
+    "NearestRows",
     "RowSample",
     "SampleDistinct",
     "TargetMoments",

@@ -165,6 +165,14 @@ class DaskEngine(Engine):
     def accumulate(self, into: Accumulator[S], progress: Report | None = None) -> S:
         if not self.n_rows:
             raise DataError(NO_ROWS)
+        with tasks_within_tasks():
+            return self._accumulate(into, progress)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client cannot be pickled, and another process has another one.
+        return {**vars(self), "_client": None}
+
+    def _accumulate(self, into: Accumulator[S], progress: Report | None) -> S:
         client = active_client()
         if client is None:
             check_open(self._client)
@@ -174,7 +182,7 @@ class DaskEngine(Engine):
             check_imported(work)
         topic = None if client is None or progress is None else f"mercer-{token}"
         total = self._graph(work, token, topic)
-        watch = _Watch(self.n_rows, progress)
+        watch = _Watch(sum(self.partitions.rows), progress)
         with failures_explained(
             client,
             rows=max(self.partitions.rows),
@@ -353,6 +361,21 @@ def active_client() -> Any:
 
     owner = getattr(get_scheduler(), "__self__", None)
     return owner if isinstance(owner, Client) else None
+
+
+def tasks_within_tasks() -> AbstractContextManager[Any]:
+    """Return a context in which a task on a worker can compute tasks of its own.
+
+    The thread of the task leaves the thread pool of the worker meanwhile. Otherwise all threads could wait for tasks
+    that no thread is left for.
+    """
+    if "distributed" in sys.modules:
+        from distributed import worker_client
+        from distributed.worker import thread_state
+
+        if getattr(thread_state, "execution_state", None):
+            return worker_client()
+    return nullcontext()
 
 
 def compute_on_cluster(client: Any, total: Delayed, work_bytes: int, topic: str | None, watch: _Watch) -> Packed:

@@ -59,7 +59,9 @@ class PartScore:
         Mean squared leave-one-out error, summed over targets; for labels, that of their codes +1 and -1.
     loss : float
         What the choice minimizes: the squared error, minus the mean log density of left-out targets up to a constant
-        (``alpha="evidence"``), or the logarithmic loss of left-out labels.
+        (``alpha="evidence"``), or the logarithmic loss of left-out labels. For logistic regression and support vector
+        machines, the number of factors and variances that were fitted to these labels, divided by their weight, is
+        added to it, as in Akaike's criterion.
     """
 
     parts: Parts
@@ -169,7 +171,7 @@ class LocalFit:
         error = float(squares.std(ddof=1) / np.sqrt(len(squares))) if len(squares) > 1 else np.inf
         mean = float(squares.mean())
         low, high = np.sqrt(np.maximum(mean + np.array([-1.96, 1.96]) * error, 0.0)).tolist()
-        return NearAudit(np.sqrt(mean), low, high, min(more.problem.n_neighbors, len(problem.rows)), len(squares))
+        return NearAudit(np.sqrt(mean), low, high, min(more.problem.n_neighbors, self.model.n_rows), len(squares))
 
     @property
     def nbytes(self) -> int:
@@ -181,7 +183,7 @@ class LocalFit:
         return data_frame([vars(score) for score in self.scores], "LocalFit.to_pandas")
 
     def __repr__(self) -> str:
-        return f"LocalFit(parts={self.parts!r}, n_rows={len(self.model.problem.rows)}, nbytes={self.nbytes})"
+        return f"LocalFit(parts={self.parts!r}, n_rows={self.model.n_rows}, nbytes={self.nbytes})"
 
 
 def fit_near(
@@ -194,6 +196,8 @@ def fit_near(
     fit_intercept: bool,
     labels: bool = False,
     seed: int,
+    sample: Array | None = None,
+    mean: Array | None = None,
     report: Report | None = None,
 ) -> LocalFit:
     """Fit a local model, and choose its noise, its parts and the number of near rows by leave-one-out.
@@ -217,11 +221,16 @@ def fit_near(
         Whether targets are codes of labels. Choices are then made by the logarithmic loss.
     seed : int
         Seed of the sample of rows that are left out.
+    sample : ndarray of shape (m,), default=None
+        Indices of these rows, if they are chosen before; the problem may then have no rows but these and those near
+        them.
+    mean : ndarray of shape (t,), default=None
+        Weighted mean of the targets of all rows; None means that of the rows of the problem.
     report : callable or None, default=None
         Receives the progress.
     """
     rows = problem.rows
-    sample = sample_of(len(rows), seed)
+    sample = sample_of(len(rows), seed) if sample is None else sample
     loss_of: Callable[[LeftOut], float] = LeftOut.squared_error
     if labels:
         loss_of = LeftOut.log_loss
@@ -241,7 +250,10 @@ def fit_near(
         noise = ridge.alpha if ridge.alpha > 0 else LEAST_VARIANCE * prior_variance(alone)
         part = GlobalPart.of_ridge(ridge, noise, rows)
         add("global", alone, part, noise, LeftOutSystems.of(alone, sample).left_out(noise, part))
-    mean = weighted_mean(problem) if fit_intercept else np.zeros(problem.rows.targets.shape[1])
+    if not fit_intercept:
+        mean = np.zeros(rows.targets.shape[1])
+    elif mean is None:
+        mean = weighted_mean(problem)
     constant = GlobalPart(np.zeros((0, len(mean))), mean, None)
     local_alpha = ridge.alpha
     for count in () if tuple(parts) == ("global",) else neighbors:

@@ -21,6 +21,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +38,7 @@ from mercer.linalg.local_systems import LocalSolution
 from mercer.neighbors import NeighborIndex, neighbor_index
 from mercer.solvers.local.near_kernel import NearKernel
 from mercer.solvers.local.near_rows import NearRows
+from mercer.solvers.local.near_source import RowsInSource
 from mercer.solvers.ridge.least_squares import RidgeSolution
 from mercer.solvers.ridge.paths import log_loss_scale
 from mercer.statistics.sample import stack
@@ -127,6 +129,19 @@ class NearProblem:
         """Return the problem of the global part with some of the rows, since predictions do not depend on rows."""
         points = self.points[index]
         return replace(self, rows=self.rows[index], points=points, index=neighbor_index(points, n_jobs=self.n_jobs))
+
+    def of_rows(self, rows: NearRows) -> NearProblem:
+        """Return the same problem for other rows, whose points and features are computed."""
+        points = self.kernel.points(rows.X)
+        Z = None if self.row_features is None else self.query_features(rows.X)
+        return replace(
+            self,
+            rows=rows,
+            points=points,
+            index=neighbor_index(points, search="exact", n_jobs=self.n_jobs),
+            row_features=Z,
+            removed=None if self.removed is None else self.kernel.reduced(Z),
+        )
 
     def near(self, points: Any, *, own: Array | None = None, before: Array | None = None) -> Array:
         """Return the indices (m, k) of the near rows of points; -1 means that there is none."""
@@ -405,6 +420,10 @@ class NearModel:
     part: GlobalPart
     residuals: Array  # (n, t), targets of the rows minus the global part
     scale: Array  # (t,)
+    #: The rows, if they are not a part of the model. Then `problem` has one row, as an example of them.
+    source: RowsInSource | None = None
+    #: Function of targets and values of the global part that returns the residuals of near rows.
+    residual: Callable[[Array, Array], Array] = np.subtract
 
     @classmethod
     def of(cls, problem: NearProblem, alpha: float, part: GlobalPart, scale: Array) -> NearModel:
@@ -416,6 +435,27 @@ class NearModel:
         if rows.offset is not None:
             part = replace(part, intercept=part.intercept + rows.offset)
         return cls(replace(problem, rows=replace(rows, copies=None)), alpha, part, residuals, scale)
+
+    def in_source(self, source: RowsInSource) -> NearModel:
+        """Return the same model without its rows, which are read from their source for each prediction."""
+        if not self.problem.is_local:
+            return self
+        return replace(self, problem=self.problem.of_rows(self.problem.rows[np.arange(1)]), source=source)
+
+    def near(self, X: Any, report: Report | None = None) -> NearModel:
+        """Return the model of the rows near some queries: it predicts these queries as this model does."""
+        assert self.source is not None
+        rows = self.source.near(self.problem.query_points(X), self.problem.n_neighbors, report=report)
+        problem, offset = self.problem.of_rows(rows), rows.offset
+        part = self.part if offset is None else replace(self.part, intercept=self.part.intercept - offset)
+        values = np.broadcast_to(part.values(problem.row_features), rows.targets.shape)
+        residuals = self.residual(rows.targets, values)
+        return replace(self, problem=problem, residuals=residuals, source=None)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows among which near rows are searched."""
+        return len(self.problem.rows) if self.source is None else self.source.n_rows
 
     @property
     def nbytes(self) -> int:
@@ -431,6 +471,15 @@ class NearModel:
         noise = self.alpha / problem.rows.weight
         mean = np.empty((X.shape[0], len(self.scale)))
         variance = np.empty(X.shape[0]) if with_variance else None
+        if self.source is not None:  # in few passes over the rows
+            step = self.source.queries_per_pass(problem.n_neighbors)
+            for start in range(0, X.shape[0], step):
+                some = slice(start, start + step)
+                values, spread = self.near(X[some]).predict(X[some], with_variance=with_variance, n_jobs=n_jobs)
+                mean[some] = values
+                if variance is not None:
+                    variance[some] = spread
+            return mean, variance
         for start in range(0, X.shape[0], STEP):
             some = slice(start, start + STEP)
             points, Z = problem.query_points(X[some]), problem.query_features(X[some])

@@ -13,15 +13,14 @@ import scipy.sparse as sp
 from mercer.engines import Block, Engine, Report
 from mercer.features import Features, rows_to_features
 from mercer.kernels import Kernel
-from mercer.statistics import RowSample, exponentials, row_hashes
+from mercer.statistics import NearestRows, RowSample, exponentials, row_hashes
+from mercer.statistics.nearest import MOST_COPIES
 
 __all__ = ["Copies", "NearRows", "ResidualWeights", "collect"]
 
 Array = np.ndarray
 # Sparse rows with more features than this are not ranked, which needs dense columns.
 MOST_RANKED = 2048
-# Number of copies of a row whose targets are kept, for the distribution of errors.
-MOST_COPIES = 100
 # Targets of which the largest is outside these bounds are divided by a unit, so that their squares are finite.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-100, 1e100
 
@@ -106,6 +105,32 @@ class NearRows:
             targets = targets - offset
         rows = cls.of(X, targets, weight, n_rows, is_complete=is_complete)
         return replace(rows, unit=unit, offset=offset)
+
+    @classmethod
+    def of_nearest(cls, found: NearestRows, unit: float, offset: Array | None) -> Self:
+        """Return the rows that were found near queries, in the order of their hashes.
+
+        The targets of `found` are in the given unit, and the offset is subtracted here.
+        """
+        copies = None
+        differ = np.asarray(found.scatter.any(axis=1))[found.copy_row]
+        targets = found.targets if offset is None else found.targets - offset
+        if differ.any():
+            row, of_copies, weight = found.copy_row[differ], found.copy_targets[differ], found.copy_weight[differ]
+            total = np.bincount(row, weight, len(found))
+            of_copies = of_copies if offset is None else of_copies - offset
+            copies = Copies(row, of_copies, weight * found.weight[row] / total[row])
+        return cls(
+            found.X,
+            targets,
+            found.weight,
+            found.scatter,
+            found.seen,
+            is_complete=False,
+            copies=copies,
+            unit=unit,
+            offset=offset,
+        )
 
     def __getitem__(self, index: Array) -> NearRows:
         """Return the rows with distinct indices."""
