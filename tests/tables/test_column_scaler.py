@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 from sklearn.decomposition import PCA
 
 from mercer import ColumnScaler, ParameterError
-from mercer.tables.scaled_columns import rank_curve
+from mercer.tables.column_functions import rank_curve
 
 METHODS = ("spread", "ranks", "components")
 

@@ -39,7 +39,7 @@ from mercer.parameters import (
 )
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
-from mercer.tables import ColumnScaler, ScaledColumns, ScaledRows
+from mercer.tables import ColumnFunction, ColumnScaler, ScaledRows
 from mercer.tables.column_scaler import Scaling, scaled_columns
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
@@ -301,7 +301,7 @@ class AutomaticModel(BaseEstimator, ABC):
         learner.fit_engine(scaled, fitted, reader, report)
         return FittedMember(None, scaler, learner, 1.0, 1.0)
 
-    def _scaler(self, method: Scaling, columns: ScaledColumns) -> ColumnScaler:
+    def _scaler(self, method: Scaling, columns: ColumnFunction) -> ColumnScaler:
         """Return a fitted transformer, for the pipelines of members."""
         scaler = ColumnScaler(method)
         scaler.columns_, scaler.n_features_in_ = columns, self.n_features_in_

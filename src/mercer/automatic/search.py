@@ -39,7 +39,7 @@ from mercer.solvers.local.metric_search import (
 )
 from mercer.solvers.local.near_rows import NearRows
 from mercer.statistics.sample import seed_of
-from mercer.tables import ScaledColumns
+from mercer.tables import ColumnFunction
 from mercer.tables.column_scaler import Scaling, scaled_columns
 
 __all__ = ["Effort", "Found", "Member", "Rows", "search"]
@@ -113,7 +113,7 @@ class Member:
     """A kernel of scaled columns, and its weight in the model."""
 
     scaling: Scaling
-    columns: ScaledColumns
+    columns: ColumnFunction
     kernel: Kernel
     name: str  # of the kernel and its metric
     weight: float  # they sum to one
@@ -138,7 +138,7 @@ class Attempt:
     """One call of `search_metric`: kernels and metrics for one scaling of columns and one part of rows held out."""
 
     scaling: Scaling
-    columns: ScaledColumns
+    columns: ColumnFunction
     part: int
     n_rows: int
     search: MetricSearch
@@ -259,7 +259,7 @@ def search(
 def one_attempt(
     rows: Rows,
     name: Scaling,
-    columns: ScaledColumns,
+    columns: ColumnFunction,
     part: int,
     *,
     seed: int,

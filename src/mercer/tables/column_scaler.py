@@ -18,7 +18,7 @@ from mercer.maps.base import Estimator
 from mercer.parameters import Choice, Domain, Integer
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
-from mercer.tables.scaled_columns import PlainColumns, RankedColumns, ScaledColumns, principal_components
+from mercer.tables.column_functions import ColumnFunction, PlainColumns, RankedColumns, principal_components
 
 __all__ = ["ColumnScaler", "Scaling", "scaled_columns"]
 
@@ -50,7 +50,7 @@ class ColumnScaler(TransformerMixin, Estimator):
 
     Attributes
     ----------
-    columns_ : ScaledColumns
+    columns_ : ColumnFunction
         The fitted function from rows to scaled columns.
     n_features_in_ : int
         Number of columns of `X`.
@@ -77,7 +77,7 @@ class ColumnScaler(TransformerMixin, Estimator):
         "method": Choice("spread", "ranks", "components"),
         "n_components": Integer(1),
     }
-    columns_: ScaledColumns
+    columns_: ColumnFunction
 
     def __init__(self, method: Scaling = "spread", *, n_components: int = 50, random_state: Any = None) -> None:
         self.method = method
@@ -153,7 +153,7 @@ class ColumnScaler(TransformerMixin, Estimator):
         return tags
 
 
-def scaled_columns(method: Scaling, X: Any, weight: Array | None, *, n_components: int = 50) -> ScaledColumns:
+def scaled_columns(method: Scaling, X: Any, weight: Array | None, *, n_components: int = 50) -> ColumnFunction:
     """Return the scaling of columns by the rows of a sample, with weights (n,) or None."""
     if method == "components":
         return principal_components(X.toarray() if sp.issparse(X) else X, weight, n_components)

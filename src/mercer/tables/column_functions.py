@@ -16,7 +16,7 @@ from mercer.engines import Block
 from mercer.kernels.base import dense64
 from mercer.metric.inputs import column_spreads
 
-__all__ = ["Components", "PlainColumns", "RankedColumns", "ScaledColumns", "ScaledRows", "principal_components"]
+__all__ = ["ColumnFunction", "Components", "PlainColumns", "RankedColumns", "ScaledRows", "principal_components"]
 
 Array = np.ndarray
 # Largest number of points at which the ranks of a column are stored; between them ranks are interpolated.
@@ -29,7 +29,7 @@ LEAST_VALUES = 4
 UNIFORM_DEVIATION = 12**-0.5
 
 
-class ScaledColumns(ABC):
+class ColumnFunction(ABC):
     """Base class of fitted functions from rows (n, d) to rows (n, p) in float64."""
 
     @property
@@ -43,7 +43,7 @@ class ScaledColumns(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class PlainColumns(ScaledColumns):
+class PlainColumns(ColumnFunction):
     """Columns minus their median, divided by their spread. Columns that are constant are dropped.
 
     Sparse rows stay sparse, and nothing is subtracted from them.
@@ -74,7 +74,7 @@ class PlainColumns(ScaledColumns):
 
 
 @dataclass(frozen=True, eq=False)
-class RankedColumns(ScaledColumns):
+class RankedColumns(ColumnFunction):
     """Scaled columns, and in further columns the ranks of those whose distribution is far from uniform.
 
     A rank is the share of the rows of the sample with a lower value, in units of its standard deviation. With both,
@@ -146,7 +146,7 @@ def rank_curve(x: Array, share: Array) -> tuple[Array, Array] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Components(ScaledColumns):
+class Components(ColumnFunction):
     """Principal components of columns that are divided by their range.
 
     Columns of the same kind, such as pixels, have about the same range, and those that are rarely different from zero
@@ -192,7 +192,7 @@ def principal_components(X: Array, weight: Array | None, n_components: int) -> C
 class ScaledRows:
     """Rule of a `FilteredEngine`: all rows, with scaled columns."""
 
-    columns: ScaledColumns
+    columns: ColumnFunction
 
     def __call__(self, block: Block) -> Block:
         return replace(block, X=self.columns(block.X))
