@@ -89,7 +89,7 @@ from .maps import (
     TensorSketch,
     ThresholdFeatures,
 )
-from .metric import LearnedMetric
+from .metric import LearnedMetric, ScaledColumns
 from .theory import required_components
 
 __version__: str
@@ -149,6 +149,7 @@ __all__ = [
     "RationalQuadratic",
     "ResampledFourier",
     "Scaled",
+    "ScaledColumns",
     "SphericalRadial",
     "Sum",
     "SumMap",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import special
@@ -21,6 +21,7 @@ from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Instance, Integer, Interval
 from mercer.solvers.losses.fit import minimize_on_rows, sample_size
 from mercer.solvers.losses.losses import Logistic, Loss, Problem, SquaredHinge
+from mercer.solvers.losses.path import choose_weight
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import CountLabels
 
@@ -35,9 +36,9 @@ GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator
 SAME_ROWS = 64
 
 LOSS_PARAMETERS = """\
-C : float, default=1.0
+C : float or "auto", default="auto"
     Weight of the losses relative to half the squared norm of the coefficients, as in scikit-learn: smaller values mean
-    more regularization.
+    more regularization. "auto" chooses it by the loss of rows that are held out; see Notes.
 fit_intercept : bool, default=True
     Whether to fit an intercept, which is not penalized.
 class_weight : dict, "balanced" or None, default=None
@@ -71,13 +72,26 @@ coef_ : ndarray of shape (K, D), or (1, D) for two labels
     Coefficients of the features.
 intercept_ : ndarray of shape (K,) or (1,)
     Intercepts.
+C_ : float
+    The weight of the losses used.
+path_ : LossPath or None
+    Weights of the losses that were tried, `path_.weights`, and the mean losses of the rows held out, `path_.losses`;
+    None if `C` is a number.
 n_iter_ : int
     Number of steps on all rows.
 n_passes_ : int
     Number of passes over all rows.
 feature_map_ : BaseMap
-    The fitted map.""",
+    The fitted map.
+width_ : int
+    Number of components of the fitted map.""",
     "loss_notes": """\
+With ``C="auto"``, a path of weights is tried on the sample of rows that gives the starting point, of eight rows per
+component at most: a quarter of the rows is held out, or two quarters in turn if there are fewer than 2000 rows. The
+path ascends by factors of ten, each minimization starts from the one before, and the path ends when the loss of the rows
+held out increases twice. Then the weights on both sides of the best one are tried. The model is fitted to all rows with
+the weight of the least loss.
+
 The minimum is the same in memory, out of core and on Dask, up to `tol`. A sample of rows gives a starting point, and
 the Hessian that preconditions L-BFGS. Each step is then one pass over all rows, which sums values and gradients, and a
 fit takes about ten passes. Memory is O(D^2) per label plus one block of rows, for any number of rows. Features are
@@ -102,7 +116,7 @@ class LossClassifier(Classifier):
     loss: ClassVar[Loss]
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
-        "C": Interval(0, closed="neither"),
+        "C": Interval(0, closed="neither") | Choice("auto"),
         "class_weight": Choice(None, "balanced") | Instance(dict, "a dict"),
         "max_iter": Integer(1),
         "tol": Interval(0, closed="neither"),
@@ -112,7 +126,7 @@ class LossClassifier(Classifier):
         self,
         feature_map: BaseMap | Kernel | None = None,
         *,
-        C: float = 1.0,
+        C: float | Literal["auto"] = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_iter: int = 100,
@@ -150,12 +164,19 @@ class LossClassifier(Classifier):
         self._check_two_labels(counts.labels)
         label_weight = self._label_weight(counts.labels, counts.weight)
         problem = Problem(RowFeatures(self.feature_map_.features_), self.loss, counts.labels, label_weight)
+        self.path_ = None
+        if isinstance(self.C, str):
+            enter_stage(fit.report, "choose C")
+            self.path_ = choose_weight(
+                problem, counts, fit_intercept=bool(self.fit_intercept), n_jobs=self.n_jobs, report=fit.report
+            )
+        self.C_ = float(self.C) if self.path_ is None else self.path_.C
         passes = Passes(fit.report)
         found = minimize_on_rows(
             fit.labeled,
             problem,
             counts,
-            C=float(self.C),
+            C=self.C_,
             fit_intercept=bool(self.fit_intercept),
             start=self._start(fit, counts.labels),
             passes=passes,

@@ -178,6 +178,7 @@ def correction_costs(
 def fit_correction(
     model: Any,
     ridge: RidgeSolution,
+    alpha: float | Criterion,
     fit: Fit,
     targets: Callable[[Array], Array],
     *,
@@ -188,9 +189,11 @@ def fit_correction(
     Parameters
     ----------
     model : Learner
-        The learner, with its parameters `neighbors`, `alpha`, `fit_intercept` and `n_jobs`, and the fitted map.
+        The learner, with its parameters `neighbors`, `fit_intercept` and `n_jobs`, and the fitted map.
     ridge : RidgeSolution
         The model on features alone.
+    alpha : float, "loo", "evidence" or "gcv"
+        The penalty, or the criterion by which it is chosen.
     fit : Fit
         The rows.
     targets : callable
@@ -246,7 +249,7 @@ def fit_correction(
     return fit_near(
         problem,
         ridge,
-        model.alpha,
+        alpha,
         parts=parts,
         neighbors=correction.counts(len(rows)),
         fit_intercept=model.fit_intercept,

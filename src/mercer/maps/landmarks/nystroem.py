@@ -26,6 +26,8 @@ Array = np.ndarray
 # Directions are computed from a sample of max(POOL_FACTOR * m, POOL_MINIMUM) rows for m landmarks.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
+# Seed of the projection by which distinct rows are sorted, the same for every `random_state`.
+PROJECTION_SEED = 20261
 
 
 class _Owner:
@@ -224,12 +226,17 @@ class Nystroem(DrawnMap):
 
 
 def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
-    """Return the distinct rows of weight > 0, sorted by a hash of their content, and the total weight of each.
+    """Return the distinct rows of weight > 0, sorted by a random projection, and the total weight of each.
 
     Landmarks chosen from these rows depend neither on the order of the rows nor on whether a row is repeated k times or
-    has k times the weight.
+    has k times the weight. A hash of the content would be as good for this, but a rounding error would change it, so
+    that columns in other units would give other landmarks where a map divides columns by their spread.
     """
     weight = np.ones(X.shape[0]) if weight is None else weight
     rows = np.flatnonzero(weight > 0)
     _, first, inverse = np.unique(row_hashes(X)[rows], return_index=True, return_inverse=True)
-    return X[rows[first]], np.bincount(inverse, weight[rows])
+    distinct, total = X[rows[first]], np.bincount(inverse, weight[rows])
+    projection = np.random.default_rng(PROJECTION_SEED).normal(size=X.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        order = np.argsort(np.asarray(distinct @ projection, dtype=np.float64), kind="stable")
+    return distinct[order], total[order]
