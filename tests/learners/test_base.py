@@ -40,11 +40,11 @@ LABELS = np.where(y > 0, "up", "down")
 
 
 def ridge(**options):
-    return KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), **options)
+    return KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), **{"alpha": 1.0, **options})
 
 
 def classifier(**options):
-    return KernelRidgeClassifier(RandomFourier(Gaussian(), 20, random_state=0), **options)
+    return KernelRidgeClassifier(RandomFourier(Gaussian(), 20, random_state=0), **{"alpha": 1.0, **options})
 
 
 # ---- fitting ----------------------------------------------------------------------------------
@@ -308,7 +308,8 @@ KINDS = [KernelRidgeClassifier, KernelLogisticRegression, KernelSVC]
 
 
 def linear(kind):
-    return kind(RandomFourier(Gaussian(1.0), 30, random_state=0))
+    fixed = {"alpha": 1.0} if kind is KernelRidgeClassifier else {"C": 1.0}
+    return kind(RandomFourier(Gaussian(1.0), 30, random_state=0), **fixed)
 
 
 def labeled(labels, n=150, seed=0):

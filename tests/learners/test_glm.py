@@ -389,7 +389,7 @@ def test_progress_reports_passes_and_the_loss(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"C": 0}, r"C must be a finite number > 0, got 0"),
+        ({"C": 0}, r"C must be a finite number > 0 or 'auto', got 0"),
         ({"C": np.inf}, "got inf"),
         ({"C": "a lot"}, "got 'a lot'"),
         ({"tol": -1.0}, r"tol must be a finite number > 0, got -1"),

@@ -192,6 +192,8 @@ class Fit:
         Receives the progress; see `mercer.engines.progress` for what solvers call.
     previous : mapping
         Fitted attributes of the previous fit, for a warm start.
+    quiet : bool
+        Whether the map is the default one, about which there is nothing to warn of.
     """
 
     engine: Engine
@@ -200,6 +202,7 @@ class Fit:
     random_state: Any
     report: Report | None
     previous: Mapping[str, Any]
+    quiet: bool = False
 
     def accumulate(self, into: Accumulator[S]) -> S:
         """Return the sum over the labeled rows, as the accumulator finishes it."""
@@ -208,7 +211,10 @@ class Fit:
 
     def fitted(self, feature_map: BaseMap) -> BaseMap:
         """Fit a map to all rows, and to the targets of the labeled ones if it uses them; return it."""
-        return feature_map.fit_engines(self.engine, self.labeled, self.report)
+        with warnings.catch_warnings():
+            if self.quiet:
+                warnings.simplefilter("ignore", MercerWarning)
+            return feature_map.fit_engines(self.engine, self.labeled, self.report)
 
 
 class Learner(BaseEstimator, ABC):
@@ -423,7 +429,7 @@ class Learner(BaseEstimator, ABC):
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
         labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
-        return Fit(engine, labeled, prototype, random_state, self._report(), previous)
+        return Fit(engine, labeled, prototype, random_state, self._report(), previous, self.feature_map is None)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         """Fit the map `fit.feature_map` to all rows, and return the fitted map."""

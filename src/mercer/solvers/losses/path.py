@@ -11,11 +11,11 @@ from mercer.engines import Report, report_step
 from mercer.engines.base import workers
 from mercer.engines.passes import Passes
 from mercer.solvers.losses.curvature import SampleCurvature
-from mercer.solvers.losses.fit import SAMPLE_STEPS, SAMPLE_TOL, AsGiven
+from mercer.solvers.losses.fit import FEWEST_SAMPLE_ROWS, SAMPLE_STEPS, SAMPLE_TOL, AsGiven
 from mercer.solvers.losses.losses import Problem
 from mercer.solvers.losses.objective import Penalized
 from mercer.solvers.losses.quasi_newton import minimize
-from mercer.solvers.losses.sample import Sample
+from mercer.solvers.losses.sample import ROWS_PER_COEFFICIENT, Sample
 from mercer.statistics import row_hashes
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import LabelCounts
@@ -25,10 +25,12 @@ __all__ = ["LossPath", "choose_weight"]
 Array = np.ndarray
 # One of this many parts of the rows is held out. Two parts are held out in turn if one has fewer rows than the second
 # number.
-PARTS, ENOUGH_HELD_OUT = 4, 500
+PARTS, ENOUGH_HELD_OUT = 4, 250
 # Weights of the path, as exponents of ten, in units of one over the mean squared norm of the features. The path ends
-# when the loss has increased so many times in a row. Then the weights on both sides of the best one are tried.
-EXPONENTS, INCREASES = np.arange(-2.0, 7.0), 1
+# when the loss increases. Then the weights on both sides of the best one are tried.
+EXPONENTS = np.arange(-1.0, 7.0)
+# Number of entries of features below which threads take more time than they save.
+FEW_ENTRIES = 2_000_000
 # Number of distinct rows below which there is nothing to hold out.
 FEWEST_ROWS = 8
 # Seed of the parts. They are a means to find the weight, and the same for every `random_state`.
@@ -57,22 +59,23 @@ class LossPath:
     n_held_out: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class Split:
-    """A minimization on some rows of the sample, which starts from its result for the previous weight."""
+    """Minimizations on some rows of the sample, each of which starts from the result for the next smaller weight."""
 
     fitted: Sample
     held_out: Sample
-    coef: Array  # (D + 1, K)
+    coefs: dict[float, Array]  # (D + 1, K) by weight; that of the weight zero is constant
 
     def loss(self, C: float, problem: Problem, fit_intercept: bool) -> float:
         """Minimize the penalized loss on the rows of the fit, and return the total loss of those held out."""
+        start = self.coefs[max(weight for weight in self.coefs if weight < C)]
         objective = Penalized(self.fitted.engine(), problem, C, fit_intercept, Passes(None))
         curvature = SampleCurvature(self.fitted.small, self.fitted, C, problem, fit_intercept)
         exact = problem.loss.separable or problem.columns == 1
-        self.coef = minimize(objective, self.coef, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=exact).coef
-        rows = self.held_out
-        values = rows.features @ self.coef[:-1].astype(rows.features.dtype) + self.coef[-1]
+        coef = minimize(objective, start, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=exact).coef
+        self.coefs[C], rows = coef, self.held_out
+        values = rows.features @ coef[:-1].astype(rows.features.dtype) + coef[-1]
         losses, _ = problem.loss.value_and_slopes(values, rows.codes)
         return float((rows.weight * problem.label_weight[rows.codes]) @ losses.sum(axis=1))
 
@@ -83,7 +86,7 @@ def choose_weight(
     """Choose the weight C of the losses by the loss of rows held out from a sample of the rows.
 
     A quarter of the rows is held out, or two quarters in turn if they are few. Equal rows are in the same part. Each
-    minimization starts from the previous weight. Rows have the weights that they have in the fit to all rows, so that
+    minimization starts from the result for a smaller weight. Rows have the weights that they have in the fit to all rows, so that
     the weight can be used there as it is.
 
     Parameters
@@ -100,13 +103,14 @@ def choose_weight(
         Receives the progress.
     """
     with workers(1):  # triangular solves with few right-hand sides are faster on one thread
-        sample = Sample.of(counts, problem.features, n_jobs).small
+        size = max(FEWEST_SAMPLE_ROWS, ROWS_PER_COEFFICIENT * (problem.features.n_components + 1))
+        sample = Sample.of(counts, problem.features, n_jobs).part(size)
         share = 1.0 if counts.sample.is_complete else len(counts.sample.key) / counts.sample.seen
         share *= len(sample.y) / len(counts.sample.key)
         sample = replace(sample, weight=sample.weight * share)
-        square = float(sample.weight @ sample.squares) / float(sample.weight.sum())
         group, n_groups = groups_of(sample)
-        typical = float(sample.weight.sum()) / n_groups * square
+        # The total weight of a row, with its repetitions, times its mean squared norm: the effect of C is in proportion.
+        typical = float((sample.weight * problem.label_weight[sample.codes]) @ sample.squares) / n_groups
         # A power of ten, so that the weights of the path are round numbers.
         unit = 10.0 ** -np.round(np.log10(typical)) if 0 < typical < np.inf else 1.0
         given = replace(problem, features=RowFeatures(AsGiven(problem.features.n_components)))
@@ -122,11 +126,8 @@ def choose_weight(
             found[exponent] = sum(split.loss(C, given, fit_intercept) for split in splits) / total
             return found[exponent]
 
-        increases = 0
         for exponent in EXPONENTS:
-            loss, least = try_weight(exponent), min(found.values())
-            increases = increases + 1 if loss > least else 0
-            if increases > INCREASES:
+            if try_weight(exponent) > min(found.values()):
                 break
         best = min(found, key=lambda exponent: (found[exponent], exponent))
         for exponent in (best + 0.5, best - 0.5):
@@ -169,10 +170,12 @@ def splits_of(
         if fit_intercept:
             shares = np.maximum(shares, 0.01 * shares.max())  # a label may be missing
             coef[-1] = problem.loss.best_constant(shares / shares.sum())
-        yield Split(fitted, others, coef)
+        yield Split(fitted, others, {0.0: coef})
 
 
 def some(sample: Sample, rows: RowFeatures, mask: Array) -> Sample:
     """Return the features of some rows of a sample as a sample."""
     y, codes, weight, key = (values[mask] for values in (sample.y, sample.codes, sample.weight, sample.key))
-    return Sample(rows, sample.features[mask], y, codes, weight, key, len(y), sample.n_jobs)
+    features = sample.features[mask]
+    n_jobs = 1 if features.size < FEW_ENTRIES else sample.n_jobs
+    return Sample(rows, features, y, codes, weight, key, len(y), n_jobs)
