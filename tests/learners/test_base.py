@@ -394,7 +394,7 @@ def sources_of(X, y, tmp_path):
 def test_columns_of_very_different_scales_warn_once_for_every_source(tmp_path):
     X = scaled_rows()
     for data in sources_of(X, X[:, 0], tmp_path):
-        with pytest.warns(MercerWarning, match=r"make_pipeline\(StandardScaler\(\), KernelRidge\(\)\)") as caught:
+        with pytest.warns(MercerWarning, match=r"ScaledColumns\(mercer\.Nystroem\(kernel\)\)") as caught:
             KernelRidge(Gaussian("median"), random_state=0).fit(*data)
         assert len(caught) == 1
     for data in sources_of(X / X.std(axis=0), X[:, 0], tmp_path):

@@ -11,7 +11,7 @@ from mercer.engines import Report, report_step
 from mercer.engines.base import workers
 from mercer.engines.passes import Passes
 from mercer.solvers.losses.curvature import SampleCurvature
-from mercer.solvers.losses.fit import FEWEST_SAMPLE_ROWS, SAMPLE_STEPS, SAMPLE_TOL, AsGiven
+from mercer.solvers.losses.fit import FEWEST_SAMPLE_ROWS, SAMPLE_STEPS, AsGiven
 from mercer.solvers.losses.losses import Problem
 from mercer.solvers.losses.objective import Penalized
 from mercer.solvers.losses.quasi_newton import minimize
@@ -29,6 +29,8 @@ PARTS, ENOUGH_HELD_OUT = 4, 250
 # Weights of the path, as exponents of ten, in units of one over the mean squared norm of the features. The path ends
 # when the loss increases. Then the weights on both sides of the best one are tried.
 EXPONENTS = np.arange(-1.0, 7.0)
+# Tolerance of the minimizations: the losses of rows held out are flat near the best weight.
+PATH_TOL = 1e-5
 # Number of entries of features below which threads take more time than they save.
 FEW_ENTRIES = 2_000_000
 # Number of distinct rows below which there is nothing to hold out.
@@ -71,9 +73,9 @@ class Split:
         """Minimize the penalized loss on the rows of the fit, and return the total loss of those held out."""
         start = self.coefs[max(weight for weight in self.coefs if weight < C)]
         objective = Penalized(self.fitted.engine(), problem, C, fit_intercept, Passes(None))
-        curvature = SampleCurvature(self.fitted.small, self.fitted, C, problem, fit_intercept)
+        curvature = SampleCurvature(self.fitted, self.fitted, C, problem, fit_intercept)
         exact = problem.loss.separable or problem.columns == 1
-        coef = minimize(objective, start, curvature, tol=SAMPLE_TOL, max_iter=SAMPLE_STEPS, exact=exact).coef
+        coef = minimize(objective, start, curvature, tol=PATH_TOL, max_iter=SAMPLE_STEPS, exact=exact).coef
         self.coefs[C], rows = coef, self.held_out
         values = rows.features @ coef[:-1].astype(rows.features.dtype) + coef[-1]
         losses, _ = problem.loss.value_and_slopes(values, rows.codes)
