@@ -2,9 +2,9 @@
 
     python benchmarks/defaults.py DATA [--tables cal_housing,letter] [--rows 10000] [--seed 0]
 
-DATA is a folder of .npz files with arrays X, y or X_train, y_train, X_test, y_test. A quarter of the rows, 5000 at most,
-is held out. The exact machine, `SVC` or `SVR` of scikit-learn, is fitted to 5000 standardized rows at most. The table has
-R2 or accuracy and the seconds of the fit.
+DATA is a folder of .npz files with arrays X, y or X_train, y_train, X_test, y_test. A quarter of the rows, 5000 at
+most, is held out. The exact machine, `SVC` or `SVR` of scikit-learn, is fitted to 5000 standardized rows at most. The
+table has R2 or accuracy and the seconds of the fit.
 """
 
 from __future__ import annotations

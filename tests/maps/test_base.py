@@ -488,8 +488,8 @@ RARE = (np.random.default_rng(6).random((400, 3)) < [0.5, 0.1, 0.02]) * [1.0, 1.
 def test_columns_of_very_different_scales_warn():
     words = (
         r"^RandomFourier: columns of X with one lengthscale have scales that differ by a factor of 5e\+03: 0\.98 of "
-        r"column 0, 4\.8e\+03 of column 2\. The kernel hardly depends on columns of small scale\. Divide columns by their "
-        r"spread with mercer\.ScaledColumns\(RandomFourier\(\.\.\.\)\), or give one lengthscale per column: "
+        r"column 0, 4\.8e\+03 of column 2\. The kernel hardly depends on columns of small scale\. Divide columns by "
+        r"their spread with mercer\.ScaledColumns\(RandomFourier\(\.\.\.\)\), or give one lengthscale per column: "
         r"mercer\.Transformed\(kernel, lengthscales=\[\.\.\.\]\)\.$"
     )
     with pytest.warns(MercerWarning, match=words):

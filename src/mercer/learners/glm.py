@@ -86,10 +86,10 @@ feature_map_ : BaseMap
 width_ : int
     Number of components of the fitted map.""",
     "loss_notes": """\
-With ``C="auto"``, a path of weights is tried on a sample of rows, of 4096 rows or eight per component: a quarter of the rows is held out, or two quarters in turn if there are fewer than 1000 rows. The
-path ascends by factors of ten, each minimization starts from the one before, and the path ends when the loss of the rows
-held out increases. Then the weights on both sides of the best one are tried. The model is fitted to all rows with the
-weight of the least loss.
+With ``C="auto"``, a path of weights is tried on a sample of rows, of 4096 rows or eight per component: a quarter of
+the rows is held out, or two quarters in turn if there are fewer than 1000 rows. The path ascends by factors of ten,
+each minimization starts from the one before, and the path ends when the loss of the rows held out increases. Then the
+weights on both sides of the best one are tried. The model is fitted to all rows with the weight of the least loss.
 
 The minimum is the same in memory, out of core and on Dask, up to `tol`. A sample of rows gives a starting point, and
 the Hessian that preconditions L-BFGS. Each step is then one pass over all rows, which sums values and gradients, and a

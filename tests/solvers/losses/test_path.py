@@ -24,6 +24,10 @@ def problem_of(loss, Z=Z, y=y, weight=None):
     return Problem(RowFeatures(AsGiven(Z.shape[1])), loss, counts.labels, np.ones(len(counts.labels))), counts
 
 
+def chosen(*what, **options):
+    return choose_weight(*problem_of(*what, **options), fit_intercept=True, n_jobs=1)
+
+
 def test_losses_are_those_of_scikit_learn_on_the_same_rows():
     problem, counts = problem_of(Logistic())
     path = choose_weight(problem, counts, fit_intercept=True, n_jobs=1)
@@ -45,7 +49,7 @@ def test_noise_asks_for_a_smaller_weight(loss):
     wide = RNG.normal(size=(400, 100)) / 10
     clean = (wide[:, :50].sum(axis=1) > 0).astype(int)
     noisy = np.where(RNG.random(400) < 0.3, 1 - clean, clean)
-    low, high = (choose_weight(*problem_of(loss, wide, each), fit_intercept=True, n_jobs=1).C for each in (noisy, clean))
+    low, high = (chosen(loss, wide, each).C for each in (noisy, clean))
     assert low < high
 
 
@@ -60,12 +64,9 @@ def test_equal_rows_are_held_out_together_and_count_as_weights():
 
 
 def test_weights_are_in_proportion_to_the_squared_features_and_the_weights_of_rows():
-    expected = choose_weight(*problem_of(Logistic()), fit_intercept=True, n_jobs=1).C
-    assert choose_weight(*problem_of(Logistic(), Z=10 * Z), fit_intercept=True, n_jobs=1).C == pytest.approx(expected / 100)
-    light = np.full(400, 1e-3)
-    assert choose_weight(*problem_of(Logistic(), weight=light), fit_intercept=True, n_jobs=1).C == pytest.approx(
-        1e3 * expected
-    )
+    expected = chosen(Logistic()).C
+    assert chosen(Logistic(), 10 * Z).C == pytest.approx(expected / 100)
+    assert chosen(Logistic(), weight=np.full(400, 1e-3)).C == pytest.approx(1e3 * expected)
 
 
 def test_few_rows_have_nothing_to_hold_out():

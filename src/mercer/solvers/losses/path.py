@@ -88,8 +88,8 @@ def choose_weight(
     """Choose the weight C of the losses by the loss of rows held out from a sample of the rows.
 
     A quarter of the rows is held out, or two quarters in turn if they are few. Equal rows are in the same part. Each
-    minimization starts from the result for a smaller weight. Rows have the weights that they have in the fit to all rows, so that
-    the weight can be used there as it is.
+    minimization starts from the result for a smaller weight. Rows have the weights that they have in the fit to all
+    rows, so that the weight can be used there as it is.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def choose_weight(
         share *= len(sample.y) / len(counts.sample.key)
         sample = replace(sample, weight=sample.weight * share)
         group, n_groups = groups_of(sample)
-        # The total weight of a row, with its repetitions, times its mean squared norm: the effect of C is in proportion.
+        # The effect of C is in proportion to the weight of a row, with its repetitions, times its squared norm.
         typical = float((sample.weight * problem.label_weight[sample.codes]) @ sample.squares) / n_groups
         # A power of ten, so that the weights of the path are round numbers.
         unit = 10.0 ** -np.round(np.log10(typical)) if 0 < typical < np.inf else 1.0
@@ -155,9 +155,7 @@ def groups_of(sample: Sample) -> tuple[Array, int]:
     return rank[inverse], len(first)
 
 
-def splits_of(
-    sample: Sample, problem: Problem, group: Array, n_groups: int, fit_intercept: bool
-) -> Iterator[Split]:
+def splits_of(sample: Sample, problem: Problem, group: Array, n_groups: int, fit_intercept: bool) -> Iterator[Split]:
     """Yield the splits of the sample into rows of a fit and rows held out."""
     if n_groups < FEWEST_ROWS:
         return
