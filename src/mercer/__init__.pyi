@@ -1,4 +1,5 @@
 from . import (
+    automatic,
     choice,
     data,
     diagnostics,
@@ -14,9 +15,11 @@ from . import (
     metric,
     solvers,
     statistics,
+    tables,
     testing,
     theory,
 )
+from .automatic import KernelClassifier, KernelRegressor
 from .choice import FeatureMap, choose
 from .diagnostics import audit, compare, component_table
 from .engines import Checkpoint, on_dask
@@ -90,6 +93,7 @@ from .maps import (
     ThresholdFeatures,
 )
 from .metric import LearnedMetric, ScaledColumns
+from .tables import ColumnScaler
 from .theory import required_components
 
 __version__: str
@@ -101,6 +105,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointError",
     "Chi2",
+    "ColumnScaler",
     "Composed",
     "CompositionMap",
     "Constant",
@@ -120,9 +125,11 @@ __all__ = [
     "Intersection",
     "JensenShannon",
     "Kernel",
+    "KernelClassifier",
     "KernelKMeans",
     "KernelLogisticRegression",
     "KernelPCA",
+    "KernelRegressor",
     "KernelRidge",
     "KernelRidgeClassifier",
     "KernelSVC",
@@ -160,6 +167,7 @@ __all__ = [
     "UnknownParameterError",
     "UnsupportedKernelError",
     "audit",
+    "automatic",
     "choice",
     "choose",
     "compare",
@@ -184,6 +192,7 @@ __all__ = [
     "required_components",
     "solvers",
     "statistics",
+    "tables",
     "testing",
     "theory",
 ]

@@ -7,7 +7,7 @@ from sklearn.metrics import pairwise_distances
 from mercer.engines import stages_of
 from mercer.linalg.local_systems import PROFILES
 from mercer.solvers.local import metric_search, metric_tuning
-from mercer.solvers.local.metric_search import MetricTrial, best_of, held_error, search_costs, search_metric
+from mercer.solvers.local.metric_search import MetricTrial, best_of, left_out_predictions, search_costs, search_metric
 from mercer.solvers.local.metric_tuning import (
     LogLoss,
     NumberLoss,
@@ -220,20 +220,28 @@ def test_more_parameters_need_less_error():
     assert best_of(trials(1.0, 0.95, 0.9)) == 2
 
 
-def test_error_of_held_rows_is_that_of_a_dense_system():
+def test_left_out_predictions_are_those_of_a_dense_system():
     X, y = relevant_column(40)
     weight = np.random.default_rng(6).uniform(0.5, 2, 40)
     tuned, held = TunedMetric(np.linspace(0.3, 1, 5), 0.1, 1.0, np.empty(0)), np.array([5, 20, 33])
     points = X * tuned.matrix
     K = np.exp(-pairwise_distances(points))
-    errors = []
-    for i in held:
+    found, variance = left_out_predictions(X, y, weight, "matern12", tuned, held, None)
+    for number, i in enumerate(held):
         others = np.delete(np.arange(40), i)
         system = K[np.ix_(others, others)] + np.diag(0.1 / weight[others])
-        errors.append((y[i] - K[i, others] @ np.linalg.solve(system, y[others]))[0])
-    expected = np.average(np.square(errors), weights=weight[held])
-    found = held_error(X, y, weight, "matern12", tuned, None, held, None)
-    assert found == pytest.approx(expected, rel=1e-10)
+        solved = np.linalg.solve(system, K[i, others])
+        assert found[number] == pytest.approx(solved @ y[others], rel=1e-10)
+        assert variance[number] == pytest.approx(1 - solved @ K[i, others], rel=1e-8)
+
+
+def test_search_returns_the_metrics_and_predictions_of_all_trials(few_steps):
+    X, y = relevant_column(60)
+    search = search_metric(X, y, np.ones(60), PROFILES[:2], labels=False, full=True, seed=0)
+    assert len(search.trials) == len(search.metrics) == len(search.predictions)
+    errors = np.mean(np.square(search.predictions - y[search.held])[..., 0], axis=1) / y.var()
+    assert errors == pytest.approx([trial.error for trial in search.trials], rel=1e-8)
+    assert search.tuned is search.metrics[search.chosen]
 
 
 def test_costs_are_those_of_the_stages(few_steps):

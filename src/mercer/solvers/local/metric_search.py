@@ -67,11 +67,18 @@ class MetricTrial:
 
 @dataclass(frozen=True, eq=False)
 class MetricSearch:
-    """The kernel and the metric of least error, and all trials."""
+    """All trials, and which of them has the least error."""
 
-    tuned: TunedMetric
     trials: tuple[MetricTrial, ...]
+    metrics: tuple[TunedMetric, ...]  # one per trial
     chosen: int  # index of the trial of least error
+    held: Array  # (m,), indices of the rows by which trials were compared
+    predictions: Array  # (trials, m, t), left-out predictions of these rows
+
+    @property
+    def tuned(self) -> TunedMetric:
+        """The metric of least error."""
+        return self.metrics[self.chosen]
 
     @property
     def profile(self) -> ProfileName:
@@ -139,14 +146,20 @@ def search_metric(
     parameter = LOG_LOSS_SCALE * spread if labels else 1.0
     start = TunedMetric(np.full(d, (2 * d) ** -0.5), NOISE, parameter, np.empty(0))
     found: list[tuple[MetricTrial, TunedMetric]] = []
+    predictions: list[Array] = []
 
     def attempt(profile: ProfileName, start: TunedMetric, kind: MetricKind, steps: int) -> TunedMetric:
         tuned = tune_metric(
             X, centered, weight, profile, start, loss,
             kind=kind, exclude=held, steps=steps, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
-        error = held_error(X, centered, weight, profile, tuned, loss if labels else None, held, n_jobs)
+        predicted, variance = left_out_predictions(X, centered, weight, profile, tuned, held, n_jobs)
+        errors, share = centered[held] - predicted, weight[held] / weight[held].sum()
+        error = float(share @ np.square(errors).sum(axis=1))
+        if labels:
+            error = loss(held, centered[held], errors, variance, share, tuned.parameter)[0]
         found.append((MetricTrial(profile, kind, error, tuned.noise), tuned))
+        predictions.append(predicted * spread + mean)
         return tuned
 
     shared = diagonal = start
@@ -164,7 +177,8 @@ def search_metric(
         enter_stage(report, "tune a full metric")
         attempt(found[best][0].profile, found[best][1], "full", FULL_STEPS)
         best = best_of(found)
-    return MetricSearch(found[best][1], tuple(trial for trial, _ in found), best)
+    trials, metrics = zip(*found, strict=True)
+    return MetricSearch(trials, metrics, best, held, np.stack(predictions))
 
 
 def best_of(found: Sequence[tuple[MetricTrial, TunedMetric]]) -> int:
@@ -174,25 +188,20 @@ def best_of(found: Sequence[tuple[MetricTrial, TunedMetric]]) -> int:
     return int(np.argmin(penalized))
 
 
-def held_error(
+def left_out_predictions(
     X: Array,
     targets: Array,
     weight: Array,
     profile: ProfileName,
     tuned: TunedMetric,
-    loss: ErrorLoss | None,
     held: Array,
     n_jobs: int | None,
-) -> float:
-    """Return the mean squared error of left-out targets, or their mean loss if a loss is given."""
+) -> tuple[Array, Array]:
+    """Return predictions (m, t) of some rows from the rows near them, and their variances (m,) up to a factor."""
     points = tuned.points(X)
     indices, _ = neighbor_index(points, n_jobs=n_jobs).query(
         points[held], min(N_NEIGHBORS, len(X)), own=held, n_jobs=n_jobs
     )
     solution = solve_local(points, indices, points[held], profile, tuned.noise / weight, n_jobs=n_jobs)
     near = np.where(indices[..., None] >= 0, targets[np.maximum(indices, 0)], 0.0)
-    errors = targets[held] - np.einsum("mk,mkt->mt", solution.weights, near)
-    share = weight[held] / weight[held].sum()
-    if loss is None:
-        return float(share @ np.square(errors).sum(axis=1))
-    return loss(held, targets[held], errors, solution.variance, share, tuned.parameter)[0]
+    return np.einsum("mk,mkt->mt", solution.weights, near), solution.variance

@@ -1,0 +1,651 @@
+"""Models that need no argument: everything is chosen by predictions of rows that are held out."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import special
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
+
+from mercer._docs import PARAGRAPHS, doc
+from mercer.automatic.search import Effort, Found, Member, Rows, search
+from mercer.automatic.trials import Trials
+from mercer.data.results import predictions_and_targets, rowwise
+from mercer.data.sources import Reader, source_of
+from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_rows
+from mercer.engines import Engine, FilteredEngine, Report, StagedReport, enter_stage, reported, stages_of
+from mercer.engines.base import count_threads
+from mercer.errors import DataError
+from mercer.learners import KernelRidge, KernelRidgeClassifier, LocalCorrection
+from mercer.learners.base import check_is_fitted, labeled_rows
+from mercer.maps.base import unchanged_if_it_fails
+from mercer.maps.landmarks import Nystroem
+from mercer.parameters import (
+    Choice,
+    ConstructorSignature,
+    Domain,
+    Instance,
+    Interval,
+    check_parameter,
+    check_parameters,
+    new_of_known_names,
+)
+from mercer.statistics import RowSample
+from mercer.statistics.sample import seed_of
+from mercer.tables import ColumnScaler, ScaledColumns, ScaledRows
+from mercer.tables.column_scaler import Scaling, scaled_columns
+
+__all__ = ["KernelClassifier", "KernelRegressor"]
+
+Array = np.ndarray
+# Largest number of rows from which metrics are learned, and of their entries.
+SEARCH_ROWS, SEARCH_ENTRIES = 50_000, 20_000_000
+# The search is repeated with other rows held out until it has seen about this number of rows.
+REPEATED_ROWS, MOST_PARTS = 6000, 4
+# Largest number of entries of the rows of all members, and of members.
+MEMBER_ENTRIES, MOST_MEMBERS = 6_000_000, 12
+# Number of rows up to which a member is fitted exactly, without landmarks; else numbers of landmarks, at least, at most
+# and as a multiple of the root of the number of rows.
+EXACT_ROWS = 1500
+LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
+# Above this number of products for the second moments of features there are fewer landmarks, but at least so many: with
+# many rows, near rows do the rest.
+MOST_PRODUCTS, FEWEST_LANDMARKS = 2e11, 256
+# Default number of bytes for the rows of all members.
+MEMORY_LIMIT = 2 * 2**30
+# Share of a time limit for the search; the rest is for the fits of the members.
+SEARCH_SHARE = 0.6
+# Number of times that the search may be repeated within a time limit.
+MOST_TIMED_PARTS = 16
+
+PARAGRAPHS |= {
+    "automatic_parameters": """\
+time_limit : float or None, default=None
+    Number of seconds for `fit`. The search is repeated as long as there is time, and ends early if there is not enough.
+    What is tried then depends on the speed of the machine. None means a number of repetitions that depends on the
+    number of rows only.
+memory_limit : int or None, default=None
+    Number of bytes for the rows that the model stores; None means 2 GiB. If they do not fit, a sample is stored.
+unlabeled : object, default=None
+    Value in `y` of rows whose target is not known. These rows are ignored, also by `score`.
+n_jobs : int or None, default=None
+    Number of threads; None means all cores.
+random_state : int, Generator, RandomState or None, default=None
+    Seed. The same seed gives the same model, if there is no time limit.
+progress : bool or callable, default=False
+    True shows the stage of the fit, the fraction done and the remaining time: on a terminal, in a notebook, or as lines
+    of a log. A callable receives a `Progress`.""",
+    "automatic_attributes": """\
+trials_ : Trials
+    What was tried: ``print(model.trials_)``, ``trials_.plot()``, ``trials_.to_pandas()``. Empty if there were too few
+    rows for a search.
+estimators_ : list of Pipeline
+    The fitted members: a `ColumnScaler`, and a learner of its columns.
+weights_ : ndarray of shape (m,)
+    Weights of the members.
+best_estimator_ : Pipeline
+    The member of largest weight, which can be used by itself.
+importances_ : ndarray of shape (d,)
+    What each column contributes to squared distances in the metrics of the members. They sum to one.
+n_features_in_ : int
+    Number of columns.""",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMember:
+    """A member of a model, with its fitted learner."""
+
+    member: Member | None  # None if there was no search
+    scaler: ColumnScaler
+    learner: Any
+    weight: float
+    factor: float
+
+
+class AutomaticModel(BaseEstimator, ABC):
+    """Base class of models that choose everything by themselves."""
+
+    parameter_domains: ClassVar[Mapping[str, Domain]] = {
+        "time_limit": Choice(None) | Interval(0, closed="neither"),
+        "memory_limit": Choice(None) | Interval(0, closed="neither"),
+        "progress": Choice(True, False) | Instance(Callable, "a callable"),  # type: ignore[arg-type]
+    }
+
+    __new__ = new_of_known_names
+    __signature__ = ConstructorSignature()
+
+    trials_: Trials
+    estimators_: list[Pipeline]
+    weights_: Array
+    best_estimator_: Pipeline
+    importances_: Array
+    _coding_: Coding
+    _members: tuple[FittedMember, ...]
+    _found: Found | None
+
+    def __init__(
+        self,
+        *,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+        unlabeled: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool | Report = False,
+    ) -> None:
+        self.time_limit = time_limit
+        self.memory_limit = memory_limit
+        self.unlabeled = unlabeled
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    # ---- what regression and classification define ------------------------------------------------
+
+    @abstractmethod
+    def _coding(self) -> Coding:
+        """Return the coding of the targets before any row is seen."""
+
+    @abstractmethod
+    def _targets(self, y: Array) -> Array:
+        """Return numeric targets (n, t) of validated targets: numbers, or indicators of labels."""
+
+    @abstractmethod
+    def _learner(self, feature_map: Any, neighbors: LocalCorrection | None, seed: int) -> Any:
+        """Return an unfitted learner for a member."""
+
+    @property
+    @abstractmethod
+    def _loss_name(self) -> str:
+        """What losses are, for tables."""
+
+    # ---- fitting ------------------------------------------------------------------------------------
+
+    @doc
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose and fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), iterable of blocks, files, or Dask collection
+            Rows. Without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)`` that can be read several times,
+            such as the result of `open_rows`.
+        y : array-like of shape (n,) or (n, t)
+            Targets; for a Dask data frame also the name of their column.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0; a weight of 2 is equivalent to repeating the row.
+
+        Returns
+        -------
+        %(returns_self)s
+        """
+        with unchanged_if_it_fails(self):
+            owner, start = type(self).__name__, time.perf_counter()
+            check_parameters(self, self.parameter_domains)
+            count_threads(self.n_jobs)
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            reader = Reader(self, self._coding(), width=MOST_LANDMARKS, n_jobs=self.n_jobs)
+            engine = source_of(X, y, sample_weight, owner=owner).engine(reader)
+            if not engine.replayable:
+                msg = (
+                    f"{owner}: the blocks can be read only once, but rows are read several times. Pass an iterable "
+                    "that can be read again: a list, or an object whose __iter__ starts over."
+                )
+                raise DataError(msg)
+            report = stages_of(owner, self.progress)
+            with reported(report):
+                self._fit_rows(engine, reader, report, start)
+        return self
+
+    def _fit_rows(self, engine: Engine, reader: Reader, report: StagedReport | None, start: float) -> None:
+        seed = seed_of(self.random_state, "automatic")
+        labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
+        enter_stage(report, "sample rows")
+        d = labeled.first().X.shape[1]
+        size = min(SEARCH_ROWS, max(1000, SEARCH_ENTRIES // d))
+        sample = labeled.sum(partial(RowSample.of, size=size, seed=seed, by_weight=True), report)
+        self._coding_ = reader.coding
+        order = np.argsort(sample.key, kind="stable")
+        weight = sample.weight[order] if sample.weight is not None and sample.is_complete else None
+        assert sample.y is not None
+        X, targets = sample.X[order], self._targets(sample.y[order])
+        n = sample.seen
+        effort = self._effort(n, X.shape[0], d, start)
+        found = search(
+            Rows(X, targets, weight, isinstance(self._coding_, Labels)), effort,
+            random_state=seed, n_jobs=self.n_jobs, report=report,
+        )  # fmt: skip
+        self._found = found
+        self.trials_ = Trials(() if found is None else found.trials, self._loss_name)
+        members = self._fit_members(engine, labeled, reader, found, X, weight, n, seed, report, start)
+        total = sum(one.weight for one in members)
+        self._members = tuple(members)
+        self.weights_ = np.array([one.weight / total for one in members])
+        self.estimators_ = [Pipeline([("columns", one.scaler), ("model", one.learner)]) for one in members]
+        self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
+        self.importances_ = importances(members, self.weights_, d)
+        self._n_rows, self._seconds = n, time.perf_counter() - start
+
+    def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
+        """Return how much is tried for n rows of d columns, of which a sample is searched."""
+        more = 1.0 if self.time_limit is None else max(1.0, self.time_limit / 60)
+        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, MOST_MEMBERS))
+        if self.time_limit is not None:
+            return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)
+        return Effort(sampled, int(np.clip(REPEATED_ROWS // sampled, 1, MOST_PARTS)), members)
+
+    def _fit_members(
+        self,
+        engine: Engine,
+        labeled: Engine,
+        reader: Reader,
+        found: Found | None,
+        X: Any,
+        weight: Array | None,
+        n: int,
+        seed: int,
+        report: StagedReport | None,
+        start: float,
+    ) -> list[FittedMember]:
+        """Fit the learners of all members, those of largest weight first."""
+        if found is None:
+            return [self._fit_without_search(engine, reader, X, weight, seed, report)]
+        limit = MEMORY_LIMIT if self.memory_limit is None else int(self.memory_limit)
+        members: list[FittedMember] = []
+        seconds = 0.0
+        for number, member in enumerate(found.members):
+            before = time.perf_counter()
+            if members and self.time_limit is not None and before + seconds - start > self.time_limit:
+                break
+            enter_stage(report, f"fit member {number + 1} of {len(found.members)}")
+            rule = ScaledRows(member.columns)
+            nothing = f"{type(self).__name__}: there are no rows."
+            scaled = FilteredEngine(engine, rule, nothing)
+            exact = n <= EXACT_ROWS
+            width = n if exact else landmarks_for(n)
+            feature_map = Nystroem(
+                member.kernel, width, landmarks="uniform", random_state=seed % 2**32, n_jobs=self.n_jobs
+            )
+            fitted = feature_map.fit_engines(scaled, FilteredEngine(labeled, rule, nothing), report)
+            correction = LocalCorrection(
+                64, parts="global" if exact else "auto", memory_limit=max(1, limit // len(found.members))
+            )
+            learner = self._learner(feature_map, correction, seed % 2**32)
+            learner.fit_engine(scaled, fitted, reader, report)
+            scaler = self._scaler(member.scaling, member.columns)
+            members.append(FittedMember(member, scaler, learner, member.weight, member.factor))
+            seconds = max(seconds, time.perf_counter() - before)
+        return members
+
+    def _fit_without_search(
+        self, engine: Engine, reader: Reader, X: Any, weight: Array | None, seed: int, report: StagedReport | None
+    ) -> FittedMember:
+        """Fit the default learner, where there are too few rows or too many columns for a search."""
+        enter_stage(report, "fit model")
+        scaler = self._scaler("spread", scaled_columns("spread", X, weight))
+        learner = self._learner(None, LocalCorrection(parts="global"), seed % 2**32)
+        rule = ScaledRows(scaler.columns_)
+        scaled = FilteredEngine(engine, rule, f"{type(self).__name__}: there are no rows.")
+        fitted = learner._unfitted_map(seed % 2**32).fit_engines(scaled, scaled, report)
+        learner.fit_engine(scaled, fitted, reader, report)
+        return FittedMember(None, scaler, learner, 1.0, 1.0)
+
+    def _scaler(self, method: Scaling, columns: ScaledColumns) -> ColumnScaler:
+        """Return a fitted transformer, for the pipelines of members."""
+        scaler = ColumnScaler(method)
+        scaler.columns_, scaler.n_features_in_ = columns, self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            scaler.feature_names_in_ = self.feature_names_in_
+        return scaler
+
+    # ---- results ------------------------------------------------------------------------------------
+
+    def _values(self, X: Any, of_member: Callable[[FittedMember, Any], Array]) -> list[Array]:
+        """Return the values of each member for validated rows; columns are scaled once for each scaling."""
+        scaled: dict[int, Any] = {}
+        values = []
+        for one in self._members:
+            key = id(one.scaler.columns_)
+            if key not in scaled:
+                scaled[key] = one.scaler.columns_(X)
+            values.append(of_member(one, scaled[key]))
+        return values
+
+    def explain(self) -> str:
+        """Return what was chosen and why, in about five lines.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self)
+        return "\n".join(self._explanation())
+
+    def _explanation(self) -> list[str]:
+        d, found = self.n_features_in_, self._found
+        lines = [f"{type(self).__name__}: {self._n_rows:,} rows of {d} columns, fitted in {self._seconds:.1f} s."]
+        if found is None:
+            return [
+                *lines,
+                "There were too few different rows, or too many columns, for a search: the default learner.",
+            ]
+        shares: dict[str, float] = {}
+        for one, weight in zip(self._members, self.weights_, strict=True):
+            assert one.member is not None
+            shares[one.member.scaling] = shares.get(one.member.scaling, 0.0) + float(weight)
+        tried = {trial.columns for trial in self.trials_}
+        best = {name: min(t.loss for t in self.trials_ if t.columns == name) for name in tried}
+        compared = ", ".join(f"{name} {best[name]:.3g}" for name in sorted(best, key=best.__getitem__))
+        lines.append(
+            f"Columns: {' and '.join(f'{name} ({share:.0%})' for name, share in shares.items())}; least "
+            f"{self._loss_name} of held-out rows: {compared}."
+        )
+        kernels: dict[str, float] = {}
+        for one, weight in zip(self._members, self.weights_, strict=True):
+            assert one.member is not None
+            kernels[one.member.name] = kernels.get(one.member.name, 0.0) + float(weight)
+        shown = ", ".join(f"{name} ({kernels[name]:.0%})" for name in sorted(kernels, key=lambda k: -kernels[k])[:4])
+        lines.append(f"Kernels and metrics, {len(self._members)} members: {shown}.")
+        parts = {"global": "all rows through landmarks", "local": "64 near rows", "both": "landmarks and 64 near rows"}
+        used = dict.fromkeys(one.learner.local_.parts for one in self._members)
+        lines.append(
+            f"Predictions from {', '.join(parts[name] for name in used)}; penalty "
+            f"{self.best_estimator_['model'].local_.model.alpha:.2g}."
+        )
+        lines.append(
+            f"{self._loss_name.capitalize()} of held-out rows: {found.loss:.4g}; best single trial {found.single:.4g}, "
+            f"a constant {found.constant:.4g}."
+        )
+        return lines
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def landmarks_for(n: int) -> int:
+    """Return the number of landmarks of a member for n rows."""
+    width = np.clip(LANDMARK_FACTOR * n**0.5, LEAST_LANDMARKS, MOST_LANDMARKS)
+    return int(min(width, max(FEWEST_LANDMARKS, (MOST_PRODUCTS / n) ** 0.5)))
+
+
+def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
+    """Return what each column of `X` contributes to squared distances, averaged over members."""
+    total = np.zeros(d)
+    for one, weight in zip(members, weights, strict=True):
+        if one.member is None:
+            continue
+        kernel: Any = one.member.kernel
+        if kernel.matrix is not None:
+            squares = np.square(np.asarray(kernel.matrix)).sum(axis=1)
+        else:
+            squares = np.square(1 / np.asarray(kernel.lengthscales))
+        columns: Any = one.member.columns
+        of_columns = np.zeros(d)
+        if hasattr(columns, "directions"):
+            of_columns[columns.plain.columns] = np.square(columns.directions) @ squares
+        else:
+            np.add.at(of_columns, [j for j, _ in columns.names], squares)
+        if of_columns.sum() > 0:
+            total += weight * of_columns / of_columns.sum()
+    return total / total.sum() if total.sum() > 0 else np.full(d, 1 / d)
+
+
+@doc
+class KernelRegressor(RegressorMixin, AutomaticModel):
+    """Regression that needs no argument.
+
+    The model is a weighted mean of kernel ridge regressions with local corrections. `fit` scales columns, and chooses
+    kernels, metrics, penalties and weights, and whether predictions use landmarks, near rows or both, by predictions of
+    rows that are held out. Time is linear in the number of rows.
+
+    Parameters
+    ----------
+    %(automatic_parameters)s
+
+    Attributes
+    ----------
+    %(automatic_attributes)s
+
+    See Also
+    --------
+    KernelClassifier : The same for labels.
+    KernelRidge : The learner of the members, with all of its parameters.
+    LearnedMetric : How metrics are learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 3)) * [1, 1000, 1e-6]
+    >>> y = np.sin(6 * X[:, 0]) + X[:, 1] / 1000 + 0.1 * rng.normal(size=300)
+    >>> model = KernelRegressor().fit(X[:200], y[:200])
+    >>> bool(model.score(X[200:], y[200:]) > 0.95)
+    True
+    >>> mean, std = model.predict(X[200:], return_std=True)
+    """
+
+    def _coding(self) -> Numbers:
+        return Numbers(self.unlabeled)
+
+    def _targets(self, y: Array) -> Array:
+        return y
+
+    def _learner(self, feature_map: Any, neighbors: LocalCorrection | None, seed: int) -> Any:
+        return KernelRidge(
+            feature_map,
+            alpha="loo",
+            neighbors=neighbors,
+            unlabeled=self.unlabeled,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+        )
+
+    @property
+    def _loss_name(self) -> str:
+        return "relative RMSE"
+
+    @property
+    def _single(self) -> bool:
+        return not self._coding_.shape  # type: ignore[attr-defined]
+
+    @rowwise
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predicted targets of rows, and standard deviations of new targets if `return_std` is True.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), files, or Dask collection
+            Rows. For a Dask collection the result is a Dask array that is not computed yet.
+        return_std : bool, default=False
+            Whether to also return standard deviations of new targets, noise included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, t)
+        std : ndarray of shape (n,) or (n, t)
+            Returned if `return_std` is True.
+        """
+        X = validate_rows(self, X, reset=False)
+        mean, std = self._predicted(X, return_std)
+        return (mean, std) if return_std else mean
+
+    def _predicted(self, X: Any, with_std: bool) -> tuple[Array, Array | None]:
+        """Return predictions for validated rows, and standard deviations of new targets or None."""
+
+        def of_member(one: FittedMember, scaled: Any) -> Any:
+            return one.learner.local_.predict(scaled, return_std=with_std, with_noise=True, n_jobs=self.n_jobs)
+
+        found: list[Any] = self._values(X, of_member)
+        mean = sum(weight * values for weight, (values, _) in zip(self.weights_, found, strict=True))
+        std = None
+        if with_std:
+            squares = sum(weight * np.square(values) for weight, (_, values) in zip(self.weights_, found, strict=True))
+            std = (1.0 if self._found is None else self._found.shrinkage) * np.sqrt(squares)
+        if self._single:
+            return mean[:, 0], None if std is None else std[:, 0]
+        return mean, std
+
+    @rowwise
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return intervals that contain a new target with a given probability.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), files, or Dask collection
+            Rows. For a Dask collection the result is a Dask array that is not computed yet.
+        coverage : float, default=0.9
+            Probability, > 0 and < 1.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, t, 2)
+            Lower and upper ends.
+        """
+        check_parameter(type(self).__name__, "coverage", coverage, Interval(0, 1, closed="neither"))
+        mean, std = self._predicted(validate_rows(self, X, reset=False), with_std=True)
+        assert std is not None
+        factors = [one.learner.local_.quantile(coverage) for one in self._members]
+        half = std * np.squeeze(sum(w * factor for w, factor in zip(self.weights_, factors, strict=True)))
+        return np.stack([mean - half, mean + half], axis=-1)
+
+    @doc
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.
+
+        %(scored_rows)s
+        """
+        from sklearn.metrics import r2_score
+
+        check_is_fitted(self)
+        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
+        return r2_score(truth, predicted, sample_weight=weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@doc
+class KernelClassifier(ClassifierMixin, AutomaticModel):
+    """Classification that needs no argument.
+
+    The model is a weighted mean of kernel ridge classifiers with local corrections. `fit` scales columns, and chooses
+    kernels, metrics, penalties and weights, and whether predictions use landmarks, near rows or both, by the
+    logarithmic loss of rows that are held out. Time is linear in the number of rows.
+
+    Parameters
+    ----------
+    %(automatic_parameters)s
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        Labels, sorted.
+    %(automatic_attributes)s
+
+    See Also
+    --------
+    KernelRegressor : The same for numbers.
+    KernelRidgeClassifier : The learner of the members, with all of its parameters.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from mercer import KernelClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = KernelClassifier().fit(X_train, y_train)
+    >>> bool(model.score(X_test, y_test) > 0.95)
+    True
+    """
+
+    def _coding(self) -> Labels:
+        return Labels(self.unlabeled)
+
+    def _targets(self, y: Array) -> Array:
+        labels = np.unique(y)
+        return (label_codes(y, labels)[:, None] == np.arange(len(labels))).astype(np.float64)
+
+    def _learner(self, feature_map: Any, neighbors: LocalCorrection | None, seed: int) -> Any:
+        return KernelRidgeClassifier(
+            feature_map,
+            alpha="loo",
+            neighbors=neighbors,
+            unlabeled=self.unlabeled,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+        )
+
+    @property
+    def _loss_name(self) -> str:
+        return "log loss"
+
+    @property
+    def classes_(self) -> Array:
+        """Labels, sorted."""
+        return self._members[0].learner.classes_
+
+    @rowwise
+    def decision_function(self, X: Any) -> Array:
+        """Return the logits of the labels, or for two labels the logit of the second one.
+
+        %(rows_to_results)s
+        ndarray of shape (n,) or (n, K)
+        """
+        X = validate_rows(self, X, reset=False)
+
+        def of_member(one: FittedMember, scaled: Any) -> Array:
+            values = type(one.learner).decision_function.on_arrays(one.learner, scaled)  # type: ignore[attr-defined]
+            factor = one.learner.probability_scale_ if self._found is None else one.factor
+            return factor * values
+
+        return sum(self._values(X, of_member))  # type: ignore[return-value]
+
+    @rowwise
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of all labels.
+
+        %(rows_to_results)s
+        ndarray of shape (n, K)
+        """
+        logits = type(self).decision_function.on_arrays(self, X)  # type: ignore[attr-defined]
+        if logits.ndim == 1:
+            positive = special.expit(logits)
+            return np.column_stack([1 - positive, positive])
+        return special.softmax(logits, axis=1)
+
+    @rowwise
+    def predict(self, X: Any) -> Array:
+        """Return the most probable label of each row.
+
+        %(rows_to_results)s
+        ndarray of shape (n,)
+        """
+        values = type(self).decision_function.on_arrays(self, X)  # type: ignore[attr-defined]
+        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+
+    @doc
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predicted labels, on rows whose label is known.
+
+        %(scored_rows)s
+        """
+        from sklearn.metrics import accuracy_score
+
+        check_is_fitted(self)
+        truth, predicted, weight = predictions_and_targets(self, self._coding_, X, y, sample_weight)
+        return accuracy_score(truth, predicted, sample_weight=weight)

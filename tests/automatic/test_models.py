@@ -1,0 +1,265 @@
+"""The models without arguments: raw columns, all sources of rows, limits, and results that can be read."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LinearRegression
+
+from mercer import DataError, KernelClassifier, KernelRegressor, ParameterError
+from mercer.automatic import search as search_module
+from mercer.solvers.local import metric_search
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    """Take few steps, so that tests are quick; the rules by which metrics are compared do not change."""
+    patch = pytest.MonkeyPatch()
+    for name in ("STEPS", "WARM_STEPS", "SHARED_STEPS", "FULL_STEPS", "LAST_STEPS"):
+        if hasattr(metric_search, name):
+            patch.setattr(metric_search, name, 10)
+    yield
+    patch.undo()
+
+
+def table(n, seed=0):
+    """Return rows with columns of all scales, one heavy-tailed, one constant, and targets that are not linear."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, 4))
+    X = np.column_stack([Z[:, 0] * 1e6, Z[:, 1] * 1e-6, np.exp(3 * Z[:, 2]), Z[:, 3], np.ones(n)])
+    y = np.sin(2 * Z[:, 0]) + Z[:, 1] * Z[:, 2] + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = table(600)
+    return X[:400], X[400:], y[:400], y[400:]
+
+
+@pytest.fixture(scope="module")
+def regressor(rows):
+    return KernelRegressor(random_state=0).fit(rows[0], rows[2])
+
+
+@pytest.fixture(scope="module")
+def labels(rows):
+    return np.array(["low", "middle", "high"])[np.digitize(rows[2], [-0.5, 0.5])]
+
+
+@pytest.fixture(scope="module")
+def classifier(rows, labels):
+    return KernelClassifier(random_state=0).fit(rows[0], labels)
+
+
+def test_raw_columns_without_arguments_beat_a_straight_line(rows, regressor):
+    line = LinearRegression().fit(rows[0], rows[2]).score(rows[1], rows[3])
+    assert regressor.score(rows[1], rows[3]) > 0.75 > 0.3 > line
+
+
+def test_units_of_columns_do_not_matter(rows, regressor):
+    factors = 10.0 ** np.array([-6, 6, 3, -4, 0])
+    other = KernelRegressor(random_state=0).fit(rows[0] * factors, rows[2])
+    assert other.predict(rows[1] * factors) == pytest.approx(regressor.predict(rows[1]), rel=1e-6, abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_model(rows, regressor):
+    again = KernelRegressor(random_state=0).fit(rows[0], rows[2])
+    assert (again.predict(rows[1]) == regressor.predict(rows[1])).all()
+
+
+def test_predictions_are_the_weighted_mean_of_the_members(rows, regressor):
+    members = [estimator.predict(rows[1]) for estimator in regressor.estimators_]
+    assert regressor.predict(rows[1]) == pytest.approx(regressor.weights_ @ members)
+    assert regressor.weights_.sum() == pytest.approx(1)
+    best = regressor.best_estimator_
+    assert best is regressor.estimators_[regressor.weights_.argmax()]
+    assert best.score(rows[1], rows[3]) > 0.7
+
+
+def test_intervals_hold_new_targets(rows, regressor):
+    low, high = regressor.predict_interval(rows[1], 0.9).T
+    share = np.mean((low <= rows[3]) & (rows[3] <= high))
+    # Four standard errors of a share of 200 rows.
+    assert abs(share - 0.9) < 4 * np.sqrt(0.09 / 200)
+    mean, std = regressor.predict(rows[1], return_std=True)
+    assert (std > 0).all()
+    assert 0.5 * (low + high) == pytest.approx(mean)
+    narrow = regressor.predict_interval(rows[1], 0.3).T
+    assert np.mean((narrow[0] <= rows[3]) & (rows[3] <= narrow[1])) < 0.6  # the twin that must fail at 0.9
+
+
+def test_far_rows_have_wide_intervals(rows, regressor):
+    far = rows[1][:1] * [50, 50, 1, 50, 1]
+    _, std = regressor.predict(np.vstack([rows[1][:1], far]), return_std=True)
+    assert std[1] > 2 * std[0]
+
+
+def test_weights_are_repetitions():
+    X, y = table(150, 3)
+    repeats = np.random.default_rng(4).integers(1, 3, 150)
+    weighted = KernelRegressor(random_state=0).fit(X, y, sample_weight=repeats)
+    assert weighted.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("kind", ["blocks", "frame", "fortran", "float32", "dask"])
+def test_sources_of_rows_give_the_same_model(rows, regressor, kind):
+    X, T, y, _ = rows
+    expected = regressor.predict(T)
+    tolerance = 1e-6
+    if kind == "blocks":
+        model = KernelRegressor(random_state=0).fit([(X[i : i + 90], y[i : i + 90]) for i in range(0, 400, 90)])
+    elif kind == "frame":
+        pd = pytest.importorskip("pandas")
+        names = list("abcde")
+        model = KernelRegressor(random_state=0).fit(pd.DataFrame(X, columns=names), y)
+        T = pd.DataFrame(T, columns=names)
+        assert model.feature_names_in_.tolist() == names
+    elif kind == "fortran":
+        model = KernelRegressor(random_state=0).fit(np.asfortranarray(X), y)
+    elif kind == "dask":
+        da = pytest.importorskip("dask.array")
+        model = KernelRegressor(random_state=0).fit(da.from_array(X, chunks=(90, 5)), da.from_array(y, chunks=90))
+        lazy = model.predict(da.from_array(T, chunks=(70, 5)))
+        assert lazy.compute() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    else:
+        model, tolerance = KernelRegressor(random_state=0).fit(X.astype(np.float32), y), 0.1
+        T = T.astype(np.float32)
+    assert model.predict(T) == pytest.approx(expected, rel=tolerance, abs=tolerance)
+
+
+def test_labels(rows, labels, classifier):
+    truth = np.array(["low", "middle", "high"])[np.digitize(rows[3], [-0.5, 0.5])]
+    assert classifier.classes_.tolist() == ["high", "low", "middle"]
+    probabilities = classifier.predict_proba(rows[1])
+    assert probabilities.sum(axis=1) == pytest.approx(1)
+    assert (classifier.classes_[probabilities.argmax(axis=1)] == classifier.predict(rows[1])).all()
+    assert classifier.score(rows[1], truth) > 0.7
+    assert labels.shape == (400,)
+
+
+def test_probabilities_are_calibrated(rows):
+    X, y = table(900, 5)
+    labels = (y > 0.3).astype(int)
+    model = KernelClassifier(random_state=0).fit(X[:600], labels[:600])
+    positive = model.predict_proba(X[600:])[:, 1]
+    # The mean of probabilities is the share of positives, within four standard errors.
+    error = np.sqrt(np.mean(positive * (1 - positive)) / 300)
+    assert abs(positive.mean() - labels[600:].mean()) < 4 * error
+    surprises = np.mean(np.square(labels[600:] - positive)) / np.mean(positive * (1 - positive))
+    assert 0.6 < surprises < 1.5
+
+
+def test_several_targets(rows, regressor):
+    X, T, y, _ = rows
+    model = KernelRegressor(random_state=0).fit(X, np.column_stack([y, 100 - 3 * y]))
+    predicted = model.predict(T)
+    assert predicted.shape == (200, 2)
+    assert 100 - 3 * predicted[:, 0] == pytest.approx(predicted[:, 1], rel=1e-4, abs=1e-3)
+    assert model.predict_interval(T).shape == (200, 2, 2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 25])
+def test_few_rows(n):
+    X, y = table(n, 7)
+    predicted, std = KernelRegressor(random_state=0).fit(X, y).predict(X, return_std=True)
+    assert np.isfinite(predicted).all()
+    assert np.isfinite(std).all()
+
+
+def test_equal_rows_predict_their_mean():
+    model = KernelRegressor(random_state=0).fit(np.ones((30, 2)), np.arange(30.0))
+    assert model.predict(np.ones((1, 2))) == pytest.approx([14.5])
+
+
+def test_sparse_rows():
+    X, y = make_classification(300, 40, n_informative=10, random_state=0)
+    X[np.abs(X) < 1] = 0
+    model = KernelClassifier(random_state=0).fit(sp.csr_array(X[:200]), y[:200])
+    assert model.score(sp.csr_array(X[200:]), y[200:]) > 0.65
+
+
+def test_wide_sparse_rows_are_fitted_without_a_search():
+    X = sp.random_array((60, 5000), density=0.01, rng=0, format="csr")
+    y = np.asarray(X[:, :2500].sum(axis=1)).ravel() > np.asarray(X[:, 2500:].sum(axis=1)).ravel()
+    model = KernelClassifier(random_state=0).fit(X, y)
+    assert len(model.trials_) == 0
+    assert "default learner" in model.explain()
+    assert model.predict_proba(X).shape == (60, 2)
+
+
+def test_wide_rows_try_components():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(120, 70)) + 3 * rng.integers(0, 2, 120)[:, None] * np.linspace(0, 1, 70)
+    model = KernelRegressor(random_state=0).fit(X, X[:, -1])
+    assert {trial.columns for trial in model.trials_} >= {"spread", "components"}
+    assert model.importances_.shape == (70,)
+
+
+def test_first_round_drops_scalings_that_are_clearly_worse(monkeypatch):
+    monkeypatch.setattr(search_module, "FIRST_ROWS", 100)
+    rng = np.random.default_rng(9)
+    X = np.exp(3 * rng.normal(size=(500, 2)))
+    y = np.sin(3 * np.log(X[:, 0])) + 0.01 * rng.normal(size=500)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    rounds = {(trial.n_rows, trial.columns) for trial in model.trials_}
+    assert rounds == {(100, "ranks"), (100, "spread"), (500, "ranks")}
+
+
+def test_tables_and_explanations_can_be_read(regressor):
+    lines = regressor.explain().splitlines()
+    assert 4 <= len(lines) <= 6
+    assert "400 rows of 5 columns" in lines[0]
+    assert "held-out" in lines[-1]
+    frame = regressor.trials_.to_pandas()
+    assert frame.weight.sum() == pytest.approx(1)
+    assert str(regressor.trials_).count("\n") == len(regressor.trials_)
+    assert regressor.importances_.sum() == pytest.approx(1)
+    assert regressor.importances_[4] == 0  # a constant column
+    assert regressor.importances_[3] < 0.2  # a column without effect
+    pytest.importorskip("matplotlib").use("Agg")
+    assert regressor.trials_.plot().get_xlabel()
+
+
+def test_a_short_time_limit_ends_the_search(rows):
+    model = KernelRegressor(time_limit=0.01, random_state=0).fit(rows[0], rows[2])
+    assert np.isfinite(model.predict(rows[1])).all()
+    assert len(model.trials_) == 0
+
+
+def test_more_time_repeats_the_search(rows):
+    model = KernelRegressor(time_limit=3, random_state=0).fit(rows[0], rows[2])
+    assert len({trial.part for trial in model.trials_}) >= 1
+    assert model.score(rows[1], rows[3]) > 0.7
+
+
+def test_progress_covers_the_fit(rows):
+    seen = []
+    KernelRegressor(random_state=0, progress=seen.append).fit(rows[0], rows[2])
+    stages = list(dict.fromkeys(progress.stage for progress in seen))
+    assert any("learn metrics" in stage for stage in stages)
+
+
+def test_unlabeled_rows_are_ignored(rows, regressor):
+    X = np.vstack([rows[0], rows[1]])
+    y = np.concatenate([rows[2], np.full(200, np.nan)])
+    model = KernelRegressor(unlabeled=np.nan, random_state=0).fit(X, y)
+    assert model.predict(rows[1]) == pytest.approx(regressor.predict(rows[1]), rel=0.2, abs=0.3)
+
+
+def test_copies_and_pickles(rows, regressor):
+    assert clone(regressor).get_params() == regressor.get_params()
+    restored = pickle.loads(pickle.dumps(regressor))
+    assert (restored.predict(rows[1]) == regressor.predict(rows[1])).all()
+
+
+def test_errors_say_what_to_do(rows):
+    with pytest.raises(ParameterError, match="time_limit must be"):
+        KernelRegressor(time_limit=-1).fit(rows[0], rows[2])
+    with pytest.raises(DataError, match="read only once"):
+        KernelRegressor().fit(block for block in [(rows[0], rows[2])])
+    with pytest.raises(DataError, match="two classes"):
+        KernelClassifier().fit(rows[0], np.zeros(400, int))

@@ -1,0 +1,57 @@
+"""Weights of members against general optimizers."""
+
+import numpy as np
+import pytest
+from scipy import special
+from scipy.optimize import minimize
+
+from mercer.automatic.weights import label_weights, number_weights
+
+
+def test_number_weights_minimize_the_squared_error():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(400, 2))
+    predictions = truth + rng.normal(size=(4, 400, 2)) * np.array([0.1, 0.2, 0.4, 2.0])[:, None, None]
+    weight = rng.uniform(0.5, 2, 400)
+    found = number_weights(predictions, truth, weight)
+
+    def loss(w):
+        errors = np.einsum("c,cmt->mt", w, predictions) - truth
+        return np.average(np.square(errors).mean(axis=1), weights=weight)
+
+    best = minimize(
+        loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints={"type": "eq", "fun": lambda w: w.sum() - 1}
+    )
+    assert found.sum() == pytest.approx(1)
+    assert found.min() >= 0
+    assert loss(found) <= best.fun * 1.01  # the penalty moves weights towards each other
+    assert loss(found) < 0.9 * min(loss(row) for row in np.eye(4))
+
+
+def test_equal_members_have_equal_weights():
+    truth = np.random.default_rng(1).normal(size=(50, 1))
+    found = number_weights(np.stack([truth + 0.1, truth + 0.1, truth - 5]), truth, np.ones(50))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+def test_label_weights_minimize_the_logarithmic_loss():
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 3, 500)
+    clean = np.eye(3)[codes]
+    predictions = np.stack([clean + rng.normal(size=(500, 3)) * noise for noise in (0.6, 0.8, 5.0)])
+    found = label_weights(predictions, codes, np.ones(500), 8.0)
+
+    def loss(v):
+        logits = np.einsum("c,cmk->mk", v, predictions)
+        return -special.log_softmax(logits, axis=1)[np.arange(500), codes].mean()
+
+    best = minimize(loss, np.ones(3), bounds=[(0, None)] * 3)
+    assert found.min() >= 0
+    assert loss(found) <= best.fun + 0.005
+    assert found[2] < 0.1 * found.sum()
+
+
+def test_label_weights_stay_finite_for_separated_labels():
+    codes = np.arange(40) % 2
+    found = label_weights(np.eye(2)[codes][None], codes, np.ones(40), 8.0)
+    assert 1 < found[0] < 100
