@@ -115,7 +115,7 @@ def test_fewer_near_rows_are_not_the_exact_process(rows):
     model = regressor(kernel, 20, "both", 0.05, fit_intercept=False).fit(X, y)
     expected = exact_process(kernel, X, y, T, 0.05, intercept=False)[0]
     error = np.abs(model.predict(T) - expected).max()
-    assert 1e-5 < error < 0.2
+    assert 1e-5 < error < 0.3
 
 
 def test_features_whose_residual_is_no_kernel_have_the_kernel_as_local_part(rows):

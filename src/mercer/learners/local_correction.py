@@ -156,7 +156,11 @@ def why_rows_are_stored(neighbors: Any) -> str | None:
 
 
 def correction_costs(
-    neighbors: int | Literal["auto"] | LocalCorrection | None, alpha: float | Criterion, n: int, d: int, D: int
+    neighbors: int | Literal["auto"] | LocalCorrection | None,
+    alpha: float | Criterion | Literal["auto"],
+    n: int,
+    d: int,
+    D: int,
 ) -> dict[str, float]:
     """Return the stages of `fit_correction` and their costs, for n rows of d features and D components of the map."""
     if neighbors is None:

@@ -132,13 +132,17 @@ class ScaledColumns(BaseMap):
             changes["n_jobs"] = self.n_jobs
         return fresh_copy(inner, **changes)
 
+    def _current_map(self) -> BaseMap:
+        """Return the fitted inner map, or the unfitted one before a fit."""
+        return self.feature_map_ if hasattr(self, "feature_map_") else self._inner_map()
+
     @property
     def unbiased(self) -> bool | str:
         return self._inner_map().unbiased
 
     @property
     def built_from_rows(self) -> bool:
-        return getattr(self, "feature_map_", self._inner_map()).built_from_rows
+        return self._current_map().built_from_rows
 
     @property
     def fitted_rows_(self) -> Array | None:
@@ -148,7 +152,7 @@ class ScaledColumns(BaseMap):
     @property
     def residual_is_kernel(self) -> bool:  # type: ignore[override]
         """Whether the kernel minus the approximate kernel is positive semi-definite."""
-        return getattr(self, "feature_map_", self._inner_map()).residual_is_kernel
+        return self._current_map().residual_is_kernel
 
     @property
     def kernel(self) -> Kernel | None:
@@ -177,7 +181,7 @@ class ScaledColumns(BaseMap):
 
     @property
     def refuses_rows(self) -> str | None:
-        return getattr(self, "feature_map_", self._inner_map()).refuses_rows
+        return self._current_map().refuses_rows
 
     def grown(self, engine: Engine) -> tuple[Self, Array | None]:
         inputs = self.features_.inputs

@@ -149,7 +149,8 @@ def groups_of(sample: Sample) -> tuple[Array, int]:
     """
     _, first, inverse = np.unique(row_hashes(sample.X), return_index=True, return_inverse=True)
     features = sample.features[first]
-    projection = features @ np.random.default_rng(SEED).normal(size=features.shape[1]).astype(features.dtype)
+    direction = np.asarray(np.random.default_rng(SEED).normal(size=features.shape[1]), dtype=features.dtype)
+    projection = features @ direction
     rank = np.empty(len(first), dtype=np.intp)
     rank[np.argsort(projection, kind="stable")] = np.arange(len(first))
     return rank[inverse], len(first)
