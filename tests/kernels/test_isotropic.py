@@ -10,6 +10,7 @@ from sklearn.gaussian_process import kernels as oracle
 from sklearn.metrics.pairwise import rbf_kernel
 
 from mercer import Gaussian, Laplacian, Matern, ParameterError, RationalQuadratic
+from mercer.kernels import isotropic
 from mercer.kernels.isotropic import IsotropicKernel, euclidean_distances
 
 from ..instances import ISOTROPIC
@@ -118,6 +119,15 @@ def test_equal_rows_have_the_value_one_however_far_from_the_origin(kernel, offse
 def test_distances_equal_differences_far_from_the_origin(offset):
     X, Y = rows(0, d=40) + offset, rows(1, d=40) + offset
     Y[:5] = X[:5] + 1e-4  # near pairs, which a matrix product alone would lose
+    np.testing.assert_allclose(euclidean_distances(X, Y), cdist(X, Y), rtol=1e-10)
+
+
+def test_one_row_far_away_does_not_make_the_distances_of_others_slow(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 3)), rng.normal(size=(20, 3))
+    Y[4] += 1e13
+    # Distances that lose digits would be recomputed by `dense64`.
+    monkeypatch.setattr(isotropic, "dense64", None)
     np.testing.assert_allclose(euclidean_distances(X, Y), cdist(X, Y), rtol=1e-10)
 
 

@@ -25,6 +25,7 @@ from mercer import (
     Transformed,
 )
 from mercer.learners.local_correction import correction_costs
+from mercer.solvers.local import near_model
 
 PARTS = ("global", "local", "both")
 
@@ -116,6 +117,22 @@ def test_fewer_near_rows_are_not_the_exact_process(rows):
     expected = exact_process(kernel, X, y, T, 0.05, intercept=False)[0]
     error = np.abs(model.predict(T) - expected).max()
     assert 1e-5 < error < 0.3
+
+
+def test_of_many_rows_few_predecessors_are_enough(rows, monkeypatch):
+    X, y, T = rows
+    noise = 0.05
+    expected = regressor(n_neighbors=20, parts="both", alpha=noise).fit(X, y).predict(T)
+    monkeypatch.setattr(near_model, "FEW_ROWS", 100)
+    for count in (20, 16):  # at least as many as near rows, and fewer
+        monkeypatch.setattr(near_model, "PREDECESSORS", count)
+        model = regressor(n_neighbors=20, parts="both", alpha=noise).fit(X, y)
+        change = np.abs(model.predict(T) - expected).max() / y.std()
+        assert (change == 0) if count == 20 else (0 < change < 0.05)
+    # The coefficients are those of a model with so few near rows, and the predictions use all 20.
+    coef = regressor(n_neighbors=16, parts="both", alpha=noise).fit(X, y).local_.model.part.coef
+    np.testing.assert_array_equal(model.local_.model.part.coef, coef)
+    assert model.local_.model.problem.n_neighbors == 20
 
 
 def test_features_whose_residual_is_no_kernel_have_the_kernel_as_local_part(rows):

@@ -21,7 +21,7 @@ from mercer.solvers.local import metric_search
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    for name in ("STEPS", "WARM_STEPS", "SHARED_STEPS", "FULL_STEPS"):
+    for name in ("STEPS", "WARM_STEPS", "LAST_STEPS", "SHARED_STEPS", "FULL_STEPS"):
         monkeypatch.setattr(metric_search, name, 4)
 
 

@@ -38,6 +38,8 @@ __all__ = ["LARGEST_SCALE", "Gaussian", "IsotropicKernel", "Matern", "RationalQu
 # Squared distances from |x|^2 + |y|^2 - 2 x.y lose digits when they are this much smaller than the
 # squared norms; those few pairs are recomputed from differences.
 CANCELLATION = 1e-5
+# Number of rows whose median is subtracted from all rows before.
+CENTERED = 64
 
 # For nu above this, K_nu is evaluated by its uniform expansion in 1/nu, whose error is then below 1e-12.
 LARGE_NU = 100.0
@@ -494,7 +496,8 @@ def euclidean_distances(X: Rows, Y: Rows) -> np.ndarray:
     X, Y = X / unit, Y / unit
     if not sparse and Y.shape[0]:
         # A shift does not change distances, but reduces norms and with them the rounding error of the matrix product.
-        center = Y.mean(axis=0)
+        # The median of some rows, since a mean would be far from all rows if one of them is.
+        center = np.median(Y[:: -(-Y.shape[0] // CENTERED)], axis=0)
         X, Y = X - center, Y - center
     norms = squared_norms(X)[:, None] + squared_norms(Y)
     squared = norms - 2 * inner_products(X, Y)

@@ -23,8 +23,8 @@ from mercer.parameters import count_threads
 __all__ = ["PROFILES", "LocalSolution", "metric_gradient", "solve_given", "solve_local"]
 
 Array = np.ndarray
-# Queries in a block, which is a task of one thread. Long enough that starting the task costs little.
-BLOCK = 256
+# Queries in a block, which is a task of one thread. A task takes a millisecond or more, so starting it costs little.
+BLOCK = 64
 # Most blocks of a gradient, each of which has a sum of its own. They do not depend on the number of threads, so neither
 # does the rounding of the total.
 GRADIENT_BLOCKS = 16

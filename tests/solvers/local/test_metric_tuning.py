@@ -5,12 +5,14 @@ import pytest
 from sklearn.metrics import pairwise_distances
 
 from mercer.engines import stages_of
+from mercer.engines.base import workers
 from mercer.linalg.local_systems import PROFILES
 from mercer.solvers.local import metric_search, metric_tuning
 from mercer.solvers.local.metric_search import MetricTrial, best_of, left_out_predictions, search_costs, search_metric
 from mercer.solvers.local.metric_tuning import (
     LogLoss,
     NumberLoss,
+    SearchedRows,
     TunedMetric,
     left_out_loss,
     mini_batches,
@@ -67,6 +69,18 @@ def test_derivatives_are_finite_differences(problem, profile, loss):
     np.testing.assert_allclose(full.noise, (value(0.0, h) - value(0.0, -h)) / (2 * h), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(full.parameter, (value(0.0, 0.0, h) - value(0.0, 0.0, -h)) / (2 * h), rtol=1e-6)
     assert np.abs(numeric).max() > 1e-3  # a derivative that vanishes would prove nothing
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_one_right_hand_side_per_query_gives_the_derivatives_of_many_targets(problem, profile, monkeypatch):
+    arguments = (*problem, profile, 0.07, 1.4)
+    expected = left_out_loss(NumberLoss(), *arguments, full=True)
+    monkeypatch.setattr(metric_tuning, "FEW_TARGETS", 2)
+    found = left_out_loss(NumberLoss(), *arguments, full=True)
+    assert found.value == expected.value
+    np.testing.assert_allclose(found.metric, expected.metric, rtol=1e-9, atol=1e-12)
+    assert found.noise == pytest.approx(expected.noise, rel=1e-9)
+    assert found.parameter == expected.parameter
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=["numbers", "labels"])
@@ -174,7 +188,49 @@ def test_mini_batches_use_each_row_once_before_any_is_used_again():
 def test_nearest_candidates():
     points = np.array([[0.0], [1.0], [3.0], [10.0]])
     candidates = np.array([[3, 2, 1, -1], [0, -1, -1, -1]])
-    assert nearest(points, np.array([0, 1]), candidates, 2).tolist() == [[1, 2], [0, -1]]
+    with workers(1) as team:
+        assert nearest(points, np.ones(1), np.array([0, 1]), candidates, 2, team).tolist() == [[1, 2], [0, -1]]
+
+
+@pytest.mark.parametrize("matrix", [np.array([2.0, 0.5, 1.0]), np.diag([2.0, 0.5, 1.0]) + 0.3])
+def test_near_rows_among_a_sample(matrix):
+    X = np.random.default_rng(7).normal(size=(90, 3)).astype(np.float32)
+    points = X * matrix if matrix.ndim == 1 else X @ matrix
+    distances = pairwise_distances(points)
+    np.fill_diagonal(distances, np.inf)
+    some, index = np.array([4, 50, 51, 89]), np.arange(1, 90, 2)  # rows in the sample, and rows that are not
+    found = SearchedRows.of(X, index).near(X, matrix, some, 6, None)
+    assert (found == index[np.argsort(distances[some][:, index], axis=1)[:, :6]]).all()
+    everywhere = SearchedRows.of(X, None).near(X, matrix, some, 6, None)
+    assert (everywhere == np.argsort(distances[some], axis=1)[:, :6]).all()
+    assert (SearchedRows.of(X, index[:3]).near(X, matrix, some, 4, None)[:, 3] == -1).all()
+
+
+def test_rows_beyond_single_precision_are_searched():
+    X, y = relevant_column(80)
+    X = np.column_stack([X, np.where(np.arange(80) == 7, 1e40, 0.0)])
+    tuned = tune_metric(X, y, np.ones(80), "matern12", start_of(6), NumberLoss(), steps=5)
+    assert np.isfinite(tuned.matrix).all()
+    assert np.isfinite(tuned.losses).all()
+
+
+def test_all_rows_are_searched_in_the_last_steps(monkeypatch):
+    X, y = relevant_column(80)
+    counts = []
+    original = SearchedRows.near
+
+    def near(self, *arguments):
+        counts.append(len(self.rows))
+        return original(self, *arguments)
+
+    monkeypatch.setattr(SearchedRows, "near", near)
+    monkeypatch.setattr(metric_tuning, "SEARCHED", 50)
+    arguments = (X, y, np.ones(80), "matern12", start_of(5), NumberLoss())
+    tune_metric(*arguments, steps=32)
+    assert counts == [50, 50, 50, 80]
+    counts.clear()
+    tune_metric(*arguments, kind="shared", steps=32)
+    assert set(counts) == {50}
 
 
 # ---- the search of kernel and metric ------------------------------------------------------------
@@ -182,7 +238,9 @@ def test_nearest_candidates():
 
 @pytest.fixture
 def few_steps(monkeypatch):
-    for name, steps in (("STEPS", 30), ("WARM_STEPS", 10), ("SHARED_STEPS", 8), ("FULL_STEPS", 10)):
+    for name, steps in (
+        ("STEPS", 30), ("WARM_STEPS", 10), ("LAST_STEPS", 10), ("SHARED_STEPS", 8), ("FULL_STEPS", 10),
+    ):  # fmt: skip
         monkeypatch.setattr(metric_search, name, steps)
 
 
@@ -191,10 +249,12 @@ def test_search_compares_all_kernels_and_metrics(few_steps):
     weight = np.ones(200)
     found = search_metric(X, 7 + 3 * y, weight, ("matern12", "matern52"), labels=False, full=True, seed=0)
     kinds = [(trial.profile, trial.metric) for trial in found.trials]
-    assert kinds[:4] == [
-        ("matern12", "shared"), ("matern12", "diagonal"), ("matern52", "shared"), ("matern52", "diagonal"),
-    ]  # fmt: skip
-    assert kinds[4][1] == "full"
+    assert kinds[:3] == [("matern12", "shared"), ("matern12", "diagonal"), ("matern52", "diagonal")]
+    # The better kernel gets further steps, then a full metric, and a shared lengthscale unless it has one.
+    better = min(found.trials[1:3], key=lambda trial: trial.error).profile
+    rest = [(better, "diagonal"), *([(better, "shared")] if better != "matern12" else [])]
+    assert kinds[3:-1] == rest
+    assert kinds[-1][1] == "full"
     kept = found.trials[found.chosen]
     assert kept.error <= 1.02 * min(trial.error for trial in found.trials)
     # The error is that of rows that were held out, relative to the variance of the targets.

@@ -14,6 +14,8 @@ from mercer.neighbors import neighbor_index
 from mercer.solvers.local.metric_tuning import (
     BATCH,
     FULL_STEPS,
+    LAST_STEPS,
+    SEARCHED,
     SHARED_STEPS,
     STEPS,
     WARM_STEPS,
@@ -22,6 +24,7 @@ from mercer.solvers.local.metric_tuning import (
     MetricKind,
     NumberLoss,
     TunedMetric,
+    in_single,
     tune_metric,
 )
 
@@ -88,12 +91,12 @@ class MetricSearch:
 
 def search_costs(profiles: Sequence[ProfileName], n: int, d: int, *, full: bool) -> dict[str, float]:
     """Return the stages of a search and their costs, for n rows of d features."""
-    # A step solves systems, and searches near rows among all rows and among candidates.
-    step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + n * d)
-    costs = {}
+    # A step solves systems, and searches near rows among a sample of the rows and among candidates.
+    step = BATCH * (SYSTEM_COST + N_NEIGHBORS**2 * d + min(n, SEARCHED) * d)
+    costs = {"tune one lengthscale": float(step * SHARED_STEPS)}
     for number, profile in enumerate(profiles):
-        costs[f"tune one lengthscale of {profile}"] = float(step * SHARED_STEPS)
         costs[f"tune lengthscales of {profile}"] = float(step * (WARM_STEPS if number else STEPS))
+    costs["tune the best kernel"] = float(step * (LAST_STEPS + (SHARED_STEPS if len(profiles) > 1 else 0)))
     return {**costs, "tune a full metric": float(step * FULL_STEPS)} if full else costs
 
 
@@ -109,10 +112,11 @@ def search_metric(
     n_jobs: int | None = None,
     report: Report | None = None,
 ) -> MetricSearch:
-    """Tune a shared lengthscale and one per feature for each kernel, then a full metric, and return the best one.
+    """Tune a shared lengthscale, one per feature for each kernel, and a full metric, and return all trials.
 
-    Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on mini-batches. Results are compared
-    by the leave-one-out error of further rows, predicted from 64 near rows.
+    Only the kernel whose lengthscales have the least error takes further steps: for its lengthscales, for a shared one,
+    and for a full metric. Lengthscales minimize the leave-one-out loss of predictions from 32 near rows, on
+    mini-batches. Results are compared by the leave-one-out error of further rows, predicted from 64 near rows.
 
     Parameters
     ----------
@@ -162,16 +166,18 @@ def search_metric(
         predictions.append(predicted * spread + mean)
         return tuned
 
-    shared = diagonal = start
+    enter_stage(report, "tune one lengthscale")
+    shared = diagonal = attempt(profiles[0], start, "shared", SHARED_STEPS)
     for number, profile in enumerate(profiles):
-        enter_stage(report, f"tune one lengthscale of {profile}")
-        shared = attempt(profile, shared, "shared", SHARED_STEPS)
         enter_stage(report, f"tune lengthscales of {profile}")
         # Lengthscales of one kernel are a good start for those of the next one.
-        if number == 0:
-            diagonal = attempt(profile, shared, "diagonal", STEPS)
-        else:
-            diagonal = attempt(profile, diagonal, "diagonal", WARM_STEPS)
+        diagonal = attempt(profile, diagonal, "diagonal", WARM_STEPS if number else STEPS)
+    # Only the best kernel is worth further steps.
+    enter_stage(report, "tune the best kernel")
+    trial, diagonal = min(found[1:], key=lambda entry: entry[0].error)
+    attempt(trial.profile, diagonal, "diagonal", LAST_STEPS)
+    if trial.profile != profiles[0]:
+        attempt(trial.profile, shared, "shared", SHARED_STEPS)
     best = best_of(found)
     if full and d > 1:
         enter_stage(report, "tune a full metric")
@@ -199,8 +205,9 @@ def left_out_predictions(
 ) -> tuple[Array, Array]:
     """Return predictions (m, t) of some rows from the rows near them, and their variances (m,) up to a factor."""
     points = tuned.points(X)
-    indices, _ = neighbor_index(points, n_jobs=n_jobs).query(
-        points[held], min(N_NEIGHBORS, len(X)), own=held, n_jobs=n_jobs
+    single = in_single(points)
+    indices, _ = neighbor_index(single, n_jobs=n_jobs).query(
+        single[held], min(N_NEIGHBORS, len(X)), own=held, n_jobs=n_jobs
     )
     solution = solve_local(points, indices, points[held], profile, tuned.noise / weight, n_jobs=n_jobs)
     near = np.where(indices[..., None] >= 0, targets[np.maximum(indices, 0)], 0.0)

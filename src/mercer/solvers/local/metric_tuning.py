@@ -11,18 +11,22 @@ Points are rows times a matrix W. The loss changes by :math:`-\mathrm{tr}(H E)` 
 :math:`W (I + E)` with a small E, where H is the sum over pairs of near rows of the derivative of the loss with respect
 to the kernel, times the slope of the kernel, times the outer product of the difference of their points. Steps are taken
 in E, so they do not depend on the units of the rows.
+
+Many targets need one right-hand side instead of one for each of them: the sum of a over targets, times the derivatives
+g of the loss with respect to the errors, is :math:`K^{-1} (Y_N g)`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from scipy import special
 
 from mercer.engines import Report, report_step
+from mercer.engines.base import Workers, workers
 from mercer.linalg.local_systems import metric_gradient, solve_local
 from mercer.linalg.numpy_kernels import ProfileName
 from mercer.neighbors import neighbor_index
@@ -41,18 +45,27 @@ __all__ = [
 Array = np.ndarray
 MetricKind = Literal["shared", "diagonal", "full"]
 # Number of near rows, of rows of a mini-batch, and of steps: for one lengthscale per feature, for those of a further
-# kernel, for a shared lengthscale, and for a full matrix.
+# kernel, for those of the best kernel after that, for a shared lengthscale, and for a full matrix.
 N_NEIGHBORS = 32
 BATCH = 256
-STEPS = 200
-WARM_STEPS = 60
-SHARED_STEPS = 30
-FULL_STEPS = 300
-# Near rows are searched among all rows after this number of steps, and among these candidates in each step.
+STEPS = 120
+WARM_STEPS = 40
+LAST_STEPS = 60
+SHARED_STEPS = 20
+FULL_STEPS = 200
+# Near rows are searched after this number of steps, and among these candidates in each step.
 REFRESH = 8
 CANDIDATES = 64
-# Number of entries of differences of rows that are in memory at a time.
-ENTRIES = 2**22
+# They are searched in a sample of this number of rows until this share of the steps, and then among all rows.
+SEARCHED = 20_000
+SAMPLED_SHARE = 0.75
+# Number of rows that a thread processes at a time: of a mini-batch, and of those that are multiplied by the metric.
+PART = 32
+POINTS = 2048
+# Number of targets for which the systems are solved at once. For more, they are solved for their sum in a second step.
+FEW_TARGETS = 4
+# Largest entry of rows that are searched in single precision.
+LARGEST_SINGLE = 1e15
 # Sizes of the steps in logarithms of lengthscales, and in entries of a full matrix.
 RATE = 0.1
 FULL_RATE = 0.02
@@ -201,22 +214,54 @@ def left_out_loss(
         Number of threads; None means all cores.
     """
     noises = noise / weight
-    solution = solve_local(points, indices, points[sample], profile, noises, targets=targets, n_jobs=n_jobs)
-    assert solution.targets is not None
+    few = targets.shape[1] <= FEW_TARGETS
+    queries = points[sample]
+    solution = solve_local(points, indices, queries, profile, noises, targets=targets if few else None, n_jobs=n_jobs)
     present = indices >= 0
     near = np.maximum(indices, 0)
     b = solution.weights
-    errors = targets[sample] - np.einsum("mk,mkt->mt", b, np.where(present[..., None], targets[near], 0.0))
+    near_targets = targets[near]  # (m, k, t); those of missing rows have weight zero
+    errors = targets[sample] - np.matmul(b[:, None], near_targets)[:, 0]
     variance = solution.variance + noises[sample]
     share = weight[sample] / weight[sample].sum()
     value, by_error, by_variance, by_parameter = loss(sample, targets[sample], errors, variance, share, parameter)
-    by_error_a = np.einsum("mkt,mt->mk", solution.targets, by_error)
+    if solution.targets is not None:
+        by_error_a = np.matmul(solution.targets, by_error[..., None])[..., 0]
+    else:
+        # The sum over targets of a times the derivatives is the solution for one right-hand side, which is known now.
+        total = np.matmul(near_targets, by_error[..., None])[..., 0]
+        by_error_a = solve_own(points[near], present, queries, profile, noises[near], total, n_jobs)
     right = by_error_a + by_variance[:, None] * b
     cross = -by_error_a - 2 * by_variance[:, None] * b
     H = metric_gradient(points, indices, points[sample], profile, b, right, cross, full=full, n_jobs=n_jobs)
     own = np.where(present, noises[near], 0.0)
     by_noise = float(np.sum(b * right * own) + by_variance @ noises[sample])
     return LeftOutLoss(value, H, by_noise, by_parameter)
+
+
+def solve_own(
+    near_points: Array,
+    present: Array,
+    queries: Array,
+    profile: ProfileName,
+    noises: Array,
+    right: Array,
+    n_jobs: int | None,
+) -> Array:
+    """Return the solutions (m, k) of the systems of near rows for right-hand sides (m, k), one for each query."""
+    m, k, p = near_points.shape
+    own = np.where(present, np.arange(m * k).reshape(m, k), -1)
+    solution = solve_local(
+        near_points.reshape(m * k, p),
+        own,
+        queries,
+        profile,
+        noises.ravel(),
+        targets=right.reshape(m * k, 1),
+        n_jobs=n_jobs,
+    )
+    assert solution.targets is not None
+    return solution.targets[..., 0]
 
 
 def mini_batches(rows: Array, size: int, count: int, rng: np.random.Generator) -> list[Array]:
@@ -228,18 +273,74 @@ def mini_batches(rows: Array, size: int, count: int, rng: np.random.Generator) -
     return batches[:count]
 
 
-def nearest(points: Array, sample: Array, candidates: Array, count: int) -> Array:
-    """Return the indices (m, count) of the nearest candidates of some rows; -1 where there are fewer."""
+def nearest(rows: Array, W: Array, sample: Array, candidates: Array, count: int, team: Workers) -> Array:
+    """Return the indices (m, count) of the candidates nearest to some rows in a metric; -1 where there are fewer."""
     out = np.empty((len(sample), min(count, candidates.shape[1])), dtype=candidates.dtype)
-    points = points.astype(np.float32)  # distances need not be exact: any near rows will do
-    step = max(1, ENTRIES // max(1, candidates.shape[1] * points.shape[1]))
-    for start in range(0, len(sample), step):
-        some = candidates[start : start + step]
-        apart = points[np.maximum(some, 0)] - points[sample[start : start + step], None]
-        squares = np.where(some >= 0, np.einsum("mkd,mkd->mk", apart, apart), np.inf)
-        closest = np.argsort(squares, axis=1, kind="stable")[:, : out.shape[1]]
-        out[start : start + step] = np.take_along_axis(some, closest, axis=1)
+    W = W.astype(rows.dtype)
+
+    def fill(start: int) -> None:
+        some = candidates[start : start + PART]
+        apart = rows[np.maximum(some, 0)]
+        apart -= rows[sample[start : start + PART], None]
+        apart = times(apart.reshape(-1, rows.shape[1]), W)
+        squares = np.einsum("ij,ij->i", apart, apart).reshape(some.shape)
+        closest = np.argsort(np.where(some >= 0, squares, np.inf), axis=1, kind="stable")[:, : out.shape[1]]
+        out[start : start + PART] = np.take_along_axis(some, closest, axis=1)
+
+    team.run(fill, range(0, len(sample), PART))
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedRows:
+    """The rows among which near rows are searched: all of them, or a sample."""
+
+    rows: Array  # (s, d)
+    index: Array | None  # (s,), sorted indices of the sample; None means all rows
+    position: Array | None  # (n,), position of each row in the sample, or -1
+
+    @classmethod
+    def of(cls, rows: Array, index: Array | None) -> Self:
+        """Return the rows with these indices, or all rows for None."""
+        if index is None:
+            return cls(rows, None, None)
+        position = np.full(len(rows), -1)
+        position[index] = np.arange(len(index))
+        return cls(rows[index], index, position)
+
+    def near(self, rows: Array, W: Array, some: Array, count: int, n_jobs: int | None) -> Array:
+        """Return the indices (m, count) of the rows nearest to some of all rows, which are not near themselves."""
+        W = W.astype(rows.dtype)
+        index = neighbor_index(times(self.rows, W), n_jobs=n_jobs)
+        own = some if self.position is None else self.position[some]
+        found, _ = index.query(times(rows[some], W), count, own=own, n_jobs=n_jobs)
+        return found if self.index is None else np.where(found >= 0, self.index[found], -1)
+
+
+def in_single(X: Array) -> Array:
+    """Return rows in single precision, unless it cannot represent their squares, to search near rows.
+
+    Distances need not be exact there, since any near rows will do.
+    """
+    return X.astype(np.float32) if np.abs(X).max(initial=0.0) < LARGEST_SINGLE else X
+
+
+def times(X: Array, W: Array) -> Array:
+    """Return rows times factors of features (d,) or a matrix (d, p), in C order."""
+    return np.ascontiguousarray(X * W if W.ndim == 1 else X @ W)
+
+
+def move_points(X: Array, W: Array, some: Array, points: Array, team: Workers) -> None:
+    """Write the rows with indices `some`, of which -1 is none, times W into `points`."""
+    used = np.zeros(len(X) + 1, dtype=bool)
+    used[some] = True
+    index = np.flatnonzero(used[:-1])
+
+    def move(start: int) -> None:
+        part = index[start : start + POINTS]
+        points[part] = times(X[part], W)
+
+    team.run(move, range(0, len(index), POINTS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +354,7 @@ class TunedMetric:
 
     def points(self, X: Array) -> Array:
         """Return the points (n, p) of rows (n, d)."""
-        return np.ascontiguousarray(X * self.matrix if self.matrix.ndim == 1 else X @ self.matrix)
+        return times(X, self.matrix)
 
 
 def tune_metric(
@@ -292,7 +393,7 @@ def tune_metric(
         changes a matrix.
     exclude : ndarray of shape (e,), default=None
         Indices of rows that are not left out, so that they can be used to compare results.
-    steps : int, default=200
+    steps : int, default=120
         Number of steps.
     seed : int, default=0
         Seed of the mini-batches.
@@ -301,7 +402,27 @@ def tune_metric(
     report : callable or None, default=None
         Receives the progress.
     """
+    with workers(n_jobs) as team:
+        return _tune(X, targets, weight, profile, start, loss, kind, exclude, steps, seed, team, report)
+
+
+def _tune(
+    X: Array,
+    targets: Array,
+    weight: Array,
+    profile: ProfileName,
+    start: TunedMetric,
+    loss: ErrorLoss,
+    kind: MetricKind,
+    exclude: Array | None,
+    steps: int,
+    seed: int,
+    team: Workers,
+    report: Report | None,
+) -> TunedMetric:
+    """Do what `tune_metric` does, on the threads of a team."""
     n, d = X.shape
+    n_jobs = team.threads
     rng = np.random.default_rng(seed)
     W, full = start.matrix, kind == "full"
     if full and W.ndim == 1:
@@ -313,14 +434,19 @@ def tune_metric(
     losses = np.empty(steps)
     usable = np.arange(n) if exclude is None or len(exclude) >= n // 2 else np.setdiff1d(np.arange(n), exclude)
     samples = mini_batches(usable, min(BATCH, len(usable)), steps, rng)
+    rows = in_single(X)
+    sampled = np.sort(rng.choice(n, SEARCHED, replace=False)) if n > SEARCHED else None
+    searched = SearchedRows.of(rows, sampled)
+    points = np.empty(X.shape)
     for step, sample in enumerate(samples):
-        points = np.ascontiguousarray(X @ W if W.ndim == 2 else X * W)
         if step % REFRESH == 0:
+            if sampled is not None and kind != "shared" and step >= SAMPLED_SHARE * steps:
+                searched, sampled = SearchedRows.of(rows, None), None
             some = np.concatenate(samples[step : step + REFRESH])
-            index = neighbor_index(points, n_jobs=n_jobs)
-            candidates, _ = index.query(points[some], min(CANDIDATES, n), own=some, n_jobs=n_jobs)
-        first_row = (step % REFRESH) * len(sample)
-        indices = nearest(points, sample, candidates[first_row : first_row + len(sample)], N_NEIGHBORS)
+            candidates = searched.near(rows, W, some, min(CANDIDATES, n), n_jobs)
+        those = candidates[(step % REFRESH) * len(sample) :][: len(sample)]
+        indices = nearest(rows, W, sample, those, N_NEIGHBORS, team)
+        move_points(X, W, np.append(indices, sample), points, team)
         noise, parameter = np.exp(others).tolist()
         found = left_out_loss(
             loss, points, targets, weight, sample, indices, profile, noise, parameter, full=full, n_jobs=n_jobs
