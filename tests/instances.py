@@ -51,6 +51,7 @@ from mercer import (
     RandomNeurons,
     RationalQuadratic,
     ResampledFourier,
+    ScaledColumns,
     SphericalRadial,
     SumMap,
     TensorSketch,
@@ -230,6 +231,8 @@ MAPS += [
     LearnedMetric(RandomFourier(Gaussian("median"), 12), metric="diagonal", rounds=1),
     LearnedMetric(RandomFourier(Matern(1.5), 9, form="phase"), rounds=1, power=0.5, shrinkage=0.0),
     LearnedMetric(Nystroem(Gaussian("median"), 8, landmarks="uniform"), method="neighbors", metric="diagonal"),
+    ScaledColumns(RandomFourier(Gaussian("median"), 12)),
+    ScaledColumns(Nystroem(Matern(2.5, "median"), 8, landmarks="uniform")),
 ]
 
 LEARNERS = [

@@ -78,7 +78,7 @@ def files_of_a_fit() -> Counter[str]:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
-    model = mercer.KernelRidgeClassifier(alpha="loo", random_state=0)
+    model = mercer.KernelRidgeClassifier(mercer.RandomFourier(random_state=0), alpha="loo", random_state=0)
     seen: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:

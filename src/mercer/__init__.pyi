@@ -92,7 +92,7 @@ from .maps import (
     TensorSketch,
     ThresholdFeatures,
 )
-from .metric import LearnedMetric
+from .metric import LearnedMetric, ScaledColumns
 from .tables import ColumnScaler
 from .theory import required_components
 
@@ -156,6 +156,7 @@ __all__ = [
     "RationalQuadratic",
     "ResampledFourier",
     "Scaled",
+    "ScaledColumns",
     "SphericalRadial",
     "Sum",
     "SumMap",

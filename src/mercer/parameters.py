@@ -12,7 +12,7 @@ A class declares the domain of each parameter as data, and `check_parameters` ra
 
 The message names the object, the parameter, the allowed values and the value that was passed::
 
-    KernelRidge: alpha must be a finite number >= 0 or one of 'loo', 'evidence', 'gcv', got -1.
+    KernelRidge: alpha must be a finite number >= 0 or one of 'auto', 'loo', 'evidence', 'gcv', got -1.
 
 `new_of_known_names` raises for names that a class does not have, with advice what to write instead::
 

@@ -20,7 +20,8 @@ EXACT = 1e-22  # a tolerance for coefficients that are exact to about ten digits
 
 def fresh(kind, width=40, **options):
     """Return a classifier whose coefficients are exact, so that those of two fits can be compared."""
-    return kind(RandomFourier(Gaussian(1.0), width, random_state=0), **{"tol": EXACT, "max_iter": 1000} | options)
+    options = {"C": 1.0, "tol": EXACT, "max_iter": 1000} | options
+    return kind(RandomFourier(Gaussian(1.0), width, random_state=0), **options)
 
 
 def relative_gap(one, other):

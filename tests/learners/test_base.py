@@ -40,11 +40,11 @@ LABELS = np.where(y > 0, "up", "down")
 
 
 def ridge(**options):
-    return KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), **options)
+    return KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), **{"alpha": 1.0, **options})
 
 
 def classifier(**options):
-    return KernelRidgeClassifier(RandomFourier(Gaussian(), 20, random_state=0), **options)
+    return KernelRidgeClassifier(RandomFourier(Gaussian(), 20, random_state=0), **{"alpha": 1.0, **options})
 
 
 # ---- fitting ----------------------------------------------------------------------------------
@@ -308,7 +308,8 @@ KINDS = [KernelRidgeClassifier, KernelLogisticRegression, KernelSVC]
 
 
 def linear(kind):
-    return kind(RandomFourier(Gaussian(1.0), 30, random_state=0))
+    fixed = {"alpha": 1.0} if kind is KernelRidgeClassifier else {"C": 1.0}
+    return kind(RandomFourier(Gaussian(1.0), 30, random_state=0), **fixed)
 
 
 def labeled(labels, n=150, seed=0):
@@ -393,7 +394,7 @@ def sources_of(X, y, tmp_path):
 def test_columns_of_very_different_scales_warn_once_for_every_source(tmp_path):
     X = scaled_rows()
     for data in sources_of(X, X[:, 0], tmp_path):
-        with pytest.warns(MercerWarning, match=r"make_pipeline\(StandardScaler\(\), KernelRidge\(\)\)") as caught:
+        with pytest.warns(MercerWarning, match=r"ScaledColumns\(mercer\.Nystroem\(kernel\)\)") as caught:
             KernelRidge(Gaussian("median"), random_state=0).fit(*data)
         assert len(caught) == 1
     for data in sources_of(X / X.std(axis=0), X[:, 0], tmp_path):

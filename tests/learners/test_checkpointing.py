@@ -81,7 +81,7 @@ def engine():
 
 def test_parameters_do_not_change_during_a_fit(tmp_path):
     seen = []
-    model = KernelRidge(Gaussian(1.0), block_size=10)
+    model = KernelRidge(Gaussian(1.0), alpha=1.0, block_size=10)
     model.set_params(progress=lambda _: seen.append((model.random_state, model.get_params()["random_state"])))
     model.fit(X, X[:, 0], checkpoint=tmp_path / "fit.checkpoint")
     assert seen == [(None, None)] * 4

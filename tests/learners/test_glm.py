@@ -303,7 +303,7 @@ def test_large_weights_of_the_losses_take_few_passes(kind, classes):
 def test_the_default_tolerance_ends_where_predictions_no_longer_change(kind):
     X, y = data(3000, 4)
     usual, exact = (
-        kind(RandomFourier(Gaussian(1.0), 100, random_state=0), **o).fit(X, y) for o in ({}, {"tol": EXACT})
+        kind(RandomFourier(Gaussian(1.0), 100, random_state=0), C=1.0, **o).fit(X, y) for o in ({}, {"tol": EXACT})
     )
     assert usual.n_passes_ <= 20
     assert usual.n_passes_ < exact.n_passes_
@@ -389,7 +389,7 @@ def test_progress_reports_passes_and_the_loss(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"C": 0}, r"C must be a finite number > 0, got 0"),
+        ({"C": 0}, r"C must be a finite number > 0 or 'auto', got 0"),
         ({"C": np.inf}, "got inf"),
         ({"C": "a lot"}, "got 'a lot'"),
         ({"tol": -1.0}, r"tol must be a finite number > 0, got -1"),

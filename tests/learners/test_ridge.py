@@ -77,7 +77,7 @@ def test_a_generator_is_read_once_and_whole():
             read.append(i)
             yield X[i : i + 50], y[i : i + 50]
 
-    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0))
+    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0), alpha=1.0)
     np.testing.assert_allclose(clone(fresh).fit(blocks()).predict(X), clone(fresh).fit(X, y).predict(X), atol=1e-10)
     assert read == list(range(0, 500, 50))
 
@@ -85,6 +85,8 @@ def test_a_generator_is_read_once_and_whole():
 def test_a_generator_cannot_serve_a_median():
     X, y = data(50)
     with pytest.raises(DataError, match=r"can be read only once.*lengthscale as a number"):
+        KernelRidge(Gaussian("median")).fit((X, y) for _ in range(2))
+    with pytest.raises(DataError, match=r"can be read only once.*RandomFourier with a number as lengthscale"):
         KernelRidge().fit((X, y) for _ in range(2))
 
 
@@ -100,7 +102,7 @@ def test_labels_may_appear_in_any_block():
     X, y = load_digits(return_X_y=True)
     order = np.argsort(y, kind="stable")  # each block brings new labels
     X, y = X[order], np.array([f"digit {label}" for label in y[order]])
-    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(30.0), 50, random_state=0), random_state=0)
+    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(30.0), 50, random_state=0), alpha=1.0, random_state=0)
     whole = clone(fresh).fit(X, y)
     parts = clone(fresh)
     for i in range(0, len(X), 100):
@@ -122,7 +124,7 @@ def test_given_classes_are_kept_and_others_raise():
 
 def test_partial_fit_continues_from_fit():
     X, y = data(300)
-    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0))
+    fresh = KernelRidge(RandomFourier(Gaussian(), 32, random_state=0), alpha=1.0)
     continued = clone(fresh).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
     np.testing.assert_allclose(continued.predict(X), clone(fresh).fit(X, y).predict(X), atol=1e-9)
 
@@ -207,7 +209,7 @@ def test_the_scale_survives_rows_that_are_fitted_perfectly():
 def test_shapes_of_the_fitted_attributes():
     X, y = data(50)
     feature_map = RandomFourier(Gaussian(), 8, random_state=0)
-    one = KernelRidge(feature_map).fit(X, y)
+    one = KernelRidge(feature_map, alpha=1.0).fit(X, y)
     assert one.coef_.shape == (8,)
     assert isinstance(one.intercept_, float)
     assert one.path_ is None
@@ -289,7 +291,7 @@ def test_not_fitted(model):
     [
         (
             KernelRidge(Gaussian(), alpha=-1),
-            r"KernelRidge: alpha must be a finite number >= 0 or one of 'loo', 'evidence', 'gcv', got -1",
+            r"KernelRidge: alpha must be a finite number >= 0 or one of 'auto', 'loo', 'evidence', 'gcv', got -1",
         ),
         (KernelRidge(Gaussian(), alpha="LOO"), r"got 'LOO'"),
         (KernelRidge(Gaussian(), alpha=np.nan), r"got nan"),

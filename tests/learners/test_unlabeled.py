@@ -170,10 +170,10 @@ def test_partial_fit_takes_them_too():
     X, y, known = problem()
     known[[0, -1]] = True
     partly = np.where(known, y, -1)
-    model = KernelRidgeClassifier(drawn(), unlabeled=-1)
+    model = KernelRidgeClassifier(drawn(), alpha=1.0, unlabeled=-1)
     for part in blocks(X, partly, 60):
         model.partial_fit(*part, classes=[0, 1, 2])
-    expected = KernelRidgeClassifier(drawn()).fit(X[known], y[known])
+    expected = KernelRidgeClassifier(drawn(), alpha=1.0).fit(X[known], y[known])
     assert np.allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
     with pytest.raises(DataError, match=r"labels \[7\]"):
         model.partial_fit(X[:5], np.full(5, 7))
@@ -272,7 +272,8 @@ def test_blocks_give_the_probabilities_of_one_fit():
     X = rng.normal(size=(6000, 3))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=6000) > 0, 1, 0)
     known = np.where(rng.random(6000) < 0.5, y, -1)
-    fresh = KernelRidgeClassifier(RandomFourier(Gaussian(1.0), 40, random_state=0), unlabeled=-1, random_state=0)
+    feature_map = RandomFourier(Gaussian(1.0), 40, random_state=0)
+    fresh = KernelRidgeClassifier(feature_map, alpha=1.0, unlabeled=-1, random_state=0)
     whole, parts = clone(fresh).fit(X, known), clone(fresh)
     for start in range(0, 6000, 1000):
         parts.partial_fit(X[start : start + 1000], known[start : start + 1000])
@@ -312,10 +313,10 @@ def test_labels_that_are_all_known_may_be_an_array_of_their_own_kind(unlabeled, 
 def test_booleans_and_an_unlabeled_value_are_labels(unlabeled):
     X, y, known = problem()
     partly = np.where(known, (y > 0).astype(object), unlabeled)
-    model = KernelRidgeClassifier(drawn(), unlabeled=unlabeled).fit(X, partly)
+    model = KernelRidgeClassifier(drawn(), alpha=1.0, unlabeled=unlabeled).fit(X, partly)
     assert model.classes_.dtype == bool
     assert model.score(X, partly) == np.mean(model.predict(X)[known] == (y > 0)[known])
-    parts = KernelRidgeClassifier(drawn(), unlabeled=unlabeled)
+    parts = KernelRidgeClassifier(drawn(), alpha=1.0, unlabeled=unlabeled)
     for part in blocks(X, partly, 80):
         parts.partial_fit(*part, classes=[False, True])
     assert np.allclose(parts.coef_, model.coef_, rtol=1e-9, atol=1e-12)

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
@@ -37,6 +35,7 @@ from mercer import (
     ProductMap,
     RandomFourier,
     RandomMaclaurin,
+    ScaledColumns,
     SumMap,
     TensorSketch,
     ThresholdFeatures,
@@ -489,15 +488,15 @@ RARE = (np.random.default_rng(6).random((400, 3)) < [0.5, 0.1, 0.02]) * [1.0, 1.
 def test_columns_of_very_different_scales_warn():
     words = (
         r"^RandomFourier: columns of X with one lengthscale have scales that differ by a factor of 5e\+03: 0\.98 of "
-        r"column 0, 4\.8e\+03 of column 2\. The kernel hardly depends on columns of small scale\. Use scikit-learn's "
-        r"make_pipeline\(StandardScaler\(\), RandomFourier\(\)\), or one lengthscale per column: "
+        r"column 0, 4\.8e\+03 of column 2\. The kernel hardly depends on columns of small scale\. Divide columns by "
+        r"their spread with mercer\.ScaledColumns\(RandomFourier\(\.\.\.\)\), or give one lengthscale per column: "
         r"mercer\.Transformed\(kernel, lengthscales=\[\.\.\.\]\)\.$"
     )
     with pytest.warns(MercerWarning, match=words):
         RandomFourier(Gaussian("median"), 8, random_state=0).fit(SCALES)
     with pytest.warns(MercerWarning, match="of column 'x'.*of column 'z'"):
         Nystroem(Matern(), 8, random_state=0).fit(pd.DataFrame(SCALES, columns=list("xyz")))
-    with pytest.warns(MercerWarning, match=r"make_pipeline\(MaxAbsScaler\(\), RandomFourier\(\)\)"):
+    with pytest.warns(MercerWarning, match=r"ScaledColumns\(RandomFourier\(\.\.\.\)\)"):
         RandomFourier(Gaussian(), 8, random_state=0).fit(sp.csr_matrix(SCALES * RARE))
     with pytest.warns(MercerWarning, match="0.98 of column 0, 4.8e.03 of column 2"):
         SumMap(Gaussian() + Polynomial(2), 64).fit(SCALES)
@@ -533,8 +532,8 @@ def test_other_columns_do_not_warn(kernel, X):
 def test_the_suggested_lines_do_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make_pipeline(StandardScaler(), RandomFourier(Gaussian("median"), 8)).fit(SCALES)
-        make_pipeline(MaxAbsScaler(), RandomFourier(Gaussian("median"), 8)).fit(sp.csr_matrix(SCALES * RARE))
+        ScaledColumns(RandomFourier(Gaussian("median"), 8)).fit(SCALES)
+        ScaledColumns(RandomFourier(Gaussian("median"), 8)).fit(sp.csr_matrix(SCALES * RARE))
         RandomFourier(Transformed(Gaussian("median"), lengthscales=SCALES.std(axis=0)), 8).fit(SCALES)
 
 

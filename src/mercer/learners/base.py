@@ -54,6 +54,7 @@ from mercer.errors import DataError, MercerWarning
 from mercer.errors.memory import LARGE, available_bytes, check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel
+from mercer.learners.defaults import count_rows, map_of_learner
 from mercer.maps import BaseMap
 from mercer.maps.base import check_features, replace_params, unchanged_if_it_fails, warn_of_scales
 from mercer.maps.registry import check_grows, unfitted_map
@@ -117,8 +118,12 @@ progress : bool or callable, default=False
     of a log, by the logger "mercer" or on standard error. A callable receives a `Progress` after each block.""",
     "feature_map": """\
 feature_map : BaseMap, Kernel or None, default=None
-    Feature map, cloned before it is fitted; or a kernel, for which a map of 512 components is chosen; None means a
-    Gaussian kernel of median lengthscale.""",
+    Feature map, cloned before it is fitted; or a kernel, for which a map is chosen. None means that columns are divided
+    by their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2 and median lengthscale,
+    with landmarks: ``ScaledColumns(Nystroem(Matern(2.5, "median")))``. For a kernel or None, the number of components
+    is eight times the square root of the number of rows, rounded up to a power of two, at least 256 (512 for a kernel)
+    and at most 4096. In `partial_fit`, and where rows can be read only once, it is 512, and for None the features are
+    random ones.""",
     "fit_intercept": """\
 fit_intercept : bool, default=True
     Whether to fit an intercept, which is not penalized.""",
@@ -187,6 +192,8 @@ class Fit:
         Receives the progress; see `mercer.engines.progress` for what solvers call.
     previous : mapping
         Fitted attributes of the previous fit, for a warm start.
+    quiet : bool
+        Whether the map is the default one, about which there is nothing to warn of.
     """
 
     engine: Engine
@@ -195,6 +202,7 @@ class Fit:
     random_state: Any
     report: Report | None
     previous: Mapping[str, Any]
+    quiet: bool = False
 
     def accumulate(self, into: Accumulator[S]) -> S:
         """Return the sum over the labeled rows, as the accumulator finishes it."""
@@ -203,7 +211,10 @@ class Fit:
 
     def fitted(self, feature_map: BaseMap) -> BaseMap:
         """Fit a map to all rows, and to the targets of the labeled ones if it uses them; return it."""
-        return feature_map.fit_engines(self.engine, self.labeled, self.report)
+        with warnings.catch_warnings():
+            if self.quiet:
+                warnings.simplefilter("ignore", MercerWarning)
+            return feature_map.fit_engines(self.engine, self.labeled, self.report)
 
 
 class Learner(BaseEstimator, ABC):
@@ -217,8 +228,8 @@ class Learner(BaseEstimator, ABC):
     parameter_domains: ClassVar[Mapping[str, Domain]] = {}
     #: Attributes that `_solve` sets; after `partial_fit` they are computed at their first use.
     solved: ClassVar[frozenset[str]] = frozenset()
-    #: A function of kernel and options that returns the map for a kernel; None means `mercer.maps.default_map`.
-    default_map: ClassVar[Callable[..., BaseMap] | None] = None
+    #: A function of a kernel or None, `n_rows` and `random_state` that returns the map, if no map is given.
+    default_map: ClassVar[Callable[..., BaseMap]] = map_of_learner
     #: Whether a fit has matrices with one row and one column per component in memory.
     solves_gram: ClassVar[bool] = False
     #: Upper bound on the rows of a block, where their number is chosen by the width of the map.
@@ -231,6 +242,8 @@ class Learner(BaseEstimator, ABC):
     progress: bool | Report
 
     feature_map_: BaseMap
+    #: Number of components of the fitted map.
+    width_: int
     #: The coding of the targets, as settled by the rows seen so far.
     _coding_: Coding
     #: The sum of the statistic over the rows, where the learner stores it.
@@ -315,17 +328,18 @@ class Learner(BaseEstimator, ABC):
         with unchanged_if_it_fails(self):
             self._check_parameters()
             previous = self._reset()
-            prototype = self._unfitted_map(self.random_state)
+            prototype = self._unfitted_map(self.random_state, known_length(X))
             self._check_memory(prototype.width)
             reader = self._reader(prototype.width, fresh=True)
             engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
             if checkpoint is None:
+                prototype = self._unfitted_map(self.random_state, self._count_rows(engine))
                 self._fit_rows(self._fit_of(engine, prototype, self.random_state, previous), reader)
             else:
                 from mercer.learners.checkpointing import checkpointed, seeded
 
                 with checkpointed(self, engine, checkpoint) as (engine, random_state):
-                    prototype = seeded(self._unfitted_map(random_state), engine.seed)
+                    prototype = seeded(self._unfitted_map(random_state, self._count_rows(engine)), engine.seed)
                     self._fit_rows(self._fit_of(engine, prototype, random_state, previous), reader)
         return self
 
@@ -415,7 +429,7 @@ class Learner(BaseEstimator, ABC):
 
     def _fit_of(self, engine: Engine, prototype: BaseMap, random_state: Any, previous: Mapping[str, Any]) -> Fit:
         labeled = labeled_rows(type(self).__name__, engine, self._coding().unlabeled)
-        return Fit(engine, labeled, prototype, random_state, self._report(), previous)
+        return Fit(engine, labeled, prototype, random_state, self._report(), previous, self.feature_map is None)
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         """Fit the map `fit.feature_map` to all rows, and return the fitted map."""
@@ -423,7 +437,8 @@ class Learner(BaseEstimator, ABC):
 
     def _warn_of_scales(self, fit: Fit) -> None:
         """Warn of columns of very different scales, unless each of them gets its own lengthscale."""
-        if getattr(self, "lengthscale_tuning", None) != "ard" and not fit.feature_map.scales_columns:
+        own = self.feature_map is None or getattr(self, "lengthscale_tuning", None) == "ard"
+        if not own and not fit.feature_map.scales_columns:
             warn_of_scales(self, fit.feature_map._kernel(), fit.engine)
 
     def _set_map(self, feature_map: BaseMap) -> None:
@@ -431,12 +446,18 @@ class Learner(BaseEstimator, ABC):
         if hasattr(self, "feature_names_in_"):
             feature_map.feature_names_in_ = self.feature_names_in_
         self.feature_map_ = feature_map
+        self.width_ = feature_map.features_.n_components
 
-    def _unfitted_map(self, random_state: Any) -> BaseMap:
-        choice, default = self.feature_map, type(self).default_map
-        if default is not None and (choice is None or isinstance(choice, Kernel)):
-            return default(choice, random_state=random_state)
+    def _unfitted_map(self, random_state: Any, n_rows: int | None = None) -> BaseMap:
+        """Return the unfitted map, for a number of rows; None means that it is not known."""
+        choice = self.feature_map
+        if choice is None or isinstance(choice, Kernel):
+            return type(self).default_map(choice, n_rows=n_rows, random_state=random_state)
         return unfitted_map(type(self).__name__, choice, random_state)
+
+    def _count_rows(self, engine: Engine) -> int | None:
+        """Return the number of rows, if the width of the map depends on it; None if it is not known."""
+        return None if isinstance(self.feature_map, BaseMap) else count_rows(engine)
 
     def _reader(self, width: int, *, fresh: bool) -> Reader:
         return Reader(
@@ -563,6 +584,12 @@ class Learner(BaseEstimator, ABC):
             inner = get_tags(choice).input_tags
             tags.input_tags.positive_only, tags.input_tags.pairwise = inner.positive_only, inner.pairwise
         return tags
+
+
+def known_length(X: Any) -> int | None:
+    """Return the number of rows of an array, a sparse matrix or a data frame; None if it is not known."""
+    shape = getattr(X, "shape", None)
+    return shape[0] if isinstance(shape, tuple) and shape and isinstance(shape[0], int) else None
 
 
 def settled_coding(reader: Reader, engine: Engine) -> Coding:

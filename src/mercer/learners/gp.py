@@ -18,7 +18,10 @@ from mercer.errors.memory import check_memory
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Fit, Regressor
+from mercer.learners.defaults import DEFAULT_KERNEL, width_for
 from mercer.maps import BaseMap, DrawnMap, Nystroem
+from mercer.maps.base import check_replayable
+from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
@@ -31,8 +34,15 @@ from mercer.statistics.sample import RowSample, as_generator, seed_of
 __all__ = ["GaussianProcessRegressor"]
 
 Array = np.ndarray
-# Components of the default map, if there are that many rows.
-DEFAULT_COMPONENTS = 1024
+# Least number of landmarks of the default map, if there are that many rows.
+LEAST_LANDMARKS = 1024
+
+
+def landmarks_of_process(kernel: Kernel | None, *, n_rows: int | None = None, random_state: Any = None) -> Nystroem:
+    """Return the unfitted map of a Gaussian process, given a kernel or None; see `map_of_learner`."""
+    # No more landmarks than rows, where their number is known.
+    count = LEAST_LANDMARKS if n_rows is None else min(n_rows, max(LEAST_LANDMARKS, width_for(n_rows)))
+    return Nystroem(DEFAULT_KERNEL if kernel is None else kernel, count, random_state=random_state)
 
 
 @doc
@@ -46,8 +56,10 @@ class GaussianProcessRegressor(Regressor):
     Parameters
     ----------
     feature_map : BaseMap, Kernel or None, default=None
-        Feature map, cloned before it is fitted; or a kernel, for which `Nystroem` takes up to 1024 landmarks: its error
-        bars grow away from the rows as those of the exact process do. None means a Gaussian kernel.
+        Feature map, cloned before it is fitted; or a kernel, for which `Nystroem` takes landmarks: its error bars grow
+        away from the rows as those of the exact process do. Their number is eight times the square root of the number
+        of rows, rounded up to a power of two, at least 1024 and at most 4096, and no more than rows. None means that
+        columns are divided by their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2.
     noise : float or "tune", default="tune"
         Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence.
     amplitude : float or "tune", default="tune"
@@ -142,7 +154,7 @@ class GaussianProcessRegressor(Regressor):
     solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
     solves_gram = True
     tuning_: tuple[Trial, ...]
-    default_map = partial(Nystroem, n_components=DEFAULT_COMPONENTS)
+    default_map = landmarks_of_process
 
     def __init__(
         self,
@@ -191,10 +203,12 @@ class GaussianProcessRegressor(Regressor):
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         prototype = fit.feature_map
-        if self.feature_map is None or isinstance(self.feature_map, Kernel):
-            n_rows = fit.engine.n_rows  # no more landmarks than rows, where their number is known
-            width = DEFAULT_COMPONENTS if n_rows is None else min(n_rows, DEFAULT_COMPONENTS)
-            prototype = prototype.set_params(n_components=width)
+        if self.feature_map is None:
+            # A kernel of scaled columns rather than a map of scaled columns, so that its lengthscales can be tuned.
+            check_replayable(prototype, fit.engine)
+            enter_stage(fit.report, "fit map")
+            scaled = scaled_inputs(sample_of_columns(fit.engine, fit.random_state, report=fit.report))
+            prototype = prototype.with_kernel(scaled.kernel(prototype._kernel()))
         self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))

@@ -247,7 +247,11 @@ def why_rows_are_stored(neighbors: Any) -> str | None:
 
 
 def correction_costs(
-    neighbors: int | Literal["auto"] | LocalCorrection | None, alpha: float | Criterion, n: int, d: int, D: int
+    neighbors: int | Literal["auto"] | LocalCorrection | None,
+    alpha: float | Criterion | Literal["auto"],
+    n: int,
+    d: int,
+    D: int,
 ) -> dict[str, float]:
     """Return the stages of `fit_correction` and their costs, for n rows of d features and D components of the map."""
     if neighbors is None:
@@ -269,6 +273,7 @@ def correction_costs(
 def fit_correction(
     model: Any,
     ridge: RidgeSolution,
+    alpha: float | Criterion,
     fit: Fit,
     targets: Callable[[Array], Array],
     *,
@@ -279,9 +284,11 @@ def fit_correction(
     Parameters
     ----------
     model : Learner
-        The learner, with its parameters `neighbors`, `alpha`, `fit_intercept` and `n_jobs`, and the fitted map.
+        The learner, with its parameters `neighbors`, `fit_intercept` and `n_jobs`, and the fitted map.
     ridge : RidgeSolution
         The model on features alone.
+    alpha : float, "loo", "evidence" or "gcv"
+        The penalty, or the criterion by which it is chosen.
     fit : Fit
         The rows.
     targets : callable
@@ -294,7 +301,7 @@ def fit_correction(
     found = fit_near(
         local.problem,
         ridge,
-        model.alpha,
+        alpha,
         parts=local.parts,
         neighbors=local.counts,
         fit_intercept=model.fit_intercept,

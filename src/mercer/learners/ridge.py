@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -13,7 +14,7 @@ from mercer._docs import PARAGRAPHS, doc
 from mercer.data.results import rowwise
 from mercer.data.targets import label_codes, validate_rows
 from mercer.engines import Report, enter_stage
-from mercer.errors import ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.features import features_of
 from mercer.kernels import Kernel
 from mercer.learners.base import Classifier, Fit, Regressor, available_if
@@ -38,6 +39,8 @@ __all__ = ["KernelRidge", "KernelRidgeClassifier"]
 Array = np.ndarray
 # Distinct rows on which the scale of predicted probabilities is chosen.
 CALIBRATION_ROWS = 1000
+# The penalty of alpha="auto" where no criterion can be computed, as for a single row.
+FALLBACK_ALPHA = 1.0
 
 
 def has_neighbors(model: Any) -> bool:
@@ -53,14 +56,17 @@ PARAGRAPHS |= {
     + """
     With a criterion as `alpha`, so is the penalty.""",
     "ridge_alpha": """\
-alpha : float, "loo", "evidence" or "gcv", default=1.0
+alpha : float, "auto", "loo", "evidence" or "gcv", default="auto"
     Penalty, as in scikit-learn; or the criterion by which it is chosen on a path of penalties, all from one
-    eigendecomposition. "loo" is exact leave-one-out and the recommended choice; it reads the rows twice. "evidence"
-    (the marginal likelihood) and "gcv" (generalized cross-validation) need one pass, so they also work with
-    `partial_fit` and iterators; prefer "evidence" among these. See Notes.""",
+    eigendecomposition. "loo" is exact leave-one-out; it reads the rows twice. "evidence" (the marginal likelihood) and
+    "gcv" (generalized cross-validation) need one pass, so they also work with `partial_fit` and iterators. "auto" is
+    "loo" where rows can be read twice, and "evidence" otherwise; and 1 where neither can be computed, as for a single
+    row. See Notes.""",
     "ridge_attributes": """\
 alpha_ : float
     The penalty used.
+criterion_ : {"loo", "evidence", "gcv"} or None
+    The criterion by which it was chosen; None if `alpha` is a number.
 path_ : RidgePath or None
     Scores of all penalties of the path, where `alpha` is a criterion.
 rounding_ : float
@@ -68,6 +74,8 @@ rounding_ : float
     the same rows are read in other blocks or by another engine.
 feature_map_ : BaseMap
     The fitted map.
+width_ : int
+    Number of components of the fitted map.
 statistic_ : Moments
     The sums over the rows; `partial_fit` adds to them.""",
     "ridge_criteria": """\
@@ -139,17 +147,17 @@ class KernelRidge(Regressor):
     """
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
-        "alpha": Interval(0) | Choice(*CRITERIA),
+        "alpha": Interval(0) | Choice("auto", *CRITERIA),
         "neighbors": NEIGHBORS,
     }
-    solved = frozenset({"coef_", "intercept_", "alpha_", "path_", "rounding_", "local_"})
+    solved = frozenset({"coef_", "intercept_", "alpha_", "criterion_", "path_", "rounding_", "local_"})
     solves_gram = True
 
     def __init__(
         self,
         feature_map: BaseMap | Kernel | None = None,
         *,
-        alpha: float | Criterion = 1.0,
+        alpha: float | Criterion | Literal["auto"] = "auto",
         fit_intercept: bool = True,
         neighbors: int | Literal["auto"] | LocalCorrection | None = None,
         unlabeled: Any = None,
@@ -185,10 +193,12 @@ class KernelRidge(Regressor):
         self.coef_ = solution.coef[:, 0] if self._single else solution.coef.T
         self.intercept_ = float(solution.intercept[0]) if self._single else solution.intercept
         self.alpha_, self.path_ = solution.alpha, solution.path
+        self.criterion_ = None if solution.path is None else solution.path.criterion
         self.rounding_ = relative_rounding(self.statistic_, solution.alpha)
         self.local_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = fit_correction(self, solution, fit, np.asarray, labels=False)
+            rule = penalty_rule(self.alpha, fit)
+            self.local_ = fit_correction(self, solution, rule, fit, np.asarray, labels=False)
 
     @rowwise
     def predict(self, X: Any, return_std: bool = False, *, with_noise: bool = False) -> Any:
@@ -355,10 +365,12 @@ class KernelRidgeClassifier(Classifier):
         self.classes_ = labels
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
         self.alpha_, self.path_ = solution.alpha, solution.path
+        self.criterion_ = None if solution.path is None else solution.path.criterion
         self.rounding_ = relative_rounding(statistic, solution.alpha)
         self.local_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = fit_correction(self, solution, fit, LabelTargets(labels), labels=True)
+            rule = penalty_rule(self.alpha, fit)
+            self.local_ = fit_correction(self, solution, rule, fit, LabelTargets(labels), labels=True)
             self.probability_scale_ = self.local_.probability_scale()
         else:
             self.probability_scale_ = self._calibrated(solution, statistic.sample, labels)
@@ -384,7 +396,17 @@ class KernelRidgeClassifier(Classifier):
         return special.softmax(logits, axis=1)
 
 
-def why_two_passes(alpha: float | Criterion) -> str | None:
+def penalty_rule(alpha: float | Criterion | Literal["auto"], fit: Fit | None) -> float | Criterion:
+    """Return the parameter `alpha`, or the criterion that "auto" means for the rows of a fit.
+
+    `fit` is None after `partial_fit`.
+    """
+    if not isinstance(alpha, str) or alpha != "auto":
+        return alpha
+    return "loo" if fit is not None and fit.labeled.replayable else "evidence"
+
+
+def why_two_passes(alpha: float | Criterion | Literal["auto"]) -> str | None:
     """Return the reason why a fit with this `alpha` reads the rows twice, or None if one pass suffices."""
     if not (isinstance(alpha, str) and alpha == "loo"):
         return None
@@ -422,10 +444,10 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:
     """Return the ridge solution for the parameter `alpha` of a model, given the moments.
 
-    With ``alpha="loo"``, the rows of `fit` are read once more. For a classifier, `labels` are all labels, sorted.
+    With leave-one-out, the rows of `fit` are read once more. For a classifier, `labels` are all labels, sorted.
     """
-    left_out = None
-    if fit is not None and model.alpha == "loo":
+    left_out, alpha = None, penalty_rule(model.alpha, fit)
+    if fit is not None and alpha == "loo":
         left_out = partial(
             left_out_path,
             engine=fit.labeled,
@@ -435,13 +457,22 @@ def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = 
             report=fit.report,
         )
     report = None if fit is None else fit.report
-    enter_stage(report, "decompose moments" if isinstance(model.alpha, str) else "solve")
-    return solve_ridge(moments, model.alpha, fit_intercept=model.fit_intercept, left_out=left_out)
+    enter_stage(report, "decompose moments" if isinstance(alpha, str) else "solve")
+    options = {"fit_intercept": model.fit_intercept, "left_out": left_out}
+    if not isinstance(model.alpha, str) or model.alpha != "auto":
+        return solve_ridge(moments, alpha, **options)
+    with warnings.catch_warnings():
+        # A default may be at an end of the path, where targets have no noise or the rows explain nothing.
+        warnings.simplefilter("ignore", MercerWarning)
+        try:
+            return solve_ridge(moments, alpha, **options)
+        except DataError:
+            return solve_ridge(moments, FALLBACK_ALPHA, **options)
 
 
-def solving_costs(alpha: float | Criterion, n: int, D: int) -> dict[str, float]:
+def solving_costs(alpha: float | Criterion | Literal["auto"], n: int, D: int) -> dict[str, float]:
     """Return the stages of `solve` and their costs, for n rows and D components."""
     if not isinstance(alpha, str):
         return {"solve": 0.3 * D**3}
-    scoring = {"score penalties": 1.1 * n * D**2} if alpha == "loo" else {}
+    scoring = {"score penalties": 1.1 * n * D**2} if alpha in ("auto", "loo") else {}
     return {"decompose moments": 3.0 * D**3, **scoring}

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -747,14 +746,14 @@ def warn_of_scales(estimator: BaseEstimator, kernel: Kernel, engine: Engine) -> 
         if factor < MOST_DIFFERENT:
             continue
         names = getattr(estimator, "feature_names_in_", np.arange(d)).tolist()
-        owner = type(estimator).__name__
-        scaler = "MaxAbsScaler()" if sp.issparse(rows) else "StandardScaler()"
+        owner, chosen = type(estimator).__name__, getattr(estimator, "feature_map", estimator)
+        wrapped = f"{type(chosen).__name__}(...)" if isinstance(chosen, BaseMap) else "mercer.Nystroem(kernel)"
         small, large = (f"{scales[1, group[i]]:.2g} of column {names[group[i]]!r}" for i in (low, high))
         msg = (
             f"{owner}: columns of X with one lengthscale have scales that differ by a factor of {factor:.1g}: {small}, "
-            f"{large}. The kernel hardly depends on columns of small scale. Use scikit-learn's "
-            f"make_pipeline({scaler}, {owner}()), or one lengthscale per column: "
-            "mercer.Transformed(kernel, lengthscales=[...])."
+            f"{large}. The kernel hardly depends on columns of small scale. Divide columns by their spread with "
+            f"mercer.ScaledColumns({wrapped}), or give one lengthscale per column: mercer.Transformed(kernel, "
+            "lengthscales=[...])."
         )
         warnings.warn(msg, MercerWarning, stacklevel=2)
         return

@@ -17,8 +17,9 @@ __all__ = ["MetricInputs", "column_spreads", "deviation", "equal_rows", "root_of
 Array = np.ndarray
 # Values beyond these quantiles of a column are moved to them before its spread is computed.
 QUANTILES = (0.01, 0.99)
-# Share of non-zero values up to which the spread of a column is its largest absolute value.
-MOSTLY_ZERO = 0.1
+# Share of values other than the median, or other than zero in sparse rows, up to which the spread of a column is the
+# largest distance from it.
+MOSTLY_EQUAL = 0.1
 # Number of entries of columns that are sorted at a time.
 CHUNK_ENTRIES = 10_000_000
 # A column is constant if its spread is at most this many rounding errors of its largest value.
@@ -131,9 +132,9 @@ def column_spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
     """Return a center and a spread of each column, which are in proportion to the units of the column.
 
     The center is the median. The spread is the standard deviation, after values beyond the quantiles 0.01 and 0.99 have
-    been moved to these quantiles, so that few large values do not matter. If nine of ten values are zero, as in a rare
-    indicator or a count of words, the spread is the largest absolute value, so that rare values do not become large
-    ones.
+    been moved to these quantiles, so that few large values do not matter. If nine of ten values are equal, as in a rare
+    indicator or a count of words, the spread is the largest distance from them, so that rare values do not become
+    large ones.
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ def column_spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
     X = X.tocsc() if sp.issparse(X) else X
     center, spread = np.zeros(X.shape[1]), np.abs(X).max(axis=0)
     spread = np.asarray(spread.toarray() if sp.issparse(spread) else spread, dtype=np.float64).ravel()
-    filled = np.flatnonzero(np.asarray(share @ (X != 0)).ravel() > MOSTLY_ZERO)
+    filled = np.flatnonzero(np.asarray(share @ (X != 0)).ravel() > MOSTLY_EQUAL)
     step = max(1, CHUNK_ENTRIES // max(1, X.shape[0]))
     for i in range(0, len(filled), step):
         columns = filled[i : i + step]
@@ -170,7 +171,7 @@ def column_spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
 
 
 def dense_spreads(X: Array, weight: Array) -> tuple[Array, Array]:
-    """Return the medians of columns, and their standard deviations without extreme values."""
+    """Return the medians of columns, and their spreads."""
     rounding = ROUNDING_ERRORS * np.finfo(X.dtype).eps
     X, share = dense64(X), weight / weight.sum()
     order = np.argsort(X, axis=0, kind="stable")
@@ -179,7 +180,8 @@ def dense_spreads(X: Array, weight: Array) -> tuple[Array, Array]:
     least = rounding * np.abs(ordered[[0, -1]]).max(axis=0)
     unit = np.where(ordered[-1] > ordered[0], ordered[-1] - ordered[0], 1.0)  # so that squares do not overflow
     spread = deviation(np.clip(X, low, high) / unit, share) * unit
-    spread = np.where(spread > least, spread, deviation((X - center) / unit, share) * unit)
+    rare = share @ (X != center) <= MOSTLY_EQUAL * (1 + 1e-9)  # rounding of a share must not matter
+    spread = np.where(rare, np.abs(X - center).max(axis=0), spread)
     return center, np.where(spread > least, spread, 0.0)
 
 

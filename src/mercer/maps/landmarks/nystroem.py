@@ -26,6 +26,8 @@ Array = np.ndarray
 # Directions are computed from a sample of max(POOL_FACTOR * m, POOL_MINIMUM) rows for m landmarks.
 POOL_FACTOR = 4
 POOL_MINIMUM = 2000
+# Seed of the projection by which distinct rows are sorted, the same for every `random_state`.
+PROJECTION_SEED = 20261
 
 
 class _Owner:
@@ -224,12 +226,19 @@ class Nystroem(DrawnMap):
 
 
 def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
-    """Return the distinct rows of weight > 0, sorted by a hash of their content, and the total weight of each.
+    """Return the distinct rows of weight > 0, in an order that depends on their content, and the weight of each.
 
     Landmarks chosen from these rows depend neither on the order of the rows nor on whether a row is repeated k times or
-    has k times the weight.
+    has k times the weight. Rows are sorted by a random projection, and then permuted, so that factors of their kernel
+    matrix are not ill-conditioned. To sort them by a hash of their content would be as good, but a rounding error would
+    change it, so that columns in other units would give other landmarks where a map divides columns by their spread.
     """
     weight = np.ones(X.shape[0]) if weight is None else weight
     rows = np.flatnonzero(weight > 0)
     _, first, inverse = np.unique(row_hashes(X)[rows], return_index=True, return_inverse=True)
-    return X[rows[first]], np.bincount(inverse, weight[rows])
+    distinct, total = X[rows[first]], np.bincount(inverse, weight[rows])
+    rng = np.random.default_rng(PROJECTION_SEED)
+    with np.errstate(over="ignore", invalid="ignore"):
+        projected = np.asarray(distinct @ rng.normal(size=X.shape[1]), dtype=np.float64)
+    order = np.argsort(projected, kind="stable")[rng.permutation(len(first))]
+    return distinct[order], total[order]

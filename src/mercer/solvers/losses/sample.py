@@ -59,7 +59,10 @@ class Sample:
     @cached_property
     def small(self) -> Sample:
         """A sample of these rows with `ROWS_PER_COEFFICIENT` rows per coefficient; these rows if they are fewer."""
-        size = ROWS_PER_COEFFICIENT * (self.rows.n_components + 1)
+        return self.part(ROWS_PER_COEFFICIENT * (self.rows.n_components + 1))
+
+    def part(self, size: int) -> Sample:
+        """Return a sample of these rows with `size` rows, whose weights have the same sum; these rows if fewer."""
         if size >= len(self.y):
             return self
         # Keys are divided by weights, so that rows are sampled in proportion to their weights, and have equal weights
