@@ -712,3 +712,14 @@ def test_wide_rows_may_be_dense_in_the_fit_and_sparse_in_predictions(kernel):
     expected = sparse.predict(X)
     for found in (sparse.predict(X.toarray()), dense.predict(X), dense.predict(X.toarray())):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_global_part_of_all_rows_as_landmarks_is_the_exact_process(rows):
+    X, y, T = rows
+    model = regressor(parts="global", alpha=0.05, n_components=len(X), fit_intercept=False).fit(X, y)
+    mean, std = model.predict(T, return_std=True, with_noise=True)
+    expected, spread, left_out, variance = exact_process(KERNEL, X, y, T, 0.05, intercept=False)
+    assert mean == pytest.approx(expected, abs=1e-6)
+    # The scale is that of left-out residuals.
+    scale = np.mean(np.square(left_out) / variance)
+    assert std == pytest.approx(spread * np.sqrt(scale), rel=1e-4)

@@ -647,7 +647,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
             factor = one.learner.probability_scale_ if self._found is None else one.factor
             return factor * values
 
-        return sum(self._values(X, of_member))  # type: ignore[return-value]
+        return np.sum(self._values(X, of_member), axis=0)
 
     @rowwise
     def predict_proba(self, X: Any) -> Array:

@@ -287,12 +287,14 @@ def one_attempt(
     except OutOfTimeError:
         return None
     if n <= FEW_ROWS:
-        found = predicted_again(found, X, merged, held, n_jobs)
+        found = predicted_again(found, X, merged, held, n_jobs, labels=rows.labels)
     targets, weight = merged.targets[found.held], merged.weight[found.held]
     return Attempt(name, columns, part, len(rows), found, targets, weight, time.perf_counter() - start)
 
 
-def predicted_again(found: MetricSearch, X: Array, rows: NearRows, held: Array, n_jobs: int) -> MetricSearch:
+def predicted_again(
+    found: MetricSearch, X: Array, rows: NearRows, held: Array, n_jobs: int, *, labels: bool
+) -> MetricSearch:
     """Return the search with predictions of rows that had no part in it, not even as near rows of others.
 
     With few rows, a metric of many parameters fits the rows near those it is compared on, too.
@@ -302,7 +304,18 @@ def predicted_again(found: MetricSearch, X: Array, rows: NearRows, held: Array, 
         left_out_predictions(X, rows.targets - mean, rows.weight, trial.profile, tuned, held, n_jobs)[0] + mean
         for trial, tuned in zip(found.trials, found.metrics, strict=True)
     ]
-    return replace(found, held=held, predictions=np.stack(predictions))
+    share = rows.weight[held] / rows.weight[held].sum()
+    spread = np.sqrt(np.mean(rows.weight @ np.square(rows.targets - mean) / rows.weight.sum()))
+    spread = spread if spread > 0 else 1.0
+    trials = []
+    for trial, tuned, predicted in zip(found.trials, found.metrics, predictions, strict=True):
+        if labels:
+            error = log_loss(tuned.parameter / spread * predicted, rows.targets[held].argmax(axis=1), share)
+        else:
+            error = float(share @ np.square((predicted - rows.targets[held]) / spread).sum(axis=1))
+        trials.append(replace(trial, error=error))
+    chosen = best_of(list(zip(trials, found.metrics, strict=True)))
+    return replace(found, trials=tuple(trials), chosen=chosen, held=held, predictions=np.stack(predictions))
 
 
 class JointProgress:
@@ -430,7 +443,7 @@ def member_of(one: Attempt, index: int, weight: float, factor: float) -> Member:
 
 def kernel_name(profile: str) -> str:
     """Return the name of a kernel for tables."""
-    return f"Matern {SMOOTHNESS[profile]:g}" if profile in SMOOTHNESS else profile.capitalize()  # type: ignore[index]
+    return f"Matern {SMOOTHNESS[profile]:g}" if profile in SMOOTHNESS else profile.capitalize()
 
 
 def trials_of(one: Attempt, labels: bool, used: dict[tuple[int, int], float]) -> Iterator[Trial]:

@@ -438,6 +438,7 @@ def local_problem(
         index=neighbor_index(points, search=search, n_jobs=model.n_jobs),
         n_neighbors=1,
         features=feature_map.features_,
+        residual_is_kernel=feature_map.residual_is_kernel,
         n_jobs=model.n_jobs,
     )
     if with_features:

@@ -110,6 +110,9 @@ class NearProblem:
     #: (n, D), features as `NearKernel.reduced` returns them, if the kernel of the local part is k(x, y) - z(x)'z(y).
     removed: Array | None = None
     is_local: bool = True  # whether there is a local part
+    #: Whether k(x, x) - z(x)'z(x) is a variance, which the global part alone has in addition: that of what its features
+    #: leave.
+    residual_is_kernel: bool = False
     n_jobs: int | None = None
 
     @property
@@ -165,6 +168,12 @@ class NearProblem:
         out = np.empty((X.shape[0], features.n_components), features.output_dtype(X.dtype))
         fill_rows(features, X, out, n_jobs=self.n_jobs)
         return out.astype(np.float64, copy=False)
+
+    def left_variance(self, X: Any, Z: Array | None) -> Array | float:
+        """Return the variances (m,) of what the features of rows leave, if there is no local part."""
+        if self.is_local or not self.residual_is_kernel or Z is None:
+            return 0.0
+        return np.maximum(self.kernel.diag(X) - np.square(Z).sum(axis=1), 0.0)
 
     def solve(self, indices: Array, points: Any, Z: Array | None, noise: Array) -> LocalSolution:
         """Solve the systems of the near rows of queries, given the points and features of the queries."""
@@ -402,7 +411,8 @@ class LeftOutSystems:
         if part is not None and part.root is not None:
             leverage = part.spread(problem.innovations(solution.weights, self.indices, Z)) / variance
             margin = np.maximum(1 - leverage, LEAST_MARGIN)
-            errors, variance, slope = errors / margin[:, None], variance / margin, slope / margin
+            errors, slope = errors / margin[:, None], slope / margin
+            variance = variance / margin + problem.left_variance(rows.X[sample], Z)
             # Without noise, features fit some rows exactly (those that are landmarks), or all of them.
             used = (margin > LEAST_MARGIN) & ((found > least) | (not problem.is_local))
             if used.any():
@@ -490,5 +500,5 @@ class NearModel:
                 mean[some] += near_sums(solution.weights, indices, self.residuals)
             if variance is not None:
                 spread = self.part.spread(problem.innovations(solution.weights, indices, Z))
-                variance[some] = solution.variance + spread
+                variance[some] = solution.variance + spread + problem.left_variance(X[some], Z)
         return mean, variance
