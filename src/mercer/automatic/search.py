@@ -33,6 +33,7 @@ from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
 from mercer.solvers.local.metric_search import (
     LOG_LOSS_SCALE,
     MetricSearch,
+    best_of,
     left_out_predictions,
     search_costs,
     search_metric,
