@@ -23,10 +23,12 @@ from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_r
 from mercer.engines import Engine, FilteredEngine, Report, StagedReport, enter_stage, reported, stages_of
 from mercer.engines.base import count_threads
 from mercer.errors import DataError
+from mercer.kernels import Matern
 from mercer.learners import KernelRidge, KernelRidgeClassifier, LocalCorrection
 from mercer.learners.base import check_is_fitted, labeled_rows
 from mercer.maps.base import unchanged_if_it_fails
 from mercer.maps.landmarks import Nystroem
+from mercer.metric.inputs import column_spreads
 from mercer.parameters import (
     Choice,
     ConstructorSignature,
@@ -40,7 +42,8 @@ from mercer.parameters import (
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
 from mercer.tables import ColumnFunction, ColumnScaler, ScaledRows
-from mercer.tables.column_scaler import Scaling, scaled_columns
+from mercer.tables.column_functions import PlainColumns
+from mercer.tables.column_scaler import Scaling
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
@@ -51,10 +54,12 @@ SEARCH_ROWS, SEARCH_ENTRIES = 50_000, 20_000_000
 REPEATED_ROWS, MOST_PARTS = 6000, 4
 # Largest number of entries of the rows of all members, and of members.
 MEMBER_ENTRIES, MOST_MEMBERS = 6_000_000, 12
+# Largest number of members that are not exact, so that thousands of rows are predicted per second.
+MOST_LOCAL_MEMBERS = 4
 # Number of rows up to which a member is fitted exactly, without landmarks; else numbers of landmarks, at least, at most
 # and as a multiple of the root of the number of rows.
 EXACT_ROWS = 1500
-LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 1000, 2000, 5
+LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 600, 1200, 4
 # Above this number of products for the second moments of features there are fewer landmarks, but at least so many: with
 # many rows, near rows do the rest.
 MOST_PRODUCTS, FEWEST_LANDMARKS = 2e11, 256
@@ -228,7 +233,7 @@ class AutomaticModel(BaseEstimator, ABC):
         )  # fmt: skip
         self._found = found
         self.trials_ = Trials(() if found is None else found.trials, self._loss_name)
-        members = self._fit_members(engine, labeled, reader, found, X, weight, n, seed, report, start)
+        members = self._fit_members(engine, labeled, reader, found, X, n, seed, report, start)
         total = sum(one.weight for one in members)
         self._members = tuple(members)
         self.weights_ = np.array([one.weight / total for one in members])
@@ -240,7 +245,8 @@ class AutomaticModel(BaseEstimator, ABC):
     def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
         """Return how much is tried for n rows of d columns, of which a sample is searched."""
         more = 1.0 if self.time_limit is None else max(1.0, self.time_limit / 60)
-        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, MOST_MEMBERS))
+        most = MOST_MEMBERS if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
+        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most))
         if self.time_limit is not None:
             return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)
         return Effort(sampled, int(np.clip(REPEATED_ROWS // sampled, 1, MOST_PARTS)), members)
@@ -252,7 +258,6 @@ class AutomaticModel(BaseEstimator, ABC):
         reader: Reader,
         found: Found | None,
         X: Any,
-        weight: Array | None,
         n: int,
         seed: int,
         report: StagedReport | None,
@@ -260,7 +265,7 @@ class AutomaticModel(BaseEstimator, ABC):
     ) -> list[FittedMember]:
         """Fit the learners of all members, those of largest weight first."""
         if found is None:
-            return [self._fit_without_search(engine, reader, X, weight, seed, report)]
+            return [self._fit_without_search(engine, reader, X, seed, report)]
         limit = MEMORY_LIMIT if self.memory_limit is None else int(self.memory_limit)
         members: list[FittedMember] = []
         seconds = 0.0
@@ -289,12 +294,16 @@ class AutomaticModel(BaseEstimator, ABC):
         return members
 
     def _fit_without_search(
-        self, engine: Engine, reader: Reader, X: Any, weight: Array | None, seed: int, report: StagedReport | None
+        self, engine: Engine, reader: Reader, X: Any, seed: int, report: StagedReport | None
     ) -> FittedMember:
         """Fit the default learner, where there are too few rows or too many columns for a search."""
         enter_stage(report, "fit model")
-        scaler = self._scaler("spread", scaled_columns("spread", X, weight))
-        learner = self._learner(None, LocalCorrection(parts="global"), seed % 2**32)
+        d = X.shape[1]
+        scaler = self._scaler("spread", PlainColumns(np.arange(d), None, np.ones(d)))  # the default map scales columns
+        # A median distance needs two different rows.
+        varies = X.shape[0] > 1 and (column_spreads(X, None)[1] > 0).any()
+        feature_map = None if varies else Nystroem(Matern(2.5), 1, landmarks="uniform", random_state=seed % 2**32)
+        learner = self._learner(feature_map, LocalCorrection(parts="global"), seed % 2**32)
         rule = ScaledRows(scaler.columns_)
         scaled = FilteredEngine(engine, rule, f"{type(self).__name__}: there are no rows.")
         fitted = learner._unfitted_map(seed % 2**32).fit_engines(scaled, scaled, report)
@@ -471,7 +480,7 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
     def _learner(self, feature_map: Any, neighbors: LocalCorrection | None, seed: int) -> Any:
         return KernelRidge(
             feature_map,
-            alpha="loo",
+            alpha="auto",
             neighbors=neighbors,
             unlabeled=self.unlabeled,
             n_jobs=self.n_jobs,
@@ -617,7 +626,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
     def _learner(self, feature_map: Any, neighbors: LocalCorrection | None, seed: int) -> Any:
         return KernelRidgeClassifier(
             feature_map,
-            alpha="loo",
+            alpha="auto",
             neighbors=neighbors,
             unlabeled=self.unlabeled,
             n_jobs=self.n_jobs,
@@ -644,8 +653,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
 
         def of_member(one: FittedMember, scaled: Any) -> Array:
             values = type(one.learner).decision_function.on_arrays(one.learner, scaled)  # type: ignore[attr-defined]
-            factor = one.learner.probability_scale_ if self._found is None else one.factor
-            return factor * values
+            return one.factor * one.learner.probability_scale_ * values
 
         return np.sum(self._values(X, of_member), axis=0)
 

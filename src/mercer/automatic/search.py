@@ -24,9 +24,8 @@ from threadpoolctl import threadpool_limits
 from mercer.automatic.trials import Trial
 from mercer.automatic.weights import label_weights, number_weights
 from mercer.engines import Progress, Report, enter_stage, report_step
-from mercer.engines.base import count_threads
+from mercer.engines.base import OutOfTimeError, count_threads
 from mercer.engines.progress import Stages
-from mercer.errors import MercerError
 from mercer.kernels import Kernel, Transformed
 from mercer.kernels.base import dense64
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
@@ -61,12 +60,8 @@ LEAST_ROWS = 20
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
 CLEARLY, BY_SHARE = 1.0, 0.01
 # Members of less weight are left out.
-LEAST_WEIGHT = 0.03
+LEAST_WEIGHT = 0.08
 PROFILES = tuple(SMOOTHNESS)
-
-
-class OutOfTimeError(MercerError):
-    """The time limit ended a search."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ class Member:
     kernel: Kernel
     name: str  # of the kernel and its metric
     weight: float  # they sum to one
-    factor: float  # of codes of labels in the logits
+    factor: float  # of the calibrated logits of labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +372,11 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     mean = rows_mean(rows)
     if rows.labels:
         codes = targets.argmax(axis=1)
-        factors = label_weights(predictions, codes, weight, LOG_LOSS_SCALE)
+        # The scale of predictions differs between members, and between a search and a fit. So factors are relative to
+        # those by which each member alone has the least loss.
+        scales = np.array([label_weights(one[None], codes, weight, LOG_LOSS_SCALE)[0] for one in predictions])
+        predictions *= scales[:, None, None]
+        factors = label_weights(predictions, codes, weight, 1.0)
     else:
         scale = np.sqrt(share @ np.square(targets - mean))
         scale = np.where(scale > 0, scale, 1.0)
@@ -391,7 +390,7 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     members = [(one, index, factor / sum_of_kept) for one, index, factor in members]
     ensemble = np.einsum("c,cmt->mt", factors / total, predictions)
     if rows.labels:
-        losses = [log_loss(LOG_LOSS_SCALE * one, codes, share) for one in predictions]
+        losses = [log_loss(one, codes, share) for one in predictions]
         loss, single = log_loss(total * ensemble, codes, share), min(losses)
         constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), codes, share)
         shrinkage, left = 1.0, None
@@ -401,11 +400,9 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         left = targets - ensemble
         of_members = float(np.sqrt((factors / total) @ np.square(errors)))
         shrinkage = loss / of_members if of_members > 0 else 1.0
-    # Indicators f of labels are (1 + g) / 2 for codes g, and two labels have a single code.
-    factor = total if rows.targets.shape[1] == 2 else total / 2
     used = {(id(one.search), index): share_of for one, index, share_of in members}
     return Found(
-        tuple(member_of(one, index, share_of, share_of * factor) for one, index, share_of in members),
+        tuple(member_of(one, index, share_of, share_of * total) for one, index, share_of in members),
         tuple(trial for one in tried for trial in trials_of(one, rows.labels, used)),
         loss,
         single,

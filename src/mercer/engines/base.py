@@ -31,7 +31,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from mercer.errors import DataError
+from mercer.errors import DataError, MercerError
 from mercer.parameters import Choice, Instance, check_parameter, count_threads
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Block",
     "Engine",
     "LocalEngine",
+    "OutOfTimeError",
     "Position",
     "Progress",
     "Report",
@@ -158,6 +159,10 @@ class Progress:
 
 #: Function that an engine calls with the progress of a pass.
 Report = Callable[[Progress], None]
+
+
+class OutOfTimeError(MercerError):
+    """Raised by a report to end the stage that it is called from, when a time limit has passed."""
 
 
 class StagedReport(ABC):

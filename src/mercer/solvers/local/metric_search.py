@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.engines import Report, enter_stage
+from mercer.engines.base import OutOfTimeError
 from mercer.linalg.local_systems import solve_local
 from mercer.linalg.numpy_kernels import ProfileName
 from mercer.neighbors import neighbor_index
@@ -137,7 +138,7 @@ def search_metric(
     n_jobs : int or None, default=None
         Number of threads; None means all cores.
     report : callable or None, default=None
-        Receives the progress.
+        Receives the progress. If it raises `OutOfTimeError`, the search ends with the trials that are complete.
     """
     n, d = X.shape
     mean = weight @ targets / weight.sum()
@@ -166,23 +167,27 @@ def search_metric(
         predictions.append(predicted * spread + mean)
         return tuned
 
-    enter_stage(report, "tune one lengthscale")
-    shared = diagonal = attempt(profiles[0], start, "shared", SHARED_STEPS)
-    for number, profile in enumerate(profiles):
-        enter_stage(report, f"tune lengthscales of {profile}")
-        # Lengthscales of one kernel are a good start for those of the next one.
-        diagonal = attempt(profile, diagonal, "diagonal", WARM_STEPS if number else STEPS)
-    # Only the best kernel is worth further steps.
-    enter_stage(report, "tune the best kernel")
-    trial, diagonal = min(found[1:], key=lambda entry: entry[0].error)
-    attempt(trial.profile, diagonal, "diagonal", LAST_STEPS)
-    if trial.profile != profiles[0]:
-        attempt(trial.profile, shared, "shared", SHARED_STEPS)
-    best = best_of(found)
-    if full and d > 1:
-        enter_stage(report, "tune a full metric")
-        attempt(found[best][0].profile, found[best][1], "full", FULL_STEPS)
+    try:
+        enter_stage(report, "tune one lengthscale")
+        shared = diagonal = attempt(profiles[0], start, "shared", SHARED_STEPS)
+        for number, profile in enumerate(profiles):
+            enter_stage(report, f"tune lengthscales of {profile}")
+            # Lengthscales of one kernel are a good start for those of the next one.
+            diagonal = attempt(profile, diagonal, "diagonal", WARM_STEPS if number else STEPS)
+        # Only the best kernel is worth further steps.
+        enter_stage(report, "tune the best kernel")
+        trial, diagonal = min(found[1:], key=lambda entry: entry[0].error)
+        attempt(trial.profile, diagonal, "diagonal", LAST_STEPS)
+        if trial.profile != profiles[0]:
+            attempt(trial.profile, shared, "shared", SHARED_STEPS)
         best = best_of(found)
+        if full and d > 1:
+            enter_stage(report, "tune a full metric")
+            attempt(found[best][0].profile, found[best][1], "full", FULL_STEPS)
+    except OutOfTimeError:  # raised by `report`
+        if not found:
+            raise
+    best = best_of(found)
     trials, metrics = zip(*found, strict=True)
     return MetricSearch(trials, metrics, best, held, np.stack(predictions))
 

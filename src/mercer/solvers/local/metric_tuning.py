@@ -47,7 +47,7 @@ MetricKind = Literal["shared", "diagonal", "full"]
 # Number of near rows, of rows of a mini-batch, and of steps: for one lengthscale per feature, for those of a further
 # kernel, for those of the best kernel after that, for a shared lengthscale, and for a full matrix.
 N_NEIGHBORS = 32
-BATCH = 256
+BATCH, LEAST_BATCH = 256, 64
 STEPS = 120
 WARM_STEPS = 40
 LAST_STEPS = 60
@@ -264,6 +264,11 @@ def solve_own(
     return solution.targets[..., 0]
 
 
+def batch_size(n: int) -> int:
+    """Return the number of rows of a mini-batch, for n rows: a quarter of few rows, at least 64 of them."""
+    return min(n, BATCH, max(LEAST_BATCH, n // 4))
+
+
 def mini_batches(rows: Array, size: int, count: int, rng: np.random.Generator) -> list[Array]:
     """Return `count` mini-batches of `size` rows; a row is used again only after all others."""
     batches: list[Array] = []
@@ -433,7 +438,7 @@ def _tune(
     first_of_others, second_of_others = np.zeros(2), np.zeros(2)
     losses = np.empty(steps)
     usable = np.arange(n) if exclude is None or len(exclude) >= n // 2 else np.setdiff1d(np.arange(n), exclude)
-    samples = mini_batches(usable, min(BATCH, len(usable)), steps, rng)
+    samples = mini_batches(usable, batch_size(len(usable)), steps, rng)
     rows = in_single(X)
     sampled = np.sort(rng.choice(n, SEARCHED, replace=False)) if n > SEARCHED else None
     searched = SearchedRows.of(rows, sampled)
