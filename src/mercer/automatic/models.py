@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import special
@@ -23,11 +23,12 @@ from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_r
 from mercer.engines import Engine, FilteredEngine, Report, StagedReport, enter_stage, reported, stages_of
 from mercer.engines.base import count_threads
 from mercer.errors import DataError
-from mercer.kernels import Matern
+from mercer.kernels import Matern, Polynomial, Transformed
 from mercer.learners import KernelRidge, KernelRidgeClassifier, LocalCorrection
 from mercer.learners.base import check_is_fitted, labeled_rows
-from mercer.maps.base import unchanged_if_it_fails
+from mercer.maps.base import DrawnMap, unchanged_if_it_fails
 from mercer.maps.landmarks import Nystroem
+from mercer.maps.series import RandomMaclaurin
 from mercer.metric.inputs import column_spreads
 from mercer.parameters import (
     Choice,
@@ -277,15 +278,9 @@ class AutomaticModel(BaseEstimator, ABC):
             rule = ScaledRows(member.columns)
             nothing = f"{type(self).__name__}: there are no rows."
             scaled = FilteredEngine(engine, rule, nothing)
-            exact = n <= EXACT_ROWS
-            width = n if exact else landmarks_for(n)
-            feature_map = Nystroem(
-                member.kernel, width, landmarks="uniform", random_state=seed % 2**32, n_jobs=self.n_jobs
-            )
+            feature_map, parts = map_of(member, n, seed % 2**32, self.n_jobs)
             fitted = clone(feature_map).fit_engines(scaled, FilteredEngine(labeled, rule, nothing), report)
-            correction = LocalCorrection(
-                64, parts="global" if exact else "auto", memory_limit=max(1, limit // len(found.members))
-            )
+            correction = LocalCorrection(64, parts=parts, memory_limit=max(1, limit // len(found.members)))
             learner = self._learner(feature_map, correction, seed % 2**32)
             learner.fit_engine(scaled, fitted, reader, report)
             scaler = self._scaler(member.scaling, member.columns)
@@ -353,9 +348,7 @@ class AutomaticModel(BaseEstimator, ABC):
         for one, weight in zip(self._members, self.weights_, strict=True):
             assert one.member is not None
             shares[one.member.scaling] = shares.get(one.member.scaling, 0.0) + float(weight)
-        tried = {trial.columns for trial in self.trials_}
-        best = {name: min(t.loss for t in self.trials_ if t.columns == name) for name in tried}
-        compared = ", ".join(f"{name} {best[name]:.3g}" for name in sorted(best, key=best.__getitem__))
+        compared = ", ".join(f"{name} {loss:.3g}" for name, loss in self.trials_.least_losses().items())
         lines.append(
             f"Columns: {' and '.join(f'{name} ({share:.0%})' for name, share in shares.items())}; least "
             f"{self._loss_name} of held-out rows: {compared}."
@@ -408,6 +401,16 @@ def optimism(one: FittedMember, found: Found, level: float | None) -> Array:
     return np.where(theirs > 0, ours / np.where(theirs > 0, theirs, 1.0), 1.0)
 
 
+def map_of(member: Member, n: int, seed: int, n_jobs: int | None) -> tuple[DrawnMap, Literal["auto", "global"]]:
+    """Return the unfitted map of a member for n rows, and which parts its learner has."""
+    if isinstance(member.kernel, Polynomial):  # a line; its features are the columns themselves
+        d = len(member.columns.names)
+        return RandomMaclaurin(member.kernel, d + 1, random_state=seed, n_jobs=n_jobs), "global"
+    width = n if n <= EXACT_ROWS else landmarks_for(n)
+    feature_map = Nystroem(member.kernel, width, landmarks="uniform", random_state=seed, n_jobs=n_jobs)
+    return feature_map, "global" if n <= EXACT_ROWS else "auto"
+
+
 def landmarks_for(n: int) -> int:
     """Return the number of landmarks of a member for n rows."""
     width = np.clip(LANDMARK_FACTOR * n**0.5, LEAST_LANDMARKS, MOST_LANDMARKS)
@@ -418,9 +421,9 @@ def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
     """Return what each column of `X` contributes to squared distances, averaged over members."""
     total = np.zeros(d)
     for one, weight in zip(members, weights, strict=True):
-        if one.member is None:
+        if one.member is None or not isinstance(one.member.kernel, Transformed):
             continue
-        kernel: Any = one.member.kernel
+        kernel = one.member.kernel
         if kernel.matrix is not None:
             squares = np.square(np.asarray(kernel.matrix)).sum(axis=1)
         else:

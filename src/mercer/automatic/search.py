@@ -26,13 +26,11 @@ from mercer.automatic.weights import label_weights, number_weights
 from mercer.engines import Progress, Report, enter_stage, report_step
 from mercer.engines.base import OutOfTimeError, count_threads
 from mercer.engines.progress import Stages
-from mercer.kernels import Kernel, Transformed
+from mercer.kernels import Kernel, Polynomial, Transformed
 from mercer.kernels.base import dense64
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
 from mercer.solvers.local.metric_search import (
     LOG_LOSS_SCALE,
-    MetricSearch,
-    best_of,
     left_out_predictions,
     search_costs,
     search_metric,
@@ -130,38 +128,49 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
+class Option:
+    """One model of scaled columns, and its predictions of rows that were held out."""
+
+    kernel: Kernel
+    name: str  # of the kernel
+    metric: str
+    error: float  # mean squared error of scaled targets, or logarithmic loss of labels
+    predictions: Array  # (m, t)
+
+    @property
+    def full_name(self) -> str:
+        """The kernel and its metric."""
+        return self.name if self.metric == "none" else f"{self.name}, {self.metric}"
+
+    @property
+    def key(self) -> str:
+        """Options with equal keys in different parts are one member: each diagonal metric, and each other kind."""
+        return self.metric if self.metric in ("shared", "full") else f"{self.name} {self.metric}"
+
+
+@dataclass(frozen=True, eq=False)
 class Attempt:
-    """One call of `search_metric`: kernels and metrics for one scaling of columns and one part of rows held out."""
+    """What was tried for one scaling of columns and one part of rows held out."""
 
     scaling: Scaling
     columns: ColumnFunction
     part: int
     n_rows: int
-    search: MetricSearch
+    options: tuple[Option, ...]
+    losses: Array  # (m,), of each row that was held out, for the option of least error
     targets: Array  # (m, t), of the rows held out
     weight: Array  # (m,)
     seconds: float
 
-    def best_of_each_kind(self) -> Iterator[tuple[str, int]]:
-        """Yield a key and the index of its best trial: each kernel with one lengthscale per column, each other kind."""
-        trials = self.search.trials
-        keys = [f"{trial.profile} diagonal" if trial.metric == "diagonal" else trial.metric for trial in trials]
-        for key in dict.fromkeys(keys):
-            yield key, min((i for i in range(len(trials)) if keys[i] == key), key=lambda i: trials[i].error)
-
-    def losses(self, labels: bool) -> Array:
-        """Return the loss (m,) of each row that was held out, for the trial of least error."""
-        predicted = self.search.predictions[self.search.chosen]
-        if not labels:
-            return np.square(predicted - self.targets).sum(axis=1)
-        logs = special.log_softmax(self.search.tuned.parameter * predicted / self.spread, axis=1)
-        return -(self.targets * logs).sum(axis=1)
+    def best_of_each_key(self) -> Iterator[tuple[str, Option]]:
+        """Yield each key, and the option of least error with it."""
+        for key in dict.fromkeys(option.key for option in self.options):
+            yield key, min((option for option in self.options if option.key == key), key=lambda option: option.error)
 
     @property
-    def spread(self) -> float:
-        """Standard deviation of the indicators of labels, by which `search_metric` divides them."""
-        share = self.weight / self.weight.sum()
-        return float(np.sqrt(np.mean(share @ np.square(self.targets - share @ self.targets))) or 1.0)
+    def least_error(self) -> float:
+        """Least error of all options."""
+        return min(option.error for option in self.options)
 
 
 def scalings_for(rows: Rows) -> tuple[Scaling, ...]:
@@ -239,7 +248,7 @@ def search(
     names, attempts = list(columns), []
     try:
         if len(columns) > 1 and last > 2 * FIRST_ROWS:
-            names = not_worse(attempts_of(names, FIRST_ROWS, [0], "compare columns"), rows.labels)
+            names = not_worse(attempts_of(names, FIRST_ROWS, [0], "compare columns"))
         # Within a time limit, parts are tried one after the other, as long as there is time.
         together = effort.parts if effort.deadline is None else 1
         for part in range(0, effort.parts, together):
@@ -254,7 +263,7 @@ def search(
 
 def one_attempt(
     rows: Rows,
-    name: Scaling,
+    name_of_scaling: Scaling,
     columns: ColumnFunction,
     part: int,
     *,
@@ -273,45 +282,84 @@ def one_attempt(
     report.plan(search_costs(PROFILES, len(X), X.shape[1], full=full))
     n = len(X)
     held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
-    others = np.setdiff1d(np.arange(n), held) if n <= FEW_ROWS else np.arange(n)
+    others = np.setdiff1d(np.arange(n), held)
+    # With few rows, a metric of many parameters fits the rows near those it is compared on, too.
+    used = others if n <= FEW_ROWS else np.arange(n)
     try:
         progress.check_time()
         found = search_metric(
-            X[others], merged.targets[others], merged.weight[others], PROFILES,
+            X[used], merged.targets[used], merged.weight[used], PROFILES,
             labels=rows.labels, full=full, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
     except OutOfTimeError:
         return None
-    if n <= FEW_ROWS:
-        found = predicted_again(found, X, merged, held, n_jobs, labels=rows.labels)
-    targets, weight = merged.targets[found.held], merged.weight[found.held]
-    return Attempt(name, columns, part, len(rows), found, targets, weight, time.perf_counter() - start)
+    targets, weight = merged.targets[held], merged.weight[held]
+    judge = Judge(targets, weight, merged.weight @ merged.targets / merged.weight.sum(), labels=rows.labels)
+    options = []
+    for trial, tuned in zip(found.trials, found.metrics, strict=True):
+        centered = merged.targets - judge.mean
+        predicted, _ = left_out_predictions(X, centered, merged.weight, trial.profile, tuned, held, n_jobs)
+        predicted += judge.mean
+        kernel = in_metric(kernel_of(trial.profile, 1.0), tuned.matrix)
+        name = kernel_name(trial.profile)
+        options.append(Option(kernel, name, trial.metric, judge.error(predicted), predicted))
+    if n > X.shape[1] + 1:
+        predicted = line_through(X[others], merged.targets[others], merged.weight[others], X[held])
+        options.append(Option(Polynomial(1), "Linear", "none", judge.error(predicted), predicted))
+    best = min(options, key=lambda option: option.error)
+    seconds = time.perf_counter() - start
+    losses = judge.losses(best.predictions)
+    return Attempt(name_of_scaling, columns, part, len(rows), tuple(options), losses, targets, weight, seconds)
 
 
-def predicted_again(
-    found: MetricSearch, X: Array, rows: NearRows, held: Array, n_jobs: int, *, labels: bool
-) -> MetricSearch:
-    """Return the search with predictions of rows that had no part in it, not even as near rows of others.
+def in_metric(kernel: Kernel, matrix: Array) -> Transformed:
+    """Return the kernel of rows times a matrix, or times one factor per column."""
+    if matrix.ndim == 1:
+        return Transformed(kernel, lengthscales=1 / np.maximum(matrix, np.finfo(float).tiny))
+    return Transformed(kernel, matrix=matrix)
 
-    With few rows, a metric of many parameters fits the rows near those it is compared on, too.
-    """
-    mean = rows.weight @ rows.targets / rows.weight.sum()
-    predictions = [
-        left_out_predictions(X, rows.targets - mean, rows.weight, trial.profile, tuned, held, n_jobs)[0] + mean
-        for trial, tuned in zip(found.trials, found.metrics, strict=True)
-    ]
-    share = rows.weight[held] / rows.weight[held].sum()
-    spread = np.sqrt(np.mean(rows.weight @ np.square(rows.targets - mean) / rows.weight.sum()))
-    spread = spread if spread > 0 else 1.0
-    trials = []
-    for trial, tuned, predicted in zip(found.trials, found.metrics, predictions, strict=True):
-        if labels:
-            error = log_loss(tuned.parameter / spread * predicted, rows.targets[held].argmax(axis=1), share)
-        else:
-            error = float(share @ np.square((predicted - rows.targets[held]) / spread).sum(axis=1))
-        trials.append(replace(trial, error=error))
-    chosen = best_of(list(zip(trials, found.metrics, strict=True)))
-    return replace(found, trials=tuple(trials), chosen=chosen, held=held, predictions=np.stack(predictions))
+
+def line_through(X: Array, targets: Array, weight: Array, T: Array) -> Array:
+    """Return the predictions at `T` of a ridge regression whose penalty has the least leave-one-out error."""
+    share = weight / weight.sum()
+    center, mean = share @ X, share @ targets
+    root = np.sqrt(weight)[:, None]
+    U, values, Vt = np.linalg.svd((X - center) * root, full_matrices=False)
+    Y = (targets - mean) * root
+    projected, squares = U.T @ Y, np.square(values)
+    best, coef = np.inf, np.zeros((X.shape[1], targets.shape[1]))
+    for alpha in max(squares[0], np.finfo(float).tiny) * np.geomspace(1e-8, 1e2, 21):
+        shrunk = squares / (squares + alpha)
+        leverage = np.square(U) @ shrunk + share
+        left_out = (Y - U @ (shrunk[:, None] * projected)) / np.maximum(1 - leverage, 1e-6)[:, None]
+        error = np.square(left_out).sum()
+        if error < best:
+            best, coef = error, Vt.T @ ((values / (squares + alpha))[:, None] * projected)
+    return mean + (T - center) @ coef
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Losses of predictions of rows that were held out."""
+
+    targets: Array  # (m, t)
+    weight: Array  # (m,)
+    mean: Array  # (t,), of the targets of all rows
+    labels: bool
+
+    def losses(self, predicted: Array) -> Array:
+        """Return the loss (m,) of each row: squared errors of scaled targets, or the logarithmic loss of labels."""
+        if not self.labels:
+            share = self.weight / self.weight.sum()
+            scale = np.sqrt(share @ np.square(self.targets - self.mean))
+            return np.square((predicted - self.targets) / np.where(scale > 0, scale, 1.0)).sum(axis=1)
+        codes = self.targets.argmax(axis=1)
+        factor = label_weights(predicted[None], codes, self.weight, LOG_LOSS_SCALE)[0]
+        return -special.log_softmax(factor * predicted, axis=1)[np.arange(len(codes)), codes]
+
+    def error(self, predicted: Array) -> float:
+        """Return the weighted mean loss."""
+        return float(self.weight @ self.losses(predicted) / self.weight.sum())
 
 
 class JointProgress:
@@ -337,15 +385,14 @@ class JointProgress:
             report_step(self._report, round(100 * done), 100, progress.stage, "%")
 
 
-def not_worse(attempts: Sequence[Attempt], labels: bool) -> list[Scaling]:
+def not_worse(attempts: Sequence[Attempt]) -> list[Scaling]:
     """Return the scalings whose losses are not clearly higher than the least one."""
-    best = min(attempts, key=lambda one: one.search.trials[one.search.chosen].error)
-    reference = best.losses(labels)
+    best = min(attempts, key=lambda one: one.least_error)
     share = best.weight / best.weight.sum()
-    mean = share @ reference
+    mean = share @ best.losses
     names = []
     for one in attempts:
-        difference = one.losses(labels) - reference
+        difference = one.losses - best.losses
         excess = share @ difference
         error = np.sqrt(np.square(share) @ np.square(difference - excess))
         if one is best or not (excess > CLEARLY * error and excess > BY_SHARE * mean):
@@ -356,18 +403,16 @@ def not_worse(attempts: Sequence[Attempt], labels: bool) -> list[Scaling]:
 def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, effort: Effort) -> Found:
     """Return the members of least loss, by the rows held out of all parts."""
     parts = sorted({one.part for one in attempts})
-    by_key: dict[tuple[Scaling, str], dict[int, tuple[Attempt, int]]] = {}
+    by_key: dict[tuple[Scaling, str], dict[int, tuple[Attempt, Option]]] = {}
     for one in attempts:
-        for key, index in one.best_of_each_kind():
-            by_key.setdefault((one.scaling, key), {})[one.part] = (one, index)
+        for key, option in one.best_of_each_key():
+            by_key.setdefault((one.scaling, key), {})[one.part] = (one, option)
     # Only what was tried in all parts has predictions for all rows that were held out.
     candidates = [found for found in by_key.values() if len(found) == len(parts)]
     reference = {part: next(one for one in attempts if one.part == part) for part in parts}
     targets = np.concatenate([reference[part].targets for part in parts])
     weight = np.concatenate([reference[part].weight for part in parts])
-    predictions = np.stack(
-        [np.concatenate([of[part][0].search.predictions[of[part][1]] for part in parts]) for of in candidates]
-    )
+    predictions = np.stack([np.concatenate([found[part][1].predictions for part in parts]) for found in candidates])
     share = weight / weight.sum()
     mean = rows_mean(rows)
     if rows.labels:
@@ -382,12 +427,15 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         scale = np.where(scale > 0, scale, 1.0)
         factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
-    members: list[tuple[Attempt, int, float]] = []
+    members: list[tuple[Attempt, Option, float]] = []
     for found, factor in zip(candidates, factors / total, strict=True):
-        members += [(*found[part], factor / len(parts)) for part in parts if factor > LEAST_WEIGHT]
+        if factor > LEAST_WEIGHT:
+            # A line is the same in all parts.
+            some = parts[:1] if isinstance(found[parts[0]][1].kernel, Polynomial) else parts
+            members += [(*found[part], factor / len(some)) for part in some]
     members = sorted(members, key=lambda entry: -entry[2])[: effort.members]
     sum_of_kept = sum(entry[2] for entry in members)
-    members = [(one, index, factor / sum_of_kept) for one, index, factor in members]
+    members = [(one, option, factor / sum_of_kept) for one, option, factor in members]
     ensemble = np.einsum("c,cmt->mt", factors / total, predictions)
     if rows.labels:
         losses = [log_loss(one, codes, share) for one in predictions]
@@ -400,9 +448,12 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         left = targets - ensemble
         of_members = float(np.sqrt((factors / total) @ np.square(errors)))
         shrinkage = loss / of_members if of_members > 0 else 1.0
-    used = {(id(one.search), index): share_of for one, index, share_of in members}
+    used = {id(option): share_of for _, option, share_of in members}
     return Found(
-        tuple(member_of(one, index, share_of, share_of * total) for one, index, share_of in members),
+        tuple(
+            Member(one.scaling, one.columns, option.kernel, option.full_name, w, w * total)
+            for one, option, w in members
+        ),
         tuple(trial for one in tried for trial in trials_of(one, rows.labels, used)),
         loss,
         single,
@@ -428,28 +479,15 @@ def relative(predicted: Array, targets: Array, share: Array, scale: Array) -> fl
     return float(np.sqrt(np.mean(share @ np.square((predicted - targets) / scale))))
 
 
-def member_of(one: Attempt, index: int, weight: float, factor: float) -> Member:
-    """Return a trial as a member of a model."""
-    trial, W = one.search.trials[index], one.search.metrics[index].matrix
-    kernel = kernel_of(trial.profile, 1.0)
-    if W.ndim == 1:
-        kernel = Transformed(kernel, lengthscales=1 / np.maximum(W, 1e-100))
-    else:
-        kernel = Transformed(kernel, matrix=W)
-    return Member(one.scaling, one.columns, kernel, f"{kernel_name(trial.profile)}, {trial.metric}", weight, factor)
-
-
 def kernel_name(profile: str) -> str:
     """Return the name of a kernel for tables."""
     return f"Matern {SMOOTHNESS[profile]:g}" if profile in SMOOTHNESS else profile.capitalize()
 
 
-def trials_of(one: Attempt, labels: bool, used: dict[tuple[int, int], float]) -> Iterator[Trial]:
+def trials_of(one: Attempt, labels: bool, used: dict[int, float]) -> Iterator[Trial]:
     """Yield the rows of the table for an attempt."""
-    t = one.targets.shape[1]
-    for index, trial in enumerate(one.search.trials):
-        loss = trial.error if labels else float(np.sqrt(trial.error / t))
-        seconds = one.seconds / len(one.search.trials)
-        weight = used.get((id(one.search), index), 0.0)
-        kernel = kernel_name(trial.profile)
-        yield Trial(one.scaling, kernel, trial.metric, one.n_rows, one.part, loss, seconds, weight)
+    seconds = one.seconds / len(one.options)
+    for option in one.options:
+        loss = option.error if labels else float(np.sqrt(option.error / one.targets.shape[1]))
+        weight = used.get(id(option), 0.0)
+        yield Trial(one.scaling, option.name, option.metric, one.n_rows, one.part, loss, seconds, weight)

@@ -21,7 +21,7 @@ class Trial:
     kernel : str
         The kernel, such as "Matern 1.5".
     metric : str
-        "shared", "diagonal" or "full": one lengthscale for all columns, one per column, or a matrix.
+        "shared", "diagonal" or "full": one lengthscale for all columns, one per column, or a matrix; "none" for a line.
     n_rows : int
         Number of rows.
     part : int
@@ -65,6 +65,17 @@ class Trials:
 
     def __iter__(self) -> Any:
         return iter(self.trials)
+
+    def least_losses(self) -> dict[str, float]:
+        """Return the least loss for each scaling of columns, averaged over the parts with most rows; the best first."""
+        least: dict[str, float] = {}
+        for name in dict.fromkeys(trial.columns for trial in self.trials):
+            some = [trial for trial in self.trials if trial.columns == name]
+            most = max(trial.n_rows for trial in some)
+            parts = {trial.part for trial in some if trial.n_rows == most}
+            losses = [min(t.loss for t in some if t.part == part and t.n_rows == most) for part in parts]
+            least[name] = sum(losses) / len(losses)
+        return dict(sorted(least.items(), key=lambda item: item[1]))
 
     def to_pandas(self) -> Any:
         """Return the table as a data frame."""
