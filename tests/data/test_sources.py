@@ -74,7 +74,7 @@ def test_bytes_of_arrays():
 
 
 def fresh(**options):
-    return KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), **options)
+    return KernelRidge(RandomFourier(Gaussian(), 20, random_state=0), **{"alpha": 1.0, **options})
 
 
 def reader_of(model=None, *, width=20, **options):

@@ -618,7 +618,7 @@ limits = []
 def limit(progress):
     if progress.rows == 200:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-model = KernelRidge(RandomFourier(Gaussian(), 64, random_state=0), block_size=50, progress=limit)
+model = KernelRidge(RandomFourier(Gaussian(), 64, random_state=0), alpha=1.0, block_size=50, progress=limit)
 try:
     model.fit(X, X[:, 0], checkpoint=Checkpoint(sys.argv[1], seconds=0))
 except Exception as error:

@@ -81,7 +81,7 @@ class Clock:
 
 def test_reports_count_all_rows():
     reports = []
-    model = KernelRidge(RandomFourier(Gaussian(), 8), block_size=30, progress=reports.append).fit(X, y)
+    model = KernelRidge(RandomFourier(Gaussian(), 8), alpha=1.0, block_size=30, progress=reports.append).fit(X, y)
     assert [(r.rows, r.total) for r in reports] == [(30, 100), (60, 100), (90, 100), (100, 100)]
     assert {(r.owner, r.stage, r.unit) for r in reports} == {("KernelRidge", "sum over rows", "rows")}
     assert reports[-1].seconds_left < 0.1 * reports[-1].elapsed  # what is left is to solve
@@ -213,7 +213,8 @@ def test_stages_of_other_fits(recorder):
     assert max(p.rows for p in recorder.events if "evaluations" in p.unit) == len(process.tuning_)
     clusters = KernelKMeans(RandomFourier(Gaussian(), 16, random_state=0), 3, **options)
     assert stages(clusters) == ["fit map", "solve", "choose starts", "move centers"]
-    ridge = KernelRidge(Deformed(RandomFourier(Gaussian(), 16, random_state=0), NeighborGraph(5)), **options)
+    feature_map = Deformed(RandomFourier(Gaussian(), 16, random_state=0), NeighborGraph(5))
+    ridge = KernelRidge(feature_map, alpha=1.0, **options)
     assert stages(ridge) == ["fit map", "build graph", "measure roughness", "deform", "sum over rows", "solve"]
 
 

@@ -53,7 +53,7 @@ def deformed(graph=None, **options):
 
 
 def classifier(**options):
-    return KernelRidgeClassifier(deformed(**options), unlabeled=-1)
+    return KernelRidgeClassifier(deformed(**options), alpha=1.0, unlabeled=-1)
 
 
 def moons(labels, seed, n=300, noise=0.1):

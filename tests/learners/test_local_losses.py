@@ -37,7 +37,7 @@ def rows():
 def model_of(kind, parts="auto", n_neighbors=20, feature_map=None, **parameters):
     feature_map = Nystroem(KERNEL, 12, random_state=0) if feature_map is None else feature_map
     correction = LocalCorrection(n_neighbors, parts=parts)
-    return kind(feature_map, **{"neighbors": correction, "random_state": 0, **parameters})
+    return kind(feature_map, **{"C": 1.0, "neighbors": correction, "random_state": 0, **parameters})
 
 
 def labels_of(y, classes):

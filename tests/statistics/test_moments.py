@@ -577,7 +577,7 @@ def test_ridge_far_from_zero_agrees_with_scikit_learn_on_every_engine():
 
 def test_a_model_without_intercept_uses_moments_about_zero():
     X, y = far_rows(10.0, np.float64)
-    model = KernelRidge(LINEAR).fit(X, y)
+    model = KernelRidge(LINEAR, alpha=1.0).fit(X, y)
     assert model.statistic_.shift is not None
     model.set_params(fit_intercept=False)
     model._solve(model.statistic_, None)
@@ -590,7 +590,7 @@ def test_classification_and_components_far_from_zero():
     X, y = far_rows(1000.0)
     near = X.astype(float) - 1000
     labels = np.digitize(y, [-3, 3])
-    model = KernelRidgeClassifier(LINEAR, random_state=0).fit(X, labels)
+    model = KernelRidgeClassifier(LINEAR, alpha=1.0, random_state=0).fit(X, labels)
     expected = RidgeClassifier(alpha=1.0).fit(near, labels).decision_function(near)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-3)
     X, _ = far_rows(1e6, np.float64)

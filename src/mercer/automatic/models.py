@@ -655,7 +655,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
         X = validate_rows(self, X, reset=False)
 
         def of_member(one: FittedMember, scaled: Any) -> Array:
-            values = type(one.learner).decision_function.on_arrays(one.learner, scaled)  # type: ignore[attr-defined]
+            values = type(one.learner).decision_function.on_arrays(one.learner, scaled)
             return one.factor * one.learner.probability_scale_ * values
 
         return np.sum(self._values(X, of_member), axis=0)
