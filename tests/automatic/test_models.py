@@ -243,7 +243,11 @@ def test_progress_covers_the_fit(rows):
     seen = []
     KernelRegressor(random_state=0, progress=seen.append).fit(rows[0], rows[2])
     stages = list(dict.fromkeys(progress.stage for progress in seen))
-    assert any("learn metrics" in stage for stage in stages)
+    assert {"sample rows", "learn metrics", "fit members"} <= set(stages)
+    fractions = [progress.fraction for progress in seen if progress.fraction is not None]
+    assert fractions == sorted(fractions)
+    assert fractions[0] < 0.1
+    assert fractions[-1] > 0.5
 
 
 def test_unlabeled_rows_are_ignored(rows):

@@ -15,17 +15,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
-from mercer.automatic.search import FEW_ROWS, Effort, Found, Member, Rows, search
+from mercer.automatic.search import FEW_ROWS, Effort, Found, Member, Rows, costs_of_search, search
 from mercer.automatic.trials import Trials
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_rows
-from mercer.engines import Engine, FilteredEngine, Report, StagedReport, enter_stage, reported, stages_of
+from mercer.engines import Engine, FilteredEngine, Report, StagedReport, enter_stage, report_step, reported, stages_of
 from mercer.engines.base import count_threads
 from mercer.errors import DataError
 from mercer.kernels import Matern, Polynomial, Transformed
 from mercer.learners import KernelRidge, KernelRidgeClassifier, LocalCorrection
-from mercer.learners.base import check_is_fitted, labeled_rows
+from mercer.learners.base import SUM_COST, check_is_fitted, labeled_rows
 from mercer.maps.base import DrawnMap, unchanged_if_it_fails
 from mercer.maps.landmarks import Nystroem
 from mercer.maps.series import RandomMaclaurin
@@ -228,10 +228,12 @@ class AutomaticModel(BaseEstimator, ABC):
         X, targets = sample.X[order], self._targets(sample.y[order])
         n = sample.seen
         effort = self._effort(n, X.shape[0], d, start)
-        found = search(
-            Rows(X, targets, weight, isinstance(self._coding_, Labels)), effort,
-            random_state=seed, n_jobs=self.n_jobs, report=report,
-        )  # fmt: skip
+        rows = Rows(X, targets, weight, isinstance(self._coding_, Labels))
+        if report is not None:
+            width = min(n, MOST_LANDMARKS)
+            of_members = effort.members * (SUM_COST * 3 * n * width**2 + 3.0 * width**3)
+            report.plan({"sample rows": float(n * d), **costs_of_search(rows, effort), "fit members": of_members})
+        found = search(rows, effort, random_state=seed, n_jobs=self.n_jobs, report=report)
         self._found = found
         self.trials_ = Trials(() if found is None else found.trials, self._loss_name)
         members = self._fit_members(engine, labeled, reader, found, X, n, seed, report, start)
@@ -274,7 +276,8 @@ class AutomaticModel(BaseEstimator, ABC):
             before = time.perf_counter()
             if members and self.time_limit is not None and before + seconds - start > self.time_limit:
                 break
-            enter_stage(report, f"fit member {number + 1} of {len(found.members)}")
+            enter_stage(report, "fit members")
+            report_step(report, number, len(found.members), unit="members")
             rule = ScaledRows(member.columns)
             nothing = f"{type(self).__name__}: there are no rows."
             scaled = FilteredEngine(engine, rule, nothing)

@@ -40,7 +40,7 @@ from mercer.statistics.sample import seed_of
 from mercer.tables import ColumnFunction
 from mercer.tables.column_scaler import Scaling, scaled_columns
 
-__all__ = ["Effort", "Found", "Member", "Rows", "search"]
+__all__ = ["Effort", "Found", "Member", "Rows", "costs_of_search", "search"]
 
 Array = np.ndarray
 # Number of rows of the first round, if there are more than twice as many.
@@ -252,8 +252,7 @@ def search(
         # Within a time limit, parts are tried one after the other, as long as there is time.
         together = effort.parts if effort.deadline is None else 1
         for part in range(0, effort.parts, together):
-            parts = range(part, part + together)
-            attempts += attempts_of(names, last, parts, f"learn metrics, part {part + 1} of {effort.parts}")
+            attempts += attempts_of(names, last, range(part, part + together), "learn metrics")
     except OutOfTimeError:
         attempts = attempts or tried[-1:]
     if not attempts:
@@ -362,13 +361,25 @@ class Judge:
         return float(self.weight @ self.losses(predicted) / self.weight.sum())
 
 
+def costs_of_search(rows: Rows, effort: Effort) -> dict[str, float]:
+    """Return the stages of a search and their costs, in the unit of `BaseMap.fit_costs`."""
+    last, names = min(len(rows), effort.rows), scalings_for(rows)
+    d = min(rows.X.shape[1], MOST_COLUMNS)
+
+    def cost(count: int) -> float:
+        return len(names) * sum(search_costs(PROFILES, count, d, full=1 < d <= FULL_UP_TO).values())
+
+    first = {"compare columns": cost(FIRST_ROWS)} if len(names) > 1 and last > 2 * FIRST_ROWS else {}
+    return {**first, "learn metrics": effort.parts * cost(last)}
+
+
 class JointProgress:
     """Progress of several searches that run at the same time, as one stage of a fit; it ends them at a deadline."""
 
     def __init__(self, report: Report | None, count: int, deadline: float | None) -> None:
         self._report = report
         self._fractions = [0.0] * count
-        self._deadline = deadline
+        self._start, self._deadline = time.perf_counter(), deadline
         self._lock = Lock()
 
     def check_time(self) -> None:
@@ -382,6 +393,9 @@ class JointProgress:
         with self._lock:
             self._fractions[number] = progress.fraction or 0.0
             done = sum(self._fractions) / len(self._fractions)
+            if self._deadline is not None:  # it is not known how many searches there will be
+                now = time.perf_counter()
+                done = (now - self._start) / (self._deadline - self._start)
             report_step(self._report, round(100 * done), 100, progress.stage, "%")
 
 
