@@ -44,6 +44,11 @@ class Trial:
     seconds: float
     weight: float = 0.0
 
+    @property
+    def name(self) -> str:
+        """Columns, kernel and metric in one line."""
+        return ", ".join(part for part in (self.columns, self.kernel, self.metric) if part != "none")
+
 
 @dataclass(frozen=True)
 class Trials:
@@ -104,13 +109,13 @@ class Trials:
         matplotlib Axes
         """
         plt = optional_module("matplotlib.pyplot", "Trials.plot", "'mercer[report]'")
-        names = list(dict.fromkeys(f"{trial.columns}, {trial.kernel}, {trial.metric}" for trial in self.trials))
+        names = list(dict.fromkeys(trial.name for trial in self.trials))
         if ax is None:
             ax = plt.subplots(figsize=(7, 1.2 + 0.26 * len(names)), layout="constrained")[1]
         sizes = sorted({trial.n_rows for trial in self.trials})
         for color, size in enumerate(sizes):
             some = [trial for trial in self.trials if trial.n_rows == size]
-            heights = [names.index(f"{trial.columns}, {trial.kernel}, {trial.metric}") for trial in some]
+            heights = [names.index(trial.name) for trial in some]
             areas = [20 + 200 * trial.weight for trial in some]
             losses = [trial.loss for trial in some]
             ax.scatter(losses, heights, s=areas, color=f"C{color}", alpha=0.7, label=f"{size:,} rows")
