@@ -12,13 +12,19 @@ leaves out. Two marks decide:
     `learner` instead of all that its values differ in. As ``pytestmark = pytest.mark.covering(1)`` the mark holds for
     all tests of a file, and a mark at a test takes its place there. See `covering.py`.
 
+``--minutes N`` skips the tests that have not started after N minutes. The order is then that of hashes of the date and
+the names, so that other tests are skipped on the next day.
+
 Options that select by marks (``-m``) and tests that are named with ``::`` select from all tests.
 
 The seed is fixed by default, so that a failure repeats; MERCER_TEST_SEEDS=all runs ten seeds, and lets Hypothesis
 search.
 """
 
+import hashlib
 import os
+import time
+from datetime import UTC, datetime
 
 import pytest
 import scipy.linalg  # noqa: F401, so that its BLAS is loaded and can be limited
@@ -27,6 +33,7 @@ from threadpoolctl import threadpool_limits
 
 from .covering import cover_parameters
 
+STARTED = time.monotonic()
 THOROUGH = os.environ.get("MERCER_TEST_SEEDS") == "all"
 SEEDS = range(20260, 20270) if THOROUGH else [20260]
 
@@ -42,6 +49,9 @@ settings.load_profile("thorough" if THOROUGH else "repeatable")
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run all tests, not only the quick tier")
+    parser.addoption(
+        "--minutes", type=float, help="skip the tests that have not started by then; the order changes every day"
+    )
 
 
 def pytest_configure(config):
@@ -51,8 +61,17 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     mark_slow_cases(items)
+    if config.option.minutes is not None:
+        day = str(datetime.now(UTC).date())
+        items.sort(key=lambda item: hashlib.sha256((day + item.nodeid).encode()).digest())
+
+
+def pytest_runtest_setup(item):
+    minutes = item.config.option.minutes
+    if minutes is not None and time.monotonic() - STARTED > 60 * minutes:
+        pytest.skip(f"not started within {minutes:g} minutes")
 
 
 def mark_slow_cases(items):

@@ -95,7 +95,7 @@ def fits(X, numbers, labels, width=128):
     draw = RandomFourier(Gaussian(2.0), width, random_state=0)
 
     def ridge():
-        model = KernelRidge(draw).fit(X, numbers)
+        model = KernelRidge(draw, alpha=1.0).fit(X, numbers)
         return np.append(model.coef_, model.intercept_)
 
     def logistic():

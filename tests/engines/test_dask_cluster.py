@@ -45,7 +45,7 @@ def on_cluster():
 
 
 def ridge(**options):
-    return KernelRidge(RandomFourier(Gaussian(2.0), 32, random_state=0), **options)
+    return KernelRidge(RandomFourier(Gaussian(2.0), 32, random_state=0), **{"alpha": 1.0, **options})
 
 
 def engine(X):
