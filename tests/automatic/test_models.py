@@ -101,11 +101,21 @@ def test_far_rows_have_wide_intervals(rows, regressor):
     assert std[1] > 2 * std[0]
 
 
-def test_weights_are_repetitions():
+def test_rows_of_weight_zero_do_not_matter():
     X, y = table(150, 3)
-    repeats = np.random.default_rng(4).integers(1, 3, 150)
-    weighted = KernelRegressor(random_state=0).fit(X, y, sample_weight=repeats)
-    assert weighted.score(X, y) > 0.5
+    weight = np.ones(150)
+    weight[100:] = 0
+    wrong = np.where(weight > 0, y, 1000.0)
+    model = KernelRegressor(random_state=0).fit(X, wrong, sample_weight=weight)
+    assert np.abs(model.predict(X)).max() < 100
+    assert model.score(X[:100], y[:100]) > 0.5
+
+
+def test_a_model_has_members_where_all_weights_are_small(rows, monkeypatch):
+    monkeypatch.setattr(search_module, "LEAST_WEIGHT", 0.99)
+    model = KernelRegressor(random_state=0).fit(rows[0], rows[2])
+    assert model.weights_.sum() == pytest.approx(1)
+    assert np.isfinite(model.predict(rows[1])).all()
 
 
 @pytest.mark.parametrize("kind", ["blocks", "frame", "fortran", "float32", "dask"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -237,9 +237,10 @@ class AutomaticModel(BaseEstimator, ABC):
         self._found = found
         self.trials_ = Trials(() if found is None else found.trials, self._loss_name)
         members = self._fit_members(engine, labeled, reader, found, X, n, seed, report, start)
-        total = sum(one.weight for one in members)
+        total = sum(one.weight for one in members)  # less than one if a time limit ended the fits
+        members = [replace(one, weight=one.weight / total, factor=one.factor / total) for one in members]
         self._members = tuple(members)
-        self.weights_ = np.array([one.weight / total for one in members])
+        self.weights_ = np.array([one.weight for one in members])
         self.estimators_ = [Pipeline([("columns", one.scaler), ("model", one.learner)]) for one in members]
         self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
         self.importances_ = importances(members, self.weights_, d)

@@ -442,8 +442,9 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
     members: list[tuple[Attempt, Option, float]] = []
+    least = min(LEAST_WEIGHT, 0.5 * factors.max() / total)  # where all weights are small, too, some are large enough
     for found, factor in zip(candidates, factors / total, strict=True):
-        if factor > LEAST_WEIGHT:
+        if factor > least:
             # A line is the same in all parts.
             some = parts[:1] if isinstance(found[parts[0]][1].kernel, Polynomial) else parts
             members += [(*found[part], factor / len(some)) for part in some]
