@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
-from mercer.automatic.search import FEW_ROWS, Effort, Found, Member, Rows, costs_of_search, search
+from mercer.automatic.search import EXACT_ROWS, FEW_ROWS, Effort, Found, Member, Rows, costs_of_search, search
 from mercer.automatic.trials import Trials
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
@@ -57,9 +57,8 @@ REPEATED_ROWS, MOST_PARTS = 6000, 4
 MEMBER_ENTRIES, MOST_MEMBERS = 6_000_000, 12
 # Largest number of members that are not exact, so that thousands of rows are predicted per second.
 MOST_LOCAL_MEMBERS = 4
-# Number of rows up to which a member is fitted exactly, without landmarks; else numbers of landmarks, at least, at most
-# and as a multiple of the root of the number of rows.
-EXACT_ROWS = 1500
+# Numbers of landmarks of members that are not exact: at least, at most, and as a multiple of the root of the number of
+# rows.
 LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 600, 1200, 4
 # Above this number of products for the second moments of features there are fewer landmarks, but at least so many: with
 # many rows, near rows do the rest.

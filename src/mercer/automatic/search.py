@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from scipy import special
 from threadpoolctl import threadpool_limits
@@ -26,8 +27,9 @@ from mercer.automatic.weights import label_weights, number_weights
 from mercer.engines import Progress, Report, enter_stage, report_step
 from mercer.engines.base import OutOfTimeError, count_threads
 from mercer.engines.progress import Stages
-from mercer.kernels import Kernel, Polynomial, Transformed
+from mercer.kernels import Kernel, Laplacian, Polynomial, Transformed
 from mercer.kernels.base import dense64
+from mercer.linalg.numpy_kernels import ProfileName
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
 from mercer.solvers.local.metric_search import (
     LOG_LOSS_SCALE,
@@ -35,6 +37,7 @@ from mercer.solvers.local.metric_search import (
     search_costs,
     search_metric,
 )
+from mercer.solvers.local.metric_tuning import MetricKind
 from mercer.solvers.local.near_rows import NearRows
 from mercer.statistics.sample import seed_of
 from mercer.tables import ColumnFunction
@@ -59,7 +62,16 @@ LEAST_ROWS = 20
 CLEARLY, BY_SHARE = 1.0, 0.01
 # Members of less weight are left out.
 LEAST_WEIGHT = 0.08
-PROFILES = tuple(SMOOTHNESS)
+# Number of rows up to which members are fitted exactly, without landmarks.
+EXACT_ROWS = 1500
+# Number of rows by which the factor of an L1-Laplacian kernel is chosen, and the factors.
+LAPLACIAN_ROWS = 600
+LAPLACIAN_FACTORS = (0.0625, 0.25, 1.0, 4.0)
+# Penalties that are compared for held-out predictions of exact members, in units of the largest eigenvalue.
+PENALTIES = np.geomspace(1e-9, 1.0, 19)
+# Kernels whose metrics are learned. Near rows of larger tables gain nothing from the smoothness of a Gaussian kernel.
+PROFILES: tuple[ProfileName, ...] = tuple(SMOOTHNESS)
+EXACT_PROFILES: tuple[ProfileName, ...] = (*PROFILES, "gaussian")
 
 
 @dataclass(frozen=True)
@@ -278,8 +290,9 @@ def one_attempt(
     X = np.ascontiguousarray(dense64(scaled.toarray() if sp.issparse(scaled) else scaled))
     full = 1 < X.shape[1] <= FULL_UP_TO
     report = Stages("", partial(progress.update, number))
-    report.plan(search_costs(PROFILES, len(X), X.shape[1], full=full))
     n = len(X)
+    profiles = profiles_for(n)
+    report.plan(search_costs(profiles, n, X.shape[1], full=full))
     held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
     others = np.setdiff1d(np.arange(n), held)
     # With few rows, a metric of many parameters fits the rows near those it is compared on, too.
@@ -287,21 +300,39 @@ def one_attempt(
     try:
         progress.check_time()
         found = search_metric(
-            X[used], merged.targets[used], merged.weight[used], PROFILES,
+            X[used], merged.targets[used], merged.weight[used], profiles,
             labels=rows.labels, full=full, seed=seed, n_jobs=n_jobs, report=report,
         )  # fmt: skip
     except OutOfTimeError:
         return None
     targets, weight = merged.targets[held], merged.weight[held]
     judge = Judge(targets, weight, merged.weight @ merged.targets / merged.weight.sum(), labels=rows.labels)
+    centered = merged.targets - judge.mean
+
+    def exact_predictions(kernel: Kernel) -> Array:
+        """Return the predictions of the held-out rows by the learner of a member for few rows."""
+        coef = exact_fit(kernel, X[others], centered[others], merged.weight[others])[1]
+        return kernel(X[held], X[others]) @ coef + judge.mean
+
     options = []
     for trial, tuned in zip(found.trials, found.metrics, strict=True):
-        centered = merged.targets - judge.mean
-        predicted, _ = left_out_predictions(X, centered, merged.weight, trial.profile, tuned, held, n_jobs)
-        predicted += judge.mean
         kernel = in_metric(kernel_of(trial.profile, 1.0), tuned.matrix)
+        if n <= EXACT_ROWS:
+            predicted = exact_predictions(kernel)
+        else:
+            predicted, _ = left_out_predictions(X, centered, merged.weight, trial.profile, tuned, held, n_jobs)
+            predicted += judge.mean
         name = kernel_name(trial.profile)
         options.append(Option(kernel, name, trial.metric, judge.error(predicted), predicted))
+    if n <= EXACT_ROWS:
+        scales: dict[MetricKind, Array] = {"shared": np.full(X.shape[1], 1 / X.shape[1])}
+        for trial, tuned in zip(found.trials, found.metrics, strict=True):
+            if trial.metric == "diagonal" and trial.profile == "matern12":
+                scales["diagonal"] = tuned.matrix
+        for metric, factors in scales.items():
+            kernel = laplacian_with(factors, X[others], centered[others], merged.weight[others])
+            predicted = exact_predictions(kernel)
+            options.append(Option(kernel, "Laplacian", metric, judge.error(predicted), predicted))
     if n > X.shape[1] + 1:
         predicted = line_through(X[others], merged.targets[others], merged.weight[others], X[held])
         options.append(Option(Polynomial(1), "Linear", "none", judge.error(predicted), predicted))
@@ -309,6 +340,62 @@ def one_attempt(
     seconds = time.perf_counter() - start
     losses = judge.losses(best.predictions)
     return Attempt(name_of_scaling, columns, part, len(rows), tuple(options), losses, targets, weight, seconds)
+
+
+def profiles_for(n: int) -> tuple[ProfileName, ...]:
+    """Return the kernels whose metrics are learned, for n rows."""
+    return EXACT_PROFILES if n <= EXACT_ROWS else PROFILES
+
+
+def exact_fit(kernel: Kernel, X: Array, targets: Array, weight: Array) -> tuple[float, Array]:
+    """Return the mean squared leave-one-out error of kernel ridge regression, and its coefficients (n, t).
+
+    The penalty is that of least error.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : ndarray of shape (n, p)
+        Rows.
+    targets : ndarray of shape (n, t)
+        Targets minus their mean.
+    weight : ndarray of shape (n,)
+        Weights > 0 of the rows.
+    """
+    root = np.sqrt(weight)[:, None]
+    values, vectors = scipy.linalg.eigh(kernel(X) * root * root.T, driver="evd", check_finite=False)
+    values = np.maximum(values, 0.0)
+    projected = vectors.T @ (root * targets)
+    squares = np.square(vectors)
+    best, chosen = np.inf, np.zeros_like(projected)
+    for penalty in PENALTIES * max(values[-1], np.finfo(float).tiny):
+        inverse = 1 / (values + penalty)
+        solved = inverse[:, None] * projected
+        # The leave-one-out residual of a row is its coefficient divided by its entry of the diagonal of the inverse.
+        error = float(np.square((vectors @ solved) / (squares @ inverse)[:, None]).sum() / weight.sum())
+        if error < best:
+            best, chosen = error, solved
+    return best, root * (vectors @ chosen)
+
+
+def laplacian_with(factors: Array, X: Array, targets: Array, weight: Array) -> Transformed:
+    """Return the kernel exp(-sum_j c f_j |x_j - y_j|) for the factor c of least leave-one-out error on some rows.
+
+    Its sample functions are sums of steps along single columns, as trees are, which rotations of the metric would
+    destroy.
+    """
+    X, targets, weight = X[:LAPLACIAN_ROWS], targets[:LAPLACIAN_ROWS], weight[:LAPLACIAN_ROWS]
+    errors: dict[float, float] = {}
+
+    def best_of(factor_grid: Sequence[float]) -> float:
+        for factor in factor_grid:
+            errors[factor] = exact_fit(in_metric(Laplacian(), factor * factors), X, targets, weight)[0]
+        return min(errors, key=errors.__getitem__)
+
+    best = best_of(LAPLACIAN_FACTORS)
+    best = best_of([best / 2, best * 2])
+    return in_metric(Laplacian(), best * factors)
 
 
 def in_metric(kernel: Kernel, matrix: Array) -> Transformed:
@@ -367,7 +454,7 @@ def costs_of_search(rows: Rows, effort: Effort) -> dict[str, float]:
     d = min(rows.X.shape[1], MOST_COLUMNS)
 
     def cost(count: int) -> float:
-        return len(names) * sum(search_costs(PROFILES, count, d, full=1 < d <= FULL_UP_TO).values())
+        return len(names) * sum(search_costs(profiles_for(count), count, d, full=1 < d <= FULL_UP_TO).values())
 
     first = {"compare columns": cost(FIRST_ROWS)} if len(names) > 1 and last > 2 * FIRST_ROWS else {}
     return {**first, "learn metrics": effort.parts * cost(last)}
