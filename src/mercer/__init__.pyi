@@ -13,6 +13,7 @@ from . import (
     linalg,
     maps,
     metric,
+    model_files,
     solvers,
     statistics,
     tables,
@@ -29,6 +30,7 @@ from .errors import (
     MercerError,
     MercerWarning,
     MissingPackageError,
+    ModelFileError,
     NoClosedFormError,
     ParameterError,
     TooLittleMemoryError,
@@ -93,6 +95,7 @@ from .maps import (
     ThresholdFeatures,
 )
 from .metric import LearnedMetric, ScaledColumns
+from .model_files import describe_model, load_model, save_model
 from .tables import ColumnScaler
 from .theory import required_components
 
@@ -141,6 +144,7 @@ __all__ = [
     "MercerWarning",
     "Min",
     "MissingPackageError",
+    "ModelFileError",
     "NeighborGraph",
     "NoClosedFormError",
     "Nystroem",
@@ -173,6 +177,7 @@ __all__ = [
     "compare",
     "component_table",
     "data",
+    "describe_model",
     "diagnostics",
     "engines",
     "errors",
@@ -183,13 +188,16 @@ __all__ = [
     "kernels",
     "learners",
     "linalg",
+    "load_model",
     "maps",
     "metric",
     "mmd_test",
+    "model_files",
     "neural_tangent_kernel",
     "on_dask",
     "open_rows",
     "required_components",
+    "save_model",
     "solvers",
     "statistics",
     "tables",

@@ -20,7 +20,7 @@ from mercer.engines.base import (
 from mercer.engines.checkpoint import Checkpoint, CheckpointedEngine
 from mercer.engines.dask.partitions import on_dask
 from mercer.engines.filter import FilteredEngine, some_rows
-from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows
+from mercer.engines.memory import MemoryEngine, block_rows_for, empty_rows, fill_rows, linear_values
 from mercer.engines.prefetch import read_ahead
 from mercer.engines.stream import StreamEngine
 
@@ -45,6 +45,7 @@ __all__ = [
     "empty_rows",
     "enter_stage",
     "fill_rows",
+    "linear_values",
     "on_dask",
     "read_ahead",
     "report_step",

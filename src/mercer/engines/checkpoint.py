@@ -12,15 +12,12 @@ wrote, and sums of earlier passes are always taken from the file that this fit h
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
-import shutil
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from numbers import Real
@@ -42,7 +39,7 @@ from mercer.io.archive import (
     write_archive,
 )
 from mercer.io.digests import digest_of
-from mercer.io.files import open_regular, remove_temporary_files, unresolved
+from mercer.io.files import open_regular, remove_temporary_files, unresolved, why_not_written
 from mercer.io.locks import FileLock, LockedError
 
 __all__ = ["Checkpoint", "CheckpointedEngine", "Journal"]
@@ -425,13 +422,7 @@ class Journal:
 
     def _not_written(self, error: OSError, needed: int) -> CheckpointError:
         """Return the error for a checkpoint that could not be written."""
-        why = error.strerror or str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            free = None
-            with suppress(OSError):
-                free = shutil.disk_usage(self._path.parent).free
-            known = f", and {free:,} bytes are free" if free is not None and error.errno == errno.ENOSPC else ""
-            why = f"{why} (it needs about {needed:,} bytes{known})"
+        why = why_not_written(error, self._path, needed)
         if self._file is None:
             state = "Nothing was fitted yet. Use another path, or make this one writable."
         else:

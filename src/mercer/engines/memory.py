@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from mercer.engines.base import NO_ROWS, START, Block, LocalEngine, Position, count_threads, row_blocks, workers
 from mercer.engines.buffers import recycled_bytes
 from mercer.errors import DataError, ParameterError
+from mercer.features import Features
 from mercer.io.digests import digest_of
 
-__all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows"]
+__all__ = ["MemoryEngine", "block_rows_for", "empty_rows", "fill_rows", "linear_values"]
 
 # Size of the features of a block: large enough for matrix products at full speed and for few D x D additions.
 BLOCK_BYTES = 128 * 2**20
@@ -110,3 +111,25 @@ def fill_rows(
     slices = [slice(i, i + step) for i in range(0, X.shape[0], step)]
     with workers(min(count_threads(n_jobs), max(1, len(slices)))) as team:
         team.run(lambda rows: function(X[rows], out[rows]), slices)
+
+
+def linear_values(features: Features, X: Any, coef: np.ndarray, *, n_jobs: int | None) -> np.ndarray:
+    """Return features @ coef (n, t) for rows, computed in slices to limit memory.
+
+    The result is in float64 for rows of any dtype, since terms with large coefficients may cancel.
+    """
+    features = features.astype(X.dtype)
+    form, dtype = features.linear_form, X.dtype
+    # Coefficients of the inner features are as accurate if W is not too ill-conditioned. With few rows, computing them
+    # takes longer than it saves.
+    if form is not None and form.share > 0 and X.shape[0] > coef.shape[1]:
+        features, coef, dtype = form.inner, form.matrix @ coef, np.dtype(np.float64)
+    out = np.empty((X.shape[0], coef.shape[1]))
+
+    def fill(rows: Any, target: np.ndarray) -> None:
+        values = np.empty((rows.shape[0], features.n_components), dtype)
+        features(rows, values)
+        np.matmul(values, coef, out=target)
+
+    fill_rows(fill, X, out, n_jobs=n_jobs, width=features.n_components)
+    return out

@@ -10,7 +10,8 @@
     ├── NoClosedFormError (ValueError)       there is no closed form for the requested quantity
     ├── MissingPackageError (ImportError)    an optional package is not installed
     ├── TooLittleMemoryError (MemoryError)   the result does not fit into memory
-    └── CheckpointError (ValueError)         a checkpoint cannot be resumed from, or not be written
+    ├── CheckpointError (ValueError)         a checkpoint cannot be resumed from, or not be written
+    └── ModelFileError (ValueError)          a model file cannot be read, or not be written
     MercerWarning (UserWarning)              the result is valid, but probably not what was intended
 
 The second base class, in parentheses, lets callers catch the standard exception instead. Each message states what was
@@ -25,6 +26,7 @@ __all__ = [
     "MercerError",
     "MercerWarning",
     "MissingPackageError",
+    "ModelFileError",
     "NoClosedFormError",
     "ParameterError",
     "TooLittleMemoryError",
@@ -67,6 +69,10 @@ class TooLittleMemoryError(MercerError, MemoryError):
 
 class CheckpointError(MercerError, ValueError):
     """Raised if a checkpoint belongs to another fit, is in use by one, is damaged, or cannot be written."""
+
+
+class ModelFileError(MercerError, ValueError):
+    """Raised if a model file is damaged, forged or of a newer version, or if a model cannot be stored or written."""
 
 
 class MercerWarning(UserWarning):

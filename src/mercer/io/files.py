@@ -11,7 +11,10 @@ import errno
 import os
 import re
 import secrets
+import shutil
+import signal
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import reduce
@@ -19,7 +22,15 @@ from operator import or_
 from pathlib import Path
 from typing import IO
 
-__all__ = ["open_regular", "remove_temporary_files", "replacing", "unresolved", "write_text"]
+__all__ = [
+    "open_regular",
+    "remove_temporary_files",
+    "replacing",
+    "terminating_cleanly",
+    "unresolved",
+    "why_not_written",
+    "write_text",
+]
 
 # Flags that not every system has. The last one keeps a named pipe from blocking.
 OPEN_FLAGS = ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NONBLOCK")
@@ -68,6 +79,47 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, str(temporary)):
             error.filename, error.filename2 = str(target), None  # a full disk is reported without a name
         raise
+
+
+@contextmanager
+def terminating_cleanly() -> Iterator[None]:
+    """Let a SIGTERM end the process only after the files that are being written have been removed.
+
+    The default action of the signal ends a process at once, and would leave a temporary file. It is not changed in
+    threads other than the main one, which cannot do so, or if the program handles the signal itself.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    except _TerminatedError:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _TerminatedError(BaseException):
+    """Raised by a SIGTERM, as KeyboardInterrupt is by a SIGINT."""
+
+
+def _raise_terminated(*_: object) -> None:
+    raise _TerminatedError
+
+
+def why_not_written(error: OSError, path: str | os.PathLike[str], needed: int) -> str:
+    """Return why a file of about `needed` bytes could not be written; of a full disk, also how much is free."""
+    why = error.strerror or str(error)
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return why
+    free = None
+    with suppress(OSError):
+        free = shutil.disk_usage(Path(path).parent).free
+    known = f", and {free:,} bytes are free" if free is not None and error.errno == errno.ENOSPC else ""
+    return f"{why} (it needs about {needed:,} bytes{known})"
 
 
 def remove_temporary_files(path: str | os.PathLike[str]) -> None:

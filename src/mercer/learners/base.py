@@ -45,7 +45,7 @@ from mercer.engines import (
     Report,
     StagedReport,
     enter_stage,
-    fill_rows,
+    linear_values,
     reported,
     stages_of,
 )
@@ -554,24 +554,8 @@ class Learner(BaseEstimator, ABC):
 
     def _linear_of(self, X: Any, coef: Array, intercept: Array) -> Array:
         """Return features @ coef + intercept for validated rows."""
-        features = self.feature_map_.features_.astype(X.dtype)
-        form = features.linear_form
-        dtype = X.dtype
-        # Coefficients of the inner features are as accurate if W is not too ill-conditioned. With few rows, computing
-        # them takes longer than it saves.
-        if form is not None and form.share > 0 and X.shape[0] > coef.shape[1]:
-            features, coef, dtype = form.inner, form.matrix @ coef, np.dtype(np.float64)
-        # In float64 for rows of any dtype: terms with large coefficients may cancel, and the intercept may be large
-        # compared with the variation of the predictions.
-        out = np.empty((X.shape[0], coef.shape[1]))
-
-        def predict_rows(rows: Any, target: Array) -> None:
-            values = np.empty((rows.shape[0], features.n_components), dtype)
-            features(rows, values)
-            np.add(values @ coef, intercept, out=target)
-
-        fill_rows(predict_rows, X, out, n_jobs=self.n_jobs, width=features.n_components)
-        return out
+        # The intercept is added in float64: it may be large compared with the variation of the predictions.
+        return linear_values(self.feature_map_.features_, X, coef, n_jobs=self.n_jobs) + intercept
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,11 +1,13 @@
 """Choice between compiled and NumPy implementations, made once at import, and checks of their arguments.
 
 `kernels` holds the functions that are compiled for the best instruction set of the processor, or the NumPy
-implementations if the extension is not installed. These functions do not check their arguments; the public functions of
-`mercer.linalg` do so by the checks below. Every check raises an error of one line that names the function, the
-argument, the requirement and the value that was passed.
+implementations if the extension is not installed. The environment variable ``MERCER_ISA`` names another one of them:
+"avx512", "avx2", "baseline" or "numpy", as far as the processor and the installation have it. These functions do not
+check their arguments; the public functions of `mercer.linalg` do so by the checks below. Every check raises an error of
+one line that names the function, the argument, the requirement and the value that was passed.
 """
 
+import os
 import threading
 import warnings
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.errors import ParameterError
 from mercer.linalg import numpy_kernels
 from mercer.linalg.numpy_kernels import FUNCTION_NAMES, FloatArray
 
@@ -59,12 +62,20 @@ class _WarningKernels:
 
 
 def _choose() -> tuple[str, ModuleType | _WarningKernels]:
+    wanted = os.environ.get("MERCER_ISA", "").strip().lower()
     try:
         from mercer.linalg import _native
     except ImportError:
-        return "numpy", _WarningKernels()
-    best = _native.supported()[0]
-    return best, getattr(_native, best)
+        available = ["numpy"]
+    else:
+        available = [*_native.supported(), "numpy"]
+    chosen = wanted or available[0]
+    if chosen not in available:
+        msg = f"MERCER_ISA must be one of {', '.join(available)} on this machine, or not be set, got {wanted!r}."
+        raise ParameterError(msg)
+    if chosen == "numpy":
+        return chosen, numpy_kernels if wanted else _WarningKernels()
+    return chosen, getattr(_native, chosen)
 
 
 class _AlignedKernels:
@@ -95,6 +106,9 @@ else:
 
 def instruction_set() -> str:
     """Return the name of the instruction set that the functions of `mercer.linalg` use.
+
+    It is the best one of the processor, or the one that the environment variable ``MERCER_ISA`` named when
+    `mercer.linalg` was imported. Results of different instruction sets are equal up to rounding.
 
     Returns
     -------

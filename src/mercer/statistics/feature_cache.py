@@ -99,5 +99,5 @@ class RowFeatures:
         fill_rows(features, rows.X, Z, n_jobs=n_jobs)
         return replace(self, cache=Z, start=rows.start)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RowFeatures, (self.features,)
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(RowFeatures(self.features))

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from scipy import special
 
 from mercer.data.targets import label_signs
-from mercer.engines import Report, fill_rows, report_step
+from mercer.engines import Report, fill_rows, linear_values, report_step
 from mercer.features import Features, parameter_bytes
 from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
@@ -478,6 +478,9 @@ class NearModel:
         The variances are in units of the scale, and do not include the noise.
         """
         problem = replace(self.problem, n_jobs=n_jobs)
+        if not problem.is_local and not with_variance and problem.features is not None:
+            values = linear_values(problem.features, X, self.part.coef, n_jobs=n_jobs)
+            return values + self.part.intercept, None
         noise = self.alpha / problem.rows.weight
         mean = np.empty((X.shape[0], len(self.scale)))
         variance = np.empty(X.shape[0]) if with_variance else None
