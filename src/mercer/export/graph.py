@@ -121,25 +121,25 @@ class Value:
         return replace(self, name=name, note=note)
 
     def __add__(self, other: Any) -> Value:
-        return apply("add", self, other)
+        return self if is_number(other, 0.0) else apply("add", self, other)
 
     def __radd__(self, other: Any) -> Value:
-        return apply("add", other, self)
+        return self if is_number(other, 0.0) else apply("add", other, self)
 
     def __sub__(self, other: Any) -> Value:
-        return apply("subtract", self, other)
+        return self if is_number(other, 0.0) else apply("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Value:
         return apply("subtract", other, self)
 
     def __mul__(self, other: Any) -> Value:
-        return apply("multiply", self, other)
+        return self if is_number(other, 1.0) else apply("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Value:
-        return apply("multiply", other, self)
+        return self if is_number(other, 1.0) else apply("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Value:
-        return apply("divide", self, other)
+        return self if is_number(other, 1.0) else apply("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Value:
         return apply("divide", other, self)
@@ -155,6 +155,11 @@ class Value:
 
     # NumPy arrays on the left of an operator leave it to this class.
     __array_ufunc__ = None
+
+
+def is_number(value: Any, number: float) -> bool:
+    """Return whether a value is a number, which adds or multiplies nothing."""
+    return isinstance(value, int | float | np.floating | np.integer) and value == number
 
 
 def _reshape(x: Array, tail: tuple[int, ...]) -> Array:
@@ -195,7 +200,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "repeat_rows": lambda x, like: np.broadcast_to(x, (len(like), *x.shape)),
     "pad": runtime.pad,
     "squared_distances": runtime.squared_distances,
-    "coordinate_kernel": runtime.coordinate_kernel,
+    "coordinate_kernel": lambda x, y, name: getattr(runtime, name)(x, y),
     "hadamard": runtime.hadamard,
     "butterfly": runtime.butterfly,
     "convolve": runtime.circular_convolution,
@@ -229,7 +234,7 @@ def parameter(values: Any, name: str) -> Value:
 
 def apply(op: str, *inputs: Any, **options: Any) -> Value:
     """Return the result of an operation; what depends on constants only is a constant."""
-    values = tuple(one if isinstance(one, Value) else constant(one) for one in inputs)
+    values = tuple(one if isinstance(one, Value) else constant(float(one) if type(one) is int else one) for one in inputs)
     with np.errstate(all="ignore"):
         example = np.asarray(OPERATIONS[op](*(one.example for one in values), **options))
     if all(one.is_constant for one in values):
@@ -316,11 +321,11 @@ def squared_distances(x: Value, y: Value) -> Value:
     """Return the squared distances of all pairs of rows x (..., n, d) and y (..., m, d)."""
     if x.example.ndim == 2 and y.example.ndim == 2 and not y.is_batched:
         return squared_distances_of_matrices(x, y)
-    return coordinate_kernel(x, y, "square")
+    return coordinate_kernel(x, y, "squared_differences")
 
 
 def coordinate_kernel(x: Value, y: Value, name: str) -> Value:
-    """Return a sum or a product over features; see `mercer.export.runtime.coordinate_kernel`."""
+    """Return a sum or a product over features, by the name of a function of `mercer.export.runtime`."""
     return apply("coordinate_kernel", x, y, name=name)
 
 

@@ -156,12 +156,12 @@ def _(kernel: IsotropicKernel, X: Value, Y: Value) -> Value:
 
 @kernel_values.register
 def _(kernel: Laplacian, X: Value, Y: Value) -> Value:
-    return g.exp(g.coordinate_kernel(X, Y, "cityblock") * (-1 / float(kernel.lengthscale)))
+    return g.exp(g.coordinate_kernel(X, Y, "city_block_distances") * (-1 / float(kernel.lengthscale)))
 
 
 @kernel_values.register
 def _(kernel: Cauchy, X: Value, Y: Value) -> Value:
-    return g.coordinate_kernel(X / float(kernel.lengthscale), Y / float(kernel.lengthscale), "cauchy")
+    return g.coordinate_kernel(X / float(kernel.lengthscale), Y / float(kernel.lengthscale), "cauchy_products")
 
 
 @diagonal.register(IsotropicKernel)
@@ -288,7 +288,7 @@ def unit_rows(X: Value) -> tuple[Value, Value]:
 
 # ---- kernels of histograms --------------------------------------------------------------------------------------
 
-COORDINATES = {Intersection: "intersection", Chi2: "chi2", JensenShannon: "jensen_shannon", Min: "min"}
+COORDINATES = {Intersection: "sums_of_minima", Chi2: "chi2_sums", JensenShannon: "jensen_shannon_sums", Min: "products_of_minima"}
 
 
 @kernel_values.register(Intersection)

@@ -236,7 +236,10 @@ def _(model: GaussianProcessRegressor, X: Value, *, with_std: bool = False) -> O
 
 @outputs_of.register
 def _(model: KernelRegressor, X: Value, *, with_std: bool = False) -> Outputs:
-    values = members(model, X, lambda one, scaled: local_predictions(one.learner.local_, scaled, with_std=with_std))
+    def of_member(one: Any, scaled: Value) -> Any:
+        return local_predictions(one.learner.local_, scaled, with_std=with_std, with_noise=True)
+
+    values = members(model, X, of_member)
     mean = weighted_sum([mean for mean, _ in values], model.weights_)
     if not with_std:
         return {"variable": mean}

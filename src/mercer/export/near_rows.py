@@ -24,17 +24,16 @@ Array = np.ndarray
 MOST_ENTRIES = 2**28
 
 
-def local_predictions(local: LocalFit, X: Value, *, with_std: bool = False) -> tuple[Value, Value | None]:
-    """Return the predictions (n, t) of a model with a local correction, and the standard deviations (n, t).
-
-    The standard deviations are those of new targets, noise included.
-    """
+def local_predictions(
+    local: LocalFit, X: Value, *, with_std: bool = False, with_noise: bool = False
+) -> tuple[Value, Value | None]:
+    """Return the predictions (n, t) of a model with a local correction, and the standard deviations (n, t) or None."""
     model = local.model
     mean, variance = near_predictions(model, X, with_variance=with_std)
     mean = mean if local.unit == 1 else mean * float(local.unit)
     if variance is None:
         return mean, None
-    variance = g.reshape(variance + float(model.alpha), 1)
+    variance = g.reshape(variance + float(model.alpha) * with_noise, 1)
     return mean, float(local.unit) * g.sqrt(variance * g.constant(model.scale, "scale"))
 
 
@@ -71,8 +70,8 @@ def near_predictions(model: NearModel, X: Value, *, with_variance: bool) -> tupl
     query = g.reshape(queries, 1, queries.width)
     if kernel.isotropic is not None:
         amplitude = float(kernel.amplitude)
-        K = amplitude * profile(kernel.isotropic, g.coordinate_kernel(N, N, "square"))
-        cross = amplitude * profile(kernel.isotropic, g.coordinate_kernel(N, query, "square"))
+        K = amplitude * profile(kernel.isotropic, g.coordinate_kernel(N, N, "squared_differences"))
+        cross = amplitude * profile(kernel.isotropic, g.coordinate_kernel(N, query, "squared_differences"))
     else:
         K, cross = kernel_values(kernel.kernel, N, N), kernel_values(kernel.kernel, N, query)
     prior = kernel_diagonal(kernel, X)

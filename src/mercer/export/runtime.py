@@ -6,9 +6,15 @@ They depend on NumPy alone, and are written so that they can be read in such a f
 import numpy as np
 
 __all__ = [
+    "cauchy_products",
+    "chi2_sums",
+    "city_block_distances",
+    "jensen_shannon_sums",
+    "products_of_minima",
+    "squared_differences",
+    "sums_of_minima",
     "butterfly",
     "circular_convolution",
-    "coordinate_kernel",
     "hadamard",
     "interpolate",
     "nearest",
@@ -35,29 +41,65 @@ def squared_distances(X, Y):
     return squares
 
 
-def coordinate_kernel(X, Y, name):
-    """Return the sum or the product over features of a function of x_i and y_i, for rows X (..., n, d), Y (..., m, d)."""
-    total = 1.0 if name in ("cauchy", "min") else 0.0
+def squared_differences(X, Y):
+    """Return the squared Euclidean distances of rows X (..., n, d) and Y (..., m, d), of shape (..., n, m)."""
+    total = 0.0
+    for i in range(X.shape[-1]):
+        total = total + np.square(X[..., :, None, i] - Y[..., None, :, i])
+    return total
+
+
+def city_block_distances(X, Y):
+    """Return the sums over features of |x_i - y_i|, for rows X (..., n, d) and Y (..., m, d)."""
+    total = 0.0
+    for i in range(X.shape[-1]):
+        total = total + np.abs(X[..., :, None, i] - Y[..., None, :, i])
+    return total
+
+
+def cauchy_products(X, Y):
+    """Return the products over features of 1 / (1 + (x_i - y_i)^2), for rows X (..., n, d) and Y (..., m, d)."""
+    total = 1.0
+    for i in range(X.shape[-1]):
+        total = total / (1 + np.square(X[..., :, None, i] - Y[..., None, :, i]))
+    return total
+
+
+def sums_of_minima(X, Y):
+    """Return the sums over features of min(x_i, y_i), for rows X (..., n, d) and Y (..., m, d)."""
+    total = 0.0
+    for i in range(X.shape[-1]):
+        total = total + np.minimum(X[..., :, None, i], Y[..., None, :, i])
+    return total
+
+
+def products_of_minima(X, Y):
+    """Return the products over features of min(x_i, y_i), for rows X (..., n, d) and Y (..., m, d)."""
+    total = 1.0
+    for i in range(X.shape[-1]):
+        total = total * np.minimum(X[..., :, None, i], Y[..., None, :, i])
+    return total
+
+
+def chi2_sums(X, Y):
+    """Return the sums over features of 2 x_i y_i / (x_i + y_i), for rows X (..., n, d) and Y (..., m, d)."""
+    total = 0.0
     for i in range(X.shape[-1]):
         x, y = X[..., :, None, i], Y[..., None, :, i]
-        if name == "square":
-            total = total + np.square(x - y)
-        elif name == "cityblock":
-            total = total + np.abs(x - y)
-        elif name == "cauchy":
-            total = total / (1 + np.square(x - y))
-        elif name == "intersection":
-            total = total + np.minimum(x, y)
-        elif name == "min":
-            total = total * np.minimum(x, y)
-        else:
-            smaller = np.minimum(x, y)
-            ratio = np.maximum(smaller / np.maximum(np.maximum(x, y), 1e-300), 1e-300)
-            if name == "chi2":
-                total = total + 2 * smaller / (1 + ratio)
-            else:  # Jensen-Shannon
-                log = np.log(1 + ratio)
-                total = total + smaller * (0.5 / np.log(2) * (log / ratio + log - np.log(ratio)))
+        smaller = np.minimum(x, y)
+        total = total + 2 * smaller / (1 + smaller / np.maximum(np.maximum(x, y), 1e-300))
+    return total
+
+
+def jensen_shannon_sums(X, Y):
+    """Return one minus the Jensen-Shannon divergence in bits, for rows X (..., n, d) and Y (..., m, d) of sum one."""
+    total = 0.0
+    for i in range(X.shape[-1]):
+        x, y = X[..., :, None, i], Y[..., None, :, i]
+        smaller = np.minimum(x, y)
+        ratio = np.maximum(smaller / np.maximum(np.maximum(x, y), 1e-300), 1e-300)
+        log = np.log(1 + ratio)
+        total = total + smaller * (0.5 / np.log(2) * (log / ratio + log - np.log(ratio)))
     return total
 
 
