@@ -57,8 +57,8 @@ def rows_of_model(model: Any, rows: Any) -> tuple[Array, str]:
         rows = dense64(rows[:MOST_ROWS])
         if rows.ndim != 2 or not len(rows) or rows.shape[1] != model.n_features_in_:
             msg = (
-                f"export_model: rows must have the shape (n, {model.n_features_in_}) with n >= 1, got {rows.shape}. Pass "
-                "some of the rows that the model was fitted to, or rows to predict."
+                f"export_model: rows must have the shape (n, {model.n_features_in_}) with n >= 1, got {rows.shape}. "
+                "Pass some of the rows that the model was fitted to, or rows to predict."
             )
             raise DataError(msg)
         return rows, "given"

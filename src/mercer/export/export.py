@@ -198,9 +198,11 @@ class Comparison:
         self.dtype = dtype
         self.found: Differences | None = None
         self.skipped = None if check else "check=False"
-        self.rows, self.rows_from = (None, None) if not check else rows_of_model(model, rows)
-        if self.rows is not None:
-            self.rows = self.rows.astype(dtype)
+        self.rows: Array | None = None
+        self.rows_from: str | None = None
+        if check:
+            given, self.rows_from = rows_of_model(model, rows)
+            self.rows = given.astype(dtype)
 
     def of(self, run: Any) -> None:
         """Compare the results of a function of rows with those of the model, for the same rows in float64."""

@@ -1,8 +1,8 @@
 """Arrays that are not computed yet: what a fitted model computes, as a graph of array operations.
 
 A `Value` is the result of an operation on other values. The functions of this module make values, as NumPy's functions
-make arrays. The first axis of a value is that of the rows, unless the value does not depend on the rows. What depends on
-constants only is computed at once.
+make arrays. The first axis of a value is that of the rows, unless the value does not depend on the rows. What depends
+on constants only is computed at once.
 
 Each value has an example: its array for two rows of zeros. So shapes need no rules of their own.
 """
@@ -232,9 +232,16 @@ def parameter(values: Any, name: str) -> Value:
     return Value("parameter", example=np.asarray(values, dtype=np.float64), name=name)
 
 
+def as_value(value: Any) -> Value:
+    """Return a value, an array or a number as a value; integers of Python become floats."""
+    if isinstance(value, Value):
+        return value
+    return constant(float(value) if type(value) is int else value)
+
+
 def apply(op: str, *inputs: Any, **options: Any) -> Value:
     """Return the result of an operation; what depends on constants only is a constant."""
-    values = tuple(one if isinstance(one, Value) else constant(float(one) if type(one) is int else one) for one in inputs)
+    values = tuple(as_value(one) for one in inputs)
     with np.errstate(all="ignore"):
         example = np.asarray(OPERATIONS[op](*(one.example for one in values), **options))
     if all(one.is_constant for one in values):

@@ -57,7 +57,7 @@ TABLE_ERROR = 1e-12
 
 
 @singledispatch
-def kernel_values(kernel: Kernel, X: Value, Y: Value) -> Value:
+def kernel_values(kernel: Kernel, X: Value, Y: Value) -> Value:  # noqa: ARG001 - the signature of all of them
     """Return the values k(x, y) of all pairs of rows X (..., n, d) and Y (..., m, d), of shape (..., n, m)."""
     msg = (
         f"{kernel!r} cannot be exported: {type(kernel).__name__} has no formula of array operations here. Register "
@@ -67,7 +67,7 @@ def kernel_values(kernel: Kernel, X: Value, Y: Value) -> Value:
 
 
 @singledispatch
-def diagonal(kernel: Kernel, X: Value) -> Value:
+def diagonal(kernel: Kernel, X: Value) -> Value:  # noqa: ARG001 - the signature of all of them
     """Return the values k(x, x) of rows (n, d), of shape (n,)."""
     msg = f"{kernel!r} cannot be exported with standard deviations: there is no formula of k(x, x) here."
     raise ExportError(msg)
@@ -129,8 +129,9 @@ def tabulated_profile(kernel: IsotropicKernel, squares: Value) -> Value:
         if rate and rate * at.max() > 600:
             break
         coefficients = chebyshev.cheb2poly(chebyshev.chebfit(nodes, values, TABLE_DEGREE))
-        r = unit * (check + 3)
-        error = np.abs(np.exp(-rate * r) * np.polynomial.polynomial.polyval(check, coefficients) - kernel.profile(r))
+        points = unit * (check + 3)
+        fitted = np.exp(-rate * points) * np.polynomial.polynomial.polyval(check, coefficients)
+        error = np.abs(fitted - kernel.profile(points))
         largest = max(largest, float(error.max()))
         found.append(coefficients)
     if largest > TABLE_ERROR:
@@ -141,11 +142,11 @@ def tabulated_profile(kernel: IsotropicKernel, squares: Value) -> Value:
         raise ExportError(msg)
     r = g.sqrt(squares).named("r")
     table = g.constant(np.array(found), "profile_table")
-    values = g.piecewise_polynomial(r, table, TABLE_LOWEST)
-    values = g.exp(-rate * r) * values if rate else values
+    polynomial = g.piecewise_polynomial(r, table, TABLE_LOWEST)
+    inside = g.exp(-rate * r) * polynomial if rate else polynomial
     least, most = 2.0**TABLE_LOWEST, 2.0 ** (TABLE_LOWEST + len(found))
     beyond = float(kernel.profile(np.array([most]))[0]) if not rate else 0.0
-    return g.where(g.above(r, most), beyond, g.where(g.above(r, least), values, 1.0))
+    return g.where(g.above(r, most), beyond, g.where(g.above(r, least), inside, 1.0))
 
 
 @kernel_values.register
@@ -180,7 +181,7 @@ def same_for_all(value: float, X: Value) -> Value:
 
 
 @singledispatch
-def function_of(kernel: Kernel, t: Value) -> Value:
+def function_of(kernel: Kernel, t: Value) -> Value:  # noqa: ARG001 - the signature of all of them
     """Return f(t) of a dot-product kernel f(x . y)."""
     msg = (
         f"{kernel!r} cannot be exported: its function is known as Python code or an infinite series only. Try "
@@ -288,7 +289,12 @@ def unit_rows(X: Value) -> tuple[Value, Value]:
 
 # ---- kernels of histograms --------------------------------------------------------------------------------------
 
-COORDINATES = {Intersection: "sums_of_minima", Chi2: "chi2_sums", JensenShannon: "jensen_shannon_sums", Min: "products_of_minima"}
+COORDINATES = {
+    Intersection: "sums_of_minima",
+    Chi2: "chi2_sums",
+    JensenShannon: "jensen_shannon_sums",
+    Min: "products_of_minima",
+}
 
 
 @kernel_values.register(Intersection)

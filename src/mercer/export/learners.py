@@ -22,7 +22,7 @@ from mercer.errors import ExportError
 from mercer.export import graph as g
 from mercer.export.graph import Value
 from mercer.export.kernels import diagonal, kernel_values
-from mercer.export.maps import features_of_rows
+from mercer.export.maps import features_of_rows, times
 from mercer.export.near_rows import local_predictions
 from mercer.kernels.base import dense64
 from mercer.learners import (
@@ -51,8 +51,8 @@ def outputs_of(model: Any, X: Value, *, with_std: bool = False) -> Outputs:
     """Return what a fitted model computes for rows (n, d), by names."""
     del X, with_std
     msg = (
-        f"{type(model).__name__} cannot be exported: it has no formula of array operations here. Exported are the maps, "
-        "learners and transformers of mercer, and pipelines of them."
+        f"{type(model).__name__} cannot be exported: it has no formula of array operations here. Exported are the "
+        "maps, learners and transformers of mercer, and pipelines of them."
     )
     raise ExportError(msg)
 
@@ -77,7 +77,7 @@ def _(model: BaseMap, X: Value, *, with_std: bool = False) -> Outputs:
 
 
 @singledispatch
-def scaled_columns(columns: Any, X: Value) -> Value:
+def scaled_columns(columns: Any, X: Value) -> Value:  # noqa: ARG001 - the signature of all of them
     """Return the scaled columns of rows."""
     msg = f"{type(columns).__name__} cannot be exported: it has no formula of array operations here."
     raise ExportError(msg)
@@ -193,8 +193,7 @@ def _(model: TruncatedSVD, X: Value, *, with_std: bool = False) -> Outputs:
 
 def linear(model: Any, X: Value, coef: Array, intercept: Array) -> Value:
     """Return linear functions of the features of rows."""
-    Z = features_of_rows(model.feature_map_.features_, X)
-    values = Z @ g.constant(coef, "coef")
+    values = times(features_of_rows(model.feature_map_.features_, X), coef)
     return values if not np.any(intercept) else values + g.constant(intercept, "intercept")
 
 

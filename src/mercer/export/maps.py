@@ -40,7 +40,7 @@ from mercer.maps.series.tensor_sketch import SketchFeatures
 from mercer.metric.features import MetricFeatures
 from mercer.metric.inputs import MetricInputs
 
-__all__ = ["Lengthscales", "features_of_rows", "metric_inputs"]
+__all__ = ["Lengthscales", "features_of_rows", "metric_inputs", "times"]
 
 Array = np.ndarray
 
@@ -64,6 +64,16 @@ class Lengthscales:
         return X / self.factor
 
 
+def times(Z: Value, matrix: Array, name: str = "coef") -> Value:
+    """Return features times a matrix (D, t), which is multiplied by that of the features first, if they have one.
+
+    Landmark features are kernel values times a matrix (m, D), and for few columns the product with it is small.
+    """
+    if Z.op == "matmul" and Z.inputs[1].is_constant and matrix.shape[1] < Z.width:
+        return Z.inputs[0] @ g.constant(Z.inputs[1].example @ matrix, name)
+    return Z @ g.constant(matrix, name)
+
+
 @singledispatch
 def features_of_rows(features: Features, X: Value, scales: Lengthscales | None = None) -> Value:
     """Return the features (n, D) of rows (n, d).
@@ -71,6 +81,7 @@ def features_of_rows(features: Features, X: Value, scales: Lengthscales | None =
     With `scales`, the inputs are divided by factors that can be trained. Landmarks are divided by the same factors, and
     whitened again.
     """
+    del X, scales
     msg = (
         f"{type(features).__name__} cannot be exported: it has no formula of array operations here. Register one: "
         f"mercer.export.maps.features_of_rows.register({type(features).__name__})."
@@ -87,7 +98,7 @@ def scaled(X: Value, scales: Lengthscales | None) -> Value:
 
 
 @singledispatch
-def project(projection: Any, X: Value) -> Value:
+def project(projection: Any, X: Value) -> Value:  # noqa: ARG001 - the signature of all of them
     """Return the angles (n, m) of rows."""
     raise AssertionError(type(projection))
 
@@ -296,7 +307,10 @@ def monomials(given: Monomials, X: Value, prefactor: Value | None) -> Value:
     """Return the scaled monomials of rows, times the prefactors (n, 1) of the rows."""
     parts: list[Value] = []
     level: Value | None = None
-    count, starts = 1, np.zeros(given.width, dtype=int)  # of monomials; of those in the variables x_i, x_(i+1), ... only
+    count, starts = (
+        1,
+        np.zeros(given.width, dtype=int),
+    )  # of monomials; of those in the variables x_i, x_(i+1), ... only
     for degree, factor in enumerate(given.factors):
         if degree:
             variables = np.concatenate([np.full(count - start, i) for i, start in enumerate(starts)])
@@ -314,7 +328,7 @@ def monomials(given: Monomials, X: Value, prefactor: Value | None) -> Value:
 
 
 @singledispatch
-def products(given: Any, X: Value, prefactor: Value | None) -> Value:
+def products(given: Any, X: Value, prefactor: Value | None) -> Value:  # noqa: ARG001 - the signature of all of them
     """Return products of projections of rows, times the prefactors (n, 1) of the rows."""
     raise AssertionError(type(given))
 

@@ -11,7 +11,7 @@ from mercer.errors import ExportError
 from mercer.export import graph as g
 from mercer.export.graph import Value
 from mercer.export.kernels import affine_inputs, diagonal, kernel_values, profile
-from mercer.export.maps import features_of_rows
+from mercer.export.maps import features_of_rows, times
 from mercer.kernels.base import dense64
 from mercer.solvers.local.near_fit import LocalFit
 from mercer.solvers.local.near_kernel import NearKernel
@@ -49,7 +49,7 @@ def near_predictions(model: NearModel, X: Value, *, with_variance: bool) -> tupl
     Z = None if problem.features is None else features_of_rows(problem.features, X).named("Z")
     mean: Value = g.constant(part.intercept)
     if Z is not None:
-        mean = Z @ g.constant(part.coef, "coef") + g.constant(part.intercept, "intercept")
+        mean = times(Z, part.coef) + g.constant(part.intercept, "intercept")
     if not problem.is_local:
         mean = mean if mean.is_batched else g.repeat_rows(mean, X)
         if not with_variance:
@@ -127,8 +127,9 @@ def dense_points(points: Any) -> Array:
     """Return the points of near rows as a dense array; raise if they are too many for one."""
     if sp.issparse(points) and points.shape[0] * points.shape[1] > MOST_ENTRIES:
         msg = (
-            f"The model has {points.shape[0]:,} near rows of {points.shape[1]:,} features, which are sparse: as a dense "
-            f"array they would have more than {MOST_ENTRIES:,} entries. Fit it with neighbors=None, or with fewer rows."
+            f"The model has {points.shape[0]:,} near rows of {points.shape[1]:,} features, which are sparse: as a "
+            f"dense array they would have more than {MOST_ENTRIES:,} entries. Fit it with neighbors=None, or with "
+            "fewer rows."
         )
         raise ExportError(msg)
     return dense64(points)

@@ -112,16 +112,16 @@ class Writer:
         """Return the code of an operation, and how tightly its operator binds."""
         op, options = value.op, value.options
         parts = [self._text[id(one)] for one in value.inputs]
-        texts = [text for text, _ in parts]
+        codes = [text for text, _ in parts]
         if op in OPERATORS:
             sign, level = OPERATORS[op]
-            left = texts[0] if parts[0][1] >= level else f"({texts[0]})"
-            right = texts[1] if parts[1][1] > level else f"({texts[1]})"
+            left = codes[0] if parts[0][1] >= level else f"({codes[0]})"
+            right = codes[1] if parts[1][1] > level else f"({codes[1]})"
             return f"{left} {sign} {right}", level
         if op == "negative":
-            return f"-{texts[0]}" if parts[0][1] > 2 else f"-({texts[0]})", 2
+            return f"-{codes[0]}" if parts[0][1] > 2 else f"-({codes[0]})", 2
         if op in FUNCTIONS:
-            return f"{FUNCTIONS[op]}({', '.join(texts)})", ATOM
+            return f"{FUNCTIONS[op]}({', '.join(codes)})", ATOM
         if op in ("greater", "greater_equal"):
             return f"{bracketed(parts[0])} {'>' if op == 'greater' else '>='} {bracketed(parts[1])}", 0
         if op in HELPERS or op == "coordinate_kernel":
@@ -129,10 +129,10 @@ class Writer:
             if helper not in self.helpers:
                 self.helpers.append(helper)
             more = [] if op == "coordinate_kernel" else [repr(one) for one in options.values()]
-            return f"{helper}({', '.join([*texts, *more])})", ATOM
-        return self._array_expression(value, texts, bracketed(parts[0], 8)), ATOM
+            return f"{helper}({', '.join([*codes, *more])})", ATOM
+        return self._array_expression(value, codes, bracketed(parts[0], 8)), ATOM
 
-    def _array_expression(self, value: Value, texts: list[str], first: str) -> str:
+    def _array_expression(self, value: Value, codes: list[str], first: str) -> str:
         """Return the code of an operation that moves entries or sums them."""
         op, options = value.op, value.options
         if op == "sum":
@@ -141,9 +141,9 @@ class Writer:
         if op == "reshape":
             return f"{first}.reshape({', '.join(map(str, (-1, *options['tail'])))})"
         if op == "transpose":
-            return f"np.swapaxes({texts[0]}, -1, -2)" if value.is_batched else f"{first}.T"
+            return f"np.swapaxes({codes[0]}, -1, -2)" if value.is_batched else f"{first}.T"
         if op == "concatenate":
-            return f"np.concatenate([{', '.join(texts)}], axis=-1)"
+            return f"np.concatenate([{', '.join(codes)}], axis=-1)"
         if op == "columns":
             start, stop = options["start"], options["stop"]
             return f"{first}[..., {start or ''}:{stop if stop < value.inputs[0].width else ''}]"
@@ -152,10 +152,10 @@ class Writer:
             few = indices.ndim == 1 and indices.size <= 2 * FEW
             return f"{first}[..., {indices.tolist() if few else self._constant(indices, 'indices')[0]}]"
         if op == "take_rows":
-            return f"{first}[{texts[1]}]"
+            return f"{first}[{codes[1]}]"
         if op == "repeat_rows":
             shape = value.inputs[0].shape
-            return f"np.broadcast_to({texts[0]}, (len({texts[1]}),{''.join(f' {one},' for one in shape)}))"
+            return f"np.broadcast_to({codes[0]}, (len({codes[1]}),{''.join(f' {one},' for one in shape)}))"
         if op == "argmax":
             return f"{first}.argmax(axis=-1)"
         raise AssertionError(op)
@@ -271,7 +271,11 @@ def wrapped_list(names: tuple[str, ...]) -> str:
     one = repr(list(names))
     if len(one) <= LINE:
         return one
-    return "[\n" + textwrap.fill(", ".join(map(repr, names)), LINE, initial_indent="    ", subsequent_indent="    ") + ",\n]"
+    return (
+        "[\n"
+        + textwrap.fill(", ".join(map(repr, names)), LINE, initial_indent="    ", subsequent_indent="    ")
+        + ",\n]"
+    )
 
 
 def helper_source(name: str) -> str:

@@ -257,7 +257,9 @@ class Writer:
     def _piecewise_polynomial(self, value: Value, x: str, table: str) -> str:  # noqa: ARG002
         coefficients, lowest = value.inputs[1].example, value.options["lowest"]
         most = 2.0 ** (lowest + len(coefficients)) * (1 - 1e-15)
-        x = self.node("Min", self.node("Max", x, self.constant(np.float64(2.0**lowest))), self.constant(np.float64(most)))
+        x = self.node(
+            "Min", self.node("Max", x, self.constant(np.float64(2.0**lowest))), self.constant(np.float64(most))
+        )
         level = self.node("Floor", self.node("Div", self.node("Log", x), self.constant(np.float64(math.log(2)))))
         index = self.cast(self.node("Sub", level, self.constant(np.float64(lowest))), np.int64)
         last = self.constant(np.int64(len(coefficients) - 1))
@@ -470,7 +472,7 @@ def label_values(writer: Writer, index: str, program: Program) -> tuple[str, int
         strings = [str(one).encode() for one in classes]
         writer.constants.append(writer.helper.make_tensor(name, types.STRING, [len(strings)], strings))
         return writer.node("Gather", name, index, axis=0), types.STRING
-    values, element = (classes, types.DOUBLE) if classes.dtype.kind == "f" else (classes.astype(np.int64), types.INT64)
+    dtype, element = (np.float64, types.DOUBLE) if classes.dtype.kind == "f" else (np.int64, types.INT64)
     name = writer.fresh("classes")
-    writer.constants.append(writer.onnx.numpy_helper.from_array(values.astype(np.float64 if element == types.DOUBLE else np.int64), name))
+    writer.constants.append(writer.onnx.numpy_helper.from_array(classes.astype(dtype), name))
     return writer.node("Gather", name, index, axis=0), element

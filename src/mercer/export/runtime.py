@@ -6,24 +6,24 @@ They depend on NumPy alone, and are written so that they can be read in such a f
 import numpy as np
 
 __all__ = [
+    "butterfly",
     "cauchy_products",
     "chi2_sums",
-    "city_block_distances",
-    "jensen_shannon_sums",
-    "products_of_minima",
-    "squared_differences",
-    "sums_of_minima",
-    "butterfly",
     "circular_convolution",
+    "city_block_distances",
     "hadamard",
     "interpolate",
+    "jensen_shannon_sums",
     "nearest",
     "pad",
     "piecewise_polynomial",
+    "products_of_minima",
     "sigmoid",
     "softmax",
     "solve",
+    "squared_differences",
     "squared_distances",
+    "sums_of_minima",
 ]
 
 
