@@ -5,7 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from mercer import Gaussian, KernelKMeans, KernelRidge, KernelRidgeClassifier, Matern, Nystroem, RandomFourier
+from mercer import (
+    ArcCosine,
+    Gaussian,
+    KernelKMeans,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Matern,
+    Nystroem,
+    RandomFourier,
+    RandomNeurons,
+)
 from mercer.export.checks import compare, expected, run_onnx
 from mercer.export.onnx_file import OPSET, arctan_coefficients, onnx_model
 from mercer.export.program import program_of
@@ -90,6 +100,14 @@ def test_outputs_have_the_names_of_skl2onnx_and_the_metadata_are_there():
     assert outputs == ["variable"]
     clusters = KernelKMeans(RandomFourier(Gaussian(), 20, random_state=0), 3, random_state=0).fit(X)
     assert [one.name for one in onnx_model(program_of(clusters)).graph.output] == ["label", "scores"]
+
+
+def test_every_node_and_constant_is_used():
+    proto = onnx_model(program_of(fitted(RandomNeurons(ArcCosine(1), 20, layout="relu"))))
+    used = {name for node in proto.graph.node for name in node.input}
+    assert {one.name for one in proto.graph.initializer} <= used
+    outputs = {one.name for one in proto.graph.output}
+    assert all(used.union(outputs).intersection(node.output) for node in proto.graph.node)
 
 
 def test_arc_tangent_by_a_polynomial():
