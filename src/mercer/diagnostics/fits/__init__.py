@@ -1,0 +1,1 @@
+"""What is measured of a fitted model on rows that it has not seen."""
