@@ -16,7 +16,9 @@ __all__ = ["confusion_counts", "interval_coverage", "reliability"]
 Array = np.ndarray
 
 
-def reliability(probabilities: Any, correct: Any, *, n_bins: int = 10, level: float = 0.95) -> tuple[ReliabilityBin, ...]:
+def reliability(
+    probabilities: Any, correct: Any, *, n_bins: int = 10, level: float = 0.95
+) -> tuple[ReliabilityBin, ...]:
     """Return the bins of a reliability diagram: mean predicted probabilities beside observed frequencies.
 
     Parameters
