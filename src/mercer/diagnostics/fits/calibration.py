@@ -39,7 +39,7 @@ def reliability(
     Examples
     --------
     >>> (one,) = reliability([0.91, 0.95], [True, False])
-    >>> one.predicted, one.observed, one.count
+    >>> round(one.predicted, 2), one.observed, one.count
     (0.93, 0.5, 2)
     """
     check_parameter("reliability", "n_bins", n_bins, Integer(1))

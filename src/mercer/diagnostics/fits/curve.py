@@ -42,9 +42,9 @@ def learning_curve(
     """Fit a model to fewer rows, and return its scores on the same test rows.
 
     Of an automatic model, `KernelRegressor` or `KernelClassifier`, the members are fitted to fewer rows. Their kernels,
-    metrics and weights are those of the model, learned from all rows, because a search takes as long for few rows as for
-    many. So a model that had been given only the smaller number of rows would have a lower score, and
-    the true curve is steeper. Other models are copied and fitted from the start.
+    metrics and weights are those of the model, learned from all rows, because a search for few rows takes as long as
+    one for many. So a model that had been given only the smaller number of rows would have a lower score, and the true
+    curve is steeper. Other models are copied and fitted from the start.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _fitted(model: Any, X: Any, y: Array) -> Callable[[Any], Array]:
         return sum(weight * one.predict(member_rows(model, pipeline, rows)) for weight, pipeline, one in members)
 
     def labels(rows: Any) -> Array:
-        # The logits of the model are a weighted sum of those of its members, and logarithms of probabilities are logits.
+        # The logits of the model are a weighted sum of those of its members; logarithms of probabilities are logits.
         logs = [
             weight * np.log(np.maximum(one.predict_proba(member_rows(model, pipeline, rows)), LEAST_PROBABILITY))
             for weight, pipeline, one in members

@@ -134,7 +134,7 @@ def _other_widths(
 ) -> tuple[WidthPoint, ...]:
     """Return the errors of maps of other numbers of components, drawn from training rows."""
     most = min(MOST_WIDTH, row_count(fitted))
-    wanted = sorted({int(round(factor * width)) for factor in FACTORS} - {width})
+    wanted = sorted({round(factor * width) for factor in FACTORS} - {width})
     points: dict[int, list[float]] = {}
     base = getattr(feature_map, "map_", None)
     base = base if isinstance(base, BaseMap) else feature_map
