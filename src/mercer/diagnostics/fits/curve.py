@@ -20,9 +20,9 @@ from mercer.parameters import Choice, Interval, check_parameter
 __all__ = ["learning_curve"]
 
 Array = np.ndarray
-# Numbers of rows are halved this many times, but not below the least number.
-MOST_POINTS, LEAST_ROWS = 5, 50
-# Time of a fit to twice as many rows, relative to the previous one, if nothing is known but that.
+# Least number of rows of a fit.
+LEAST_ROWS = 50
+# Time of a fit to twice as many rows, relative to the other one.
 GROWTH = 2.2
 
 
@@ -57,9 +57,9 @@ def learning_curve(
     score : {"R2", "accuracy"}, default="R2"
         The score.
     sizes : sequence of int, default=None
-        Numbers of rows. None means n / 32, n / 16 and so on to n / 2, at least 50.
+        Numbers of rows. None means a quarter, a half, and 1/8, 1/16 and 1/32 of the rows, at least 50.
     time_limit : float or None, default=None
-        Number of seconds for all fits, the smallest first. A fit that would probably end later is not started.
+        Number of seconds for all fits, in the order of `sizes`. A fit that would probably end later is left out.
     last : tuple of int, Score and float, default=None
         Number of rows, score and seconds of the model itself, which become the last point.
     random_state : int, default=0
@@ -86,14 +86,12 @@ def learning_curve(
     full = n if last is None else last[0]
     order = np.random.default_rng(random_state).permutation(n)
     points: list[CurvePoint] = []
-    for size in _sizes(n, full) if sizes is None else sorted(sizes):
+    for size in _sizes(n, full) if sizes is None else sizes:
         spent = time.perf_counter() - start
-        if time_limit is not None:
-            expected = 0.0
-            if points:
-                expected = points[-1].seconds * GROWTH ** np.log2(size / points[-1].n_rows)
-            if spent + expected > time_limit:
-                break
+        if time_limit is not None and points:
+            nearest = min(points, key=lambda one: abs(np.log(one.n_rows / size)))
+            if spent + nearest.seconds * GROWTH ** max(np.log2(size / nearest.n_rows), 0.0) > time_limit:
+                continue
         rows = np.sort(order[:size])
         before = time.perf_counter()
         try:
@@ -106,15 +104,19 @@ def learning_curve(
             continue  # for instance, a single label among few rows: there is no model of this size
         found = score_interval(score, y_test, predicted, random_state=random_state)
         points.append(CurvePoint(int(size), found.value, found.low, found.high, seconds))
+    points.sort(key=lambda one: one.n_rows)
     if last is not None:
         points.append(CurvePoint(last[0], last[1].value, last[1].low, last[1].high, last[2]))
     return tuple(points)
 
 
 def _sizes(n: int, full: int) -> list[int]:
-    """Return halves of the number of rows of the model, as far as there are so many rows."""
-    halves = [full // 2**power for power in range(MOST_POINTS, 0, -1)]
-    return [size for size in halves if LEAST_ROWS <= size <= n]
+    """Return parts of the number of rows of the model, as far as there are so many rows, the most important first.
+
+    The last doubling says most about further rows. A quarter is first, because its time shows whether there is enough
+    for a half.
+    """
+    return [size for size in (full // part for part in (4, 2, 8, 16, 32)) if LEAST_ROWS <= size <= n]
 
 
 def _fitted(model: Any, X: Any, y: Array) -> Callable[[Any], Array]:

@@ -44,6 +44,8 @@ class FitDescription:
         Scores on the test rows, the headline score first.
     predict_seconds : float
         Time of the predictions of all test rows.
+    predictions : ndarray of shape (n,)
+        Predictions of all test rows.
     timings : dict of str to float
         Seconds per stage.
     notes : tuple of str
@@ -52,6 +54,7 @@ class FitDescription:
 
     scores: tuple[Score, ...]
     predict_seconds: float
+    predictions: Array
     timings: dict[str, float]
     notes: tuple[str, ...]
     headline: str
@@ -72,7 +75,7 @@ class FitDescription:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that `FitResult` has too, by name."""
-        own = {"scores", "predict_seconds", "timings", "notes"}
+        own = {"scores", "predict_seconds", "predictions", "timings", "notes"}
         return {name: value for name, value in vars(self).items() if name not in own}
 
 
@@ -164,9 +167,10 @@ def describe_fit(
     with stages.stage("predict test rows"):
         before = time.perf_counter()
         if hasattr(model, "predict_proba"):
-            predicted = model.predict_proba(X_test)
+            probabilities = model.predict_proba(X_test)
             seconds = time.perf_counter() - before
-            scores, measured = _labels(model, y_test, predicted, random_state)
+            predicted = np.asarray(model.classes_)[np.argmax(probabilities, axis=1)]
+            scores, measured = _labels(model, y_test, probabilities, predicted, random_state)
         else:
             predicted = model.predict(X_test)
             seconds = time.perf_counter() - before
@@ -210,6 +214,7 @@ def describe_fit(
     return FitDescription(
         scores=scores,
         predict_seconds=seconds,
+        predictions=np.asarray(predicted),
         timings=stages.seconds,
         notes=tuple(notes),
         headline=score,
@@ -230,8 +235,6 @@ def _stored(n: int, random_state: int) -> Array:
 def _labels(model: Any, y: Array, probabilities: Array, random_state: int) -> tuple[tuple[Score, ...], dict[str, Any]]:
     """Return the scores of a classifier, and what is stored of its predictions."""
     classes = np.asarray(model.classes_)
-    best = np.argmax(probabilities, axis=1)
-    predicted = classes[best]
     shown = _stored(len(y), random_state)
     measured = {
         "classes": tuple(str(label) for label in classes),
@@ -241,7 +244,7 @@ def _labels(model: Any, y: Array, probabilities: Array, random_state: int) -> tu
         "test_low": None,
         "test_high": None,
         "coverage": None,
-        "reliability": reliability(probabilities[np.arange(len(y)), best], predicted == y),
+        "reliability": reliability(probabilities.max(axis=1), predicted == y),
         "confusion": confusion_counts(y, predicted, classes),
     }
     return classification_scores(y, probabilities, classes, random_state=random_state), measured
