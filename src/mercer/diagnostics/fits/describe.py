@@ -232,7 +232,9 @@ def _stored(n: int, random_state: int) -> Array:
     return np.sort(np.random.default_rng(random_state).permutation(n)[:STORED_ROWS])
 
 
-def _labels(model: Any, y: Array, probabilities: Array, random_state: int) -> tuple[tuple[Score, ...], dict[str, Any]]:
+def _labels(
+    model: Any, y: Array, probabilities: Array, predicted: Array, random_state: int
+) -> tuple[tuple[Score, ...], dict[str, Any]]:
     """Return the scores of a classifier, and what is stored of its predictions."""
     classes = np.asarray(model.classes_)
     shown = _stored(len(y), random_state)

@@ -104,7 +104,7 @@ def residuals(true: Array, predicted: Array, bands: Sequence[Quantiles], name: s
             panel.plot(at, [one.middle for one in bands], "-", color=SERIES[1], linewidth=2, label="median")
             panel.plot(at, [one.low for one in bands], ":", color=SERIES[1], linewidth=1.6, label="5 % and 95 %")
             panel.plot(at, [one.high for one in bands], ":", color=SERIES[1], linewidth=1.6)
-            panel.legend(loc="best", fontsize=10)
+            panel.legend(loc="best", fontsize=11)
         panel.grid(visible=True, axis="y")
         panel.locator_params(nbins=5)
         thousands(panel)
@@ -195,13 +195,11 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     if names:
         for i, one in enumerate(classes):
             at = (i + 0.5) * cell
-            parts.append(
-                f'<text x="{left - 5:.1f}" y="{top + at + 0.35 * size:.1f}" text-anchor="end">{escape(_short(one))}</text>'
-            )
+            text = escape(_short(one))
+            parts.append(f'<text x="{left - 5:.1f}" y="{top + at + 0.35 * size:.1f}" text-anchor="end">{text}</text>')
             x, y = left + at + 0.35 * size, top + k * cell + 6
-            parts.append(
-                f'<text text-anchor="end" transform="translate({x:.1f} {y:.1f}) rotate(-90)">{escape(_short(one))}</text>'
-            )
+            turned = f'transform="translate({x:.1f} {y:.1f}) rotate(-90)"'
+            parts.append(f'<text text-anchor="end" {turned}>{text}</text>')
     end = top + k * cell
     frame = f'<rect x="{left:.1f}" y="{top:.1f}" width="{k * cell:.1f}" height="{k * cell:.1f}" fill="none"'
     parts.append(frame + ' stroke="var(--line)"/>')

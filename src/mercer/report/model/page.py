@@ -184,8 +184,8 @@ def _of_labels(result: FitResult) -> list[Picture]:
         most = summaries.frequent_confusions(result.confusion, result.classes, 3)
         named = [f"{one.true} taken for {one.predicted}, {count(one.count)} rows" for one in most]
         text = (
-            "Rows are true labels, columns predicted ones. Blue cells are correct, the others mistakes; the darker, the "
-            "larger the share of the rows of that label."
+            "Rows are true labels, columns predicted ones. Cells of the diagonal are correct, the others mistakes: the "
+            "stronger the color, the larger the share of the rows of that label."
         )
         alt = f"Confusion matrix of {len(result.classes)} labels. Most frequent mistakes: {'; '.join(named) or 'none'}."
         svg = _markup(figures.confusion(result.confusion, result.classes))

@@ -190,7 +190,7 @@ def spread(result: FitResult) -> str:
     return (
         f"Each point is a test row{shown} and a perfect model would have all of them on the dashed line. Half of the "
         f"predictions are off by less than {significant(float(np.median(error)))}, nine of ten by less than "
-        f"{significant(float(np.quantile(error, 0.9)))}. Look at the rows far from the line: they are wrong, or special."
+        f"{significant(float(np.quantile(error, 0.9)))}. Look at the rows far from the line: their values may be wrong."
     )
 
 
@@ -303,8 +303,8 @@ def columns(result: FitResult) -> str:
 def kernel(audit: MapAudit) -> str:
     """Return what the kernel error means."""
     text = (
-        f"{audit.map_name} with {count(audit.width)} components approximates the kernel of the best member of the model "
-        f"with a root mean squared error of {significant(audit.rmse)} over pairs of test rows. "
+        f"{audit.map_name} with {count(audit.width)} components approximates the kernel of the best member of the "
+        f"model with a root mean squared error of {significant(audit.rmse)} over pairs of test rows. "
     )
     return (text + audit.note).strip()
 
