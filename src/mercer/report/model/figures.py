@@ -162,7 +162,7 @@ def kernel_errors(audit: MapAudit, name: str = "widths") -> str:
         panel.plot([w for w, *_ in points], [e for _, e, *_ in points], "o", color=SERIES[0], markersize=6)
         if audit.rmse > 0:
             panel.plot([audit.width], [audit.rmse], "D", color=SERIES[1], markersize=10, markeredgecolor=PAPER)
-            side = {"xytext": (0, 12), "textcoords": "offset points", "ha": "center"}
+            side = {"xytext": (6, 9), "textcoords": "offset points", "ha": "left"}
             panel.annotate("chosen", (audit.width, audit.rmse), color=SERIES[1], fontweight="bold", **side)
         plain_ticks(panel, "x", [width for width, _ in line])
         plain_ticks(panel, "y", _steps(*panel.get_ylim()))
@@ -175,18 +175,19 @@ def kernel_errors(audit: MapAudit, name: str = "widths") -> str:
 def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     """Return a confusion matrix as cells, whose opacity is the share of the rows of the same true label."""
     k = len(classes)
-    cell = min((WIDTH - NAME_WIDTH) / k, 60.0)
-    left, top = NAME_WIDTH, 18.0
-    names = cell >= 7.5
-    size = min(11.0, 0.85 * cell)
-    bottom = min(NAME_WIDTH, 8 + 0.62 * size * max(len(_short(one)) for one in classes)) if names else 6.0
+    size = min(12.0, 0.85 * (WIDTH - NAME_WIDTH) / k)
+    names = size >= 6
+    # Widths of letters are estimated, generously: the font is that of the reader.
+    bottom = min(NAME_WIDTH, 10 + 0.66 * size * max(len(_short(one)) for one in classes)) if names else 6.0
+    left, top = max(bottom, 10.0), 20.0
+    cell = min((WIDTH - left) / k, 60.0)
     parts = []
     for i, row in enumerate(counts):
         total = sum(row)
         for j, value in enumerate(row):
             x, y = left + j * cell, top + i * cell
             if value:
-                opacity = DARKEST * (0.12 + 0.88 * value / total)
+                opacity = DARKEST * max(0.3, (value / total) ** 0.5)  # rare mistakes are seen, too
                 box = f'x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}"'
                 parts.append(f'<rect {box} fill="var(--series-{int(i != j)})" fill-opacity="{opacity:.2f}"/>')
             if k <= MOST_NUMBERS:
@@ -203,10 +204,10 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     end = top + k * cell
     frame = f'<rect x="{left:.1f}" y="{top:.1f}" width="{k * cell:.1f}" height="{k * cell:.1f}" fill="none"'
     parts.append(frame + ' stroke="var(--line)"/>')
-    parts.append('<text x="0" y="11" style="font-size: 11px">true label</text>')
+    parts.append('<text x="0" y="12" style="font-size: 12px">true label</text>')
     height = end + bottom + 18
     middle = left + k * cell / 2
-    label = f'x="{middle:.1f}" y="{height - 4:.1f}" text-anchor="middle" style="font-size: 11px"'
+    label = f'x="{middle:.1f}" y="{height - 4:.1f}" text-anchor="middle" style="font-size: 12px"'
     parts.append(f"<text {label}>predicted label</text>")
     style = f'style="font-size: {size:.1f}px; font-family: var(--sans); fill: var(--ink)"'
     box = f'viewBox="0 0 {WIDTH:.0f} {height:.0f}"'
