@@ -63,7 +63,9 @@ def permutation_importances(
     Returns
     -------
     tuple of ColumnImportance
-        One per column, in the order of the table, with the decrease of the score and its standard error over rows.
+        One per column, in the order of the table, with the decrease of the score and its standard error over rows. The
+        standard error is up to twice too large for columns that decide most of the prediction, because each row is
+        counted as if it were the only one that a permutation moves.
 
     Examples
     --------
