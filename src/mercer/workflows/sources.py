@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mercer.errors import DataError, ParameterError
-from mercer.io import open_table
-from mercer.io.source import load_pyarrow
+from mercer.io.source import Part, load_pyarrow
+from mercer.io.tables import TableSource, open_table
 
 __all__ = [
     "Sample",
@@ -26,8 +26,8 @@ __all__ = [
     "missing_targets",
     "opened",
     "read_sample",
+    "rows_without",
     "split_rows",
-    "target_values",
     "task_of",
 ]
 
@@ -39,6 +39,8 @@ MOST_INTEGER_LABELS = 20
 MOST_LABELS, ROWS_PER_LABEL = 1000, 2
 # Share of the rows that are held out, and their largest number.
 TEST_SHARE, MOST_TEST_ROWS = 0.2, 20_000
+# Samples have at least this share of the rows.
+LEAST_THRESHOLD = 1e-9
 # Number of column names in messages.
 SHOWN_COLUMNS = 30
 
@@ -111,6 +113,8 @@ class Sample:
         Number of rows of that table with a target.
     n_missing : int
         Number of rows whose target is missing; they are in no sample.
+    rows_of_parts : tuple of int
+        Number of rows of each part of the table.
     """
 
     table: Any
@@ -118,6 +122,7 @@ class Sample:
     index: Array
     n_rows: int
     n_missing: int
+    rows_of_parts: tuple[int, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -131,8 +136,7 @@ class Sample:
 
 
 def read_sample(
-    source: Any,
-    target: str | None,
+    source: TableSource,
     *,
     most_bytes: float,
     seed: int,
@@ -141,44 +145,40 @@ def read_sample(
     """Read a table into memory, or a random sample of its rows if it needs more than `most_bytes`.
 
     Each row draws a number, and the rows below a threshold are retained. The threshold is halved whenever they take too
-    much memory, so that all rows have the same probability to be in the sample.
+    much memory, so that all rows have the same probability to be in the sample. Rows without a target are left out.
     """
     pa = load_pyarrow("pyarrow", "A table")
     rng = np.random.default_rng([seed, 0x7AB1E])
     pieces: list[tuple[Any, Array | None, Array, Array]] = []
     threshold, size, row, missing = 1.0, 0, 0, 0
-    for (table,) in source:
-        n = table.num_rows
-        index, draw = np.arange(row, row + n), rng.random(n)
-        row += n
-        y = None
-        if target is not None:
-            y = target_values(table.column(target))
-            absent = missing_targets(y)
+    rows_of_parts = []
+    for part in source.parts():
+        first = row
+        for table, *targets in part:
+            n = table.num_rows
+            index, draw = np.arange(row, row + n), rng.random(n)
+            row += n
+            y = targets[0] if targets else None
+            absent = np.zeros(n, dtype=bool) if y is None else missing_targets(y)
             missing += int(absent.sum())
-            table = table.drop_columns([target])
-            kept = ~absent & (draw < threshold)
-        else:
-            kept = draw < threshold
-        piece = _rows_of((table, y, index, draw), kept)
-        pieces.append(piece)
-        size += piece[0].nbytes
-        while size > most_bytes and len(pieces) and threshold > 1e-9:
-            threshold /= 2
-            pieces = [_rows_of(piece, piece[3] < threshold) for piece in pieces]
-            size = sum(piece[0].nbytes for piece in pieces)
-        if advance is not None:
-            advance(None if not source.n_rows else row / source.n_rows)
-    if not row:
-        msg = "The table has no rows."
-        raise DataError(msg)
+            piece = _rows_of((table, y, index, draw), ~absent & (draw < threshold))
+            pieces.append(piece)
+            size += piece[0].nbytes
+            while size > most_bytes and size and threshold > LEAST_THRESHOLD:
+                threshold /= 2
+                pieces = [_rows_of(piece, piece[3] < threshold) for piece in pieces]
+                size = sum(piece[0].nbytes for piece in pieces)
+            if advance is not None:
+                advance(None if not source.n_rows else row / source.n_rows)
+        rows_of_parts.append(row - first)
     if row == missing:
+        target = source.target_names[0] if source.target_names else ""
         msg = f"All {row:,} cells of the column {target!r} are missing. Is it the right column?"
-        raise DataError(msg)
-    tables, targets, indices, _ = zip(*pieces, strict=True)
+        raise DataError(msg if row else "The table has no rows.")
+    tables, all_targets, indices, _ = zip(*pieces, strict=True)
     table = pa.concat_tables(tables)
-    y = None if target is None else np.concatenate(targets)
-    return Sample(table, y, np.concatenate(indices), row - missing, missing)
+    y = None if all_targets[0] is None else np.concatenate(all_targets)
+    return Sample(table, y, np.concatenate(indices), row - missing, missing, tuple(rows_of_parts))
 
 
 def _rows_of(piece: tuple[Any, Array | None, Array, Array], kept: Array) -> tuple[Any, Array | None, Array, Array]:
@@ -189,26 +189,50 @@ def _rows_of(piece: tuple[Any, Array | None, Array, Array], kept: Array) -> tupl
     return table.take(rows), None if y is None else y[rows], index[rows], draw[rows]
 
 
-def target_values(column: Any) -> Array:
-    """Return a column of an Arrow table as targets: numbers with NaN, or objects with None, for missing cells."""
-    pa = load_pyarrow("pyarrow", "A table")
-    types = pa.types
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return np.array(column.to_pylist(), dtype=object)
-    if types.is_integer(kind) and not column.null_count:
-        return column.to_numpy()
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return column.cast(pa.float64()).to_numpy()
-    if types.is_temporal(kind):
-        msg = f"The target is a column of dates ({kind}), which cannot be predicted. Pass a column of numbers or labels."
-        raise DataError(msg)
-    msg = f"The target is a column of {kind}, which cannot be predicted. Pass a column of numbers or labels."
-    raise DataError(msg)
+@dataclass(frozen=True)
+class PartWithout(Part):
+    """A part of a table without some of its rows, and without rows whose target is missing."""
+
+    what: ClassVar[str] = "a table"
+
+    part: Part
+    dropped: Array  # sorted positions of the rows in the part
+
+    n_rows = None  # type: ignore[assignment]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return self.part.files
+
+    def _blocks(self) -> Iterator[tuple[Any, ...]]:
+        row = 0
+        for block in self.part:
+            n = block[0].num_rows
+            low, high = np.searchsorted(self.dropped, [row, row + n])
+            kept = ~missing_targets(block[1])
+            kept[self.dropped[low:high] - row] = False
+            row += n
+            rows = np.flatnonzero(kept)
+            if len(rows) == n:
+                yield block
+            elif len(rows):
+                yield block[0].take(rows), *(values[rows] for values in block[1:])
+
+    def __str__(self) -> str:
+        return str(self.part)
+
+
+def rows_without(source: TableSource, sample: Sample, dropped: Array) -> TableSource:
+    """Return the rows of a table with a target that are not among `dropped`, sorted indices of rows.
+
+    `sample` is what `read_sample` returned for the table.
+    """
+    starts = np.concatenate([[0], np.cumsum(sample.rows_of_parts)])
+    parts: list[Part] = []
+    for part, start, end in zip(source.parts(), starts[:-1], starts[1:], strict=True):
+        low, high = np.searchsorted(dropped, [start, end])
+        parts.append(PartWithout(part, dropped[low:high] - start))
+    return TableSource(parts, schema=source.schema, target_names=source.target_names)
 
 
 def missing_targets(y: Array) -> Array:
@@ -232,18 +256,17 @@ def task_of(y: Array, task: Task | None, target: str) -> tuple[Task, Array, str]
     >>> task_of(np.array([1.0, 2.0, 2.0]), None, "grade")[2]
     "classification, because 'grade' has 2 different integers, at most 20"
     """
-    is_text = y.dtype == object
+    is_text = y.dtype.kind in "OUb"
+    what = "booleans" if all(isinstance(value, bool | np.bool_) for value in y[:1000]) else "strings"
     if is_text:
-        kinds = {type(value) for value in y}
-        what = "booleans" if kinds == {bool} else "strings"
         if task == "regression":
-            shown = next((value for value in y if not isinstance(value, bool)), y[0])
             msg = (
-                f"task='regression' needs numbers, but the column {target!r} has {what}, such as {str(shown)[:40]!r}. "
+                f"task='regression' needs numbers, but the column {target!r} has {what}, such as {_not_a_number(y)!r}. "
                 "Correct these cells, or use task='classification'."
             )
             raise DataError(msg)
-        labels = np.unique(y.astype(str))
+        y = y.astype(bool if what == "booleans" else str)
+        labels = np.unique(y)
         why = f"{target!r} has {what}"
     else:
         if not np.isfinite(y).all():
@@ -275,9 +298,17 @@ def task_of(y: Array, task: Task | None, target: str) -> tuple[Task, Array, str]
             f"identifiers has. Pass another target, or one of at most {MOST_LABELS:,} labels that occur several times."
         )
         raise DataError(msg)
-    if is_text:
-        y = y.astype(str) if what == "strings" else y.astype(bool)
     return "classification", y, f"classification, because {why}".replace("because as", "as")
+
+
+def _not_a_number(y: Array) -> str:
+    """Return the first of some labels that is not a number, shortened."""
+    for value in y:
+        try:
+            float(value)
+        except ValueError:
+            return str(value)[:40]
+    return str(y[0])[:40]
 
 
 def labels_as_text(y: Array) -> Array:
