@@ -1,6 +1,6 @@
 """One function per command of the command line: files in, files and a result out."""
 
-from mercer.workflows.results import (
+from mercer.diagnostics.fits.results import (
     ColumnImportance,
     ColumnSummary,
     Contender,

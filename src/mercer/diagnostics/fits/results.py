@@ -1,4 +1,4 @@
-"""Results of the workflows: plain values, which pages are drawn from and which are printed as JSON."""
+"""Results of a fit: plain values, which pages are drawn from and which are printed as JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Score(Result):
-    """A score of predictions, with an interval from the bootstrap over the test rows.
+    """A score of predictions, with an interval over the test rows.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Contender(Result):
 
 @dataclass(frozen=True)
 class CurvePoint(Result):
-    """A point of a learning curve: the headline score after a fit on the first `n_rows` training rows."""
+    """A point of a learning curve: the headline score on the test rows after a fit on `n_rows` training rows."""
 
     n_rows: int
     value: float
@@ -126,16 +126,17 @@ class ColumnImportance(Result):
         Name of the column.
     metric : float or None
         Share of the column in the squared distances of the learned metric; None if no metric was learned.
-    permutation : float
-        How much the headline score falls if the column is shuffled over the test rows.
-    permutation_deviation : float
-        Standard deviation of this over repetitions.
+    permutation : float or None
+        How much worse the headline score is if the column is shuffled over the test rows: the decrease of R2 or of the
+        accuracy. None if it was not measured, because the time was over.
+    permutation_deviation : float or None
+        Standard error of this, over test rows.
     """
 
     column: str
     metric: float | None
-    permutation: float
-    permutation_deviation: float
+    permutation: float | None
+    permutation_deviation: float | None
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class ReliabilityBin(Result):
 
 @dataclass(frozen=True)
 class WidthPoint(Result):
-    """Root mean square error of a map of a given number of components, with an interval."""
+    """Kernel error (RMSE) of maps of a number of components: the mean over draws, the least and the largest."""
 
     width: int
     error: float
