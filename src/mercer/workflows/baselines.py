@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 
 from mercer.io.source import load_pyarrow
 from mercer.workflows.resources import PeakMemory
-from mercer.workflows.results import Contender
+from mercer.diagnostics.fits.results import Contender
 from mercer.workflows.sources import Sample, Task
 
 __all__ = ["BOOSTING", "LINEAR", "Baseline", "boosting_seconds", "linear_seconds", "measure_baseline"]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import Report
-from mercer.errors import DataError, ParameterError
+from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.io.source import load_pyarrow
 from mercer.io.writers import output_format, writing_table
 from mercer.model_files import describe_model, load_model
 from mercer.workflows.resources import PeakMemory, Steps
-from mercer.workflows.results import Result
+from mercer.diagnostics.fits.results import Result
 from mercer.workflows.sources import check_column, opened
 
 __all__ = ["Extras", "PredictResult", "model_rows", "predict_file", "predictions", "read_model"]
@@ -249,10 +252,13 @@ def predict_file(
         if name in written:
             msg = f"keep={name!r} has the name of a column of predictions. Rename it in the table."
             raise ParameterError(msg)
-    return write_rows(
-        "mercer predict", str(model), source, output, lambda table: predictions(fitted, table, extras), keep, format,
-        progress, lambda: unseen_categories(fitted),
-    )  # fmt: skip
+    unseen = Unseen(fitted)
+
+    def predicted(table: Any) -> dict[str, Array]:
+        with unseen.counting():
+            return predictions(fitted, table, extras)
+
+    return write_rows("mercer predict", str(model), source, output, predicted, keep, format, progress, unseen)
 
 
 def write_rows(
@@ -260,11 +266,11 @@ def write_rows(
     model: str,
     source: Any,
     output: str | os.PathLike[str],
-    function: Any,
+    function: Callable[[Any], dict[str, Array]],
     keep: Sequence[str],
     format: str | None,
     progress: bool | Report,
-    unseen: Any = dict,
+    unseen: Unseen | None = None,
 ) -> PredictResult:
     """Write the columns that a function returns for each block of a table to a file."""
     pa = load_pyarrow("pyarrow", "A table")
@@ -297,7 +303,9 @@ def write_rows(
     steps.close(success=True)
     PeakMemory.note()
     seconds = time.perf_counter() - start
-    return PredictResult(str(source), model, str(output), n_rows, columns, seconds, PeakMemory.overall, unseen())
+    name = str(source) if isinstance(source, str | os.PathLike) else "a table in memory"
+    counts = {} if unseen is None else dict(unseen.counts)
+    return PredictResult(name, model, str(output), n_rows, columns, seconds, PeakMemory.overall, counts)
 
 
 def arrow_column(values: Array) -> Any:
@@ -307,7 +315,26 @@ def arrow_column(values: Array) -> Any:
     return pa.array(values.tolist() if values.dtype.kind in "OU" else values)
 
 
-def unseen_categories(model: Any) -> dict[str, int]:
-    """Return the number of cells per column whose category did not occur in training, as far as they were counted."""
-    preprocessor = getattr(model, "preprocessor_", None)
-    return dict(getattr(preprocessor, "unseen_", None) or {})
+@dataclass
+class Unseen:
+    """Number of cells per column whose category did not occur in training, over all blocks."""
+
+    model: Any
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the categories of the predictions in a with statement, instead of a warning per block."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There are categories that the fit did not see", MercerWarning)
+            yield
+        found = getattr(preprocessor_of(self.model), "unseen_", None)
+        if found is not None:
+            self.counts.update(found.rows)
+
+
+def preprocessor_of(model: Any) -> Any:
+    """Return the fitted preprocessor of a model, or None if it takes numbers."""
+    if hasattr(model, "steps"):
+        return model.steps[0][1]
+    return getattr(model, "preprocessor_", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ __all__ = [
     "check_column",
     "labels_as_text",
     "missing_targets",
+    "need_target",
     "opened",
     "read_sample",
     "rows_without",
@@ -46,13 +48,22 @@ SHOWN_COLUMNS = 30
 
 
 @contextmanager
-def opened(source: Any, **options: Any) -> Iterator[Any]:
+def opened(source: Any, *, target: str | None = None, drop: Sequence[str] = ()) -> Iterator[TableSource]:
     """Open a table in a with statement; "-" means standard input, which is copied to a temporary file first.
 
     A model reads its rows several times, and standard input can be read only once.
+
+    Parameters
+    ----------
+    source : path, glob pattern, folder, list of these, data frame or "-"
+        The table.
+    target : str or None, default=None
+        The column of the targets.
+    drop : sequence of str, default=()
+        Columns that are left out.
     """
-    if source != "-":
-        yield open_table(source, **options)
+    if not (isinstance(source, str) and source == "-"):
+        yield _open(source, str(source) if isinstance(source, str | os.PathLike) else "The table", target, drop)
         return
     with tempfile.TemporaryDirectory(prefix="mercer-") as folder:
         path = Path(folder) / "standard input.csv"
@@ -61,7 +72,30 @@ def opened(source: Any, **options: Any) -> Iterator[Any]:
         if not path.stat().st_size:
             msg = "Standard input is empty. Pipe a CSV file into the command, or pass the name of a file."
             raise DataError(msg)
-        yield open_table(str(path), **options)
+        yield _open(str(path), "Standard input", target, drop)
+
+
+def _open(source: Any, where: str, target: str | None, drop: Sequence[str]) -> TableSource:
+    columns = None
+    if drop:
+        names = open_table(source).feature_names or ()
+        for name in drop:
+            check_column(name, names, "drop", where)
+        columns = [name for name in names if name not in {*drop, target}]
+    try:
+        return open_table(source, target=target, columns=columns)
+    except ParameterError:
+        if target is not None:
+            check_column(target, open_table(source).feature_names or (), "target", where)
+        raise
+
+
+def need_target(source: Any, target: str | None) -> str:
+    """Return the name of the target; without one, raise an error that lists the columns of the table."""
+    if target is not None:
+        return target
+    with opened(source) as table:
+        return check_column(None, table.feature_names or (), "target", str(source))
 
 
 def check_column(name: str | None, names: Sequence[str], what: str, where: str) -> str:
@@ -316,7 +350,9 @@ def labels_as_text(y: Array) -> Array:
     return np.asarray(y).astype(str)
 
 
-def split_rows(y: Array, task: Task, test_size: float | None, seed: int) -> tuple[Array, Array, str]:
+def split_rows(
+    y: Array, task: Task, test_size: float | None, seed: int, *, most: int | None = None
+) -> tuple[Array, Array, str]:
     """Return positions of the rows for training and for testing, and how they were chosen, as a sentence.
 
     Labels have the same shares in both parts, up to one row. A label of a single row is used for training.
@@ -331,6 +367,8 @@ def split_rows(y: Array, task: Task, test_size: float | None, seed: int) -> tupl
         A share of the rows if it is below 1, and a number of rows otherwise. None means 20 %, at most 20,000.
     seed : int
         Seed.
+    most : int or None, default=None
+        Largest number of test rows, if `test_size` is None.
     """
     n = len(y)
     if n < 4:
@@ -338,8 +376,9 @@ def split_rows(y: Array, task: Task, test_size: float | None, seed: int) -> tupl
         raise DataError(msg)
     rule = "as requested"
     if test_size is None:
-        wanted = min(TEST_SHARE * n, MOST_TEST_ROWS)
-        rule = f"{TEST_SHARE:.0%} of the rows" + (f", at most {MOST_TEST_ROWS:,}" if wanted < TEST_SHARE * n else "")
+        most = min(MOST_TEST_ROWS, most or MOST_TEST_ROWS)
+        wanted = min(TEST_SHARE * n, most)
+        rule = f"{TEST_SHARE:.0%} of the rows" + (f", at most {most:,}" if wanted < TEST_SHARE * n else "")
     else:
         wanted = test_size * n if test_size < 1 else test_size
         if not 1 <= wanted <= n - 2:
