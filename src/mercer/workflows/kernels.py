@@ -289,7 +289,9 @@ def audit_file(
         fit_rows, other = np.sort(half[: len(half) // 2]), np.sort(half[len(half) // 2 :])
         chosen = FeatureMap(kernel_named(kernel, lengthscale), n_components, random_state=random_state, n_jobs=n_jobs)
         feature_map, X = chosen.fit(X[fit_rows]).map_, X[other]
-    found = audit(feature_map, X, random_state=random_state)
+    width = feature_map.n_components
+    widths = sorted({max(1, width // 4), max(1, width // 2)}) if 2 <= width <= X.shape[0] // 2 else None
+    found = audit(feature_map, X, widths=widths, random_state=random_state)
     return _map_result(source, X, start, found.summary(), found.to_dict())
 
 

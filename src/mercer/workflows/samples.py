@@ -157,8 +157,9 @@ def cluster_file(
         msg = f"n_clusters must be at most the number of rows, {X.shape[0]:,}, got {n_clusters:,}."
         raise ParameterError(msg)
     feature_map = FeatureMap(
-        kernel_named(kernel, lengthscale), min(n_components, X.shape[0]), random_state=random_state, n_jobs=n_jobs
-    )
+        kernel_named(kernel, lengthscale), min(n_components, X.shape[0]), for_learner=True, random_state=random_state,
+        n_jobs=n_jobs,
+    )  # fmt: skip
     model = KernelKMeans(
         feature_map, n_clusters=n_clusters, n_init=n_init, random_state=random_state, n_jobs=n_jobs
     ).fit(X)
@@ -266,7 +267,7 @@ def test_files(
     Z = TablePreprocessor().fit(pooled).transform(pooled)
     n = tables[0].num_rows
     feature_map = FeatureMap(
-        kernel_named(kernel, lengthscale), n_components, random_state=random_state, n_jobs=n_jobs
+        kernel_named(kernel, lengthscale), n_components, for_learner=True, random_state=random_state, n_jobs=n_jobs
     )
     result = mmd_test(
         Z[:n],
