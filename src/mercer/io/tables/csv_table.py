@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,6 +81,10 @@ class TypedDialect:
                 )
                 raise DataError(msg) from None
         return pa.table(arrays, names=[name for name, _ in self.kinds])
+
+    def as_strings(self, names: Sequence[str]) -> TypedDialect:
+        """Return the dialect that reads some columns as strings."""
+        return replace(self, kinds=tuple((name, "string" if name in names else kind) for name, kind in self.kinds))
 
     def cells(self, text: bytes, path: str, offset: int) -> dict[str, Any]:
         """Return the cells of complete records as strings, with null for missing ones, by the name of the column."""
