@@ -138,7 +138,7 @@ def _array_frame(X: Any, owner: str) -> Frame:
         )
         raise TypeError(msg)
     check_path(owner, X)
-    if isinstance(X, dict | set) or X is None or np.ndim(X) == 0:
+    if isinstance(X, dict | set | int | float) or X is None:
         what = "None" if X is None else f"a {type(X).__name__}"
         msg = f"{owner}: X must be a table, a data frame or a 2-d array, got {what}. Try pandas.DataFrame(X)."
         raise DataError(msg)

@@ -272,7 +272,8 @@ class TablePreprocessor(TransformerMixin, Estimator):
         Returns
         -------
         ndarray or CSR of shape (n, p)
-            In float64. For a Dask data frame, a Dask array that is not computed yet.
+            In float64. For a Dask data frame, a Dask array that is not computed yet; categories that the fit did not
+            see are then not reported.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -480,8 +481,8 @@ def _other_kind(one: EncodedColumn, column: Column) -> str:
 
 
 def _transformed(preprocessor: TablePreprocessor, X: Any) -> Any:
-    """Return the columns of numbers of a block of rows."""
-    return preprocessor.transform(X)
+    """Return the columns of numbers of a partition; new categories are not reported, since it may be anywhere."""
+    return preprocessor._encoded(preprocessor._frame(X))[0]
 
 
 @dataclass(frozen=True, eq=False)
