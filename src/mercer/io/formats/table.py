@@ -125,7 +125,7 @@ class TablePlan:
 
     @staticmethod
     def numbers(batch: Any, name: str, where: str, start: int) -> np.ndarray:
-        """Return the numeric column `name` as a NumPy array; raise an error that names the row if a value is missing."""
+        """Return the numeric column `name` as an array; raise an error that names the row if a value is missing."""
         values = batch.column(name)
         if values.null_count:
             mask = values.is_null().to_numpy(zero_copy_only=False)

@@ -6,8 +6,8 @@ those that are possible for each of its chunks. A column that has none is a colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache, reduce
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from mercer.io.source import load_pyarrow
@@ -80,14 +80,13 @@ def possible(cells: Any, kinds: Iterable[str]) -> tuple[frozenset[str], bool]:
     kinds : iterable of str
         Kinds that are possible for other cells of the column.
     """
-    _, pc = _arrow()
     asked = frozenset(kinds)
     if not len(cells) or not asked:
         return asked, False
     first = cells[0].as_py()
     plausible = frozenset(kind for kind in asked if _looks(first, kind))
     found = frozenset(kind for kind in plausible if _all_are(cells, kind))
-    has_code = "integer" in found and bool(pc.any(pc.match_substring_regex(cells, CODE)).as_py())
+    has_code = "integer" in found and _has_code(cells)
     return found, has_code
 
 
@@ -149,18 +148,31 @@ def _looks(cell: str, kind: str) -> bool:
     return cell.lower() in BOOLEANS[int(kind[-1])]
 
 
+def _has_code(cells: Any) -> bool:
+    """Return whether one of some integers starts with a zero that is not the number zero."""
+    _, pc = _arrow()
+    signed = _has_bytes(cells, b"-", b"+")
+    zeros = cells if signed else cells.filter(pc.starts_with(cells, "0"))
+    return bool(pc.any(pc.match_substring_regex(zeros, CODE)).as_py())
+
+
+def _has_bytes(cells: Any, *found: bytes) -> bool:
+    """Return whether one of some characters may be in the cells; much faster than to search each cell."""
+    data = cells.buffers()[-1]
+    text = b"" if data is None else data.to_pybytes()
+    return any(one in text for one in found)
+
+
 def _all_are(cells: Any, kind: str) -> bool:
     """Return whether all cells have a kind."""
     pa, pc = _arrow()
     patterns = {"comma": COMMA_NUMBER, "iso": ISO, "iso utc": ISO}
-    checks: list[Callable[[], bool]] = []
-    if kind in patterns:
-        checks.append(lambda: pc.all(pc.match_substring_regex(cells, patterns[kind])).as_py())
-    if kind == "integer":  # Arrow reads integers in base 16
-        checks.append(lambda: not pc.any(pc.match_substring_regex(cells, "[xX]")).as_py())
-    if kind == "number":  # ... and NaN with a payload
-        checks.append(lambda: not pc.any(pc.match_substring(cells, "(")).as_py())
-    if not reduce(lambda fine, check: fine and bool(check()), checks, True):
+    # Arrow reads integers in base 16, and NaN with a payload.
+    if kind == "integer" and _has_bytes(cells, b"x", b"X", b"."):
+        return False
+    if kind == "number" and _has_bytes(cells, b"(", b"x", b"X"):
+        return False
+    if kind in patterns and not pc.all(pc.match_substring_regex(cells, patterns[kind])).as_py():
         return False
     try:
         converted(cells, kind)

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,7 +71,7 @@ class TypedDialect:
         arrays = []
         for name, kind in self.kinds:
             cells = table.column(name)
-            cells = _trimmed(text, self.delimiter, cells) if pa.types.is_string(cells.type) else cells
+            cells = _trimmed(cells) if pa.types.is_string(cells.type) else cells
             try:
                 arrays.append(cells if cells.type == arrow_type(kind) else converted(cells, kind))
             except pa.ArrowInvalid as error:
@@ -82,11 +82,15 @@ class TypedDialect:
                 raise DataError(msg) from None
         return pa.table(arrays, names=[name for name, _ in self.kinds])
 
+    def as_strings(self, names: Sequence[str]) -> TypedDialect:
+        """Return the dialect that reads some columns as strings."""
+        return replace(self, kinds=tuple((name, "string" if name in names else kind) for name, kind in self.kinds))
+
     def cells(self, text: bytes, path: str, offset: int) -> dict[str, Any]:
         """Return the cells of complete records as strings, with null for missing ones, by the name of the column."""
         check_quotes(text, self.delimiter, path, offset)
         table = self._cells(text, path, offset)
-        return {name: _trimmed(text, self.delimiter, table.column(name)) for name, _ in self.kinds}
+        return {name: _trimmed(table.column(name)) for name, _ in self.kinds}
 
     def _cells(self, text: bytes, path: str, offset: int) -> Any:
         """Parse complete records as strings; raise an error that names the first invalid line."""
@@ -104,16 +108,14 @@ class TypedDialect:
         )
 
 
-def _trimmed(text: bytes, delimiter: str, cells: Any) -> Any:
-    """Return cells without spaces around them, with null for those that are missing; `text` are their records."""
+def _trimmed(cells: Any) -> Any:
+    """Return cells without spaces around them, with null for those that are missing."""
     pa = load_pyarrow("pyarrow", "A CSV file")
     pc = load_pyarrow("pyarrow.compute", "A CSV file")
-    edge = delimiter.encode()
-    beside = (edge + b" ", b" " + edge, b"\n ", b" \n", b" \r", b'" ', b' "', edge + b"\t", b"\t" + edge)
-    if not (text.startswith(b" ") or text.endswith(b" ") or any(one in text for one in beside)):
+    trimmed = pc.utf8_trim_whitespace(cells)
+    if pc.sum(pc.binary_length(trimmed)).as_py() == pc.sum(pc.binary_length(cells)).as_py():
         return cells
-    cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.is_in(cells, pa.array(MISSING)), None, cells)
+    return pc.if_else(pc.is_in(trimmed, pa.array(MISSING)), None, trimmed)
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,7 @@ def _kind(name: str, tallies: dict[str, Tally], targets: Sequence[str], delimite
 
 
 def _warn_about(paths: Sequence[Path], tallies: dict[str, Tally], kinds: dict[str, str]) -> None:
-    """Warn about columns of strings that are nearly numbers, and about dates whose order of day and month is unknown."""
+    """Warn about strings that are nearly all numbers, and about dates with an unknown order of day and month."""
     where = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files"
     for name, kind in kinds.items():
         tally = tallies.get(name, Tally())
@@ -304,16 +306,16 @@ def _warn_about(paths: Sequence[Path], tallies: dict[str, Tally], kinds: dict[st
             cell, row = tally.example
             msg = (
                 f"{where}: column {name!r} is read as strings, because {tally.cells - tally.numbers:,} of its "
-                f"{tally.cells:,} cells are not numbers, the first {shown(cell)} in row {row} (counted from 0). If they "
-                "denote missing values, write NA instead."
+                f"{tally.cells:,} cells are not numbers, the first {shown(cell)} in row {row} (counted from 0). "
+                "If they denote missing values, write NA instead."
             )
-            warn(msg, MercerWarning, stacklevel=4)
+            warn(msg, MercerWarning, stacklevel=5)
         if kind not in ("integer", "number", "string") and ambiguous_dates(tally.kinds):
             msg = (
                 f"{where}: the dates of column {name!r} are read as month/day/year, but could be day/month/year, too. "
                 "Write dates as 2024-12-31."
             )
-            warn(msg, MercerWarning, stacklevel=4)
+            warn(msg, MercerWarning, stacklevel=5)
 
 
 def _plural(kind: str) -> str:

@@ -48,7 +48,7 @@ def open_table(
     format: str | None = None,
     header: bool | None = None,
 ) -> TableSource:
-    """Open a table with columns of any type, for a model to read block by block.
+    r"""Open a table with columns of any type, for a model to read block by block.
 
     Columns are numbers, strings, categories, booleans or dates, and cells may be missing. Memory use does not grow with
     the size of the files, and they can be read any number of times.
@@ -105,7 +105,8 @@ def open_table(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "houses.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("rooms,zip,sold,garden,price\\n3,01234,2024-05-01,yes,210\\n?,99999,2024-06-30,no,180.5\\n")
+    ...         _ = file.write("rooms,zip,sold,garden,price\n")
+    ...         _ = file.write("3,01234,2024-05-01,yes,210\n?,99999,2024-06-30,no,180.5\n")
     ...     table = open_table(path, target="price")
     ...     X, y = next(iter(table))
     >>> print(table.schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mercer.errors import DataError, ParameterError
@@ -46,6 +46,21 @@ class TableSource(RowSource):
         super().__init__(parts, n_features=len(schema.names), feature_names=tuple(schema.names))
         self.schema = schema
         self.target_names = target_names
+
+    def as_strings(self, names: Sequence[str]) -> TableSource:
+        """Return the source with some columns read as strings, if it reads CSV files, whose cells have no types.
+
+        A file may have only numbers in a column that had other strings in the file of a fit. Other formats have types,
+        and are returned unchanged. Names that are not columns are ignored.
+        """
+        wanted = [name for name in names if name in self.schema.names and str(self.schema.field(name).type) != "string"]
+        if not wanted or not all(hasattr(part, "dialect") for part in self._parts):
+            return self
+        parts: list[Any] = [
+            replace(part, dialect=part.dialect.as_strings(wanted), plan=part.plan.as_strings(wanted))  # type: ignore
+            for part in self._parts
+        ]
+        return TableSource(parts, schema=parts[0].plan.schema, target_names=self.target_names)
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,12 @@ class TypedPlan:
     def source(self, parts: Sequence[Part]) -> TableSource:
         """Return a `TableSource` that consists of the given parts, whose tables are converted by this plan."""
         return TableSource(parts, schema=self.schema, target_names=self.columns.targets)
+
+    def as_strings(self, names: Sequence[str]) -> TypedPlan:
+        """Return the plan with columns of strings."""
+        pa = load_pyarrow("pyarrow", "A table")
+        fields = [(one.name, pa.string() if one.name in names else one.type) for one in self.schema]
+        return replace(self, schema=pa.schema(fields))
 
     def checked(self, table: Any) -> Any:
         """Return the columns that are read of a table or record batch; raise ArrowInvalid if they are damaged."""
