@@ -16,7 +16,7 @@ from mercer.diagnostics.fits.results import (
     Score,
     WidthPoint,
 )
-from mercer.diagnostics.fits.scores import classification_scores, regression_scores, score_interval
+from mercer.diagnostics.fits.scores import classification_scores, regression_scores, score_difference, score_interval
 
 __all__ = [
     "ColumnImportance",
@@ -39,5 +39,6 @@ __all__ = [
     "permutation_importances",
     "regression_scores",
     "reliability",
+    "score_difference",
     "score_interval",
 ]

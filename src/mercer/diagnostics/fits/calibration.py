@@ -16,7 +16,9 @@ __all__ = ["confusion_counts", "interval_coverage", "reliability"]
 Array = np.ndarray
 
 
-def reliability(probabilities: Any, correct: Any, *, n_bins: int = 10, level: float = 0.95) -> tuple[ReliabilityBin, ...]:
+def reliability(
+    probabilities: Any, correct: Any, *, n_bins: int = 10, level: float = 0.95
+) -> tuple[ReliabilityBin, ...]:
     """Return the bins of a reliability diagram: mean predicted probabilities beside observed frequencies.
 
     Parameters
@@ -37,7 +39,7 @@ def reliability(probabilities: Any, correct: Any, *, n_bins: int = 10, level: fl
     Examples
     --------
     >>> (one,) = reliability([0.91, 0.95], [True, False])
-    >>> one.predicted, one.observed, one.count
+    >>> round(one.predicted, 2), one.observed, one.count
     (0.93, 0.5, 2)
     """
     check_parameter("reliability", "n_bins", n_bins, Integer(1))

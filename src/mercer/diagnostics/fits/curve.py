@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 
+from mercer.automatic.search import EXACT_ROWS
 from mercer.diagnostics.fits.results import CurvePoint, Score
-from mercer.diagnostics.fits.scores import score_interval
-from mercer.diagnostics.fits.tables import row_count, take_rows
+from mercer.diagnostics.fits.scores import LEAST_PROBABILITY, score_interval
+from mercer.diagnostics.fits.tables import member_rows, row_count, take_rows
 from mercer.errors import MercerError, MercerWarning
 from mercer.parameters import Choice, Interval, check_parameter
 
 __all__ = ["learning_curve"]
 
 Array = np.ndarray
-# Numbers of rows are halved this many times, but not below the least number.
-MOST_POINTS, LEAST_ROWS = 5, 50
-# Time of a fit to twice as many rows, relative to the previous one, if nothing is known but that.
+# Least number of rows of a fit.
+LEAST_ROWS = 50
+# Time of a fit to twice as many rows, relative to the other one.
 GROWTH = 2.2
 
 
@@ -38,11 +39,12 @@ def learning_curve(
     last: tuple[int, Score, float] | None = None,
     random_state: int = 0,
 ) -> tuple[CurvePoint, ...]:
-    """Fit copies of a model to fewer rows, and return their scores on the same test rows.
+    """Fit a model to fewer rows, and return its scores on the same test rows.
 
-    A copy has all parameters of the model, and chooses everything again: for `KernelRegressor` and `KernelClassifier`
-    the search is a part of each fit. Where the model has a `time_limit`, a copy has a part of it that is in proportion
-    to its rows, at least one second.
+    Of an automatic model, `KernelRegressor` or `KernelClassifier`, the members are fitted to fewer rows. Their kernels,
+    metrics and weights are those of the model, learned from all rows, because a search for few rows takes as long as
+    one for many. So a model that had been given only the smaller number of rows would have a lower score, and the true
+    curve is steeper. Other models are copied and fitted from the start.
 
     Parameters
     ----------
@@ -55,9 +57,9 @@ def learning_curve(
     score : {"R2", "accuracy"}, default="R2"
         The score.
     sizes : sequence of int, default=None
-        Numbers of rows. None means n / 32, n / 16 and so on to n / 2, at least 50.
+        Numbers of rows. None means a quarter, a half, and 1/8, 1/16 and 1/32 of the rows, at least 50.
     time_limit : float or None, default=None
-        Number of seconds for all fits, the smallest first. A fit that would probably end later is not started.
+        Number of seconds for all fits, in the order of `sizes`. A fit that would probably end later is left out.
     last : tuple of int, Score and float, default=None
         Number of rows, score and seconds of the model itself, which become the last point.
     random_state : int, default=0
@@ -84,47 +86,70 @@ def learning_curve(
     full = n if last is None else last[0]
     order = np.random.default_rng(random_state).permutation(n)
     points: list[CurvePoint] = []
-    for size in _sizes(n, full) if sizes is None else sorted(sizes):
+    for size in _sizes(n, full) if sizes is None else sizes:
         spent = time.perf_counter() - start
-        if time_limit is not None:
-            expected = 0.0
-            if points:
-                expected = points[-1].seconds * GROWTH ** np.log2(size / points[-1].n_rows)
-            elif last is not None:
-                expected = last[2] * size / full
-            if spent + expected > time_limit:
-                break
+        if time_limit is not None and points:
+            nearest = min(points, key=lambda one: abs(np.log(one.n_rows / size)))
+            if spent + nearest.seconds * GROWTH ** max(np.log2(size / nearest.n_rows), 0.0) > time_limit:
+                continue
         rows = np.sort(order[:size])
-        copy = _copy(model, size / full)
         before = time.perf_counter()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MercerWarning)  # they are those of the model itself, for fewer rows
-                copy.fit(take_rows(X, rows), y[rows])
+                predict = _fitted(model, take_rows(X, rows), y[rows])
                 seconds = time.perf_counter() - before
-                predicted = copy.predict(X_test)
+                predicted = predict(X_test)
         except MercerError:
             continue  # for instance, a single label among few rows: there is no model of this size
         found = score_interval(score, y_test, predicted, random_state=random_state)
         points.append(CurvePoint(int(size), found.value, found.low, found.high, seconds))
+    points.sort(key=lambda one: one.n_rows)
     if last is not None:
         points.append(CurvePoint(last[0], last[1].value, last[1].low, last[1].high, last[2]))
     return tuple(points)
 
 
 def _sizes(n: int, full: int) -> list[int]:
-    """Return halves of the number of rows of the model, as far as there are so many rows."""
-    halves = [full // 2**power for power in range(MOST_POINTS, 0, -1)]
-    return [size for size in halves if LEAST_ROWS <= size <= n]
+    """Return parts of the number of rows of the model, as far as there are so many rows, the most important first.
+
+    The last doubling says most about further rows. A quarter is first, because its time shows whether there is enough
+    for a half.
+    """
+    return [size for size in (full // part for part in (4, 2, 8, 16, 32)) if LEAST_ROWS <= size <= n]
 
 
-def _copy(model: Any, share: float) -> Any:
-    """Return an unfitted copy for a share of the rows."""
-    copy = clone(model)
-    parameters = copy.get_params(deep=False)
-    if parameters.get("progress"):
-        copy.set_params(progress=False)
-    limit = parameters.get("time_limit")
-    if limit is not None:
-        copy.set_params(time_limit=max(1.0, share * limit))
-    return copy
+def _fitted(model: Any, X: Any, y: Array) -> Callable[[Any], Array]:
+    """Fit a copy of a model, or copies of its members, and return the function that predicts."""
+    pipelines = getattr(model, "estimators_", None)
+    if pipelines is None or not hasattr(model, "best_estimator_"):
+        copy = clone(model)
+        if copy.get_params(deep=False).get("progress"):
+            copy.set_params(progress=False)
+        return copy.fit(X, y).predict
+    learners = [_refitted(pipeline[-1], member_rows(model, pipeline, X), y) for pipeline in pipelines]
+    members = list(zip(model.weights_, pipelines, learners, strict=True))
+
+    def numbers(rows: Any) -> Array:
+        return sum(weight * one.predict(member_rows(model, pipeline, rows)) for weight, pipeline, one in members)
+
+    def labels(rows: Any) -> Array:
+        # The logits of the model are a weighted sum of those of its members; logarithms of probabilities are logits.
+        logs = [
+            weight * np.log(np.maximum(one.predict_proba(member_rows(model, pipeline, rows)), LEAST_PROBABILITY))
+            for weight, pipeline, one in members
+        ]
+        return learners[0].classes_[np.sum(logs, axis=0).argmax(axis=1)]
+
+    return labels if hasattr(model, "predict_proba") else numbers
+
+
+def _refitted(learner: Any, X: Any, y: Array) -> Any:
+    """Return a copy of a learner with the same kernel, fitted to fewer rows."""
+    copy = clone(learner)
+    feature_map = copy.feature_map
+    if feature_map is not None and "n_components" in feature_map.get_params(deep=False):
+        # Few rows are all landmarks, as in a model of so few rows.
+        n = row_count(X)
+        copy.set_params(feature_map__n_components=n if n <= EXACT_ROWS else min(n, feature_map.n_components))
+    return copy.fit(X, y)

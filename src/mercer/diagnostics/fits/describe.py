@@ -28,8 +28,10 @@ Array = np.ndarray
 COVERAGE = 0.9
 # Number of test rows that are stored, and the number of those with intervals of predictions, which take more time.
 STORED_ROWS, INTERVAL_ROWS = 2000, 20_000
-# Least default time limit, and the share of it for permutations; learning curves have what is left.
-LEAST_SECONDS, PERMUTATION_SHARE = 10.0, 0.35
+# Least default time limit.
+LEAST_SECONDS = 10.0
+# Shares of the time limit for kernel errors and permutations. Learning curves have what is left, but at least a share.
+AUDIT_SHARE, PERMUTATION_SHARE, CURVE_SHARE = 0.2, 0.35, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,8 @@ class FitDescription:
         Scores on the test rows, the headline score first.
     predict_seconds : float
         Time of the predictions of all test rows.
+    predictions : ndarray of shape (n,)
+        Predictions of all test rows.
     timings : dict of str to float
         Seconds per stage.
     notes : tuple of str
@@ -50,6 +54,7 @@ class FitDescription:
 
     scores: tuple[Score, ...]
     predict_seconds: float
+    predictions: Array
     timings: dict[str, float]
     notes: tuple[str, ...]
     headline: str
@@ -70,7 +75,7 @@ class FitDescription:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that `FitResult` has too, by name."""
-        own = {"scores", "predict_seconds", "timings", "notes"}
+        own = {"scores", "predict_seconds", "predictions", "timings", "notes"}
         return {name: value for name, value in vars(self).items() if name not in own}
 
 
@@ -154,23 +159,33 @@ def describe_fit(
         msg = f"describe_fit: one target per test row is needed, got {y_test.shape} for {row_count(X_test)} rows."
         raise DataError(msg)
     limit = max(LEAST_SECONDS, fit_seconds or 0.0) if time_limit is None else float(time_limit)
-    stages, notes, n = _Stages(progress), [], len(y_test)
+    stages, n = _Stages(progress), len(y_test)
+    notes: list[str] = []
     names = list(column_names(X_test) if columns is None else columns)
     n_train = n_train if n_train is not None or X_train is None else row_count(X_train)
     measured: dict[str, Any]
     with stages.stage("predict test rows"):
         before = time.perf_counter()
         if hasattr(model, "predict_proba"):
-            predicted = model.predict_proba(X_test)
+            probabilities = model.predict_proba(X_test)
             seconds = time.perf_counter() - before
-            scores, measured = _labels(model, y_test, predicted, random_state)
+            predicted = np.asarray(model.classes_)[np.argmax(probabilities, axis=1)]
+            scores, measured = _labels(model, y_test, probabilities, predicted, random_state)
         else:
             predicted = model.predict(X_test)
             seconds = time.perf_counter() - before
             scores, measured = _numbers(model, X_test, y_test, predicted, random_state)
     score: Any = scores[0].name
     with stages.stage("measure the kernel error"):
-        audit = audit_of_best(model, X_test, y_test, X_train=X_train, n_train=n_train, random_state=random_state)
+        audit = audit_of_best(
+            model,
+            X_test,
+            y_test,
+            X_train=X_train,
+            n_train=n_train,
+            time_limit=AUDIT_SHARE * limit,
+            random_state=random_state,
+        )
     with stages.stage("shuffle columns"):
         share = max(1.0, PERMUTATION_SHARE * limit)
         importances = permutation_importances(
@@ -182,7 +197,7 @@ def describe_fit(
     curve: tuple[CurvePoint, ...] = ()
     if X_train is not None and n_train is not None:
         with stages.stage("learning curve"), warnings.catch_warnings():
-            left = max(1.0, limit - stages.spent)
+            left = max(CURVE_SHARE * limit, limit - stages.spent)
             last = (n_train, scores[0], float("nan") if fit_seconds is None else fit_seconds)
             curve = learning_curve(
                 model,
@@ -199,6 +214,7 @@ def describe_fit(
     return FitDescription(
         scores=scores,
         predict_seconds=seconds,
+        predictions=np.asarray(predicted),
         timings=stages.seconds,
         notes=tuple(notes),
         headline=score,
@@ -217,12 +233,10 @@ def _stored(n: int, random_state: int) -> Array:
 
 
 def _labels(
-    model: Any, y: Array, probabilities: Array, random_state: int
+    model: Any, y: Array, probabilities: Array, predicted: Array, random_state: int
 ) -> tuple[tuple[Score, ...], dict[str, Any]]:
     """Return the scores of a classifier, and what is stored of its predictions."""
     classes = np.asarray(model.classes_)
-    best = np.argmax(probabilities, axis=1)
-    predicted = classes[best]
     shown = _stored(len(y), random_state)
     measured = {
         "classes": tuple(str(label) for label in classes),
@@ -232,7 +246,7 @@ def _labels(
         "test_low": None,
         "test_high": None,
         "coverage": None,
-        "reliability": reliability(probabilities[np.arange(len(y)), best], predicted == y),
+        "reliability": reliability(probabilities.max(axis=1), predicted == y),
         "confusion": confusion_counts(y, predicted, classes),
     }
     return classification_scores(y, probabilities, classes, random_state=random_state), measured
@@ -256,11 +270,11 @@ def _numbers(
         "confusion": None,
     }
     if hasattr(model, "predict_interval"):
-        rows = np.arange(n) if n <= INTERVAL_ROWS else np.random.default_rng(random_state).permutation(n)[:INTERVAL_ROWS]
+        # The stored rows are among the first ones of the same permutation.
+        rows = np.sort(np.random.default_rng(random_state).permutation(n)[:INTERVAL_ROWS])
         ends = model.predict_interval(X if len(rows) == n else take_rows(X, rows), COVERAGE)
         measured["coverage"] = interval_coverage(y[rows], ends[:, 0], ends[:, 1])
-        some = take_rows(X, shown)
-        ends = model.predict_interval(some, COVERAGE)
-        measured["test_low"], measured["test_high"] = ends[:, 0], ends[:, 1]
-        measured["test_std"] = model.predict(some, return_std=True)[1]
+        at = np.searchsorted(rows, shown)
+        measured["test_low"], measured["test_high"] = ends[at, 0], ends[at, 1]
+        measured["test_std"] = model.predict(take_rows(X, shown), return_std=True)[1]
     return regression_scores(y, predicted, random_state=random_state), measured

@@ -19,6 +19,8 @@ __all__ = ["metric_shares", "permutation_importances"]
 Array = np.ndarray
 # Numbers of test rows for permutations: as many as fit into the time, between these.
 LEAST_ROWS, MOST_ROWS = 200, 5000
+# Share of the time that is planned for, because the speed varies.
+SAFETY = 0.7
 
 
 def permutation_importances(
@@ -119,7 +121,7 @@ def _sample(
         start = time.perf_counter()
         model.predict(some)
         per_row = (time.perf_counter() - start) / row_count(some)
-        most = int(min(most, max(LEAST_ROWS, time_limit / (per_row * n_predictions))))
+        most = int(min(most, max(LEAST_ROWS, SAFETY * time_limit / (per_row * n_predictions))))
     if most == n:
         return X, y
     rows = np.sort(rng.permutation(n)[:most])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mercer.diagnostics.audit import Audit, audit
 from mercer.diagnostics.fits.results import MapAudit, WidthPoint
-from mercer.diagnostics.fits.tables import row_count, take_rows
+from mercer.diagnostics.fits.tables import member_rows, row_count, take_rows
 from mercer.errors import DataError, MercerError, MercerWarning
 from mercer.maps import BaseMap
 
@@ -17,15 +19,26 @@ __all__ = ["audit_of_best"]
 
 Array = np.ndarray
 # Largest number of rows whose pairs are compared, and from which landmarks of other maps are drawn.
-MOST_ROWS, MOST_FITTED = 2000, 10_000
+MOST_ROWS, MOST_FITTED = 1000, 10_000
+# Number of rows whose pairs are compared for each of the maps of other numbers of components.
+ROWS_OF_OTHERS = 500
 # Other numbers of components, as multiples of that of the model; those of more than so many rows are omitted.
 FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
 LEAST_WIDTH, MOST_WIDTH = 4, 4096
 N_DRAWS = 3
+# Number of rows for the effect on ridge predictions, half of them to be predicted.
+RIDGE_ROWS = 600
 
 
 def audit_of_best(
-    model: Any, X: Any, y: Any = None, *, X_train: Any = None, n_train: int | None = None, random_state: int = 0
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    X_train: Any = None,
+    n_train: int | None = None,
+    time_limit: float | None = None,
+    random_state: int = 0,
 ) -> MapAudit | None:
     """Return the kernel error of the feature map of a model on rows that it was not fitted to.
 
@@ -36,7 +49,7 @@ def audit_of_best(
     model : estimator
         A fitted `KernelRegressor` or `KernelClassifier`, or a learner with a `feature_map_`.
     X : table or array
-        Test rows. At most 2000 of them are used.
+        Test rows. At most 1000 of them are used, and all of their pairs.
     y : array-like, default=None
         Targets or labels. With them, the effect of the kernel error on ridge predictions is a part of the note.
     X_train : table or array, default=None
@@ -45,6 +58,8 @@ def audit_of_best(
     n_train : int, default=None
         Number of rows that the model was fitted to; None means that of `X_train`. It decides whether all of them are
         landmarks, for which the kernel is exact.
+    time_limit : float or None, default=None
+        Number of seconds after which no map of another number of components is drawn; None means no limit.
     random_state : int, default=0
         Seed of the sample of rows and of the maps.
 
@@ -56,17 +71,18 @@ def audit_of_best(
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer import KernelRidge
+    >>> from mercer import Gaussian, KernelRidge, Nystroem
     >>> X = np.random.default_rng(0).normal(size=(900, 3))
-    >>> model = KernelRidge(n_components=100, random_state=0).fit(X[:600], X[:600, 0])  # doctest: +SKIP
-    >>> audit_of_best(model, X[600:], X_train=X[:600]).width  # doctest: +SKIP
-    100
+    >>> model = KernelRidge(Nystroem(Gaussian(2.0), 100), random_state=0).fit(X[:600], X[:600, 0])
+    >>> found = audit_of_best(model, X[600:], X_train=X[:600])
+    >>> found.width, bool(found.widths[0].error > found.rmse > found.widths[-1].error)
+    (100, True)
     """
     found = _map_and_rows(model)
     if found is None or row_count(X) < 2:
         return None
     feature_map, learner, scaled = found
-    rng = np.random.default_rng(random_state)
+    rng, start = np.random.default_rng(random_state), time.perf_counter()
     chosen = np.sort(rng.permutation(row_count(X))[:MOST_ROWS])
     rows = scaled(take_rows(X, chosen))
     measured = _measured(feature_map, rows)
@@ -75,11 +91,12 @@ def audit_of_best(
     width = measured.n_components
     n_train = n_train if n_train is not None or X_train is None else row_count(X_train)
     exact = _is_exact(feature_map, width, n_train)
+    effect = None if exact or y is None else _effect(feature_map, rows, np.asarray(y)[chosen])
     points: tuple[WidthPoint, ...] = ()
     if X_train is not None:
         fitted = scaled(take_rows(X_train, np.sort(rng.permutation(row_count(X_train))[:MOST_FITTED])))
-        points = _other_widths(feature_map, width, fitted, rows, rng)
-    effect = None if exact or y is None else _effect(feature_map, rows, np.asarray(y)[chosen])
+        until = np.inf if time_limit is None else start + time_limit
+        points = _other_widths(feature_map, width, fitted, rows, rng, until)
     return MapAudit(
         kernel=measured.kernel,
         map_name=measured.feature_map,
@@ -94,18 +111,12 @@ def audit_of_best(
 
 def _map_and_rows(model: Any) -> tuple[BaseMap, Any, Any] | None:
     """Return the fitted map of a model, its learner, and the function from rows of the model to rows of the map."""
-    preprocessor = getattr(model, "preprocessor_", None)
     best = getattr(model, "best_estimator_", None)
     learner = model if best is None else best[-1]
     feature_map = getattr(learner, "feature_map_", None)
     if not isinstance(feature_map, BaseMap):
         return None
-
-    def scaled(X: Any) -> Any:
-        X = X if preprocessor is None else preprocessor.transform(X)
-        return X if best is None else best[:-1].transform(X)
-
-    return feature_map, learner, scaled
+    return feature_map, learner, partial(member_rows, model, best)
 
 
 def _measured(feature_map: BaseMap, rows: Any) -> Audit | None:
@@ -119,11 +130,11 @@ def _measured(feature_map: BaseMap, rows: Any) -> Audit | None:
 
 
 def _other_widths(
-    feature_map: BaseMap, width: int, fitted: Any, rows: Any, rng: np.random.Generator
+    feature_map: BaseMap, width: int, fitted: Any, rows: Any, rng: np.random.Generator, until: float
 ) -> tuple[WidthPoint, ...]:
     """Return the errors of maps of other numbers of components, drawn from training rows."""
     most = min(MOST_WIDTH, row_count(fitted))
-    wanted = sorted({int(round(factor * width)) for factor in FACTORS} - {width})
+    wanted = sorted({round(factor * width) for factor in FACTORS} - {width})
     points: dict[int, list[float]] = {}
     base = getattr(feature_map, "map_", None)
     base = base if isinstance(base, BaseMap) else feature_map
@@ -131,13 +142,15 @@ def _other_widths(
         return ()
     for size in (one for one in wanted if LEAST_WIDTH <= one <= most):
         for seed in rng.integers(2**31, size=N_DRAWS).tolist():
+            if time.perf_counter() > until:
+                break
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MercerWarning)
                 try:
                     drawn = base.with_kernel(base.kernel_).set_params(n_components=size, random_state=seed).fit(fitted)
                 except MercerError:
                     continue  # a map that does not have this number of components
-                found = _measured(drawn, rows)
+                found = _measured(drawn, rows[:ROWS_OF_OTHERS])
             if found is not None:
                 points.setdefault(found.n_components, []).append(found.rmse)
     points.pop(width, None)
@@ -162,7 +175,7 @@ def _effect(feature_map: BaseMap, rows: Any, y: Array) -> float | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MercerWarning)
         try:
-            found = audit(feature_map, rows, targets, random_state=0).ridge()
+            found = audit(feature_map, rows, targets, random_state=0).ridge(RIDGE_ROWS)
         except MercerError:  # too few rows
             return None
     return found.relative_excess if np.isfinite(found.relative_excess) else None

@@ -95,6 +95,8 @@ class Contender(Result):
         What the fit added to the resident memory of the process, at its largest.
     note : str
         What differs from the other contenders, for instance that a sample of the rows was used; may be empty.
+    difference : Score or None
+        Headline score of the first contender minus that of this one, on the same rows; None if it was not computed.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Contender(Result):
     predict_seconds: float
     peak_bytes: int | None
     note: str
+    difference: Score | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,15 @@ from mercer.diagnostics.fits.results import Score
 from mercer.errors import DataError
 from mercer.parameters import Choice, Interval, check_parameter
 
-__all__ = ["SCORES", "classification_scores", "regression_scores", "row_losses", "score_interval", "wilson"]
+__all__ = [
+    "SCORES",
+    "classification_scores",
+    "regression_scores",
+    "row_losses",
+    "score_difference",
+    "score_interval",
+    "wilson",
+]
 
 Array = np.ndarray
 SCORES = ("R2", "RMSE", "MAE", "accuracy", "log loss")
@@ -124,6 +132,56 @@ def classification_scores(
         score_interval("accuracy", y, predicted, **options),
         score_interval("log loss", y, probabilities, classes=classes, **options),
     )
+
+
+def score_difference(
+    name: str,
+    y: Any,
+    predicted: Any,
+    other: Any,
+    *,
+    sample_weight: Any = None,
+    level: float = 0.95,
+    random_state: int = 0,
+) -> Score:
+    """Return the score of predictions minus that of other predictions of the same rows, with an interval.
+
+    Rows that are hard to predict are hard for both, so the interval is shorter than the intervals of the two scores.
+
+    Parameters
+    ----------
+    name : {"R2", "RMSE", "MAE", "accuracy"}
+        The score.
+    y : array-like of shape (n,)
+        Targets or labels of the test rows.
+    predicted, other : array-like of shape (n,)
+        The two predictions.
+    sample_weight, level, random_state
+        As in `score_interval`.
+
+    Returns
+    -------
+    Score
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y, noise = rng.normal(size=(2, 500))
+    >>> found = score_difference("R2", y, y + 0.5 * noise, y + 0.55 * noise)
+    >>> bool(0 < found.low < found.value < found.high < 0.1)
+    True
+    """
+    check_parameter("score_difference", "name", name, Choice("R2", "RMSE", "MAE", "accuracy"))
+    check_parameter("score_difference", "level", level, Interval(0, 1, closed="neither"))
+    y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    one, two = (_means(name, y, row_losses(name, y, some), weight) for some in (predicted, other))
+    q = one.values.shape[1]
+    both = Means(np.hstack([one.values, two.values]), lambda m: one.score(m[..., :q]) - two.score(m[..., q:]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(both.score(both.values.mean(axis=0)))
+        low, high = _bootstrap(both, value, level, np.random.default_rng(random_state))
+    return Score(name, value, low, high, level)
 
 
 def row_losses(name: str, y: Array, predicted: Any, classes: Any = None) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["column_names", "row_count", "shuffled_column", "take_rows"]
+__all__ = ["column_names", "member_rows", "row_count", "shuffled_column", "take_rows"]
 
 Array = np.ndarray
 
@@ -36,6 +36,26 @@ def take_rows(X: Any, rows: Array) -> Any:
     if sp.issparse(X):
         return X.tocsr()[rows]
     return X[rows]
+
+
+def member_rows(model: Any, pipeline: Any, X: Any) -> Any:
+    """Return rows as the last step of a pipeline of an automatic model takes them.
+
+    Parameters
+    ----------
+    model : estimator
+        The model, which may have a preprocessor that its pipelines do not contain.
+    pipeline : Pipeline or None
+        One of its members; None means the model itself.
+    X : table or array
+        Rows as the model takes them.
+    """
+    preprocessor = getattr(model, "preprocessor_", None)
+    if pipeline is None:
+        return X if preprocessor is None else preprocessor.transform(X)
+    if preprocessor is not None and pipeline[0] is not preprocessor:
+        X = preprocessor.transform(X)
+    return pipeline[:-1].transform(X)
 
 
 def shuffled_column(X: Any, column: int, order: Array) -> Any:
