@@ -21,8 +21,8 @@ for _command in (
     maps.compare,
     maps.choose,
     maps.cluster,
-    maps.test,
+    maps.two_sample,
     about.demo,
     about.info,
 ):
-    app.command()(_command)
+    app.command("test" if _command is maps.two_sample else None)(_command)

@@ -51,7 +51,7 @@ def read_config(context: typer.Context, path: str | None) -> str | None:
         values[names[name]] = value
     for name, value in values.items():
         if isinstance(value, dict):
-            raise typer.BadParameter(f"{path}: {name} must be a single value or a list.")  # noqa: EM102, TRY004
+            raise typer.BadParameter(f"{path}: {name} must be a single value or a list.")  # noqa: EM102
     context.default_map = {**(context.default_map or {}), **values}
     return path
 

@@ -272,7 +272,7 @@ def cluster(
                 typer.echo(f"The clusters were fitted to a random sample of {result.n_fitted:,} rows.")
 
 
-def test(
+def two_sample(
     table: Table,
     second: Annotated[
         Optional[str],  # noqa: UP045
@@ -305,9 +305,9 @@ def test(
       mercer test train.csv test.csv
     """
     with one_line_errors():
-        from mercer.workflows import test_files
+        from mercer.workflows import two_sample_files
 
-        result = test_files(
+        result = two_sample_files(
             table,
             second,
             by=by,

@@ -49,9 +49,7 @@ def fit(
     ] = None,
     estimator: Annotated[
         str,
-        typer.Option(
-            "--estimator", help="auto, which chooses everything by itself, or ridge, gp, logistic or svc."
-        ),
+        typer.Option("--estimator", help="auto, which chooses everything by itself, or ridge, gp, logistic or svc."),
     ] = "auto",
     kernel: Kernel = None,
     lengthscale: Lengthscale = None,
@@ -115,8 +113,8 @@ def fit(
             test=test,
             output=output,
             report=page,
-            task=task,
-            estimator=estimator,
+            task=task,  # type: ignore[arg-type]
+            estimator=estimator,  # type: ignore[arg-type]
             parameters={
                 "kernel": kernel,
                 "lengthscale": lengthscale,

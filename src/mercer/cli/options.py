@@ -109,7 +109,7 @@ Config = Annotated[
         metavar="FILE.toml",
         is_eager=True,
         callback=read_config,
-        help="Read options from a TOML file: a table per command, [fit], with the names of the flags. Flags override it.",
+        help="TOML file of options: a table per command, [fit], with the names of the flags. Flags override it.",
     ),
 ]
 Target = Annotated[
@@ -120,9 +120,7 @@ NJobs = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--n-jobs", min=1, show_default="all cores", help="Number of threads."),
 ]
-RandomState = Annotated[
-    int, typer.Option("--random-state", min=0, max=2**32 - 1, help="Seed of all random numbers.")
-]
+RandomState = Annotated[int, typer.Option("--random-state", min=0, max=2**32 - 1, help="Seed of all random numbers.")]
 MemoryLimit = Annotated[
     Optional[Any],  # noqa: UP045
     typer.Option(

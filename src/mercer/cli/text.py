@@ -85,7 +85,11 @@ def score_change(name: str, value: float) -> str:
 def evaluate_lines(result: Any) -> list[str]:
     """Return the scores of an evaluation."""
     rows = [
-        [one.name, score_text(one.name, one.value), f"{score_text(one.name, one.low)} to {score_text(one.name, one.high)}"]
+        [
+            one.name,
+            score_text(one.name, one.value),
+            f"{score_text(one.name, one.low)} to {score_text(one.name, one.high)}",
+        ]
         for one in result.scores
     ]
     level = f"{result.scores[0].level:.0%} interval"
@@ -97,7 +101,7 @@ def evaluate_lines(result: Any) -> list[str]:
     if result.coverage is not None:
         lines.append(f"90 % intervals contain {percent(result.coverage)} of the targets.")
     lines.append(f"{seconds(result.seconds)}, peak memory {bytes_text(result.peak_bytes)}.")
-    return lines
+    return lines + unseen_lines(result.unseen)
 
 
 def predict_lines(result: Any, what: str) -> list[str]:
@@ -107,6 +111,12 @@ def predict_lines(result: Any, what: str) -> list[str]:
         f"{result.output}: {what} of {result.n_rows:,} rows ({names}), {seconds(result.seconds)}, peak memory "
         f"{bytes_text(result.peak_bytes)}."
     ]
-    for column, count in result.unseen.items():
-        lines.append(f"{count:,} cells of {column} have categories that did not occur in training.")
-    return lines
+    return lines + unseen_lines(result.unseen)
+
+
+def unseen_lines(unseen: dict[str, int]) -> list[str]:
+    """Return how many cells have categories that did not occur in training."""
+    if not unseen:
+        return []
+    shown = ", ".join(f"{column} ({count:,} rows)" for column, count in unseen.items())
+    return [f"Categories that did not occur in training: {shown}."]

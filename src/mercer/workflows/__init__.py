@@ -4,7 +4,7 @@ from mercer.workflows.evaluate import EvaluateResult, ExportedModel, evaluate_fi
 from mercer.workflows.fit import ESTIMATORS, fit_file
 from mercer.workflows.kernels import KERNELS, MapResult, audit_file, choose_file, compare_file, transform_file
 from mercer.workflows.predict import PredictResult, predict_file
-from mercer.workflows.samples import ClusterResult, TwoSampleResult, cluster_file, test_files
+from mercer.workflows.samples import ClusterResult, TwoSampleResult, cluster_file, two_sample_files
 
 __all__ = [
     "ESTIMATORS",
@@ -24,6 +24,6 @@ __all__ = [
     "fit_file",
     "predict_file",
     "report_file",
-    "test_files",
     "transform_file",
+    "two_sample_files",
 ]

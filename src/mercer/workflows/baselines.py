@@ -13,9 +13,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 
+from mercer.diagnostics.fits.results import Contender
 from mercer.io.source import load_pyarrow
 from mercer.workflows.resources import PeakMemory
-from mercer.diagnostics.fits.results import Contender
 from mercer.workflows.sources import Sample, Task
 
 __all__ = ["BOOSTING", "LINEAR", "Baseline", "boosting_seconds", "linear_seconds", "measure_baseline"]
@@ -197,6 +197,4 @@ def _is_text(pa: Any, kind: Any) -> bool:
 
 def contender(baseline: Baseline, scores: tuple[Any, ...], predict_seconds: float) -> Contender:
     """Return the results of a baseline."""
-    return Contender(
-        baseline.name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, baseline.note
-    )
+    return Contender(baseline.name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, baseline.note)

@@ -28,7 +28,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.model_files import describe_model
 from mercer.workflows.fit import column_summaries, environment_summary, matched_labels, measured_messages
 from mercer.workflows.pages import check_page, write_page
-from mercer.workflows.predict import model_rows, read_model
+from mercer.workflows.predict import Unseen, model_rows, read_model
 from mercer.workflows.resources import PeakMemory, Steps, available_bytes
 from mercer.workflows.sources import Task, missing_targets, opened, read_sample
 
@@ -62,6 +62,8 @@ class EvaluateResult(Result):
         Time, including reading.
     peak_bytes : int
         Peak resident memory of the process.
+    unseen : dict of str to int
+        Number of cells per column whose category did not occur in training.
     """
 
     source: str
@@ -73,6 +75,7 @@ class EvaluateResult(Result):
     coverage: float | None
     seconds: float
     peak_bytes: int
+    unseen: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -160,33 +163,29 @@ def evaluate_file(
     if n_jobs is not None and "n_jobs" in fitted.get_params(deep=False):
         fitted.set_params(n_jobs=n_jobs)
     target = _target_of(metadata, target, fitted)
-    steps = Steps("mercer evaluate", progress)
     is_classifier = hasattr(fitted, "classes_")
     with_proba, with_interval = hasattr(fitted, "predict_proba"), hasattr(fitted, "predict_interval")
+    unseen = Unseen(fitted)
     truth: list[Array] = []
     predicted: list[Array] = []
     ends: list[Array] = []
-    try:
-        with opened(source, target=target) as table, steps.step("rows"):
-            steps.expect({"rows": 1.0})
-            for block, y in table:
-                known = np.flatnonzero(~missing_targets(y))
-                for at in range(0, len(known), CHUNK_ROWS):
-                    some = known[at : at + CHUNK_ROWS]
-                    rows = model_rows(fitted, block.take(some))
-                    truth.append(_truth(y[some], fitted, target))
+    with Steps("mercer evaluate", progress) as steps, opened(source, target=target) as table, steps.step("rows"):
+        steps.expect({"rows": 1.0})
+        for block, y in table:
+            known = np.flatnonzero(~missing_targets(y))
+            for at in range(0, len(known), CHUNK_ROWS):
+                some = known[at : at + CHUNK_ROWS]
+                rows = model_rows(fitted, block.take(some))
+                truth.append(_truth(y[some], fitted, target))
+                with unseen.counting():
                     predicted.append(fitted.predict_proba(rows) if with_proba else fitted.predict(rows))
                     if with_interval and not is_classifier:
                         ends.append(fitted.predict_interval(rows, COVERAGE))
-                    done = sum(map(len, truth))
-                    steps.advance(done / table.n_rows if table.n_rows else None, f"{done:,} rows")
-            if not truth:
-                msg = f"{source}: all cells of the target {target!r} are missing. Is it the right column?"
-                raise DataError(msg)
-    except BaseException:
-        steps.close(success=False)
-        raise
-    steps.close(success=True)
+                done = sum(map(len, truth))
+                steps.advance(done / table.n_rows if table.n_rows else None, f"{done:,} rows")
+    if not truth:
+        msg = f"{source}: all cells of the target {target!r} are missing. Is it the right column?"
+        raise DataError(msg)
     y, values = np.concatenate(truth), np.concatenate(predicted)
     coverage = None
     if not is_classifier:
@@ -211,6 +210,7 @@ def evaluate_file(
         coverage=coverage,
         seconds=time.perf_counter() - start,
         peak_bytes=PeakMemory.overall,
+        unseen=dict(unseen.counts),
     )
 
 
@@ -270,9 +270,8 @@ def report_file(
         fitted.set_params(n_jobs=n_jobs)
     target = _target_of(metadata, target, fitted)
     about = metadata.get("fit", {})
-    steps = Steps("mercer report", progress)
-    steps.expect({"read": 1.0, "measure": 10.0, "write": 0.5})
-    try:
+    with Steps("mercer report", progress) as steps:
+        steps.expect({"read": 1.0, "measure": 10.0, "write": 0.5})
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always", category=mercer.MercerWarning)
             with steps.step("read"), opened(source, target=target) as table:
@@ -331,10 +330,6 @@ def report_file(
         )
         with steps.step("write"):
             write_page(result, output)
-    except BaseException:
-        steps.close(success=False)
-        raise
-    steps.close(success=True)
     return result
 
 

@@ -114,7 +114,7 @@ def fit_file(
     progress: bool | Report = False,
     announce: Callable[[str], None] | None = None,
 ) -> FitResult:
-    """Fit a model to a table in a file, and measure it on rows that are held out.
+    r"""Fit a model to a table in a file, and measure it on rows that are held out.
 
     The columns may be numbers, categories, dates and booleans, with missing cells. The model is compared with a linear
     model and with scikit-learn's gradient boosting on the same rows.
@@ -186,7 +186,7 @@ def fit_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder) / "table.csv"
     ...     lines = [f"{i % 7},{'ab'[i % 2]},{'high' if i % 7 + i % 2 > 3 else 'low'}" for i in range(80)]
-    ...     _ = table.write_text("\\n".join(["x,kind,y", *lines]))
+    ...     _ = table.write_text("\n".join(["x,kind,y", *lines]))
     ...     result = fit_file(table, target="y", output=f"{folder}/model.mercer", compare=False)
     >>> result.task, result.n_train, result.n_test, result.classes
     ('classification', 64, 16, ('high', 'low'))
@@ -199,10 +199,9 @@ def fit_file(
     if report is not None:
         check_page()
     PeakMemory.note()
-    deadline, steps = Deadline(time_limit), Steps("mercer fit", progress)
-    steps.expect({"read": 5.0, "fit": 60.0, LINEAR: 2.0, BOOSTING: 5.0, "measure": 25.0, "write": 1.0})
-    caught: list[str] = []
-    try:
+    deadline = Deadline(time_limit)
+    with Steps("mercer fit", progress) as steps:
+        steps.expect({"read": 5.0, "fit": 60.0, LINEAR: 2.0, BOOSTING: 5.0, "measure": 25.0, "write": 1.0})
         with warnings.catch_warnings(record=True) as noted, opened(source, target=target, drop=drop) as table:
             warnings.simplefilter("always", category=mercer.MercerWarning)
             with steps.step("read"):
@@ -235,7 +234,6 @@ def fit_file(
                 with steps.step("refit") as inner:
                     model = _refitted(model, rows, full, task, inner)
             caught = measured_messages(noted)
-        headline = described.headline
         ours = Contender("mercer", described.scores, fit_seconds, described.predict_seconds, peak, "")
         result = FitResult(
             task=task,
@@ -268,13 +266,8 @@ def fit_file(
             result = replace(
                 result, peak_bytes=PeakMemory.overall, timings=result.timings | {"total": deadline.elapsed}
             )
-            assert headline == result.headline
             if report is not None:
                 write_page(result, report)
-    except BaseException:
-        steps.close(success=False)
-        raise
-    steps.close(success=True)
     return result
 
 
@@ -318,7 +311,9 @@ def _read(
         train, held, split = split_rows(y, task, test_size, seed, most=least)
         if not full.is_complete:
             # The test rows are among those in memory; all others are read from the file.
-            split += f" The model is fitted to the other {full.n_rows - len(held):,} rows, which are read from the file."
+            split += (
+                f" The model is fitted to the other {full.n_rows - len(held):,} rows, which are read from the file."
+            )
             dropped = np.sort(full.index[held])
             stream, n_train = rows_without(table, full, dropped), full.n_rows - len(held)
         rows = Rows(full.take(train), full.take(held), y[train], y[held], split, stream, n_train or len(train))
@@ -509,9 +504,7 @@ def _baselines(
             note = baseline.note
             if rows.stream is not None and len(rows.y_train) < rows.n_train and "sample" not in note:
                 note = "; ".join(filter(None, [note, f"fitted to a sample of {len(rows.y_train):,} rows"]))
-            contenders.append(
-                Contender(name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, note)
-            )
+            contenders.append(Contender(name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, note))
     return contenders
 
 
@@ -589,9 +582,7 @@ def _metadata(result: FitResult, why: str, refit: bool) -> dict[str, Any]:
         "refit": refit,
         "random_state": result.random_state,
         "command": result.command,
-        "scores": {
-            one.name: [score.to_dict() for score in one.scores] for one in result.contenders
-        },
+        "scores": {one.name: [score.to_dict() for score in one.scores] for one in result.contenders},
         "fit_seconds": result.contenders[0].fit_seconds,
     }
     return {"fit": summary}

@@ -161,7 +161,7 @@ def transform_file(
     format: str | None = None,
     progress: bool | Report = False,
 ) -> PredictResult:
-    """Write the components of a feature map for the rows of a table to a file.
+    r"""Write the components of a feature map for the rows of a table to a file.
 
     The map is fitted to a sample of the rows: of the maps that accept the kernel, the one of least error. Rows are then
     read and written block by block.
@@ -206,7 +206,7 @@ def transform_file(
     >>> from mercer.workflows import transform_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder) / "table.csv"
-    ...     _ = table.write_text("\\n".join(["x,kind", *(f"{i % 7},{'ab'[i % 2]}" for i in range(60))]))
+    ...     _ = table.write_text("\n".join(["x,kind", *(f"{i % 7},{'ab'[i % 2]}" for i in range(60))]))
     ...     result = transform_file(table, f"{folder}/features.npy", n_components=4)
     >>> result.n_rows, result.columns
     (60, ('feature_0', 'feature_1', 'feature_2', 'feature_3'))

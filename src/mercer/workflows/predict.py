@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.diagnostics.fits.results import Result
 from mercer.engines import Report
 from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.io.source import load_pyarrow
 from mercer.io.writers import output_format, writing_table
 from mercer.model_files import describe_model, load_model
 from mercer.workflows.resources import PeakMemory, Steps
-from mercer.diagnostics.fits.results import Result
 from mercer.workflows.sources import check_column, opened
 
 __all__ = ["Extras", "PredictResult", "model_rows", "predict_file", "predictions", "read_model"]
@@ -190,7 +190,7 @@ def predict_file(
     format: str | None = None,
     progress: bool | Report = False,
 ) -> PredictResult:
-    """Predict the rows of a table, block by block, and write the predictions to a file.
+    r"""Predict the rows of a table, block by block, and write the predictions to a file.
 
     Memory does not grow with the table. The file is written completely or not at all.
 
@@ -235,7 +235,7 @@ def predict_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder) / "table.csv"
     ...     lines = [f"{i % 7},{'ab'[i % 2]},{i % 7 + i % 2}" for i in range(60)]
-    ...     _ = table.write_text("\\n".join(["x,kind,y", *lines]))
+    ...     _ = table.write_text("\n".join(["x,kind,y", *lines]))
     ...     _ = fit_file(table, target="y", task="regression", output=f"{folder}/model.mercer", compare=False)
     ...     result = predict_file(f"{folder}/model.mercer", table, f"{folder}/out.csv", keep=["kind"], std=True)
     >>> result.n_rows, result.columns
@@ -275,32 +275,24 @@ def write_rows(
     """Write the columns that a function returns for each block of a table to a file."""
     pa = load_pyarrow("pyarrow", "A table")
     start = time.perf_counter()
-    steps = Steps(owner, progress)
     columns: tuple[str, ...] = ()
-    try:
-        with opened(source) as table, steps.step("rows"):
-            steps.expect({"rows": 1.0})
-            for name in keep:
-                check_column(name, table.feature_names, "keep", str(source))
-            with writing_table(output, format) as writer:
-                for (block,) in table:
-                    for at in range(0, block.num_rows, CHUNK_ROWS):
-                        chunk = block.slice(at, CHUNK_ROWS)
-                        kept = {name: chunk.column(name) for name in keep}
-                        out = pa.table(kept | {name: arrow_column(one) for name, one in function(chunk).items()})
-                        columns = tuple(out.column_names)
-                        writer.write(out)
-                        steps.advance(
-                            writer.n_rows / table.n_rows if table.n_rows else None, f"{writer.n_rows:,} rows"
-                        )
-                n_rows = writer.n_rows
-                if not n_rows:
-                    msg = f"{source} has no rows, so nothing was written."
-                    raise DataError(msg)
-    except BaseException:
-        steps.close(success=False)
-        raise
-    steps.close(success=True)
+    with Steps(owner, progress) as steps, opened(source) as table, steps.step("rows"):
+        steps.expect({"rows": 1.0})
+        for name in keep:
+            check_column(name, table.feature_names or (), "keep", str(source))
+        with writing_table(output, format) as writer:
+            for (block,) in table:
+                for at in range(0, block.num_rows, CHUNK_ROWS):
+                    chunk = block.slice(at, CHUNK_ROWS)
+                    kept = {name: chunk.column(name) for name in keep}
+                    out = pa.table(kept | {name: arrow_column(one) for name, one in function(chunk).items()})
+                    columns = tuple(out.column_names)
+                    writer.write(out)
+                    steps.advance(writer.n_rows / table.n_rows if table.n_rows else None, f"{writer.n_rows:,} rows")
+            n_rows = writer.n_rows
+            if not n_rows:
+                msg = f"{source} has no rows, so nothing was written."
+                raise DataError(msg)
     PeakMemory.note()
     seconds = time.perf_counter() - start
     name = str(source) if isinstance(source, str | os.PathLike) else "a table in memory"

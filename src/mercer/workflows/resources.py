@@ -46,7 +46,7 @@ class Deadline:
 
 
 class Steps:
-    """Progress of a workflow: which step runs, and which fraction of all steps is done.
+    """Progress of a workflow in a with statement: which step runs, and which fraction of all steps is done.
 
     The fraction goes by the expected seconds of the steps. These are replaced by the actual seconds when a step ends,
     and may be announced again as soon as more is known.
@@ -71,6 +71,15 @@ class Steps:
         self._current = ""
         self._fraction = 0.0
 
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if isinstance(self._report, Display):
+            elapsed = self._clock() - self._start
+            last = Progress(0, None, elapsed, owner=self.owner, elapsed=elapsed)
+            self._report.end(last, success=kind is None)
+
     def expect(self, seconds: Mapping[str, float]) -> None:
         """Announce the expected seconds of steps that have not ended, in their order."""
         self._expected.update({name: value for name, value in seconds.items() if name not in self.seconds})
@@ -90,12 +99,6 @@ class Steps:
         """Report that a fraction of the current step is done; None means that it is not known."""
         if self._report is not None:
             self._report(self._at(fraction or 0.0, note))
-
-    def close(self, *, success: bool) -> None:
-        """End the display, if there is one."""
-        if isinstance(self._report, Display):
-            elapsed = self._clock() - self._start
-            self._report.end(Progress(0, None, elapsed, owner=self.owner, elapsed=elapsed), success=success)
 
     def _inner(self, progress: Progress) -> None:
         within = progress.fraction

@@ -37,7 +37,7 @@ Array = np.ndarray
 Task = Literal["regression", "classification"]
 # Integers are labels if there are at most so many different ones.
 MOST_INTEGER_LABELS = 20
-# Largest number of labels, and least number of rows per label: beyond, a column identifies rows rather than groups them.
+# Largest number of labels, and least number of rows per label. A column beyond these identifies rows.
 MOST_LABELS, ROWS_PER_LABEL = 1000, 2
 # Share of the rows that are held out, and their largest number.
 TEST_SHARE, MOST_TEST_ROWS = 0.2, 20_000
@@ -113,7 +113,7 @@ def check_column(name: str | None, names: Sequence[str], what: str, where: str) 
     shown = ", ".join(names[:SHOWN_COLUMNS]) + (", ..." if len(names) > SHOWN_COLUMNS else "")
     if name is None:
         guess = _likely_target(names)
-        msg = f"{where}: which column is to be predicted? Pass {what}, for instance {guess!r}. The columns are {shown}."
+        msg = f"{where}: which column is to be predicted? Pass --{what}, such as --{what} {guess}. The columns are {shown}."
         raise ParameterError(msg)
     lower = {one.lower(): one for one in reversed(names)}
     near = difflib.get_close_matches(name.lower(), lower, n=1)
@@ -232,7 +232,7 @@ class PartWithout(Part):
     part: Part
     dropped: Array  # sorted positions of the rows in the part
 
-    n_rows = None  # type: ignore[assignment]
+    n_rows = None
 
     @property
     def files(self) -> tuple[str, ...]:
