@@ -311,13 +311,10 @@ def export(
         if as_json:
             print_json(result.to_dict())
             return
-        if result.largest_difference is None:
-            typer.echo(f"{result.path}: not compared with the model: {result.note}")
-        else:
-            typer.echo(
-                f"{result.path}: largest relative difference of predictions {result.largest_difference:.2g} on "
-                f"{result.n_rows_checked:,} rows." + (f" {result.note}" if result.note else "")
-            )
+        from mercer.cli.text import export_lines
+
+        for line in export_lines(result):
+            typer.echo(line)
 
 
 def _one_stdout(output: str, as_json: bool) -> None:

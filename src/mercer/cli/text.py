@@ -6,7 +6,7 @@ from typing import Any
 
 from mercer.report.numbers import percent, seconds, significant
 
-__all__ = ["bytes_text", "evaluate_lines", "fit_lines", "predict_lines", "table_lines"]
+__all__ = ["bytes_text", "evaluate_lines", "export_lines", "fit_lines", "predict_lines", "table_lines"]
 
 SHARES = ("accuracy",)
 
@@ -112,6 +112,21 @@ def predict_lines(result: Any, what: str) -> list[str]:
         f"{bytes_text(result.peak_bytes)}."
     ]
     return lines + unseen_lines(result.unseen)
+
+
+def export_lines(result: Any) -> list[str]:
+    """Return what was exported, and how it compares with the model."""
+    lines = [f"{result.path}: {', '.join(result.outputs)}, {bytes_text(result.size)}."]
+    if result.largest_difference is None:
+        return [*lines, f"It was not compared with the model: {result.skipped}"]
+    rows = {"given": "given rows", "model": "rows that the model has stored", "random": "random rows"}
+    text = (
+        f"Compared on {result.n_rows_checked:,} {rows.get(result.rows_from, 'rows')}: largest difference "
+        f"{result.largest_difference:.2g}, relative to the largest result {result.relative_difference:.2g}"
+    )
+    if result.n_labels_different:
+        text += f"; {result.n_labels_different:,} rows have another label"
+    return [*lines, f"{text}."]
 
 
 def unseen_lines(unseen: dict[str, int]) -> list[str]:

@@ -86,21 +86,32 @@ class ExportedModel(Result):
     ----------
     model, to, path : str
         The model file, the format, and the file that was written.
-    largest_difference : float or None
-        Largest difference between predictions of the model and of the exported file, relative to the largest
-        prediction; None if they could not be compared.
-    n_rows_checked : int
-        Number of rows that were compared.
-    note : str
-        Why they were not compared, or what else there is to know; may be empty.
+    outputs : tuple of str
+        What the exported model computes.
+    size : int
+        Size of the files in bytes.
+    largest_difference, relative_difference : float or None
+        Largest difference between results of the model and of the exported file, and the same divided by the largest
+        result; None if they were not compared.
+    n_labels_different, n_rows_checked : int
+        Number of rows with another label, and of rows that were compared.
+    rows_from : str or None
+        Where these rows are from: "given", "model" or "random".
+    skipped : str or None
+        Why they were not compared; None if they were.
     """
 
     model: str
     to: str
     path: str
+    outputs: tuple[str, ...]
+    size: int
     largest_difference: float | None
+    relative_difference: float | None
+    n_labels_different: int
     n_rows_checked: int
-    note: str
+    rows_from: str | None
+    skipped: str | None
 
 
 def _target_of(metadata: dict[str, Any], target: str | None, model: Any) -> str:
@@ -380,12 +391,16 @@ def export_file(
                 block = block.drop_columns([wanted])
             some = model_rows(fitted, block.slice(0, EXPORT_ROWS))
     found = export_model(fitted, target, to=to, rows=some)
-    note = getattr(found, "skipped", None) or getattr(found, "note", None) or ""
     return ExportedModel(
         model=str(model),
         to=to,
         path=str(found.path),
+        outputs=tuple(found.outputs),
+        size=int(found.size),
         largest_difference=found.largest_difference,
-        n_rows_checked=int(found.n_rows_checked or 0),
-        note=str(note),
+        relative_difference=found.relative_difference,
+        n_labels_different=int(found.n_labels_different),
+        n_rows_checked=int(found.n_rows_checked),
+        rows_from=found.rows_from,
+        skipped=found.skipped,
     )

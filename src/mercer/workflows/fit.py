@@ -403,7 +403,7 @@ def _fit(
             "write": 0.3,
         }
     )
-    with steps.step("fit") as inner:
+    with steps.step("fit", limit) as inner:
         model = _model(task, estimator, parameters, n_jobs, seed)
         if estimator == "auto":
             stored = None if memory_limit is None else int(MODEL_SHARE * available_bytes(memory_limit))

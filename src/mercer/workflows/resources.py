@@ -69,6 +69,7 @@ class Steps:
         self._start = self._step_start = clock()
         self._expected: dict[str, float] = {}
         self._current = ""
+        self._limit: float | None = None
         self._fraction = 0.0
 
     def __enter__(self) -> Steps:
@@ -85,9 +86,12 @@ class Steps:
         self._expected.update({name: value for name, value in seconds.items() if name not in self.seconds})
 
     @contextmanager
-    def step(self, name: str) -> Iterator[Report | None]:
-        """Run a step in a with statement, which yields the report for an estimator, or None."""
-        self._current, self._step_start = name, self._clock()
+    def step(self, name: str, seconds: float | None = None) -> Iterator[Report | None]:
+        """Run a step in a with statement, which yields the report for an estimator, or None.
+
+        The fraction of a step that has a time limit, `seconds`, goes by the time: what is tried in it depends on it.
+        """
+        self._current, self._step_start, self._limit = name, self._clock(), seconds
         if isinstance(self._report, Display):
             self._report.start(self._at(0.0))
         yield None if self._report is None else self._inner
@@ -111,6 +115,8 @@ class Steps:
         names = list(self._expected)
         before = names[: names.index(self._current)] if self._current in names else names
         done = sum(self._expected[name] for name in before if name in self.seconds)
+        if self._limit is not None:
+            within = (self._clock() - self._step_start) / self._limit
         if self._current not in self.seconds:
             done += self._expected.get(self._current, 0.0) * min(max(within, 0.0), 1.0)
         if total > 0:
