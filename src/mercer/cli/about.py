@@ -7,7 +7,6 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from mercer.cli.app import app
 from mercer.cli.output import check_target, one_line_errors, print_json
 from mercer.errors import MercerError
 
@@ -16,7 +15,6 @@ DEFAULT_PAGE = "mercer-demo.html"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@app.command()
 def info(*, as_json: AsJson = False) -> None:
     """Show versions, compiled kernels, threads and BLAS."""
     with one_line_errors():
@@ -30,7 +28,6 @@ def info(*, as_json: AsJson = False) -> None:
             print_environment(environment, sys.stdout)
 
 
-@app.command()
 def demo(
     *,
     output: Annotated[
