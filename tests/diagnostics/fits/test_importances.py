@@ -98,18 +98,14 @@ def test_columns_without_time_are_none_and_the_learned_metric_decides_the_order(
     assert [one.metric for one in found] == [0.1, 0.0, 0.9]
 
 
-def test_features_of_one_column_count_for_that_column():
-    class Preprocessor:
-        def get_feature_names_out(self):
-            return np.array(["zip_code_1", "zip_code_2", "zip", "color_red"])
-
+def test_shares_of_the_metric_are_found_by_name():
     model = FirstColumn()
-    model.importances_ = np.array([0.1, 0.2, 0.3, 0.4])
-    assert metric_shares(model, ["a", "b", "c"]) is None
-    model.preprocessor_ = Preprocessor()
-    np.testing.assert_allclose(metric_shares(model, ["zip", "zip_code", "color"]), [0.3, 0.3, 0.4])
-    assert metric_shares(model, ["zip", "code", "colour"]) is None
-    assert metric_shares(FirstColumn(), ["a"]) is None
+    assert metric_shares(model, ["a"]) is None
+    model.importances_ = np.array([0.1, 0.2, 0.7])
+    assert metric_shares(model, ["a", "b"]) is None
+    np.testing.assert_array_equal(metric_shares(model, ["a", "b", "c"]), [0.1, 0.2, 0.7])
+    model.feature_names_in_ = np.array(["a", "b", "c"])
+    np.testing.assert_array_equal(metric_shares(model, ["c", "extra", "b", "a"]), [0.7, 0.0, 0.2, 0.1])
 
 
 def test_names_and_targets_must_fit_the_table():

@@ -138,44 +138,26 @@ def _sample(
 def metric_shares(model: Any, columns: Sequence[str]) -> Array | None:
     """Return the share of each column of the table in squared distances of the learned metric, or None.
 
-    Several features that a preprocessor made of one column count for that column.
-
     Parameters
     ----------
     model : estimator
-        A fitted model, of which `importances_` has one value per feature.
+        A fitted model, of which `importances_` has one value per column that it was fitted to.
     columns : sequence of str
-        Names of the columns of the table.
+        Names of the columns of the table. Where the model has names, they are in any order.
 
     Returns
     -------
     ndarray of shape (len(columns),) or None
-        They sum to one. None if no metric was learned.
+        None if no metric was learned, or if the columns are others.
     """
     values = getattr(model, "importances_", None)
     if values is None:
         return None
     values = np.asarray(values, dtype=np.float64)
-    preprocessor = getattr(model, "preprocessor_", None)
-    if preprocessor is None:
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
         return values if len(values) == len(columns) else None
-    sources = _sources(preprocessor, columns)
-    if sources is None or len(sources) != len(values):
-        return None
-    total = np.zeros(len(columns))
-    np.add.at(total, sources, values)
-    return total
-
-
-def _sources(preprocessor: Any, columns: Sequence[str]) -> list[int] | None:
-    """Return the index of the column of the table that each feature of a preprocessor is made of, if it is known."""
-    at = {name: j for j, name in enumerate(columns)}
-    names = [str(name) for name in preprocessor.get_feature_names_out()]
-    found = []
-    for name in names:
-        # The longest name of a column that the name of the feature starts with: "zip_code" before "zip".
-        starts = [column for column in columns if name == column or name.startswith(column)]
-        if not starts:
-            return None
-        found.append(at[max(starts, key=len)])
-    return found
+    of_name = dict(zip((str(name) for name in names), values.tolist(), strict=False))
+    if len(of_name) != len(values) or not set(of_name) & set(columns):
+        return values if len(values) == len(columns) else None
+    return np.array([of_name.get(name, 0.0) for name in columns])  # a column that the model does not have is not used
