@@ -1,6 +1,7 @@
 """Descriptions of fitted models: complete, honest about exact kernels, within a time limit."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from mercer.diagnostics.fits import (
     score_interval,
 )
 from mercer.diagnostics.fits.results import json_value
-from mercer.errors import DataError
+from mercer.errors import DataError, MercerWarning
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,31 @@ def test_models_without_a_map_have_no_audit(rows):
     assert found.importances[0].metric is None
     assert len(found.curve) == 3
     assert found.explanation == ""
+
+
+def test_labels_without_probabilities_are_scored_by_accuracy(rows):
+    from sklearn.svm import LinearSVC
+
+    X, y = rows
+    labels = (y > 0).astype(int)
+    model = LinearSVC(random_state=0).fit(X[:300], labels[:300])
+    found = describe_fit(model, X[:300], labels[:300], X[300:], labels[300:])
+    assert [one.name for one in found.scores] == ["accuracy"]
+    assert found.reliability == ()
+    assert np.sum(found.confusion) == 200
+    assert found.curve[-1].value == found.scores[0].value
+
+
+def test_warnings_about_test_rows_are_issued_once():
+    class Warning:
+        def predict(self, X):
+            warnings.warn("unseen", MercerWarning, stacklevel=2)
+            return X[:, 0]
+
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.warns(MercerWarning) as noted:
+        describe_fit(Warning(), None, None, X, X[:, 0])
+    assert len(noted) == 1
 
 
 def test_one_test_row_is_described(rows, regressor):

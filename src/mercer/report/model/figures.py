@@ -35,6 +35,8 @@ MOST_CELLS = 60
 MOST_NUMBERS = 10
 # Width of hand-made figures, in the units of the others (5.5 inches of 72 points), and of the names of labels.
 WIDTH, NAME_WIDTH = 396.0, 84.0
+# Largest cells of confusion matrices.
+LARGEST_CELL = 80.0
 # Largest opacity of cells, so that numbers on them can be read.
 DARKEST = 0.45
 
@@ -180,7 +182,7 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     names = size >= 6
     bottom = 10 + size / 12 * max(_width(_short(one)) for one in classes) if names else 6.0
     left, top = max(bottom, 10.0), 20.0
-    cell = min((WIDTH - left) / k, 60.0)
+    cell = min((WIDTH - left) / k, LARGEST_CELL)
     parts = []
     for i, row in enumerate(counts):
         total = sum(row)

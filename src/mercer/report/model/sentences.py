@@ -293,7 +293,7 @@ def columns(result: FitResult) -> str:
     idle = len(tried) - len(matter)
     if idle:
         some = "1 column" if idle == 1 else f"{count(idle)} columns"
-        text += f"{some} made no difference on these rows: try to fit without, which is simpler and faster. "
+        text += f"{some} made no difference that these test rows show: try to fit without, which is simpler. "
     text += (
         "Columns that contain the same information share the effect. If a column is unexpectedly strong, check that it "
         "is known before the target is."
