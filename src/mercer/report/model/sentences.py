@@ -143,7 +143,8 @@ def few_rows(result: FitResult) -> str:
     if result.n_test >= FEW_ROWS:
         return ""
     return (
-        f"There are only {result.n_test} test rows, so that all scores on this page are uncertain: see the intervals. "
+        f"There {'is' if result.n_test == 1 else 'are'} only {result.n_test} test "
+        f"{'row' if result.n_test == 1 else 'rows'}, so that all scores on this page are uncertain: see the intervals. "
         "For a firmer result, test on more rows."
     )
 
