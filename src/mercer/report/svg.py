@@ -127,10 +127,10 @@ def to_svg(figure: Figure, name: str) -> str:
 def _compact(body: str) -> str:
     """Return SVG of which the coordinates have two decimals, and runs of equal markers share one style.
 
-    A scatter plot of 2000 points takes 70 kB rather than 250 kB.
+    A scatter plot of 2000 points takes about 115 kB rather than 250 kB.
     """
     body = re.sub(
-        r'((?:x|y|d|transform)=")([^"]*)"',
+        r'((?:x|y|d|width|height|transform)=")([^"]*)"',
         lambda found: found[1] + re.sub(r"(\d\.\d\d)\d+", r"\1", found[2]).replace("\n", "") + '"',
         body,
     )
