@@ -276,7 +276,19 @@ def run_case(number: int, models: dict[str, str]) -> dict[str, object]:
         name, path, task = mutated_table(number, folder)
         before = {one.name for one in folder.iterdir()}
         code, out, err = run_command(
-            ["fit", path, "--target", "y", "--no-compare", "--no-report", "-o", "model.mercer", "-q"]
+            [
+                "fit",
+                path,
+                "--target",
+                "y",
+                "--no-compare",
+                "--no-report",
+                "--time-limit",
+                "3",
+                "-o",
+                "model.mercer",
+                "-q",
+            ]
         )
         faults = [f"fit: {fault}" for fault in faults_of(code, err, folder, ["model.mercer"], before)]
         if not code and not faults:

@@ -10,6 +10,7 @@ from mercer.cli.options import (
     AsJson,
     Config,
     Drop,
+    Header,
     Keep,
     Kernel,
     Lengthscale,
@@ -66,6 +67,7 @@ def fit(
         typer.Option("--C", min=0, help="Inverse penalty of svc; not for auto."),
     ] = None,
     drop: Drop = None,
+    header: Header = None,
     test_size: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
@@ -123,6 +125,7 @@ def fit(
                 "C": C,
             },
             drop=drop or (),
+            header=header,
             test_size=test_size,
             refit=refit,
             compare=not no_compare,
@@ -168,6 +171,7 @@ def predict(
         typer.Option("--interval", metavar="P", help="Write intervals that contain a target with probability P."),
     ] = None,
     keep: Keep = None,
+    header: Header = None,
     n_jobs: NJobs = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -192,6 +196,7 @@ def predict(
             std=std,
             interval=interval,
             keep=keep or (),
+            header=header,
             n_jobs=n_jobs,
             progress=show_progress(quiet),
         )
@@ -210,6 +215,7 @@ def evaluate(
     table: Table,
     *,
     target: Target = None,
+    header: Header = None,
     n_jobs: NJobs = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -224,7 +230,7 @@ def evaluate(
     with one_line_errors():
         from mercer.workflows import evaluate_file
 
-        result = evaluate_file(model, table, target, n_jobs=n_jobs, progress=show_progress(quiet))
+        result = evaluate_file(model, table, target, header=header, n_jobs=n_jobs, progress=show_progress(quiet))
         if as_json:
             print_json(result.to_dict())
             return
@@ -240,6 +246,7 @@ def report(
     *,
     output: Annotated[str, typer.Option("--output", "-o", help="HTML page to write.")] = "report.html",
     target: Target = None,
+    header: Header = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     n_jobs: NJobs = None,
@@ -263,6 +270,7 @@ def report(
             table,
             output,
             target,
+            header=header,
             time_limit=time_limit,
             memory_limit=memory_limit,
             n_jobs=n_jobs,

@@ -15,6 +15,7 @@ __all__ = [
     "AsJson",
     "Config",
     "Drop",
+    "Header",
     "Keep",
     "Kernel",
     "Lengthscale",
@@ -142,6 +143,14 @@ Keep = Annotated[
 Drop = Annotated[
     Optional[List[str]],  # noqa: UP006, UP045
     typer.Option("--drop", metavar="COLUMN", help="Column that is not used; repeatable."),
+]
+Header = Annotated[
+    Optional[bool],  # noqa: UP045
+    typer.Option(
+        "--header/--no-header",
+        show_default="by the first lines",
+        help="Whether the first line of CSV files has the names of the columns.",
+    ),
 ]
 Kernel = Annotated[
     Optional[str],  # noqa: UP045

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.preprocessing import StandardScaler
 
 from mercer.diagnostics.fits.results import Contender
 from mercer.io.source import load_pyarrow
@@ -116,18 +117,24 @@ def preprocessed(preprocessor: Any, table: Any) -> Any:
 
 
 def _fit_linear(train: Sample, task: Task, preprocessor: Any, seed: int) -> tuple[Any, Array | None, str]:
-    X = preprocessed(preprocessor, train.table)
+    # The preprocessor of a model leaves the scaling of columns to the model.
+    scaler = StandardScaler(with_mean=False)
+    X = scaler.fit_transform(preprocessed(preprocessor, train.table))
+
+    def rows(table: Any) -> Any:
+        return scaler.transform(preprocessed(preprocessor, table))
+
     if task == "regression":
         some = X.shape[0] * X.shape[1] <= CHOSEN_ENTRIES and not hasattr(X, "tocsr")
         model = RidgeCV(alphas=np.logspace(-3, 3, 7)) if some else Ridge(alpha=1.0)
         model.fit(X, train.y)
-        return lambda table: model.predict(preprocessed(preprocessor, table)), None, "ridge regression"
+        return lambda table: model.predict(rows(table)), None, "ridge regression"
     model = LogisticRegression(max_iter=200, random_state=seed)
     model.fit(X, train.y)
     remark = "logistic regression"
     if np.max(model.n_iter_) >= model.max_iter:
         remark += f" after {model.max_iter} iterations"
-    return lambda table: model.predict_proba(preprocessed(preprocessor, table)), model.classes_, remark
+    return lambda table: model.predict_proba(rows(table)), model.classes_, remark
 
 
 def _fit_boosting(train: Sample, task: Task, preprocessor: Any, seed: int) -> tuple[Any, Array | None, str]:  # noqa: ARG001

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from mercer.diagnostics.fits.results import Result
 from mercer.engines import Report
 from mercer.errors import DataError, ParameterError
 from mercer.model_files import describe_model
-from mercer.workflows.fit import column_summaries, environment_summary, matched_labels, measured_messages
+from mercer.workflows.fit import column_summaries, environment_summary, matched_labels, noted_warnings
 from mercer.workflows.pages import check_page, write_page
 from mercer.workflows.predict import Unseen, model_rows, read_model
 from mercer.workflows.resources import PeakMemory, Steps, available_bytes
@@ -134,6 +133,7 @@ def evaluate_file(
     source: Any,
     target: str | None = None,
     *,
+    header: bool | None = None,
     n_jobs: int | None = None,
     progress: bool | Report = False,
 ) -> EvaluateResult:
@@ -147,6 +147,8 @@ def evaluate_file(
         The table with the target; "-" means CSV on standard input.
     target : str or None, default=None
         The column of the targets; None means the one that `fit_file` stored.
+    header : bool or None, default=None
+        Whether the first line of CSV files contains the names of the columns; None infers this from the first lines.
     n_jobs : int or None, default=None
         Number of threads; None means all cores.
     progress : bool or callable, default=False
@@ -180,7 +182,11 @@ def evaluate_file(
     truth: list[Array] = []
     predicted: list[Array] = []
     ends: list[Array] = []
-    with Steps("mercer evaluate", progress) as steps, opened(source, target=target) as table, steps.step("rows"):
+    with (
+        Steps("mercer evaluate", progress) as steps,
+        opened(source, target=target, header=header) as table,
+        steps.step("rows"),
+    ):
         steps.expect({"rows": 1.0})
         for block, y in table:
             known = np.flatnonzero(~missing_targets(y))
@@ -231,6 +237,7 @@ def report_file(
     output: str | os.PathLike[str] = "report.html",
     target: str | None = None,
     *,
+    header: bool | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
@@ -253,6 +260,8 @@ def report_file(
         The HTML page to write.
     target : str or None, default=None
         The column of the targets; None means the one that `fit_file` stored.
+    header : bool or None, default=None
+        Whether the first line of CSV files contains the names of the columns; None infers this from the first lines.
     time_limit : float or None, default=None
         Number of seconds for the importances of the columns.
     memory_limit : int or None, default=None
@@ -283,9 +292,8 @@ def report_file(
     about = metadata.get("fit", {})
     with Steps("mercer report", progress) as steps:
         steps.expect({"read": 1.0, "measure": 10.0, "write": 0.5})
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always", category=mercer.MercerWarning)
-            with steps.step("read"), opened(source, target=target) as table:
+        with noted_warnings() as caught:
+            with steps.step("read"), opened(source, target=target, header=header) as table:
                 most = TABLE_SHARE * available_bytes(memory_limit)
                 test = read_sample(table, most_bytes=most, seed=random_state, advance=steps.advance)
             assert test.y is not None
@@ -303,7 +311,6 @@ def report_file(
                     random_state=random_state,
                     progress=partial(_stage, steps),
                 )
-            caught = measured_messages(noted)
         ours = Contender(
             "mercer",
             described.scores,

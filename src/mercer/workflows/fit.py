@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -102,6 +103,7 @@ def fit_file(
     estimator: Literal["auto", "ridge", "gp", "logistic", "svc"] = "auto",
     parameters: dict[str, Any] | None = None,
     drop: Sequence[str] = (),
+    header: bool | None = None,
     test_size: float | None = None,
     refit: bool = False,
     compare: bool = True,
@@ -142,6 +144,8 @@ def fit_file(
         `alpha` or `C` of the learner.
     drop : sequence of str, default=()
         Columns that are not used.
+    header : bool or None, default=None
+        Whether the first line of CSV files contains the names of the columns; None infers this from the first lines.
     test_size : float or None, default=None
         Share of the rows that are held out, or their number if it is at least 1; None means 20 %, at most 20,000 rows.
         They are drawn at random, with equal shares of each label.
@@ -195,18 +199,17 @@ def fit_file(
     if task not in (None, "regression", "classification"):
         msg = f"task must be 'regression', 'classification' or None, got {task!r}."
         raise ParameterError(msg)
-    target = need_target(source, target)
+    target = need_target(source, target, header)
     if report is not None:
         check_page()
     PeakMemory.note()
     deadline = Deadline(time_limit)
     with Steps("mercer fit", progress) as steps:
         steps.expect({"read": 5.0, "fit": 60.0, LINEAR: 2.0, BOOSTING: 5.0, "measure": 25.0, "write": 1.0})
-        with warnings.catch_warnings(record=True) as noted, opened(source, target=target, drop=drop) as table:
-            warnings.simplefilter("always", category=mercer.MercerWarning)
+        with noted_warnings() as caught, opened(source, target=target, drop=drop, header=header) as table:
             with steps.step("read"):
                 rows, task, why, full = _read(
-                    table, test, target, task, test_size, time_limit, memory_limit, random_state, steps, drop
+                    table, test, target, task, test_size, time_limit, memory_limit, random_state, steps, drop, header
                 )
             if announce is not None:
                 for line in _found(name, rows, full, why):
@@ -233,7 +236,6 @@ def fit_file(
             if refit:
                 with steps.step("refit") as inner:
                     model = _refitted(model, rows, full, task, inner)
-            caught = measured_messages(noted)
         ours = Contender("mercer", described.scores, fit_seconds, described.predict_seconds, peak, "")
         result = FitResult(
             task=task,
@@ -252,7 +254,7 @@ def fit_file(
             random_state=random_state,
             version=mercer.__version__,
             environment=environment_summary(),
-            warnings=(*caught, *described.notes),
+            warnings=(*caught, *(described.notes if compare else ())),
             **described.fields(),
         )
         if full.n_missing:
@@ -285,6 +287,7 @@ def _read(
     seed: int,
     steps: Steps,
     drop: Sequence[str],
+    header: bool | None,
 ) -> tuple[Rows, Task, str, Sample]:
     """Read the rows, find the task, and divide the rows into training and test rows."""
     if not table.feature_names:
@@ -299,7 +302,7 @@ def _read(
         if test_size is not None:
             msg = "test_size is the number of rows that are held out, but test rows were given. Pass one of both."
             raise ParameterError(msg)
-        with opened(test, target=target, drop=drop) as other:
+        with opened(test, target=target, drop=drop, header=header) as other:
             tested = read_sample(other, most_bytes=most / 2, seed=seed)
         y_test = matched_labels(tested.y, y, task, str(target))
         split = f"{len(y_test):,} test rows of {_short(test)}."
@@ -531,15 +534,17 @@ def _stage(steps: Steps, name: str) -> None:
     steps.advance(stages.index(name) / len(stages) if name in stages else None, name)
 
 
-def measured_messages(noted: Sequence[warnings.WarningMessage]) -> list[str]:
-    """Return the warnings of the package, each once; others are raised again."""
-    messages = []
+@contextmanager
+def noted_warnings() -> Iterator[list[str]]:
+    """Yield a list that receives the warnings of the package, each once; others are issued after the with statement."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", category=mercer.MercerWarning)
+        yield messages
+    messages += dict.fromkeys(str(one.message) for one in noted if issubclass(one.category, mercer.MercerWarning))
     for one in noted:
-        if issubclass(one.category, mercer.MercerWarning):
-            messages.append(str(one.message))
-        else:
+        if not issubclass(one.category, mercer.MercerWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return list(dict.fromkeys(messages))
 
 
 def column_summaries(model: Any, table: Any) -> tuple[ColumnSummary, ...]:

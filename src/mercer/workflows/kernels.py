@@ -130,10 +130,16 @@ def map_for(
 
 
 def numeric_rows(
-    source: Any, *, drop: Sequence[str] = (), memory_limit: int | None = None, seed: int = 0, most: int = MOST_ROWS
+    source: Any,
+    *,
+    drop: Sequence[str] = (),
+    header: bool | None = None,
+    memory_limit: int | None = None,
+    seed: int = 0,
+    most: int = MOST_ROWS,
 ) -> tuple[Any, TablePreprocessor, int]:
     """Return rows of a table as numbers, the fitted preprocessor, and the number of rows of the table."""
-    with opened(source, drop=drop) as table:
+    with opened(source, drop=drop, header=header) as table:
         preprocessor = TablePreprocessor().fit(table)
         sample = read_sample(table, most_bytes=ROWS_SHARE * available_bytes(memory_limit), seed=seed)
     if len(sample.index) > most:
@@ -155,6 +161,7 @@ def transform_file(
     n_components: int = DEFAULT_WIDTH,
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
+    header: bool | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
@@ -184,6 +191,8 @@ def transform_file(
         Number of components.
     keep, drop : sequence of str, default=()
         Columns that are written before the components, and columns that are not used.
+    header : bool or None, default=None
+        Whether the first line of CSV files contains the names of the columns; None infers this from the first lines.
     memory_limit : int or None, default=None
         Number of bytes for this process; the sample is smaller if it is small.
     n_jobs : int or None, default=None
@@ -219,7 +228,9 @@ def transform_file(
         pipeline, _ = read_model(model, method="transform")
     else:
         width = FeatureMap(kernel_named(kernel, lengthscale), n_components, random_state=random_state, n_jobs=n_jobs)
-        X, preprocessor, _ = numeric_rows(source, drop=drop, memory_limit=memory_limit, seed=random_state)
+        X, preprocessor, _ = numeric_rows(
+            source, drop=drop, header=header, memory_limit=memory_limit, seed=random_state
+        )
         pipeline = Pipeline([("table", preprocessor), ("map", width.fit(X))])
     if save is not None:
         save_model(pipeline, save)
@@ -228,7 +239,9 @@ def transform_file(
         features = np.asarray(pipeline.transform(model_rows(pipeline, table)))
         return {f"feature_{j}": column for j, column in enumerate(features.T)}
 
-    return write_rows("mercer transform", str(model or save or ""), source, output, components, keep, format, progress)
+    return write_rows(
+        "mercer transform", str(model or save or ""), source, output, components, keep, format, progress, header
+    )
 
 
 def audit_file(
@@ -239,6 +252,7 @@ def audit_file(
     lengthscale: float | Literal["median"] | None = None,
     n_components: int = DEFAULT_WIDTH,
     drop: Sequence[str] = (),
+    header: bool | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
@@ -252,7 +266,7 @@ def audit_file(
     model : path-like or None, default=None
         A model file with a map, or with a model whose map is measured. None means a new map: of the maps that accept
         the kernel, the one of least error.
-    kernel, lengthscale, n_components, drop, memory_limit, n_jobs, random_state
+    kernel, lengthscale, n_components, drop, header, memory_limit, n_jobs, random_state
         As in `transform_file`.
 
     Returns
@@ -279,11 +293,11 @@ def audit_file(
             msg = "A map from a model file has its kernel already. Omit kernel and lengthscale."
             raise ParameterError(msg)
         fitted, _ = read_model(model, method="get_params")
-        with opened(source, drop=drop) as table:
+        with opened(source, drop=drop, header=header) as table:
             sample = read_sample(table, most_bytes=ROWS_SHARE * available_bytes(memory_limit), seed=random_state)
         X, feature_map = _map_of(fitted, sample.table.slice(0, MOST_ROWS), str(model))
     else:
-        X, _, _ = numeric_rows(source, drop=drop, memory_limit=memory_limit, seed=random_state)
+        X, _, _ = numeric_rows(source, drop=drop, header=header, memory_limit=memory_limit, seed=random_state)
         _check_rows(X)
         half = np.random.default_rng([random_state, 0xA0D17]).permutation(X.shape[0])
         fit_rows, other = np.sort(half[: len(half) // 2]), np.sort(half[len(half) // 2 :])
@@ -302,6 +316,7 @@ def compare_file(
     lengthscale: float | Literal["median"] | None = None,
     widths: Sequence[int] = (128, 512),
     drop: Sequence[str] = (),
+    header: bool | None = None,
     memory_limit: int | None = None,
     random_state: int = 0,
     progress: bool | Report = False,
@@ -314,7 +329,7 @@ def compare_file(
         The table; it is preprocessed as for a model. At most 20,000 rows are used.
     widths : sequence of int, default=(128, 512)
         Numbers of components.
-    kernel, lengthscale, drop, memory_limit, random_state, progress
+    kernel, lengthscale, drop, header, memory_limit, random_state, progress
         As in `transform_file`.
 
     Returns
@@ -331,7 +346,7 @@ def compare_file(
     {16, 32}
     """
     start = time.perf_counter()
-    X, _, _ = numeric_rows(source, drop=drop, memory_limit=memory_limit, seed=random_state)
+    X, _, _ = numeric_rows(source, drop=drop, header=header, memory_limit=memory_limit, seed=random_state)
     _check_rows(X)
     found = compare(
         kernel_named(kernel, lengthscale), X, widths=tuple(widths), random_state=random_state, progress=progress
@@ -349,6 +364,7 @@ def choose_file(
     time_limit: float | None = None,
     memory_limit: int | None = None,
     drop: Sequence[str] = (),
+    header: bool | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
 ) -> MapResult:
@@ -360,7 +376,7 @@ def choose_file(
         The table; it is preprocessed as for a model. At most 20,000 rows are used.
     n_components, tol, time_limit, memory_limit
         As in `mercer.choose`.
-    kernel, lengthscale, drop, n_jobs, random_state
+    kernel, lengthscale, drop, header, n_jobs, random_state
         As in `transform_file`.
 
     Returns
@@ -377,7 +393,7 @@ def choose_file(
     32
     """
     start = time.perf_counter()
-    X, _, _ = numeric_rows(source, drop=drop, memory_limit=None, seed=random_state)
+    X, _, _ = numeric_rows(source, drop=drop, header=header, memory_limit=None, seed=random_state)
     _check_rows(X)
     found = choose(
         kernel_named(kernel, lengthscale),

@@ -186,6 +186,7 @@ def predict_file(
     std: bool = False,
     interval: float | None = None,
     keep: Sequence[str] = (),
+    header: bool | None = None,
     n_jobs: int | None = None,
     format: str | None = None,
     progress: bool | Report = False,
@@ -211,6 +212,8 @@ def predict_file(
         Probability of intervals for new targets, which are written as "low" and "high".
     keep : sequence of str, default=()
         Columns of the table that are written before the predictions, such as an identifier.
+    header : bool or None, default=None
+        Whether the first line of CSV files contains the names of the columns; None infers this from the first lines.
     n_jobs : int or None, default=None
         Number of threads; None means all cores.
     format : str or None, default=None
@@ -258,7 +261,7 @@ def predict_file(
         with unseen.counting():
             return predictions(fitted, table, extras)
 
-    return write_rows("mercer predict", str(model), source, output, predicted, keep, format, progress, unseen)
+    return write_rows("mercer predict", str(model), source, output, predicted, keep, format, progress, header, unseen)
 
 
 def write_rows(
@@ -270,13 +273,14 @@ def write_rows(
     keep: Sequence[str],
     format: str | None,
     progress: bool | Report,
+    header: bool | None = None,
     unseen: Unseen | None = None,
 ) -> PredictResult:
     """Write the columns that a function returns for each block of a table to a file."""
     pa = load_pyarrow("pyarrow", "A table")
     start = time.perf_counter()
     columns: tuple[str, ...] = ()
-    with Steps(owner, progress) as steps, opened(source) as table, steps.step("rows"):
+    with Steps(owner, progress) as steps, opened(source, header=header) as table, steps.step("rows"):
         steps.expect({"rows": 1.0})
         for name in keep:
             check_column(name, table.feature_names or (), "keep", str(source))

@@ -112,6 +112,7 @@ def cluster_file(
     save: str | os.PathLike[str] | None = None,
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
+    header: bool | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
@@ -132,7 +133,7 @@ def cluster_file(
         Number of starts, of which the best is retained.
     save : path-like or None, default=None
         The model file to write, for other tables.
-    kernel, lengthscale, n_components, keep, drop, memory_limit, n_jobs, random_state, format, progress
+    kernel, lengthscale, n_components, keep, drop, header, memory_limit, n_jobs, random_state, format, progress
         As in `transform_file`.
 
     Returns
@@ -152,7 +153,9 @@ def cluster_file(
     """
     start = time.perf_counter()
     output_format(output, format)
-    X, preprocessor, _ = numeric_rows(source, drop=drop, memory_limit=memory_limit, seed=random_state, most=MOST_ROWS)
+    X, preprocessor, _ = numeric_rows(
+        source, drop=drop, header=header, memory_limit=memory_limit, seed=random_state, most=MOST_ROWS
+    )
     if n_clusters > X.shape[0]:
         msg = f"n_clusters must be at most the number of rows, {X.shape[0]:,}, got {n_clusters:,}."
         raise ParameterError(msg)
@@ -171,7 +174,7 @@ def cluster_file(
         sizes[:] += np.bincount(found, minlength=n_clusters)
         return {"cluster": found}
 
-    written = write_rows("mercer cluster", "", source, output, labels, keep, format, progress)
+    written = write_rows("mercer cluster", "", source, output, labels, keep, format, progress, header)
     path = None if save is None else str(save_model(pipeline, save))
     return ClusterResult(
         source=written.source if isinstance(source, str | os.PathLike) else "a table in memory",
@@ -197,6 +200,7 @@ def two_sample_files(
     n_permutations: int = 999,
     level: float = 0.05,
     drop: Sequence[str] = (),
+    header: bool | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
@@ -216,7 +220,7 @@ def two_sample_files(
         Number of permutations; the smallest possible p-value is 1 / (1 + n_permutations).
     level : float, default=0.05
         Level of the threshold.
-    kernel, lengthscale, n_components, drop, memory_limit, n_jobs, random_state, progress
+    kernel, lengthscale, n_components, drop, header, memory_limit, n_jobs, random_state, progress
         As in `transform_file`.
 
     Returns
@@ -245,12 +249,12 @@ def two_sample_files(
     pa = load_pyarrow("pyarrow", "A table")
     most = ROWS_SHARE * available_bytes(memory_limit)
     if by is not None:
-        tables, names = _parts(first, by, drop, most, random_state)
+        tables, names = _parts(first, by, drop, header, most, random_state)
     else:
         names = tuple(str(one) if isinstance(one, str | os.PathLike) else "a table" for one in (first, second))
         found = []
         for one in (first, second):
-            with opened(one) as table:
+            with opened(one, header=header) as table:
                 found.append(read_sample(table, most_bytes=most / 2, seed=random_state).table)
         shared = [name for name in found[0].column_names if name in found[1].column_names and name not in drop]
         if not shared:
@@ -294,10 +298,12 @@ def two_sample_files(
     )
 
 
-def _parts(source: Any, by: str, drop: Sequence[str], most: float, seed: int) -> tuple[list[Any], tuple[str, ...]]:
+def _parts(
+    source: Any, by: str, drop: Sequence[str], header: bool | None, most: float, seed: int
+) -> tuple[list[Any], tuple[str, ...]]:
     """Return the two parts of a table by the values of a column, and their names."""
     pc = load_pyarrow("pyarrow.compute", "A table")
-    with opened(source, drop=drop) as table:
+    with opened(source, drop=drop, header=header) as table:
         check_column(by, table.feature_names or (), "by", str(source) if isinstance(source, str) else "The table")
         rows = read_sample(table, most_bytes=most, seed=seed).table
     column = rows.column(by)

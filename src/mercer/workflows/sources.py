@@ -39,6 +39,8 @@ Task = Literal["regression", "classification"]
 MOST_INTEGER_LABELS = 20
 # Largest number of labels, and least number of rows per label. A column beyond these identifies rows.
 MOST_LABELS, ROWS_PER_LABEL = 1000, 2
+# Targets have squares, and sums of squares.
+LARGEST_TARGET, SMALLEST_SPREAD = 1e140, 1e-140
 # Share of the rows that are held out, and their largest number.
 TEST_SHARE, MOST_TEST_ROWS = 0.2, 20_000
 # Samples have at least this share of the rows.
@@ -48,7 +50,9 @@ SHOWN_COLUMNS = 30
 
 
 @contextmanager
-def opened(source: Any, *, target: str | None = None, drop: Sequence[str] = ()) -> Iterator[TableSource]:
+def opened(
+    source: Any, *, target: str | None = None, drop: Sequence[str] = (), header: bool | None = None
+) -> Iterator[TableSource]:
     """Open a table in a with statement; "-" means standard input, which is copied to a temporary file first.
 
     A model reads its rows several times, and standard input can be read only once.
@@ -61,9 +65,11 @@ def opened(source: Any, *, target: str | None = None, drop: Sequence[str] = ()) 
         The column of the targets.
     drop : sequence of str, default=()
         Columns that are left out.
+    header : bool or None, default=None
+        Whether the first line of CSV files contains the names of the columns.
     """
     if not (isinstance(source, str) and source == "-"):
-        yield _open(source, str(source) if isinstance(source, str | os.PathLike) else "The table", target, drop)
+        yield _open(source, str(source) if isinstance(source, str | os.PathLike) else "The table", target, drop, header)
         return
     with tempfile.TemporaryDirectory(prefix="mercer-") as folder:
         path = Path(folder) / "standard input.csv"
@@ -72,29 +78,29 @@ def opened(source: Any, *, target: str | None = None, drop: Sequence[str] = ()) 
         if not path.stat().st_size:
             msg = "Standard input is empty. Pipe a CSV file into the command, or pass the name of a file."
             raise DataError(msg)
-        yield _open(str(path), "Standard input", target, drop)
+        yield _open(str(path), "Standard input", target, drop, header)
 
 
-def _open(source: Any, where: str, target: str | None, drop: Sequence[str]) -> TableSource:
+def _open(source: Any, where: str, target: str | None, drop: Sequence[str], header: bool | None) -> TableSource:
     columns = None
     if drop:
-        names = open_table(source).feature_names or ()
+        names = open_table(source, header=header).feature_names or ()
         for name in drop:
             check_column(name, names, "drop", where)
         columns = [name for name in names if name not in {*drop, target}]
     try:
-        return open_table(source, target=target, columns=columns)
+        return open_table(source, target=target, columns=columns, header=header)
     except ParameterError:
         if target is not None:
-            check_column(target, open_table(source).feature_names or (), "target", where)
+            check_column(target, open_table(source, header=header).feature_names or (), "target", where)
         raise
 
 
-def need_target(source: Any, target: str | None) -> str:
+def need_target(source: Any, target: str | None, header: bool | None = None) -> str:
     """Return the name of the target; without one, raise an error that lists the columns of the table."""
     if target is not None:
         return target
-    with opened(source) as table:
+    with opened(source, header=header) as table:
         return check_column(None, table.feature_names or (), "target", str(source))
 
 
@@ -113,7 +119,8 @@ def check_column(name: str | None, names: Sequence[str], what: str, where: str) 
     shown = ", ".join(names[:SHOWN_COLUMNS]) + (", ..." if len(names) > SHOWN_COLUMNS else "")
     if name is None:
         guess = _likely_target(names)
-        msg = f"{where}: which column is to be predicted? Pass --{what}, such as --{what} {guess}. The columns are {shown}."
+        ask = f"which column is to be predicted? Pass --{what}, such as --{what} {guess}."
+        msg = f"{where}: {ask} The columns are {shown}."
         raise ParameterError(msg)
     lower = {one.lower(): one for one in reversed(names)}
     near = difflib.get_close_matches(name.lower(), lower, n=1)
@@ -308,6 +315,16 @@ def task_of(y: Array, task: Task | None, target: str) -> tuple[Task, Array, str]
             raise DataError(msg)
         is_integer = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
         labels = np.unique(y)
+        if len(labels) == 1:
+            msg = f"The column {target!r} has only one value, {labels[0]:g}, so there is nothing to learn."
+            raise DataError(msg)
+        size = float(np.abs(y).max())
+        if size > LARGEST_TARGET or np.ptp(y.astype(np.float64) / size) * size < SMALLEST_SPREAD:
+            msg = (
+                f"The numbers of the column {target!r}, from {labels[0]:g} to {labels[-1]:g}, are so large or so close "
+                "that their squares cannot be computed. Multiply them by a constant."
+            )
+            raise DataError(msg)
         few = is_integer and len(labels) <= MOST_INTEGER_LABELS
         if task is None:
             task = "classification" if few else "regression"
