@@ -1,4 +1,4 @@
-"""Sentences of the page of a fitted model: what each figure shows, what to do, and alternative texts."""
+"""Sentences of the page of a fitted model: what each figure shows, what to do, and descriptions of figures."""
 
 from __future__ import annotations
 
