@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def model_page(result: FitResult) -> str:
             special=[one for one in result.columns if one.missing or one.note or one.kind != "number"][:SHOWN_CELLS],
             n_special=sum(bool(one.missing or one.note or one.kind != "number") for one in result.columns),
             stages=stages,
+            # A page is sent to others, whom the folders of the author do not concern.
+            model_file=None if result.model_path is None else PurePath(result.model_path).name,
             total=result.timings.get("total", sum(stages.values())),
             slowest=max(stages.values(), default=0.0),
         )
