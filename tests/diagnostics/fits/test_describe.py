@@ -203,8 +203,8 @@ def test_targets_must_be_of_one_column(rows, regressor):
 
 
 def test_reliability_bins_count_all_rows():
-    bins = reliability([0.05, 0.15, 0.15, 1.0], [False, True, False, True])
-    assert [one.count for one in bins] == [1, 2, 1]
+    bins = reliability([0.05, 0.15, 0.15, 0.95, 1.0], [False, True, False, True, True])
+    assert [one.count for one in bins] == [1, 2, 2]
     assert [one.observed for one in bins] == [0.0, 0.5, 1.0]
     assert all(0 <= one.low <= one.observed <= one.high <= 1 for one in bins)
     with pytest.raises(DataError, match="one shape"):

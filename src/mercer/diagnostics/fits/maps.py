@@ -46,7 +46,8 @@ def audit_of_best(
     Parameters
     ----------
     model : estimator
-        A fitted `KernelRegressor` or `KernelClassifier`, a learner with a `feature_map_`, or a pipeline that ends with one.
+        A fitted `KernelRegressor` or `KernelClassifier`, a learner with a `feature_map_`, or a pipeline that ends with
+        a learner.
     X : table or array
         Test rows. At most 1000 of them are used, and all of their pairs.
     X_train : table or array, default=None
