@@ -92,14 +92,15 @@ def terminating_cleanly() -> Iterator[None]:
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGTERM, _raise_terminated)
     try:
-        yield
+        try:
+            signal.signal(signal.SIGTERM, _raise_terminated)
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except _TerminatedError:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _TerminatedError(BaseException):

@@ -24,6 +24,7 @@ import os
 import re
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ import numpy as np
 from mercer.io.archive import ArchiveError
 from mercer.io.files import replacing
 
-__all__ = ["SealedArchive", "dtype_of", "layout_of", "sealed_size", "write_sealed"]
+__all__ = ["SealedArchive", "check_entries", "dtype_of", "layout_of", "sealed_size", "shape_of", "write_sealed"]
 
 HEADER = "header.json"
 # Largest header in bytes. Parsed JSON takes up to 40 times its size in memory.
@@ -43,11 +44,13 @@ HEADER_BYTES = 16 * 2**20
 MEMBER_BYTES = 400
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 MOST_DIMENSIONS = 32
+# Largest dimension of an array without entries: what is computed from its shape must not need more memory than the file.
+MOST_OF_EMPTY = 2**20
 # Arrays of more bytes in total are hashed by several threads.
 THREAD_BYTES = 4 * 2**20
 # The dtypes of numbers, strings and times. There are no objects, records, or numbers whose size depends on the machine.
 DTYPES = re.compile(
-    r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<c(8|16)|<U[0-9]{1,9}|\|S[0-9]{1,9}|"
+    r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<c(8|16)|<U[1-9][0-9]{0,8}|\|S[1-9][0-9]{0,8}|"
     r"<[mM]8(\[[0-9]{0,9}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?"
 )
 
@@ -94,6 +97,9 @@ def layout_of(array: np.ndarray) -> Layout:
         msg = f"an array of dtype {array.dtype} cannot be stored: only numbers, booleans, strings and times can."
         raise TypeError(msg)
     # The order of a view with gaps is that of its strides, since products of matrices depend on it in the last bits.
+    if not array.size and max(array.shape) > MOST_OF_EMPTY:
+        msg = f"an array of shape {array.shape} cannot be stored: it has no entries."
+        raise TypeError(msg)
     strides = [abs(stride) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1]
     fortran = not array.flags.c_contiguous and len(strides) > 1 and strides == sorted(strides)
     return Layout(name, array.shape, fortran)
@@ -136,7 +142,8 @@ def write_sealed(path: str | os.PathLike[str], label: str, content: object, arra
         raise ArchiveError(msg)
     with replacing(path) as file:
         hashed = _HashedStructure(file)
-        with zipfile.ZipFile(hashed, "w") as archive:  # type: ignore[call-overload]
+        archive = zipfile.ZipFile(hashed, "w")  # type: ignore[call-overload]
+        try:
             archive.comment = _mark(label) + bytes(64)
             archive.writestr(zipfile.ZipInfo(HEADER), header)
             for number, (layout, data) in enumerate(zip(layouts, members, strict=True)):
@@ -147,6 +154,11 @@ def write_sealed(path: str | os.PathLike[str], label: str, content: object, arra
                     if len(data):
                         member.write(data)
                     hashed.in_array = False
+            archive.close()
+        except BaseException:
+            # The file is removed. A directory at its end would need another write, whose error would hide this one.
+            archive.fp = None
+            raise
         file.seek(-64, os.SEEK_END)
         file.write(hashed.digest.hexdigest().encode())
 
@@ -248,7 +260,7 @@ class SealedArchive:
         try:
             self.content, entries = header["content"], header["arrays"]
             self.layouts = tuple(
-                Layout(entry["dtype"], _shape(entry["shape"]), entry["fortran"] is True) for entry in entries
+                Layout(entry["dtype"], shape_of(entry["shape"]), entry["fortran"] is True) for entry in entries
             )
             self._sha256 = [str(entry["sha256"]) for entry in entries]
         except (KeyError, TypeError) as error:
@@ -340,6 +352,8 @@ class SealedArchive:
             if found != expected:
                 msg = f"the content of {_name(number)} is not what was written, because its digest differs"
                 raise ArchiveError(msg)
+        for _, _, array in members:
+            check_entries(array)
         return [array for _, _, array in members]
 
     def _array(self, number: int) -> tuple[bytes, memoryview, np.ndarray]:
@@ -369,26 +383,52 @@ def _wrong_names(names: Sequence[str], expected: Sequence[str]) -> str:
     for name in names:
         if name.startswith(("/", "\\")) or ".." in name or "\\" in name or ":" in name:
             return f"it has a member named {name[:80]!r}, which would be a path outside of it"
-    repeated = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    counts = Counter(names)
+    repeated = next((name for name, count in counts.items() if count > 1), None)
     if repeated is not None:
         return f"it has two members named {repeated[:80]!r}"
-    missing = [name for name in expected if name not in set(names)]
-    unknown = [name for name in names if name not in set(expected)]
+    known = set(expected)
+    missing = [name for name in expected if name not in counts]
+    unknown = [name for name in names if name not in known]
     if unknown:
         return f"it has a member named {unknown[0][:80]!r}, which does not belong to it"
     return f"its member {missing[0]} is missing" if missing else "its members are not in their order"
 
 
-def _shape(values: object) -> tuple[int, ...]:
-    """Return a shape of a header; raise ArchiveError if it is none."""
-    if not isinstance(values, list) or len(values) > MOST_DIMENSIONS:
+def shape_of(values: object) -> tuple[int, ...]:
+    """Return the shape that a list of a header is; raise ArchiveError if it is none.
+
+    Examples
+    --------
+    >>> shape_of([2, 3])
+    (2, 3)
+    """
+    is_shape = (
+        isinstance(values, list)
+        and len(values) <= MOST_DIMENSIONS
+        and all(type(n) is int and 0 <= n < 2**48 for n in values)
+        and (0 not in values or max(values) <= MOST_OF_EMPTY)
+    )
+    if not is_shape:
         msg = f"it declares an array of the shape {str(values)[:80]}"
         raise ArchiveError(msg)
-    for n in values:
-        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**48:
-            msg = f"it declares an array of the shape {str(values)[:80]}"
+    return tuple(values)  # type: ignore[arg-type]
+
+
+def check_entries(array: np.ndarray) -> None:
+    """Raise ArchiveError if an array has bytes that no array of its dtype has.
+
+    NumPy trusts its own arrays: booleans other than 0 and 1 make it count the entries of a mask wrongly, and write
+    outside of the result.
+    """
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        msg = "it has booleans that are neither 0 nor 1"
+        raise ArchiveError(msg)
+    if array.dtype.kind == "U" and array.size:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        if flat.view(np.uint32).max() > 0x10FFFF:
+            msg = "it has a string with a character that does not exist"
             raise ArchiveError(msg)
-    return tuple(values)
 
 
 def _parsed(header: bytes) -> Any:

@@ -15,7 +15,9 @@ from mercer.errors import ModelFileError
 from mercer.io.archive import ArchiveError
 from mercer.io.files import open_regular, terminating_cleanly, unresolved, why_not_written
 from mercer.io.sealed import SealedArchive, sealed_size, write_sealed
-from mercer.model_files.encoding import decode, encode
+from mercer.model_files.checks import check_usable
+from mercer.model_files.decoding import decode
+from mercer.model_files.encoding import encode
 
 __all__ = ["FORMAT", "ModelDescription", "describe_model", "load_model", "save_model"]
 
@@ -199,10 +201,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Gaussian(lengthscale=0.5)
     """
     with _opened("load_model", path) as (archive, _):
-        model = decode(archive.content.get("objects"), archive.arrays())
+        model = decode(archive.content.get("objects"), archive.arrays(), archive.content["format"])
         if not hasattr(model, "get_params"):
             msg = f"it has a {type(model).__name__}, which is no model"
             raise ArchiveError(msg)
+        check_usable(model)
         return model
 
 
