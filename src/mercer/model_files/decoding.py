@@ -18,6 +18,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,8 +41,8 @@ MOST_REPEATS = 30
 MOST_NUMBER_KEYS = 1000
 # Features may have this number of components even if the file is smaller.
 LEAST_COMPONENTS = 2**16
-# Largest number of columns of rows.
-MOST_COLUMNS = 2**24
+# Largest values of other attributes of which memory or time depend: numbers of columns, and of terms of kernels.
+MOST = {"width": 2**24, "d": 2**24, "terms": 2**16, "degree": 2**16}
 _ATOMS = (bool, int, float, str, type(None), np.generic)
 
 
@@ -277,12 +278,12 @@ class _Decoder:
         _add_defaults(value, name)
         if hasattr(value, "__post_init__"):  # the checks of a constructor; what they normalize is normalized already
             value.__post_init__()
-        sizes = {key: attributes[key] for key in ("width", "d") if key in attributes}
+        sizes = {key: size for key, size in attributes.items() if key in MOST and isinstance(size, Integral)}
         if isinstance(value, Features):
             sizes["n_components"] = value.n_components
         for key, size in sizes.items():
-            most = self._most_components if key == "n_components" else MOST_COLUMNS
-            if not 0 <= _checked(size, int | np.integer) <= most:
+            most = MOST.get(key, self._most_components)
+            if not 0 <= _checked(size, Integral) <= most:
                 msg = f"its {name} has {key} = {size}, more than a file of this size can need"
                 raise ArchiveError(msg)
         return value
@@ -359,7 +360,7 @@ def _check_positions(state: Mapping[str, Any]) -> None:
     if buffer is not None:
         name, size = buffer
         where = state["state"] if name == "pos" else state
-        if not 0 <= _checked(where[name], int | np.integer) <= size:
+        if not 0 <= _checked(where[name], Integral) <= size:
             msg = f"it has a generator at the position {where[name]} of a buffer of {size} numbers"
             raise ArchiveError(msg)
 
