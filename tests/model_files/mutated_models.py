@@ -238,7 +238,7 @@ def edit_zip(content, rng, other):
             info = zipfile.ZipInfo(name)
             if kind == 6:
                 info.external_attr = 0o120777 << 16
-            bomb = bytes(5 * 10**7) if kind == 7 and name.endswith(".npy") else data
+            bomb = bytes(5 * 10**7) if kind == 7 and name == "arrays/0.npy" else data
             archive.writestr(info, bomb, compress_type=zipfile.ZIP_DEFLATED if kind == 7 else zipfile.ZIP_STORED)
         archive.comment = comment_of(content)
     return buffer.getvalue()
@@ -572,7 +572,9 @@ def judge(number, cases, watch=None):
         except (MercerError, NotFittedError) as error:
             verdict, detail = "refused at use", str(error)
         except Exception as error:
-            verdict, detail = "raw error", f"{type(error).__name__}: {error}"
+            # A file that declares rows of other features is a model of such rows, and scikit-learn's check refuses ours.
+            is_width = isinstance(error, ValueError) and "features as input" in str(error)
+            verdict, detail = "refused at use" if is_width else "raw error", f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - start
         if watch is not None:
             watch.folder = None

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import MercerError
+from mercer.errors import MercerError, ModelFileError
 from mercer.io.archive import ArchiveError
 from mercer.model_files.encoding import is_solved
 from mercer.model_files.registry import FUNCTIONS, name_of
@@ -28,7 +28,7 @@ __all__ = ["check_attributes", "check_usable", "fits"]
 # The attributes of a pipeline. One with a `memory` would read pickles of a folder that the file names.
 PIPELINE = frozenset({"steps", "memory", "verbose", "transform_input"})
 # What a model that was read is asked for, as far as it has these methods.
-METHODS = ("predict", "transform", "predict_proba", "decision_function")
+METHODS = ("transform", "predict", "predict_proba", "decision_function")
 # Rows of more columns are tried as sparse ones, which take no memory.
 DENSE_COLUMNS = 100_000
 
@@ -49,9 +49,15 @@ def check_attributes(cls: type, name: str, attributes: Mapping[str, Any]) -> Non
         The attributes, which have been read from a file.
     """
     hints, fields = _hints(cls), _fields(cls)
+    is_estimator = hasattr(cls, "get_params")
     for key, value in attributes.items():
         hint = hints.get(key, Any)
-        if not key.isidentifier() or key.startswith("__") or not (key in fields or _is_data(cls, key, hint)):
+        is_declared = key in fields or (
+            _is_data(cls, key, hint)
+            # What estimators set themselves has an underscore, so that it cannot look like a method.
+            and (key in hints or not is_estimator or key.startswith("_") or key.endswith("_"))
+        )
+        if not key.isidentifier() or key.startswith("__") or not is_declared:
             msg = f"it sets {key[:80]!r} of {name}, which is no attribute of the state of this class"
             raise ArchiveError(msg)
         if not fits(value, hint):
@@ -191,13 +197,29 @@ def check_usable(model: Any) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for name in METHODS:
-            try:
-                method = getattr(model, name, None)
-                if method is not None:
-                    has_errors = "return_std" in inspect.signature(method).parameters
-                    method(X, return_std=True) if has_errors else method(X)
-            except MercerError:
-                pass
-            except Exception as error:
-                msg = f"its parts do not fit together: {name} fails ({type(error).__name__}: {error})"
-                raise ArchiveError(msg) from error
+            _try(model, name, X)
+
+
+def _try(model: Any, name: str, X: Any) -> None:
+    try:
+        method = getattr(model, name, None)
+        if method is not None:
+            _check_width(model, name, method(X))
+            if "return_std" in inspect.signature(method).parameters:
+                method(X, return_std=True)
+    except Exception as error:
+        if isinstance(error, MercerError) and not isinstance(error, ModelFileError):
+            return  # these rows, or this option, are not for this model
+        msg = f"its parts do not fit together: {name} fails ({type(error).__name__}: {error})"
+        raise ArchiveError(msg) from error
+
+
+def _check_width(model: Any, name: str, values: Any) -> None:
+    """Raise ValueError if a classifier returns another number of values than it has classes."""
+    classes = getattr(model, "classes_", None)
+    if classes is None or name not in ("decision_function", "predict_proba"):
+        return
+    width = values.shape[1] if values.ndim == 2 else 2
+    if len(classes) != width:
+        msg = f"there are {len(classes)} classes, and values of {width}"
+        raise ValueError(msg)
