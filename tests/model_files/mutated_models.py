@@ -1,7 +1,7 @@
 """Damaged and forged model files: what the tests and benchmarks/fuzz_models.py share.
 
-A model file is changed in a way that a number determines, loaded, and used for predictions. A file that was damaged must
-be refused, or give the bits of the model that was saved. A file that was forged, with digests that are correct, must be
+A model file is changed in a way that a number determines, loaded, and used for predictions. A file that was damaged
+must be refused, or give the bits of the model that was saved. A file that was forged, with digests that are correct, must be
 refused, or give some predictions: its author chooses the model. As a script, this module judges the numbers that it
 reads from stdin, in a process that may crash or hang without harm:
 
@@ -572,7 +572,7 @@ def judge(number, cases, watch=None):
         except (MercerError, NotFittedError) as error:
             verdict, detail = "refused at use", str(error)
         except Exception as error:
-            # A file that declares rows of other features is a model of such rows, and scikit-learn's check refuses ours.
+            # A file that declares rows of other features is a model of such rows: scikit-learn's check refuses ours.
             is_width = isinstance(error, ValueError) and "features as input" in str(error)
             verdict, detail = "refused at use" if is_width else "raw error", f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - start

@@ -64,7 +64,11 @@ def parts_of(hint):
 
 
 # Classes that are declared as parts of others, but not stored.
-NOT_STORED = {"RowsInSource": "rows that stay in their source", "Progress": "what callables receive", "Engine": "backend"}
+NOT_STORED = {
+    "RowsInSource": "rows that stay in their source",
+    "Progress": "what callables receive",
+    "Engine": "backend",
+}
 
 
 def test_classes_that_are_parts_of_others_are_in_the_registry():

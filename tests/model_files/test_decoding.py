@@ -21,9 +21,12 @@ KERNEL = {"type": "object", "class": "Gaussian", "attributes": {"lengthscale": 1
 
 def small(values):
     array = np.asarray(values)
-    return {"type": "small array", "dtype": array.dtype.str, "shape": list(array.shape), "hex": array.tobytes().hex()} | {
-        "fortran": False
-    }
+    return {
+        "type": "small array",
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "hex": array.tobytes().hex(),
+    } | {"fortran": False}
 
 
 def decoded(*objects, arrays=()):
@@ -155,7 +158,9 @@ def test_generators_are_at_a_position_of_their_buffer(position):
 
 def test_triangles_have_as_many_entries_as_their_shape():
     array = np.arange(6.0)
-    matrix = decoded({"type": "array", "array": 0}, {"type": "triangle", "packed": [0], "shape": [3, 3]}, arrays=[array])
+    matrix = decoded(
+        {"type": "array", "array": 0}, {"type": "triangle", "packed": [0], "shape": [3, 3]}, arrays=[array]
+    )
     assert matrix.tolist() == [[0, 1, 2], [0, 3, 4], [0, 0, 5]]
     for shape in ([3, 2], [6, 1], [2, 3], [10**6, 1], [2, 2, 2]):
         entry = {"type": "triangle", "packed": [0], "shape": shape}

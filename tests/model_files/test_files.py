@@ -222,56 +222,64 @@ def test_full_file_system(tmp_path):
 
 
 SAVING = """
+import os
 import sys
 import numpy as np
 from mercer import Gaussian, RandomFourier, save_model
 rows = np.random.default_rng(0).normal(size=(30, 30))
 models = [RandomFourier(Gaussian(), n, random_state=0).fit(rows) for n in (20_000, 40_000)]
-print("ready", flush=True)
-while True:
-    for model in models:
-        save_model(model, sys.argv[1])
+for path in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        try:
+            while True:
+                for model in models:
+                    save_model(model, path.strip())
+        except KeyboardInterrupt:
+            os._exit(130)
+        except BaseException:
+            os._exit(99)
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
-def killed_while_saving(path, number, delay):
-    """Save models until a signal arrives, and return how the process ended."""
+def check_signals(folder, repeats, seed):
+    """Save models in processes that are ended at random moments, and look at what they leave."""
+    delays, path = random.Random(seed), folder / "m.mercer"
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), OMP_NUM_THREADS="1")
     child = subprocess.Popen(
-        [sys.executable, "-c", SAVING, str(path)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", SAVING], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert child.stdout.readline() == b"ready\n"
-    time.sleep(delay)
-    child.send_signal(number)
-    _, errors = child.communicate(timeout=30)
-    return child.returncode, errors.decode()
-
-
-def check_signals(folder, repeats, seed):
-    delays = random.Random(seed)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        for _ in range(repeats):
-            path = folder / "m.mercer"
+    try:
+        for repeat in range(repeats):
+            number = (signal.SIGTERM, signal.SIGINT)[repeat % 2]
             path.unlink(missing_ok=True)
             if delays.random() < 0.5:
                 save_model(Gaussian(), path)
-            code, errors = killed_while_saving(path, number, delays.uniform(0, 0.2))
-            assert code in ((-signal.SIGTERM,) if number == signal.SIGTERM else (-signal.SIGINT, 1, 130))
-            assert number == signal.SIGTERM or "KeyboardInterrupt" in errors
-            assert number == signal.SIGINT or not errors
+            child.stdin.write(f"{path}\n")
+            child.stdin.flush()
+            pid = int(child.stdout.readline())
+            time.sleep(delays.uniform(0.002, 0.15))
+            os.kill(pid, number)
+            assert int(child.stdout.readline()) == (-number if number == signal.SIGTERM else 130)
             left = os.listdir(folder)
             assert left in ([], ["m.mercer"])
             if left:
                 load_model(path)
+    finally:
+        child.stdin.close()
+        child.wait(timeout=30)
+        child.stdout.close()
 
 
 def test_signals_leave_no_half_written_file(tmp_path):
-    check_signals(tmp_path, 1, 0)
+    check_signals(tmp_path, 10, 0)
 
 
 @pytest.mark.slow
 def test_many_signals_leave_no_half_written_file(tmp_path):
-    check_signals(tmp_path, 40, 1)
+    check_signals(tmp_path, 400, 1)
 
 
 def test_models_of_4096_components_take_little_time(tmp_path):

@@ -24,6 +24,7 @@ import os
 import re
 import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,8 +44,9 @@ HEADER_BYTES = 16 * 2**20
 # Largest total size of what the zip file needs for one member: two headers with a name and sizes of 64 bits.
 MEMBER_BYTES = 400
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+MAX32 = 0xFFFFFFFF
 MOST_DIMENSIONS = 32
-# Largest dimension of an array without entries: what is computed from its shape must not need more memory than the file.
+# Largest dimension of an array without entries, since results that are computed from its shape take memory.
 MOST_OF_EMPTY = 2**20
 # Arrays of more bytes in total are hashed by several threads.
 THREAD_BYTES = 4 * 2**20
@@ -128,11 +130,10 @@ def write_sealed(path: str | os.PathLike[str], label: str, content: object, arra
         Arrays of numbers, booleans, strings or times. The same content and arrays give the same bytes.
     """
     layouts = [layout_of(array) for array in arrays]
-    members = [_entries(array, layout) for array, layout in zip(arrays, layouts, strict=True)]
-    digests = _digests([(layout.npy_header, data) for layout, data in zip(layouts, members, strict=True)])
+    members = [(layout.npy_header, _entries(array, layout)) for array, layout in zip(arrays, layouts, strict=True)]
     entries = [
         {"dtype": layout.dtype, "shape": layout.shape, "fortran": layout.fortran, "sha256": digest}
-        for layout, digest in zip(layouts, digests, strict=True)
+        for layout, digest in zip(layouts, _digests(members), strict=True)
     ]
     # One line per array and one for the content, so that the header can be read by people.
     lines = ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
@@ -140,47 +141,43 @@ def write_sealed(path: str | os.PathLike[str], label: str, content: object, arra
     if len(header) > HEADER_BYTES:
         msg = f"the header has {len(header):,} bytes, and at most {HEADER_BYTES:,} can be read again"
         raise ArchiveError(msg)
+    structure, end = _zip_structure([(header,), *members])
+    mark = _mark(label)
+    end += struct.pack("<H", len(mark) + 64) + mark
+    digest = hashlib.sha256(structure[0] + header + b"".join(structure[1:]) + end + bytes(64)).hexdigest()
+    # Everything is known before the first byte is written, so that an interruption meets no code but the writing.
     with replacing(path) as file:
-        hashed = _HashedStructure(file)
-        archive = zipfile.ZipFile(hashed, "w")  # type: ignore[call-overload]
-        try:
-            archive.comment = _mark(label) + bytes(64)
-            archive.writestr(zipfile.ZipInfo(HEADER), header)
-            for number, (layout, data) in enumerate(zip(layouts, members, strict=True)):
-                info = zipfile.ZipInfo(_name(number))
-                with archive.open(info, "w", force_zip64=True) as member:
-                    hashed.in_array = True
-                    member.write(layout.npy_header)
-                    if len(data):
-                        member.write(data)
-                    hashed.in_array = False
-            archive.close()
-        except BaseException:
-            # The file is removed. A directory at its end would need another write, whose error would hide this one.
-            archive.fp = None
-            raise
-        file.seek(-64, os.SEEK_END)
-        file.write(hashed.digest.hexdigest().encode())
+        for local_header, parts in zip(structure, [(header,), *members], strict=True):
+            file.write(local_header)
+            for part in parts:
+                file.write(part)
+        file.write(end + digest.encode())
 
 
-class _HashedStructure:
-    """A file for writing from the start to the end, with a digest of what is written outside of arrays.
+def _zip_structure(members: Sequence[Sequence[Any]]) -> tuple[list[bytes], bytes]:
+    """Return the header of each member of a zip file, and the end of the file up to the length of its comment.
 
-    The 64 bytes at the end, which are zeros until the digest is known, are hashed as zeros.
+    Members are not compressed, and all sizes have 64 bits. The class `zipfile.ZipFile` would write the same, but runs
+    code when it is deleted, in which Python ignores the exception of a signal.
     """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-        self.in_array = False
-
-    def write(self, data: Any) -> int:
-        if not self.in_array:
-            self.digest.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
+    headers, directory, position = [], b"", 0
+    for number, parts in enumerate(members):
+        name = (_name(number - 1) if number else HEADER).encode("ascii")
+        size, checksum = sum(len(part) for part in parts), 0
+        for part in parts:
+            checksum = zlib.crc32(part, checksum)
+        # Versions, flags, no compression, the first of January 1980; sizes are in the field that follows the name.
+        common = struct.pack("<5H3L2H", 45, 0, 0, 0, 33, checksum, MAX32, MAX32, len(name), 20)
+        headers.append(b"PK\x03\x04" + common + name + struct.pack("<2H2Q", 1, 16, size, size))
+        common = struct.pack("<6H3L2H", 45, 45, 0, 0, 0, 33, checksum, MAX32, MAX32, len(name), 28)
+        directory += b"PK\x01\x02" + common + struct.pack("<3H2L", 0, 0, 0, 0, MAX32) + name
+        directory += struct.pack("<2H3Q", 1, 24, size, size, position)
+        position += len(headers[-1]) + size
+    count, length = len(members), len(directory)
+    end = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, length, position)
+    end += struct.pack("<4sLQL", b"PK\x06\x07", 0, position + length, 1)
+    end += struct.pack("<4s4H2L", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, MAX32, MAX32)
+    return headers, directory + end
 
 
 def _entries(array: np.ndarray, layout: Layout) -> memoryview:

@@ -1,7 +1,7 @@
 """Objects from a flat list of JSON values and a list of arrays, as `mercer.model_files.encoding` writes them.
 
-Digests show that a file is what its author wrote, not that the author is honest, so every entry is checked as if it came
-from a stranger:
+Digests show that a file is what its author wrote, not that the author is honest, so every entry is checked as if it
+came from a stranger:
 
 - Classes and functions come from the closed table of the registry, and attributes are those that a class declares, with
   values of the declared types (`mercer.model_files.checks`).
@@ -278,7 +278,9 @@ class _Decoder:
         _add_defaults(value, name)
         if hasattr(value, "__post_init__"):  # the checks of a constructor; what they normalize is normalized already
             value.__post_init__()
-        sizes = {key: size for key, size in attributes.items() if key in MOST and isinstance(size, Integral)}
+        sizes: dict[str, Any] = {
+            key: size for key, size in attributes.items() if key in MOST and isinstance(size, Integral)
+        }
         if isinstance(value, Features):
             sizes["n_components"] = value.n_components
         for key, size in sizes.items():

@@ -213,9 +213,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model from a file of `save_model`. No code is executed, and nothing is imported by a name in the file.
 
     All digests are compared first, and all sizes before memory is allocated. Attributes must have the types that their
-    classes declare, and a fitted model must predict two rows of zeros before it is returned, so that a model whose arrays
-    do not fit together is refused here. The author of a file can nevertheless choose the model: predictions of a file
-    from a stranger are those of a stranger.
+    classes declare, and a fitted model must predict two rows of zeros before it is returned, so that a model whose
+    arrays do not fit together is refused here. The author of a file can nevertheless choose the model: predictions of
+    a file from a stranger are those of a stranger.
 
     Parameters
     ----------
