@@ -1,9 +1,9 @@
 """Damaged and forged model files: what the tests and benchmarks/fuzz_models.py share.
 
 A model file is changed in a way that a number determines, loaded, and used for predictions. A file that was damaged
-must be refused, or give the bits of the model that was saved. A file that was forged, with digests that are correct, must be
-refused, or give some predictions: its author chooses the model. As a script, this module judges the numbers that it
-reads from stdin, in a process that may crash or hang without harm:
+must be refused, or give the bits of the model that was saved. A file that was forged, with digests that are correct,
+must be refused, or give some predictions: its author chooses the model. As a script, this module judges the numbers
+that it reads from stdin, in a process that may crash or hang without harm:
 
     python tests/model_files/mutated_models.py FOLDER
 """

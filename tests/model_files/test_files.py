@@ -274,12 +274,12 @@ def check_signals(folder, repeats, seed):
 
 
 def test_signals_leave_no_half_written_file(tmp_path):
-    check_signals(tmp_path, 10, 0)
+    check_signals(tmp_path, 6, 0)
 
 
 @pytest.mark.slow
 def test_many_signals_leave_no_half_written_file(tmp_path):
-    check_signals(tmp_path, 400, 1)
+    check_signals(tmp_path, 200, 1)
 
 
 def test_models_of_4096_components_take_little_time(tmp_path):

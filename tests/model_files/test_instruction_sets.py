@@ -19,7 +19,7 @@ if __name__ == "__main__":
 else:
     from . import mutated_models as models
 
-QUICK = ("butterflies", "near rows", "process", "series", "neurons", "automatic")
+QUICK = ("butterflies", "near rows", "process", "series", "neurons")
 
 
 def digests(folder, names):

@@ -41,8 +41,8 @@ MOST_REPEATS = 30
 MOST_NUMBER_KEYS = 1000
 # Features may have this number of components even if the file is smaller.
 LEAST_COMPONENTS = 2**16
-# Largest values of other attributes of which memory or time depend: numbers of columns, and of terms of kernels.
-MOST = {"width": 2**24, "d": 2**24, "terms": 2**16, "degree": 2**16}
+# Largest values of other attributes on which memory or time depend: columns, terms of kernels, threads.
+MOST = {"width": 2**24, "d": 2**24, "terms": 2**16, "degree": 2**16, "n_jobs": 2**12}
 _ATOMS = (bool, int, float, str, type(None), np.generic)
 
 
@@ -285,7 +285,8 @@ class _Decoder:
             sizes["n_components"] = value.n_components
         for key, size in sizes.items():
             most = MOST.get(key, self._most_components)
-            if not 0 <= _checked(size, Integral) <= most:
+            least = -most if key == "n_jobs" else 0  # a negative number of threads counts from the number of cores
+            if not least <= _checked(size, Integral) <= most:
                 msg = f"its {name} has {key} = {size}, more than a file of this size can need"
                 raise ArchiveError(msg)
         return value
