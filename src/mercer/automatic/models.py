@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
@@ -71,6 +72,8 @@ MEMORY_LIMIT = 2 * 2**30
 MOST_OPTIMISM = 5.0
 # Share of a time limit for the search; the rest is for the fits of the members.
 SEARCH_SHARE = 0.6
+# Number of rows by which the importances of columns are computed.
+IMPORTANCE_ROWS = 2000
 # Number of times that the search may be repeated within a time limit.
 MOST_TIMED_PARTS = 16
 
@@ -265,7 +268,7 @@ class AutomaticModel(BaseEstimator, ABC):
         self.weights_ = np.array([one.weight for one in members])
         self.estimators_ = [Pipeline([("columns", one.scaler), ("model", one.learner)]) for one in members]
         self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
-        self.importances_ = importances(members, self.weights_, d)
+        self.importances_ = importances(members, self.weights_, X)
         self._n_rows, self._seconds = n, time.perf_counter() - start
 
     def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
@@ -446,8 +449,9 @@ def landmarks_for(n: int) -> int:
     return int(min(width, max(FEWEST_LANDMARKS, (MOST_PRODUCTS / n) ** 0.5)))
 
 
-def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
-    """Return what each column of `X` contributes to squared distances, averaged over members."""
+def importances(members: list[FittedMember], weights: Array, X: Any) -> Array:
+    """Return what each column of rows contributes to their squared distances, averaged over members."""
+    d = X.shape[1]
     total = np.zeros(d)
     for one, weight in zip(members, weights, strict=True):
         if one.member is None or not isinstance(one.member.kernel, Transformed):
@@ -458,6 +462,8 @@ def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
         else:
             squares = np.square(1 / np.asarray(kernel.lengthscales))
         columns: Any = one.member.columns
+        scaled = columns(X[:IMPORTANCE_ROWS])
+        squares = squares * np.var(scaled.toarray() if sp.issparse(scaled) else scaled, axis=0)
         of_columns = np.zeros(d)
         if hasattr(columns, "directions"):
             of_columns[columns.plain.columns] = np.square(columns.directions) @ squares

@@ -23,6 +23,9 @@ from mercer.tables import TablePreprocessor
 
 __all__ = ["explained", "named_importances", "numeric_model", "numeric_rows", "on_tables", "preprocessed"]
 
+# Number of entries of an array that are searched for NaN at a time.
+PART_ENTRIES = 2**22
+
 
 def preprocessed(X: Any, y: Any, sample_weight: Any, owner: str) -> tuple[TablePreprocessor | None, Any, Any]:
     """Fit a preprocessor if rows are a table; return it, or None, with rows of numbers and targets.
@@ -37,7 +40,7 @@ def preprocessed(X: Any, y: Any, sample_weight: Any, owner: str) -> tuple[TableP
     owner : str
         Name of the model, for messages.
     """
-    if not _is_table(X):
+    if not _is_table(X, owner):
         return None, X, y
     preprocessor = TablePreprocessor(scale=None)
     preprocessor.fit(X, y if isinstance(y, str) else None, sample_weight)
@@ -52,21 +55,42 @@ def preprocessed(X: Any, y: Any, sample_weight: Any, owner: str) -> tuple[TableP
     return preprocessor, numeric_rows(preprocessor, X), y
 
 
-def _is_table(X: Any) -> bool:
+def _is_table(X: Any, owner: str) -> bool:
     """Return whether rows are a table with columns of any type, without reading a source."""
     if isinstance(getattr(X, "source", X), TableSource) or _is_frame(X):
         return True
-    if isinstance(X, list | tuple) and X:
-        first = X[0][0] if isinstance(X[0], tuple | list) and len(X[0]) else X[0]
-        if _is_frame(first):
-            return True
-        if isinstance(first, int | float | np.number):
-            X = np.asarray(X)
-    if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
-        # An infinite number in an array is an error of its author, which is reported later.
-        total = X.sum() if X.size else 0.0
-        return bool(np.isnan(total) and np.isnan(X).any() and not np.isinf(X).any())
-    return False
+    if isinstance(X, list | tuple) and X and _is_frame(X[0][0] if _is_block(X[0]) else X[0]):
+        return True
+    array = _numbers(X)
+    if array is None or not _any(np.isnan, array):
+        return False
+    if _any(np.isinf, array):
+        msg = (
+            f"{owner}: X contains NaN, which is a missing number, but also infinity, which is not. Replace infinite "
+            "numbers by NaN if they are missing, too, or by finite ones."
+        )
+        raise DataError(msg)
+    return True
+
+
+def _is_block(one: Any) -> bool:
+    return isinstance(one, tuple | list) and len(one) > 0
+
+
+def _numbers(X: Any) -> np.ndarray | None:
+    """Return rows of floats in memory as an array, and None for other rows."""
+    if isinstance(X, list | tuple) and X and _is_block(X[0]) and isinstance(X[0][0], int | float | np.number):
+        try:
+            X = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):  # not numbers only: reported when rows are validated
+            return None
+    return X if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2 else None
+
+
+def _any(test: Callable[[np.ndarray], np.ndarray], array: np.ndarray) -> bool:
+    """Return whether a test is true for an entry; the array may be a large file, so it is read in parts."""
+    step = max(1, PART_ENTRIES // max(1, array.shape[1]))
+    return any(bool(test(array[i : i + step]).any()) for i in range(0, len(array), step))
 
 
 def _is_frame(X: Any) -> bool:
@@ -81,12 +105,13 @@ def numeric_rows(preprocessor: TablePreprocessor, X: Any) -> Any:
     source = getattr(X, "source", X)
     if isinstance(source, RowSource):
         rows = preprocessor.rows(source)
+        rows.feature_names = None  # those of the model are those of the table
         if source is X:
             return rows
         from mercer.engines.dask.collections import file_partitions
 
         return file_partitions(rows)
-    if isinstance(X, list | tuple) and X and _is_frame(X[0][0] if isinstance(X[0], tuple | list) else X[0]):
+    if isinstance(X, list | tuple) and X and _is_frame(X[0][0] if _is_block(X[0]) else X[0]):
         return EncodedBlocks(preprocessor, X)
     return preprocessor.transform(X)
 
@@ -119,6 +144,12 @@ def on_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def on_any_table(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(self, "preprocessor_", None) is None:
+            if hasattr(self, "preprocessor_") and (array := _numbers(X)) is not None and _any(np.isnan, array):
+                msg = (
+                    f"{type(self).__name__}: X contains NaN, but the fit had no missing numbers, so there is nothing to "
+                    "fill them with. Fit to a data frame, or to rows some of which have NaN."
+                )
+                raise DataError(msg)
             return method(self, X, *args, **kwargs)
         y = args[0] if args else kwargs.get("y")
         if is_dask(X) and isinstance(y, str):

@@ -198,7 +198,7 @@ class CategoryColumn(EncodedColumn):
             names.append(f"{self.name} (missing)")
         if self.binary:
             names = names[1:]
-        if self.buckets:
+        if self.buckets and self.others:
             names.append(f"{self.name} (frequency)")
         return tuple(names)
 
@@ -236,13 +236,13 @@ class CategoryColumn(EncodedColumn):
             if is_new.any():
                 counts = np.bincount(codes[is_new], minlength=len(names))
                 new.update({names[i]: int(counts[i]) for i in np.argsort(-counts, kind="stable") if counts[i]})
-        width = len(self.outputs) - bool(self.buckets)
+        width = len(self.outputs) - bool(self.buckets and self.others)
         if self.binary:
             out[:, 0] = np.where(positions == unseen, 0.5, positions)
         else:
             rows = np.flatnonzero(positions < width)
             out[rows, positions[rows]] = 1.0
-        if self.buckets:
+        if self.buckets and self.others:
             rare = np.array([np.log1p(self.others.get(name, 0)) for name in [*names, ""]])
             out[:, -1] = np.where(positions >= first, rare[codes] * (codes >= 0), 0.0)
         return new
@@ -277,7 +277,7 @@ def encoded_column(
     scale, max_categories, min_frequency, n_buckets
         Parameters of `TablePreprocessor`.
     """
-    distinct = sums.distinct.count
+    distinct = min(sums.distinct.count, rows - sums.missing)
     about = (sums.name, sums.kind, sums.dtype, sums.missing, distinct)
     if sums.missing == rows:
         return DroppedColumn(*about, "left out: all cells are missing")
@@ -348,8 +348,10 @@ def _categories(
     else:
         # More categories than are counted: the frequent ones among the rows of the sample.
         in_sample = Counter(sampled.tolist())
-        counts = {name: (round(count * known / len(sampled)), float(count)) for name, count in in_sample.items()}
-        min_frequency = max(min_frequency, round(min_frequency * known / len(sampled)))
+        counts = {
+            name: (round(count * known / max(1, len(sampled))), float(count)) for name, count in in_sample.items()
+        }
+        min_frequency = max(min_frequency, round(min_frequency * known / max(1, len(sampled))))
     # Sums of weights that are equal up to rounding are ordered by name.
     ordered = sorted(counts, key=lambda name: (-float(f"{counts[name][1]:.10e}"), name))
     frequent = [name for name in ordered if counts[name][0] >= min_frequency]

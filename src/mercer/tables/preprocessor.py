@@ -41,7 +41,7 @@ class ColumnSummary:
     name: str
     kind: str  # "number", "boolean", "date", "category" or "missing"
     missing: int  # number of missing cells in the fit
-    distinct: int  # number of different values, an estimate above 1000
+    distinct: int  # number of different values, an estimate above 4000
     outputs: tuple[str, ...]  # names of the columns of numbers; empty if the column was left out
     note: str
 
@@ -360,16 +360,15 @@ class TablePreprocessor(TransformerMixin, Estimator):
         else:
             given = [one.name for one in self.encoders_]
         names = [
-            name.replace(one.name, other, 1)
+            other + name[len(one.name) :]
             for one, other in zip(self.encoders_, given, strict=True)
             for name in one.outputs
         ]
         taken: set[str] = set()
-        for i, name in enumerate(names):  # a column may be named like an output of another one
+        for i in range(len(names)):  # a column may be named like an output of another one
             while names[i] in taken:
                 names[i] += "'"
             taken.add(names[i])
-            del name
         return np.array(names, dtype=object)
 
     @property

@@ -23,8 +23,8 @@ __all__ = ["ColumnSums", "Dates", "DistinctValues", "Extremes", "LabelCounts", "
 Array = np.ndarray
 # Number of different categories of a column up to which all of them are counted.
 MOST_COUNTED = 2**15
-# Number of hashes by which different values are counted: exact up to this number, and to about 3 % above it.
-MOST_HASHES = 1024
+# Number of hashes by which different values are counted: exact up to this number, and to about 2 % above it.
+MOST_HASHES = 4096
 # Number of rows of the sample, for quantiles, and the number of its cells.
 SAMPLE_ROWS, SAMPLE_CELLS, LEAST_SAMPLE = 10_000, 4_000_000, 1000
 SEED = 0x6D65726365720000

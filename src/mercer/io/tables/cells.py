@@ -120,12 +120,12 @@ def converted(cells: Any, kind: str) -> Any:
         true, false = BOOLEANS[int(kind[-1])]
         lower = pc.utf8_lower(cells)
         out = pc.equal(lower, true)
-        if not pc.all(pc.or_(out, pc.equal(lower, false))).as_py():
+        if not pc.all(pc.or_(out, pc.equal(lower, false)), min_count=0).as_py():
             msg = f"a cell is neither {true} nor {false}"
             raise pa.ArrowInvalid(msg)
         return out
     if kind in FORMATS:
-        if not pc.all(pc.match_substring_regex(cells, FORMATS[kind])).as_py():
+        if not pc.all(pc.match_substring_regex(cells, FORMATS[kind]), min_count=0).as_py():
             msg = f"a cell is not a date of the form {kind}"
             raise pa.ArrowInvalid(msg)
         return pc.strptime(cells, format=kind, unit="us")
@@ -172,7 +172,7 @@ def _all_are(cells: Any, kind: str) -> bool:
         return False
     if kind == "number" and _has_bytes(cells, b"(", b"x", b"X"):
         return False
-    if kind in patterns and not pc.all(pc.match_substring_regex(cells, patterns[kind])).as_py():
+    if kind in patterns and not pc.all(pc.match_substring_regex(cells, patterns[kind]), min_count=0).as_py():
         return False
     try:
         converted(cells, kind)

@@ -310,7 +310,7 @@ def _warn_about(paths: Sequence[Path], tallies: dict[str, Tally], kinds: dict[st
                 "If they denote missing values, write NA instead."
             )
             warn(msg, MercerWarning, stacklevel=5)
-        if kind not in ("integer", "number", "string") and ambiguous_dates(tally.kinds):
+        if kind.startswith("%") and ambiguous_dates(tally.kinds):
             msg = (
                 f"{where}: the dates of column {name!r} are read as month/day/year, but could be day/month/year, too. "
                 "Write dates as 2024-12-31."
