@@ -75,15 +75,15 @@ def count(number: int) -> str:
 
 
 def of_one(value: float, digits: int = 2, *, as_percent: bool = False) -> str:
-    """Return a score of which one is the best, with `digits` significant digits of what is missing to one.
+    """Return a score of which one is the best, with `digits` decimals, and more if it is so near to one.
 
     Examples
     --------
     >>> of_one(0.8412), of_one(0.99943), of_one(0.8412, as_percent=True), of_one(-0.2), of_one(1.0)
-    ('0.84', '0.99943', '84 %', '-0.20', '1.00')
+    ('0.84', '0.9994', '84 %', '-0.20', '1.00')
     """
     if not math.isfinite(value):
         return "not defined"
     missing = 1 - value
-    places = digits if not 1e-9 < missing < 1 else max(digits, digits - 1 + math.ceil(-math.log10(missing)))
+    places = digits if not 1e-9 < missing < 1 else max(digits, digits - 2 + math.ceil(-math.log10(missing / 5)))
     return f"{100 * value:.{places - 2}f} %" if as_percent else f"{value:.{places}f}"

@@ -26,6 +26,8 @@ MARKERS = ("o", "s", "^", "D")
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
     color: f"--series-{i}" for i, color in enumerate(SERIES)
 }
+# What the style element of a figure of Matplotlib contains.
+STROKES = 'stroke-linejoin="round" stroke-linecap="butt"'
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -109,6 +111,8 @@ def to_svg(figure: Figure, name: str) -> str:
     text = file.getvalue()
     head, _, body = text[text.index("<svg ") :].partition(">")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL).replace("xlink:href", "href")
+    # A style element in a figure would apply to all of the page.
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
     # Identifiers get the name of the figure as a prefix, because Matplotlib numbers them from one in every figure, and
     # those of several figures on a page would clash.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
@@ -117,16 +121,16 @@ def to_svg(figure: Figure, name: str) -> str:
         body = body.replace(color, f"var({variable})")
     body = _compact(body)
     (box,) = re.findall(r'viewBox="[^"]*"', head)
-    return f'<svg {box} aria-hidden="true" focusable="false">{body.strip()}'
+    return f'<svg {box} {STROKES} aria-hidden="true" focusable="false">{body.strip()}'
 
 
 def _compact(body: str) -> str:
     """Return SVG of which the coordinates have two decimals, and runs of equal markers share one style.
 
-    A scatter plot of 2000 points takes 70 kB rather than 250 kB.
+    A scatter plot of 2000 points takes about 115 kB rather than 250 kB.
     """
     body = re.sub(
-        r'((?:x|y|d|transform)=")([^"]*)"',
+        r'((?:x|y|d|width|height|transform)=")([^"]*)"',
         lambda found: found[1] + re.sub(r"(\d\.\d\d)\d+", r"\1", found[2]).replace("\n", "") + '"',
         body,
     )

@@ -16,9 +16,9 @@ from mercer.diagnostics.fits.curve import learning_curve
 from mercer.diagnostics.fits.importances import permutation_importances
 from mercer.diagnostics.fits.maps import audit_of_best
 from mercer.diagnostics.fits.results import ColumnImportance, CurvePoint, MapAudit, ReliabilityBin, Score
-from mercer.diagnostics.fits.scores import classification_scores, regression_scores
+from mercer.diagnostics.fits.scores import classification_scores, regression_scores, score_interval
 from mercer.diagnostics.fits.tables import column_names, row_count, take_rows
-from mercer.errors import DataError
+from mercer.errors import DataError, MercerWarning
 from mercer.parameters import Choice, Interval, check_parameter
 
 __all__ = ["COVERAGE", "FitDescription", "describe_fit"]
@@ -92,7 +92,11 @@ class _Stages:
         if self.report is not None:
             self.report(name)
         before = time.perf_counter()
-        yield
+        with warnings.catch_warnings():
+            if self.seconds:
+                # Warnings about the rows were issued when all of them were predicted.
+                warnings.simplefilter("ignore", MercerWarning)
+            yield
         self.seconds[name] = time.perf_counter() - before
 
     @property
@@ -119,7 +123,7 @@ def describe_fit(
     Parameters
     ----------
     model : KernelRegressor, KernelClassifier or another fitted estimator
-        The model. It is a classifier if it has `predict_proba`.
+        The model. It is a classifier if it has `classes_`; probabilities are described if it has `predict_proba`.
     X_train, y_train : table and array-like, or None
         Training rows, or a sample of them. None means no learning curve, and no kernel errors at other numbers of
         components.
@@ -163,17 +167,16 @@ def describe_fit(
     notes: list[str] = []
     names = list(column_names(X_test) if columns is None else columns)
     n_train = n_train if n_train is not None or X_train is None else row_count(X_train)
-    measured: dict[str, Any]
+    probable = hasattr(model, "predict_proba")
     with stages.stage("predict test rows"):
         before = time.perf_counter()
-        if hasattr(model, "predict_proba"):
-            probabilities = model.predict_proba(X_test)
-            seconds = time.perf_counter() - before
-            predicted = np.asarray(model.classes_)[np.argmax(probabilities, axis=1)]
-            scores, measured = _labels(model, y_test, probabilities, predicted, random_state)
+        output = np.asarray(model.predict_proba(X_test) if probable else model.predict(X_test))
+        seconds = time.perf_counter() - before
+    with stages.stage("score test rows"):
+        predicted = np.asarray(model.classes_)[output.argmax(axis=1)] if probable else output
+        if hasattr(model, "classes_"):
+            scores, measured = _labels(model, y_test, output if probable else None, predicted, random_state)
         else:
-            predicted = model.predict(X_test)
-            seconds = time.perf_counter() - before
             scores, measured = _numbers(model, X_test, y_test, predicted, random_state)
     score: Any = scores[0].name
     with stages.stage("measure the kernel error"):
@@ -196,7 +199,7 @@ def describe_fit(
         notes.append(f"{skipped} of {len(names)} columns were not shuffled, because the time for it was over.")
     curve: tuple[CurvePoint, ...] = ()
     if X_train is not None and n_train is not None:
-        with stages.stage("learning curve"), warnings.catch_warnings():
+        with stages.stage("learning curve"):
             left = max(CURVE_SHARE * limit, limit - stages.spent)
             last = (n_train, scores[0], float("nan") if fit_seconds is None else fit_seconds)
             curve = learning_curve(
@@ -214,7 +217,7 @@ def describe_fit(
     return FitDescription(
         scores=scores,
         predict_seconds=seconds,
-        predictions=np.asarray(predicted),
+        predictions=predicted,
         timings=stages.seconds,
         notes=tuple(notes),
         headline=score,
@@ -233,7 +236,7 @@ def _stored(n: int, random_state: int) -> Array:
 
 
 def _labels(
-    model: Any, y: Array, probabilities: Array, predicted: Array, random_state: int
+    model: Any, y: Array, probabilities: Array | None, predicted: Array, random_state: int
 ) -> tuple[tuple[Score, ...], dict[str, Any]]:
     """Return the scores of a classifier, and what is stored of its predictions."""
     classes = np.asarray(model.classes_)
@@ -246,9 +249,11 @@ def _labels(
         "test_low": None,
         "test_high": None,
         "coverage": None,
-        "reliability": reliability(probabilities.max(axis=1), predicted == y),
+        "reliability": () if probabilities is None else reliability(probabilities.max(axis=1), predicted == y),
         "confusion": confusion_counts(y, predicted, classes),
     }
+    if probabilities is None:
+        return (score_interval("accuracy", y, predicted, random_state=random_state),), measured
     return classification_scores(y, probabilities, classes, random_state=random_state), measured
 
 

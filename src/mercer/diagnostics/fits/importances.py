@@ -52,7 +52,7 @@ def permutation_importances(
     score : {"R2", "accuracy"}, default="R2"
         The score of which the decrease is returned.
     n_repeats : int, default=3
-        Number of permutations per column.
+        Number of permutations per column, or less if there is no time for more.
     time_limit : float or None, default=None
         Number of seconds. If all rows would take longer, a random sample of at least 200 of them is predicted; columns
         with the largest share of the learned metric are first, and those for which there is no time get None. None
@@ -63,7 +63,9 @@ def permutation_importances(
     Returns
     -------
     tuple of ColumnImportance
-        One per column, in the order of the table, with the decrease of the score and its standard error over rows.
+        One per column, in the order of the table, with the decrease of the score and its standard error over rows. The
+        standard error is up to twice too large for columns that decide most of the prediction, because each row is
+        counted as if it were the only one that a permutation moves.
 
     Examples
     --------
@@ -90,20 +92,25 @@ def permutation_importances(
     X, y = _sample(model, X, y, len(names) * n_repeats, time_limit, rng)
     n = len(y)
     before = row_losses(score, y, model.predict(X))
-    unit = 1.0 if score == "accuracy" else float(np.var(y.astype(np.float64)))
+    # R2 is one minus a quotient of means over rows; the accuracy is a mean.
+    units = np.ones(n) if score == "accuracy" else np.square(y.astype(np.float64) - np.mean(y.astype(np.float64)))
+    unit = float(units.mean())
     order = range(len(names)) if shares is None else np.argsort(-shares, kind="stable").tolist()
-    found: dict[int, tuple[float, float]] = {}
-    for j in order:
-        if found and time_limit is not None and time.perf_counter() - start > time_limit:
+    worse, repeats = np.zeros((len(names), n)), np.zeros(len(names), dtype=int)
+    # All columns are shuffled once before one is shuffled again, in case the time is not enough.
+    for repeat, j in ((repeat, j) for repeat in range(n_repeats) for j in order):
+        if repeats.any() and time_limit is not None and time.perf_counter() - start > time_limit:
             break
-        # Each column has its own stream, so that it does not depend on how many columns were before it.
-        stream = np.random.default_rng([random_state, j])
-        worse = np.zeros(n)
-        for _ in range(n_repeats):
-            shuffled = shuffled_column(X, j, stream.permutation(n))
-            worse += (row_losses(score, y, model.predict(shuffled)) - before) / n_repeats
-        if unit > 0:
-            found[j] = float(worse.mean()) / unit, float(worse.std(ddof=1) if n > 1 else 0.0) / unit / n**0.5
+        # Each permutation has its own stream, so that it does not depend on what was measured before it.
+        shuffled = shuffled_column(X, j, np.random.default_rng([random_state, j, repeat]).permutation(n))
+        worse[j] += row_losses(score, y, model.predict(shuffled)) - before
+        repeats[j] += 1
+    found: dict[int, tuple[float, float]] = {}
+    for j in np.flatnonzero(repeats) if unit > 0 else ():
+        rows = worse[j] / repeats[j]
+        value = float(rows.mean() / unit)
+        around = rows - value * units
+        found[j] = value, float(around.std(ddof=1) if n > 1 else 0.0) / (unit * n**0.5)
     return tuple(
         ColumnImportance(name, None if shares is None else float(shares[j]), *found.get(j, (None, None)))
         for j, name in enumerate(names)
@@ -131,44 +138,26 @@ def _sample(
 def metric_shares(model: Any, columns: Sequence[str]) -> Array | None:
     """Return the share of each column of the table in squared distances of the learned metric, or None.
 
-    Several features that a preprocessor made of one column count for that column.
-
     Parameters
     ----------
     model : estimator
-        A fitted model, of which `importances_` has one value per feature.
+        A fitted model, of which `importances_` has one value per column that it was fitted to.
     columns : sequence of str
-        Names of the columns of the table.
+        Names of the columns of the table. Where the model has names, they are in any order.
 
     Returns
     -------
     ndarray of shape (len(columns),) or None
-        They sum to one. None if no metric was learned.
+        None if no metric was learned, or if the columns are others.
     """
     values = getattr(model, "importances_", None)
     if values is None:
         return None
     values = np.asarray(values, dtype=np.float64)
-    preprocessor = getattr(model, "preprocessor_", None)
-    if preprocessor is None:
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
         return values if len(values) == len(columns) else None
-    sources = _sources(preprocessor, columns)
-    if sources is None or len(sources) != len(values):
-        return None
-    total = np.zeros(len(columns))
-    np.add.at(total, sources, values)
-    return total
-
-
-def _sources(preprocessor: Any, columns: Sequence[str]) -> list[int] | None:
-    """Return the index of the column of the table that each feature of a preprocessor is made of, if it is known."""
-    at = {name: j for j, name in enumerate(columns)}
-    names = [str(name) for name in preprocessor.get_feature_names_out()]
-    found = []
-    for name in names:
-        # The longest name of a column that the name of the feature starts with: "zip_code" before "zip".
-        starts = [column for column in columns if name == column or name.startswith(column)]
-        if not starts:
-            return None
-        found.append(at[max(starts, key=len)])
-    return found
+    of_name = dict(zip((str(name) for name in names), values.tolist(), strict=False))
+    if len(of_name) != len(values) or not set(of_name) & set(columns):
+        return values if len(values) == len(columns) else None
+    return np.array([of_name.get(name, 0.0) for name in columns])  # a column that the model does not have is not used

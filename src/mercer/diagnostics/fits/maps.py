@@ -26,6 +26,8 @@ ROWS_OF_OTHERS = 500
 FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
 LEAST_WIDTH, MOST_WIDTH = 4, 4096
 N_DRAWS = 3
+# Relative errors below this are rounding.
+ROUNDING = 1e-9
 # Number of rows for the effect on ridge predictions, half of them to be predicted.
 RIDGE_ROWS = 600
 
@@ -90,6 +92,9 @@ def audit_of_best(
         return None
     width = measured.n_components
     n_train = n_train if n_train is not None or X_train is None else row_count(X_train)
+    if measured.relative_error < ROUNDING and not feature_map.built_from_rows:
+        note = "The features of the map are exact: the kernel has no error but rounding."
+        return MapAudit(measured.kernel, measured.feature_map, width, 0.0, 0.0, 0.0, (), note)
     exact = _is_exact(feature_map, width, n_train)
     effect = None if exact or y is None else _effect(feature_map, rows, np.asarray(y)[chosen])
     points: tuple[WidthPoint, ...] = ()
@@ -183,8 +188,6 @@ def _effect(feature_map: BaseMap, rows: Any, y: Array) -> float | None:
 
 def _notes(measured: Audit, exact: bool, effect: float | None, learner: Any) -> list[str]:
     """Return what a reader has to know about the error."""
-    if measured.rmse == 0:
-        return ["The map has no error but rounding."]
     if exact:
         return [
             f"All {measured.n_components:,} training rows are landmarks. Kernel values of a row and a training row, "

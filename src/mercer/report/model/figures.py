@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from math import floor, log10
+from unicodedata import east_asian_width
 
 import numpy as np
 
@@ -33,7 +34,9 @@ MOST_CELLS = 60
 # Up to this number of labels, cells contain numbers.
 MOST_NUMBERS = 10
 # Width of hand-made figures, in the units of the others (5.5 inches of 72 points), and of the names of labels.
-WIDTH, NAME_WIDTH = 396.0, 74.0
+WIDTH, NAME_WIDTH = 396.0, 84.0
+# Largest cells of confusion matrices.
+LARGEST_CELL = 80.0
 # Largest opacity of cells, so that numbers on them can be read.
 DARKEST = 0.45
 
@@ -177,10 +180,9 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     k = len(classes)
     size = min(12.0, 0.85 * (WIDTH - NAME_WIDTH) / k)
     names = size >= 6
-    # Widths of letters are estimated, generously: the font is that of the reader.
-    bottom = min(NAME_WIDTH, 10 + 0.66 * size * max(len(_short(one)) for one in classes)) if names else 6.0
+    bottom = 10 + size / 12 * max(_width(_short(one)) for one in classes) if names else 6.0
     left, top = max(bottom, 10.0), 20.0
-    cell = min((WIDTH - left) / k, 60.0)
+    cell = min((WIDTH - left) / k, LARGEST_CELL)
     parts = []
     for i, row in enumerate(counts):
         total = sum(row)
@@ -214,13 +216,25 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     return f'<svg {box} aria-hidden="true" focusable="false"><g {style}>{"".join(parts)}</g></svg>'
 
 
-def _short(name: str, length: int = 11) -> str:
-    return name if len(name) <= length else name[: length - 1] + "…"
+def _short(name: str, width: float = NAME_WIDTH - 10) -> str:
+    """Return the start of a name that fits into a width, in a font of 12 units."""
+    if _width(name) <= width:
+        return name
+    end = next(i for i in range(len(name) + 1) if _width(name[: i + 1]) + 12 > width)
+    return name[:end] + "…"
+
+
+def _width(name: str) -> float:
+    """Return an estimate of the width of a name in a font of 12 units, generous, since the font is that of the reader.
+
+    Characters of eastern Asia and symbols are as wide as they are high.
+    """
+    return sum(12.5 if east_asian_width(one) in "WF" else 7.6 for one in name)
 
 
 def _scatter(panel: object, x: Array, y: Array) -> None:
-    alpha = 0.7 if len(x) <= 300 else 0.35
-    panel.plot(x, y, "o", color=SERIES[0], markersize=3.2, markeredgewidth=0, alpha=alpha)  # type: ignore[attr-defined]
+    alpha, size = (0.35, 3.2) if len(x) > 300 else (0.7, 3.2 if len(x) > 50 else 6.0)
+    panel.plot(x, y, "o", color=SERIES[0], markersize=size, markeredgewidth=0, alpha=alpha)  # type: ignore[attr-defined]
 
 
 def _steps(low: float, high: float) -> list[float]:

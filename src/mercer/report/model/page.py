@@ -55,6 +55,7 @@ def model_page(result: FitResult) -> str:
     shares = summaries.label_shares(result.confusion, result.classes) if result.confusion and result.classes else []
     confused = summaries.frequent_confusions(result.confusion, result.classes) if shares and result.classes else []
     trials = sorted(result.trials, key=lambda one: (-float(one.get("weight") or 0.0), float(one.get("loss", np.inf))))
+    stages = {name: value for name, value in result.timings.items() if name != "total"}
     return _unbroken(
         render(
             "model.html.j2",
@@ -74,7 +75,9 @@ def model_page(result: FitResult) -> str:
             n_trials=len(trials),
             special=[one for one in result.columns if one.missing or one.note or one.kind != "number"][:SHOWN_CELLS],
             n_special=sum(bool(one.missing or one.note or one.kind != "number") for one in result.columns),
-            slowest=max(result.timings.values(), default=0.0),
+            stages=stages,
+            total=result.timings.get("total", sum(stages.values())),
+            slowest=max(stages.values(), default=0.0),
         )
     )
 

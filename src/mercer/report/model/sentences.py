@@ -43,7 +43,7 @@ STANDARD_ERRORS = 2.0
 def score_text(score: Score, value: float | None = None, digits: int = 2) -> str:
     """Return a score, or another value of it, as text: shares as percentages, R2 as a number, errors with 3 digits.
 
-    R2 has `digits` digits of what is missing to one.
+    R2 has `digits` digits of it, as `of_one` has them.
     """
     value = score.value if value is None else value
     if not math.isfinite(value):
@@ -91,7 +91,9 @@ def _with_article(name: str) -> str:
 
 
 def _share(score: Score) -> str:
-    return of_one(score.value, as_percent=True) if score.name == "R2" else score_text(score)
+    if score.name != "R2" or not math.isfinite(score.value):
+        return score_text(score)
+    return of_one(score.value, as_percent=True) if score.value > 0 else "none of it"
 
 
 def comparison(result: FitResult) -> str:
@@ -101,7 +103,7 @@ def comparison(result: FitResult) -> str:
     defined = [one for one in others if math.isfinite(one.scores[0].value)]
     if defined and math.isfinite(mercer.scores[0].value):
         best = max(defined, key=lambda one: one.scores[0].value)
-        sentences.append(_against(mercer, best))
+        sentences.append(_against(mercer, best, ", the best of the others" if len(defined) > 1 else ""))
     guess = _most_frequent(result)
     if guess is not None:
         label, share = guess
@@ -109,10 +111,9 @@ def comparison(result: FitResult) -> str:
     return " ".join(sentences)
 
 
-def _against(mercer: Contender, best: Contender) -> str:
+def _against(mercer: Contender, best: Contender, which: str) -> str:
     ours, theirs, name = mercer.scores[0], best.scores[0], _with_article(best.name)
     by = f"{score_text(ours, digits=3)} and {score_text(theirs, digits=3)}"
-    name = f"{name[0].upper()}{name[1:]}"
     better, worse, how = ours.low > theirs.high, theirs.low > ours.high, "the two intervals do not overlap"
     if best.difference is not None and math.isfinite(best.difference.low):
         low, high = best.difference.low, best.difference.high
@@ -120,11 +121,11 @@ def _against(mercer: Contender, best: Contender) -> str:
         points = " points" if ours.name == "accuracy" else ""
         better, worse, how = low > 0, high < 0, f"the difference on the same rows is {ends[0]} to {ends[1]}{points}"
     if better:
-        return f"{name} is the best of the others, and the model is better ({by}; {how})."
+        return f"It is better than {name}{which} ({by}; {how})."
     if worse:
-        return f"{name} is better on these rows ({by}; {how}): use it, or fit with a longer time limit."
+        return f"It is worse than {name}{which} ({by}; {how}): use that one, or fit with a longer time limit."
     how = how.replace("do not overlap", "overlap")
-    return f"{name} is the best of the others. These test rows do not show which of the two is better ({by}; {how})."
+    return f"These test rows do not show whether it is better than {name}{which} ({by}; {how})."
 
 
 def _most_frequent(result: FitResult) -> tuple[str, float] | None:
@@ -142,7 +143,8 @@ def few_rows(result: FitResult) -> str:
     if result.n_test >= FEW_ROWS:
         return ""
     return (
-        f"There are only {result.n_test} test rows, so that all scores on this page are uncertain: see the intervals. "
+        f"There {'is' if result.n_test == 1 else 'are'} only {result.n_test} test "
+        f"{'row' if result.n_test == 1 else 'rows'}, so that all scores on this page are uncertain: see the intervals. "
         "For a firmer result, test on more rows."
     )
 
@@ -292,7 +294,7 @@ def columns(result: FitResult) -> str:
     idle = len(tried) - len(matter)
     if idle:
         some = "1 column" if idle == 1 else f"{count(idle)} columns"
-        text += f"{some} made no difference on these rows: try to fit without, which is simpler and faster. "
+        text += f"{some} made no difference that these test rows show: try to fit without, which is simpler. "
     text += (
         "Columns that contain the same information share the effect. If a column is unexpectedly strong, check that it "
         "is known before the target is."

@@ -97,8 +97,8 @@ def label_shares(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> lis
         LabelShares(
             label,
             int(table[i].sum()),
-            _share("found", int(table[i, i]), int(table[i].sum())),
-            _share("right", int(table[i, i]), int(table[:, i].sum())),
+            _share("accuracy", int(table[i, i]), int(table[i].sum())),
+            _share("accuracy", int(table[i, i]), int(table[:, i].sum())),
         )
         for i, label in enumerate(classes)
     ]

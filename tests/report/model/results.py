@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from mercer.diagnostics.fits import (
     ColumnImportance,
@@ -19,9 +18,6 @@ from mercer.diagnostics.fits import (
     regression_scores,
     reliability,
 )
-
-pytest.importorskip("matplotlib")
-pytest.importorskip("jinja2")
 
 
 def contender(name, scores, seconds=1.5, n_bytes=150_000_000):
