@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 
 from mercer.errors import DataError, ExportError
 from mercer.errors.packages import optional_module
-from mercer.export.program import Program, reference
+from mercer.export.program import Program, n_features_of, reference
 from mercer.kernels.base import dense64
 
 __all__ = ["Differences", "compare", "expected", "rows_of_model", "run_onnx", "run_python"]
@@ -55,9 +55,9 @@ def rows_of_model(model: Any, rows: Any) -> tuple[Array, str]:
         if hasattr(rows, "to_numpy"):
             rows = rows.to_numpy()
         rows = dense64(rows[:MOST_ROWS])
-        if rows.ndim != 2 or not len(rows) or rows.shape[1] != model.n_features_in_:
+        if rows.ndim != 2 or not len(rows) or rows.shape[1] != n_features_of(model):
             msg = (
-                f"export_model: rows must have the shape (n, {model.n_features_in_}) with n >= 1, got {rows.shape}. "
+                f"export_model: rows must have the shape (n, {n_features_of(model)}) with n >= 1, got {rows.shape}. "
                 "Pass some of the rows that the model was fitted to, or rows to predict."
             )
             raise DataError(msg)
@@ -66,7 +66,7 @@ def rows_of_model(model: Any, rows: Any) -> tuple[Array, str]:
     if found is not None:
         return dense64(found[:MOST_ROWS]), "model"
     rng = np.random.default_rng(0)
-    out = rng.normal(size=(RANDOM_ROWS, int(model.n_features_in_)))
+    out = rng.normal(size=(RANDOM_ROWS, n_features_of(model)))
     center, scale = typical_columns(model)
     out = center + scale * out
     return (np.abs(out) if get_tags(model).input_tags.positive_only else out), "random"

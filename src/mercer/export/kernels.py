@@ -128,7 +128,9 @@ def tabulated_profile(kernel: IsotropicKernel, squares: Value) -> Value:
             values = kernel.profile(at) * np.exp(np.minimum(rate * at, 600.0))
         if rate and rate * at.max() > 600:
             break
-        coefficients = chebyshev.cheb2poly(chebyshev.chebfit(nodes, values, TABLE_DEGREE))
+        coefficients = np.zeros(TABLE_DEGREE + 1)
+        found_ones = chebyshev.cheb2poly(chebyshev.chebfit(nodes, values, TABLE_DEGREE))
+        coefficients[: len(found_ones)] = found_ones  # zeros at the end are left out
         points = unit * (check + 3)
         fitted = np.exp(-rate * points) * np.polynomial.polynomial.polyval(check, coefficients)
         error = np.abs(fitted - kernel.profile(points))

@@ -133,9 +133,26 @@ class Writer:
         if value.op in UNARY:
             return self.node(UNARY[value.op], *inputs)
         if value.op in BINARY:
-            return self.node(BINARY[value.op], *inputs)
+            scaled = self._scaled_product(value)
+            return self.node(BINARY[value.op], *inputs) if scaled is None else scaled
         special: Callable[..., str] = getattr(self, f"_{value.op}")
         return special(value, *inputs)
+
+    def _scaled_product(self, value: Value) -> str | None:
+        """Return a matrix product with a constant times a number, as a product with another constant; or None.
+
+        onnxruntime would fuse the two operations, and round the number to float32.
+        """
+        if value.op not in ("multiply", "divide"):
+            return None
+        left, right = value.inputs
+        if value.op == "multiply" and left.is_constant:
+            left, right = right, left
+        if left.op != "matmul" or not left.inputs[1].is_constant or not right.is_constant or right.example.size != 1:
+            return None
+        number = right.example.reshape(())
+        matrix = left.inputs[1].example * number if value.op == "multiply" else left.inputs[1].example / number
+        return self.node("MatMul", self.name_of(left.inputs[0]), self.constant(matrix, left.inputs[1].name))
 
     def _square(self, value: Value, x: str) -> str:  # noqa: ARG002 - the signature of all operations
         return self.node("Mul", x, x)
@@ -223,18 +240,58 @@ class Writer:
         return x
 
     def _convolve(self, value: Value, x: str, y: str) -> str:
-        spectra = []
-        for one in (x, y):
-            signal = self.node("Unsqueeze", one, self.integers(-1))
-            spectrum = self.node("DFT", signal, axis=1)
-            spectra.append(self.node_of_several("Split", [spectrum], 2, axis=-1, num_outputs=2))
-        (a, b), (c, d) = spectra
-        real = self.node("Sub", self.node("Mul", a, c), self.node("Mul", b, d))
-        imaginary = self.node("Add", self.node("Mul", a, d), self.node("Mul", b, c))
-        product = self.node("Concat", real, imaginary, axis=-1)
-        inverse = self.node("DFT", product, axis=1, inverse=1)
-        real = self.node("Slice", inverse, self.integers(0), self.integers(1), self.integers(-1))
+        # By Fourier transforms in two steps: the operator DFT of onnxruntime has the precision of float32 only.
+        rows, columns = factors_of(value.width)
+        spectra = [self._transform((self._as_matrices(one, rows, columns), None), rows, columns) for one in (x, y)]
+        real, _ = self._transform(self._complex_product(*spectra), rows, columns, inverse=True)
         return self.node("Reshape", real, self.integers(-1, value.width))
+
+    def _as_matrices(self, x: str, rows: int, columns: int) -> str:
+        return self.node("Reshape", x, self.integers(-1, rows, columns))
+
+    def _transform(
+        self, signal: tuple[str, str | None], rows: int, columns: int, *, inverse: bool = False
+    ) -> tuple[str, str]:
+        """Return the real and imaginary parts of the Fourier transforms of matrices, whose entries are sequences.
+
+        An entry of the result is at index k1 + rows * k2 of the transform for row k1 and column k2. The inverse
+        transform starts from there, and the result has the entries in the order of the sequences.
+        """
+        sign = 1.0 if inverse else -1.0
+        n, m = np.arange(rows), np.arange(columns)
+        left = np.exp(sign * 2j * np.pi * np.outer(n, n) / rows)
+        right = np.exp(sign * 2j * np.pi * np.outer(m, m) / columns)
+        twiddles = np.exp(sign * 2j * np.pi * np.outer(n, m) / (rows * columns))
+        if inverse:
+            left, right = left / rows, right / columns
+            signal = self._complex_matmul(signal, right, from_left=False)
+            signal = self._complex_product(signal, (self.constant(twiddles.real), self.constant(twiddles.imag)))
+            real, imaginary = self._complex_matmul(signal, left, from_left=True)
+            return real, imaginary
+        found = self._complex_matmul(signal, left, from_left=True)
+        found = self._complex_product(found, (self.constant(twiddles.real), self.constant(twiddles.imag)))
+        return self._complex_matmul(found, right, from_left=False)
+
+    def _complex_matmul(self, x: tuple[str, str | None], matrix: Array, *, from_left: bool) -> tuple[str, str]:
+        a, b = self.constant(np.ascontiguousarray(matrix.real)), self.constant(np.ascontiguousarray(matrix.imag))
+        real, imaginary = x
+
+        def times(value: str, constant: str) -> str:
+            return self.node("MatMul", constant, value) if from_left else self.node("MatMul", value, constant)
+
+        if imaginary is None:
+            return times(real, a), times(real, b)
+        return (
+            self.node("Sub", times(real, a), times(imaginary, b)),
+            self.node("Add", times(real, b), times(imaginary, a)),
+        )
+
+    def _complex_product(self, x: tuple[str, str | None], y: tuple[str, str | None]) -> tuple[str, str]:
+        (a, b), (c, d) = x, y
+        assert b is not None
+        assert d is not None
+        real = self.node("Sub", self.node("Mul", a, c), self.node("Mul", b, d))
+        return real, self.node("Add", self.node("Mul", a, d), self.node("Mul", b, c))
 
     def _interpolate(self, value: Value, x: str, knots: str, ranks: str) -> str:  # noqa: ARG002
         at, values = (one.example for one in value.inputs[1:])
@@ -406,6 +463,18 @@ class Writer:
         return self._from_double(right)
 
 
+def factors_of(width: int) -> tuple[int, int]:
+    """Return the two factors of a number that are closest to each other.
+
+    Examples
+    --------
+    >>> factors_of(4096), factors_of(12), factors_of(7)
+    ((64, 64), (3, 4), (1, 7))
+    """
+    first = next(one for one in range(math.isqrt(width), 0, -1) if width % one == 0)
+    return first, width // first
+
+
 def hadamard_matrix(width: int) -> Array:
     """Return the Hadamard matrix of a power of two, in Sylvester's order."""
     out = np.ones((1, 1))
@@ -442,7 +511,8 @@ def onnx_model(program: Program, *, dtype: Any = np.float32, compute: Any = np.f
         writer.nodes.append(helper.make_node("Identity", [found], [name]))
         outputs.append(helper.make_tensor_value_info(name, element, shape))
     rows = helper.make_tensor_value_info("X", tensor_type(dtype), ["n", program.n_features])
-    graph = helper.make_graph(writer.nodes, program.name, [rows], outputs, writer.constants, program.description)
+    nodes, constants = needed(writer.nodes, writer.constants, set(program.outputs))
+    graph = helper.make_graph(nodes, program.name, [rows], outputs, constants, program.description)
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -460,6 +530,16 @@ def onnx_model(program: Program, *, dtype: Any = np.float32, compute: Any = np.f
         metadata["classes"] = json.dumps(program.classes.tolist())
     helper.set_model_props(model, metadata)
     return model
+
+
+def needed(nodes: list[Any], constants: list[Any], names: set[str]) -> tuple[list[Any], list[Any]]:
+    """Return the nodes and constants that outputs depend on."""
+    names, kept = set(names), []
+    for node in reversed(nodes):
+        if names.intersection(node.output):
+            names.update(node.input)
+            kept.append(node)
+    return kept[::-1], [one for one in constants if one.name in names]
 
 
 def label_values(writer: Writer, index: str, program: Program) -> tuple[str, int]:

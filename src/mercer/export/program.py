@@ -17,7 +17,7 @@ from mercer.export.graph import Value
 from mercer.export.learners import Outputs, outputs_of
 from mercer.neighbors import neighbor_index
 
-__all__ = ["Program", "program_of", "reference"]
+__all__ = ["Program", "n_features_of", "program_of", "reference"]
 
 Array = np.ndarray
 
@@ -58,6 +58,22 @@ class Program:
     is_transformer: bool
     version: str = __version__
 
+    def __call__(self, rows: Array) -> dict[str, Array]:
+        """Return the outputs for rows (n, d) in float64, computed by NumPy operation by operation.
+
+        This is what all exports are compared with in tests.
+        """
+        results: dict[int, Array] = {}
+        for value in g.ordered(self.outputs.values()):
+            if value.op == "rows":
+                results[id(value)] = rows
+            elif value.is_constant:
+                results[id(value)] = value.example
+            else:
+                inputs = (results[id(one)] for one in value.inputs)
+                results[id(value)] = g.OPERATIONS[value.op](*inputs, **value.options)
+        return {name: results[id(value)] for name, value in self.outputs.items()}
+
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
@@ -85,7 +101,7 @@ def program_of(model: Any, *, return_std: bool = False) -> Program:
     except (NotFittedError, TypeError) as error:
         msg = f"export_model needs a fitted model, got {type(model).__name__}, which is not fitted. Call fit first."
         raise ExportError(msg) from error
-    width = int(model.n_features_in_)
+    width = n_features_of(model)
     X = g.rows(width)
     outputs = outputs_of(model, X, with_std=return_std)
     outputs = {name: named_output(value, X) for name, value in outputs.items()}
@@ -101,6 +117,13 @@ def program_of(model: Any, *, return_std: bool = False) -> Program:
         is_single="variable" in outputs and hasattr(last, "predict") and bool(getattr(last, "_single", False)),
         is_transformer=not hasattr(last, "predict"),
     )
+
+
+def n_features_of(model: Any) -> int:
+    """Return the number of features of the rows of a fitted model."""
+    if isinstance(model, Pipeline):  # its first step may be "passthrough"
+        return next(int(step.n_features_in_) for _, step in model.steps if hasattr(step, "n_features_in_"))
+    return int(model.n_features_in_)
 
 
 def named_output(value: Value, X: Value) -> Value:
