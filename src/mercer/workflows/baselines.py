@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
-from mercer.diagnostics.fits.results import Contender
 from mercer.io.source import load_pyarrow
 from mercer.workflows.resources import PeakMemory
 from mercer.workflows.sources import Sample, Task
@@ -30,7 +29,8 @@ MOST_CATEGORIES = 250
 # Bytes of an entry of the rows during a fit: numbers, a copy and bins.
 BYTES_PER_ENTRY = {LINEAR: 8 * 3.5, BOOSTING: 8 * 2.5}
 # Entries per second on one core, by which a time limit is turned into a number of rows.
-BOOSTING_SPEED, LINEAR_SPEED, LOGISTIC_SPEED = 1.5e8, 3e7, 5e5
+BOOSTING_SPEED, LINEAR_SPEED, LOGISTIC_SPEED = 1.5e8, 3e7, 2e8
+ITERATIONS = 200
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class Baseline:
 
 def linear_seconds(n_rows: int, width: int, n_labels: int) -> float:
     """Return about how many seconds the fit of the linear model takes."""
-    return n_rows * width / LINEAR_SPEED if not n_labels else n_rows * width * n_labels**0.5 / LOGISTIC_SPEED / 50
+    if not n_labels:
+        return n_rows * width / LINEAR_SPEED
+    return ITERATIONS * n_rows * width * (n_labels if n_labels > 2 else 1) / LOGISTIC_SPEED
 
 
 def boosting_seconds(n_rows: int, width: int, n_labels: int) -> float:
@@ -129,7 +131,7 @@ def _fit_linear(train: Sample, task: Task, preprocessor: Any, seed: int) -> tupl
         model = RidgeCV(alphas=np.logspace(-3, 3, 7)) if some else Ridge(alpha=1.0)
         model.fit(X, train.y)
         return lambda table: model.predict(rows(table)), None, "ridge regression"
-    model = LogisticRegression(max_iter=200, random_state=seed)
+    model = LogisticRegression(max_iter=ITERATIONS, random_state=seed)
     model.fit(X, train.y)
     remark = "logistic regression"
     if np.max(model.n_iter_) >= model.max_iter:
@@ -200,8 +202,3 @@ def _plain(pa: Any, column: Any) -> Any:
 
 def _is_text(pa: Any, kind: Any) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def contender(baseline: Baseline, scores: tuple[Any, ...], predict_seconds: float) -> Contender:
-    """Return the results of a baseline."""
-    return Contender(baseline.name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, baseline.note)

@@ -28,9 +28,12 @@ from mercer.diagnostics.fits import (
     describe_fit,
     regression_scores,
 )
-from mercer.engines import Report
+from mercer.engines import Report, on_dask
+from mercer.engines.base import count_threads
+from mercer.engines.dask.client import connected
 from mercer.errors import DataError, ParameterError
 from mercer.io.source import load_pyarrow
+from mercer.io.tables import open_table
 from mercer.learners import (
     GaussianProcessRegressor,
     KernelLogisticRegression,
@@ -75,8 +78,16 @@ FIT_SHARE, BASELINE_TIME, MEASURE_SHARE = 0.55, 0.08, 0.25
 TEST_ROWS_PER_SECOND = 300
 # Without a time limit, a fit that would take longer than this has this one, in seconds.
 LONGEST_FIT = 600.0
-# About how many rows of one column are fitted per second, and how many passes over the rows a fit takes.
-ROW_SPEED, PASSES = 2500.0, 12
+# About how many rows one thread fits per second, besides the search, and how many passes over the rows this takes.
+ROW_SPEED, PASSES = 1500.0, 8
+# Seconds of a search without a time limit, for the progress.
+SEARCH_SECONDS = 20.0
+# Share of a time limit for the fits after the search, and the least number of rows that they have.
+MEMBER_SHARE, LEAST_FITTED = 0.4, 2000
+# Bytes of a number of a column with copies of it, and their largest share of the memory.
+NUMBER_BYTES, NUMBERS_SHARE = 8 * 4, 0.3
+# Largest size of a table in memory.
+TABLE_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -214,7 +225,7 @@ def fit_file(
             if announce is not None:
                 for line in _found(name, rows, full, why):
                     announce(line)
-            model, fit_seconds, peak = _fit(
+            model, fit_seconds, peak, n_train = _fit(
                 rows, task, estimator, parameters, n_jobs, random_state, memory_limit, scheduler, deadline, steps
             )
             contenders: list[Contender] = []
@@ -227,7 +238,7 @@ def fit_file(
                     rows.y_train if compare else None,
                     rows.test.table,
                     rows.y_test,
-                    n_train=rows.n_train,
+                    n_train=n_train,
                     fit_seconds=fit_seconds,
                     time_limit=_measure_seconds(deadline, fit_seconds, compare),
                     random_state=random_state,
@@ -242,7 +253,7 @@ def fit_file(
             source=name,
             target=target,
             n_rows=full.n_rows,
-            n_train=rows.n_train,
+            n_train=n_train,
             n_test=len(rows.y_test),
             n_columns=rows.train.table.num_columns,
             split=rows.split,
@@ -293,7 +304,7 @@ def _read(
     if not table.feature_names:
         msg = f"The table has no column beside the target {target!r}. Add columns to predict it from."
         raise DataError(msg)
-    most = TABLE_SHARE * available_bytes(memory_limit)
+    most = min(TABLE_BYTES, TABLE_SHARE * available_bytes(memory_limit))
     full = read_sample(table, most_bytes=most, seed=seed, advance=steps.advance)
     assert full.y is not None
     task, y, why = task_of(full.y, task, str(target))
@@ -385,27 +396,25 @@ def _fit(
     scheduler: str | None,
     deadline: Deadline,
     steps: Steps,
-) -> tuple[Any, float, int | None]:
-    """Return the fitted model, the seconds of the fit, and the memory that it took."""
+) -> tuple[Any, float, int | None, int]:
+    """Return the fitted model, the seconds of the fit, the memory that it took, and the number of its rows."""
     n, width = rows.n_train, rows.train.table.num_columns
     n_labels = len(np.unique(rows.y_train)) if task == "classification" else 0
-    expected = n * max(width, 5) ** 0.5 / ROW_SPEED
-    stream = rows.stream
+    rate = ROW_SPEED * count_threads(n_jobs)
     limit = None if deadline.seconds is None else max(1.0, FIT_SHARE * deadline.left)
-    if limit is None and expected > LONGEST_FIT:
+    if limit is None and n / rate > LONGEST_FIT:
         limit = LONGEST_FIT
-    if stream is not None and limit is not None and PASSES * steps.seconds["read"] > limit:
-        # Reading the file so often would take longer than the fit may.
-        stream = None
+    expected = limit or SEARCH_SECONDS + n / rate
     steps.expect(
         {
-            "fit": limit or expected,
+            "fit": expected,
             LINEAR: linear_seconds(len(rows.y_train), 2 * width, n_labels),
             BOOSTING: boosting_seconds(len(rows.y_train), width, n_labels),
-            "measure": max(10.0, 0.5 * (limit or expected)),
+            "measure": max(10.0, 0.5 * expected),
             "write": 0.3,
         }
     )
+    fitted = _training_rows(rows, estimator, limit, rate, memory_limit, seed, steps)
     with steps.step("fit", limit) as inner:
         model = _model(task, estimator, parameters, n_jobs, seed)
         if estimator == "auto":
@@ -414,13 +423,59 @@ def _fit(
         start = time.perf_counter()
         with PeakMemory() as peak:
             if scheduler is not None:
-                _fit_on_dask(model, rows, stream, scheduler)
-            elif stream is not None and estimator == "auto":
-                model.fit(stream)
+                _fit_on_dask(model, fitted, scheduler)
+            elif fitted.stream is not None:
+                model.fit(fitted.stream)
             else:
-                model.fit(rows.train.table, rows.y_train)
+                model.fit(fitted.train.table, fitted.y_train)
         seconds = time.perf_counter() - start
-    return model, seconds, peak.added
+    return model, seconds, peak.added, fitted.n_train
+
+
+def _training_rows(
+    rows: Rows,
+    estimator: str,
+    limit: float | None,
+    rate: float,
+    memory_limit: int | None,
+    seed: int,
+    steps: Steps,
+) -> Rows:
+    """Return the rows that the model is fitted to: all of them, or as many as the time and the memory allow."""
+    stream, n = rows.stream, rows.n_train
+    most = n if limit is None else int(max(LEAST_FITTED, MEMBER_SHARE * limit * rate))
+    if limit is not None and PASSES * steps.seconds["read"] > MEMBER_SHARE * limit:
+        stream = None  # reading the file so often would take longer than the fit may
+    if estimator != "auto" or most < n:
+        stream = None
+    if stream is not None:
+        return rows
+    in_memory = len(rows.y_train)
+    most = min(most, in_memory)
+    train, y = rows.train, rows.y_train
+    if most < in_memory:
+        chosen = np.sort(np.random.default_rng([seed, 0xF17]).permutation(in_memory)[:most])
+        train, y = train.take(chosen), y[chosen]
+    if most < n:
+        warnings.warn(
+            f"The model is fitted to a random sample of {most:,} of {n:,} training rows, because of the "
+            f"{'time' if limit is not None else 'memory'} limit.",
+            mercer.MercerWarning,
+            stacklevel=2,
+        )
+    numbers = most * train.table.num_columns * NUMBER_BYTES
+    if estimator == "auto" and numbers > NUMBERS_SHARE * available_bytes(memory_limit):
+        stream = _as_source(train.table, y)  # encoded block by block, rather than at once
+    return replace(rows, train=train, y_train=y, stream=stream, n_train=most)
+
+
+def _as_source(table: Any, y: Array) -> Any:
+    """Return a table in memory with its targets as a source, which is read block by block."""
+    pa = load_pyarrow("pyarrow", "A table")
+    name = "target"
+    while name in table.column_names:
+        name += "_"
+    return open_table(table.append_column(name, pa.array(y)), target=name)
 
 
 def _model(task: Task, estimator: str, parameters: dict[str, Any] | None, n_jobs: int | None, seed: int) -> Any:
@@ -449,19 +504,11 @@ def _model(task: Task, estimator: str, parameters: dict[str, Any] | None, n_jobs
     return Pipeline([("table", TablePreprocessor()), ("model", learner)])
 
 
-def _fit_on_dask(model: Any, rows: Rows, stream: Any, scheduler: str) -> None:
+def _fit_on_dask(model: Any, rows: Rows, scheduler: str) -> None:
     """Fit a model with the workers of a Dask cluster."""
-    from mercer.engines.dask.client import connected
-    from mercer.engines.dask.partitions import on_dask
-    from mercer.io.tables import open_table
-
+    source = rows.stream or _as_source(rows.train.table, rows.y_train)
     with connected(scheduler):
-        table = stream
-        if table is None:
-            pa = load_pyarrow("pyarrow", "A table")
-            joined = rows.train.table.append_column("mercer target", pa.array(rows.y_train))
-            table = open_table(joined, target="mercer target")
-        model.fit(on_dask(table))
+        model.fit(on_dask(source))
 
 
 def _refitted(model: Any, rows: Rows, full: Sample, task: Task, inner: Any) -> Any:  # noqa: ARG001
@@ -505,7 +552,7 @@ def _baselines(
             predict_seconds = time.perf_counter() - start
             scores = _scores(task, rows.y_test, predicted, baseline.classes, seed)
             note = baseline.note
-            if rows.stream is not None and len(rows.y_train) < rows.n_train and "sample" not in note:
+            if len(rows.y_train) < rows.n_train and "sample" not in note:
                 note = "; ".join(filter(None, [note, f"fitted to a sample of {len(rows.y_train):,} rows"]))
             contenders.append(Contender(name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, note))
     return contenders

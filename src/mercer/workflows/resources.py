@@ -16,6 +16,10 @@ from mercer.engines.progress import Display
 __all__ = ["Deadline", "PeakMemory", "Steps", "available_bytes", "release_memory", "resident_bytes"]
 
 Clock = Callable[[], float]
+# From this fraction of a step on, its remaining time goes by the time so far, and not by what was expected.
+TRUSTED_FRACTION = 0.05
+# A step that takes longer than expected will take this part of its time longer.
+LEAST_LEFT = 0.1
 
 
 class Deadline:
@@ -48,8 +52,8 @@ class Deadline:
 class Steps:
     """Progress of a workflow in a with statement: which step runs, and which fraction of all steps is done.
 
-    The fraction goes by the expected seconds of the steps. These are replaced by the actual seconds when a step ends,
-    and may be announced again as soon as more is known.
+    The fraction goes by the time that is expected to be left: that of the current step by what it reports, and that of
+    later steps by what was announced, which may be announced again as soon as more is known. It may decrease.
 
     Parameters
     ----------
@@ -70,7 +74,6 @@ class Steps:
         self._expected: dict[str, float] = {}
         self._current = ""
         self._limit: float | None = None
-        self._fraction = 0.0
 
     def __enter__(self) -> Steps:
         return self
@@ -97,7 +100,6 @@ class Steps:
         yield None if self._report is None else self._inner
         took = self._clock() - self._step_start
         self.seconds[name] = self.seconds.get(name, 0.0) + took
-        self._expected[name] = self.seconds[name]
 
     def advance(self, fraction: float | None, note: str = "") -> None:
         """Report that a fraction of the current step is done; None means that it is not known."""
@@ -111,27 +113,25 @@ class Steps:
         self.advance(within, progress.stage)
 
     def _at(self, within: float, note: str = "") -> Progress:
-        total = sum(self._expected.values())
-        names = list(self._expected)
-        before = names[: names.index(self._current)] if self._current in names else names
-        done = sum(self._expected[name] for name in before if name in self.seconds)
-        if self._limit is not None:
-            within = (self._clock() - self._step_start) / self._limit
-        if self._current not in self.seconds:
-            done += self._expected.get(self._current, 0.0) * min(max(within, 0.0), 1.0)
-        if total > 0:
-            self._fraction = max(self._fraction, min(done / total, 0.99))
         now = self._clock()
+        elapsed, in_step = now - self._start, now - self._step_start
+        names = list(self._expected)
+        later = names[names.index(self._current) + 1 :] if self._current in names else names
+        left = sum(self._expected[name] for name in later if name not in self.seconds)
+        left += self._left_in_step(in_step, min(max(within, 0.0), 1.0))
+        # So defined, the remaining time at the rate so far is the time that is expected to be left.
+        fraction = elapsed / (elapsed + left) if self._expected and left > 0 else None
         return Progress(
-            0,
-            None,
-            now - self._step_start,
-            note,
-            stage=self._current,
-            fraction=self._fraction if total > 0 else None,
-            elapsed=now - self._start,
-            owner=self.owner,
+            0, None, in_step, note, stage=self._current, fraction=fraction, elapsed=elapsed, owner=self.owner
         )
+
+    def _left_in_step(self, in_step: float, within: float) -> float:
+        """Return the seconds that the current step will probably take from now on."""
+        if self._limit is not None:
+            return max(0.0, self._limit - in_step)
+        if within >= TRUSTED_FRACTION:
+            return in_step * (1 - within) / within
+        return max(in_step * LEAST_LEFT, self._expected.get(self._current, 0.0) - in_step)
 
 
 class PeakMemory:
