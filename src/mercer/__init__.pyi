@@ -5,6 +5,7 @@ from . import (
     diagnostics,
     engines,
     errors,
+    export,
     graphs,
     hypothesis_tests,
     io,
@@ -27,6 +28,7 @@ from .engines import Checkpoint, on_dask
 from .errors import (
     CheckpointError,
     DataError,
+    ExportError,
     MercerError,
     MercerWarning,
     MissingPackageError,
@@ -37,6 +39,7 @@ from .errors import (
     UnknownParameterError,
     UnsupportedKernelError,
 )
+from .export import export_model
 from .graphs import Deformed, FeatureGraph, NeighborGraph
 from .hypothesis_tests import hsic_test, mmd_test
 from .io import open_rows, open_table
@@ -118,6 +121,7 @@ __all__ = [
     "DeformedSearchCV",
     "DotProduct",
     "ExponentialDotProduct",
+    "ExportError",
     "FeatureGraph",
     "FeatureMap",
     "Gaussian",
@@ -182,6 +186,8 @@ __all__ = [
     "diagnostics",
     "engines",
     "errors",
+    "export",
+    "export_model",
     "graphs",
     "hsic_test",
     "hypothesis_tests",
