@@ -11,8 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 import mercer
 from mercer.errors import ModelFileError
 from mercer.io.archive import ArchiveError
