@@ -7,12 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
-
-import numpy as np
-import scipy
-import sklearn
 
 import mercer
 from mercer.errors import ModelFileError
@@ -190,7 +187,7 @@ def save_model(
     content = {
         "format": FORMAT,
         "mercer": mercer.__version__,
-        "libraries": {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__},
+        "libraries": {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
         "about": _about(model),
         "metadata": _json_metadata(metadata),
         "objects": encoded.objects,
