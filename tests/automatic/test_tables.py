@@ -167,7 +167,7 @@ def test_model_files(fitted, tmp_path):
 def test_weights_and_importances_with_a_search():
     frame, y = table(200)
     frame["noise"] = np.random.default_rng(1).normal(size=200)
-    model = KernelRegressor(random_state=0, time_limit=4).fit(frame, np.sin(3 * y), sample_weight=np.ones(200))
+    model = KernelRegressor(random_state=0, time_limit=2).fit(frame, np.sin(3 * y), sample_weight=np.ones(200))
     by_name = dict(zip(model.feature_names_in_, model.importances_, strict=True))
     assert by_name["noise"] < max(by_name["size"], by_name["kind"])
     assert by_name["same"] == 0

@@ -156,10 +156,14 @@ def test_new_categories_are_counted_and_reported_once(fitted, tmp_path):
     assert len(found) == 1
     assert preprocessor.unseen_.rows == {"category": 300, "größe ä": count}
     assert preprocessor.unseen_.counts["category"] == {"z": 297, "x": 3}
-    new.to_parquet(tmp_path / "t.parquet", row_group_size=50)
-    with pytest.warns(MercerWarning, match="'category' in 300 rows") as found:
-        list(preprocessor.rows(open_table(tmp_path / "t.parquet")))
-    assert len(found) == 1
+    new[:100].to_parquet(tmp_path / "1.parquet")
+    new[100:].to_parquet(tmp_path / "2.parquet")
+    rows = preprocessor.rows(open_table(tmp_path))
+    assert len(rows.parts()) == 2
+    for _ in range(2):
+        with pytest.warns(MercerWarning, match="'category' in 300 rows") as found:
+            list(rows)
+        assert len(found) == 1
     preprocessor.transform(frame)
     assert preprocessor.unseen_.rows == {}
 

@@ -59,7 +59,7 @@ def test_sums_do_not_depend_on_the_division_into_blocks(rows, data):
     whole = TableSums.of(block_of(rows, 0))
     parts = [TableSums.of(block) for block in blocks]
     left = reduce(operator.add, parts)
-    right = reduce(lambda total, part: part + total, reversed(parts))
+    right = reduce(operator.add, reversed(parts))
     assert known(left) == known(whole)
     assert known(right) == known(whole)
 

@@ -146,8 +146,8 @@ def on_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         if getattr(self, "preprocessor_", None) is None:
             if hasattr(self, "preprocessor_") and (array := _numbers(X)) is not None and _any(np.isnan, array):
                 msg = (
-                    f"{type(self).__name__}: X contains NaN, but the fit had no missing numbers, so there is nothing to "
-                    "fill them with. Fit to a data frame, or to rows some of which have NaN."
+                    f"{type(self).__name__}: X contains NaN, but the fit had no missing numbers, so it knows "
+                    "nothing to fill them with. Fit to a data frame, or to rows some of which have NaN."
                 )
                 raise DataError(msg)
             return method(self, X, *args, **kwargs)
