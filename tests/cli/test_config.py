@@ -28,7 +28,7 @@ def test_values_at_the_top_are_for_all_commands_that_have_them(run, folder):
     ("text", "message"),
     [
         ("[predict]\nouput = 'a.csv'", "unknown option 'ouput'. Did you mean 'output'?"),
-        ("outptu = 'a.csv'", "unknown option 'outptu'"),
+        ("destination = 'a.csv'", "unknown option 'destination'"),
         ("[predct]\nstd = true", "unknown option 'predct'. Did you mean 'predict'?"),
         ("[predict", "is not a TOML file"),
         ("[predict]\ninterval = 'wide'", "--interval"),

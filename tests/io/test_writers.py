@@ -68,11 +68,16 @@ def write(path, blocks):
 def test_an_error_leaves_the_previous_file(tmp_path, error):
     path = tmp_path / "t.csv"
     path.write_text("previous")
-    with pytest.raises(error), writing_table(path) as writer:
-        writer.write(BLOCKS[0])
-        raise error
+    with pytest.raises(error):
+        fail_after_a_block(path, error)
     assert path.read_text() == "previous"
     assert [one.name for one in tmp_path.iterdir()] == ["t.csv"]
+
+
+def fail_after_a_block(path, error):
+    with writing_table(path) as writer:
+        writer.write(BLOCKS[0])
+        raise error
 
 
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
