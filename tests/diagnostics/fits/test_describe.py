@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mercer import Gaussian, KernelClassifier, KernelRegressor, KernelRidge, Nystroem
 from mercer.diagnostics.fits import (
@@ -115,8 +117,8 @@ def test_sizes_without_a_model_are_left_out(rows, classifier):
 
 
 def test_all_rows_as_landmarks_are_an_exact_kernel(rows, regressor):
-    X, y = rows
-    found = audit_of_best(regressor, X[300:], y[300:], X_train=X[:300])
+    X, _ = rows
+    found = audit_of_best(regressor, X[300:], X_train=X[:300])
     assert (found.map_name, found.width) == ("Nystroem", 300)
     assert "All 300 training rows are landmarks" in found.note
     assert [one.width for one in found.widths] == [19, 38, 75, 150]
@@ -128,7 +130,7 @@ def test_a_line_has_an_exact_kernel(rows):
 
     X, y = rows
     model = KernelRidge(RandomMaclaurin(Polynomial(1, 1.0), 4), random_state=0).fit(X[:300], y[:300])
-    found = audit_of_best(model, X[300:], y[300:], X_train=X[:300])
+    found = audit_of_best(model, X[300:], X_train=X[:300])
     assert (found.rmse, found.widths) == (0.0, ())
     assert "no error but rounding" in found.note
 
@@ -136,14 +138,17 @@ def test_a_line_has_an_exact_kernel(rows):
 def test_kernel_error_falls_with_the_number_of_components(rows):
     X, y = rows
     model = KernelRidge(Nystroem(Gaussian(1.0), 64, random_state=0), random_state=0).fit(X[:300], y[:300])
-    found = audit_of_best(model, X[300:], y[300:], X_train=X[:300])
+    found = audit_of_best(model, X[300:], X_train=X[:300])
     errors = {one.width: one.error for one in found.widths} | {found.width: found.rmse}
     assert sorted(errors) == [4, 8, 16, 32, 64, 128]
     assert [errors[width] for width in sorted(errors)] == sorted(errors.values(), reverse=True)
     assert all(one.low <= one.error <= one.high for one in found.widths)
-    assert "to the squared error" in found.note
+    assert "With 128 components the error would be" in found.note
+    assert "near rows" not in found.note
     assert audit_of_best(model, X[300:], time_limit=1e-9, X_train=X[:300]).widths == ()
     assert audit_of_best(model, X[300:]).widths == ()
+    pipeline = make_pipeline(StandardScaler(), KernelRidge(Nystroem(Gaussian(1.0), 64, random_state=0), random_state=0))
+    assert audit_of_best(pipeline.fit(X[:300], y[:300]), X[300:]).width == 64
 
 
 def test_models_without_a_map_have_no_audit(rows):
@@ -198,8 +203,8 @@ def test_targets_must_be_of_one_column(rows, regressor):
 
 
 def test_reliability_bins_count_all_rows():
-    bins = reliability([0.05, 0.15, 0.15, 1.0], [False, True, False, True])
-    assert [one.count for one in bins] == [1, 2, 1]
+    bins = reliability([0.05, 0.15, 0.15, 0.95, 1.0], [False, True, False, True, True])
+    assert [one.count for one in bins] == [1, 2, 2]
     assert [one.observed for one in bins] == [0.0, 0.5, 1.0]
     assert all(0 <= one.low <= one.observed <= one.high <= 1 for one in bins)
     with pytest.raises(DataError, match="one shape"):

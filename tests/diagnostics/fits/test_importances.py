@@ -80,6 +80,12 @@ def test_standard_error_is_at_least_that_of_other_test_rows_and_at_most_twice(sh
     assert 0.75 * spread < np.mean([one.permutation_deviation for one in found]) < 2 * spread
 
 
+def test_errors_of_the_model_itself_do_not_count():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    _, unused = permutation_importances(FirstColumn(), X, X[:, 0] + np.random.default_rng(1).normal(size=300))
+    assert unused.permutation == 0
+
+
 def test_labels_are_scored_by_accuracy():
     X = np.random.default_rng(0).integers(2, size=(600, 2)).astype(float)
     used, unused = permutation_importances(FirstColumn(), X, X[:, 0], score="accuracy")

@@ -45,7 +45,7 @@ AUDIT = MapAudit(
     0.004,
     0.004,
     tuple(WidthPoint(w, 2.4 / w, 2.2 / w, 2.6 / w) for w in (38, 75, 150, 300, 1200)),
-    "In ridge regression on the test rows, this kernel error adds 1.2 % to the squared error.",
+    "With 1,200 components the error would be 2.0 times smaller.",
 )
 
 
@@ -92,7 +92,7 @@ def regression(n_test=500, names=("income", "age", "rooms"), seed=0):
         random_state=7,
         version="0.1.0",
         environment={"Python": "CPython 3.11.7", "numpy": "2.1.0"},
-        model_path="model.mercer",
+        model_path="/home/someone/model.mercer",
     )
 
 

@@ -152,6 +152,8 @@ def test_page_has_what_was_measured():
     assert result.command in text
     assert "random_state=7" in text
     assert "chosen" in text
+    assert "model.mercer" in text
+    assert "someone" not in text
 
 
 def test_page_of_labels_has_calibration_confusion_and_mistakes():

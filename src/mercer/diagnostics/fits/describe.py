@@ -183,7 +183,6 @@ def describe_fit(
         audit = audit_of_best(
             model,
             X_test,
-            y_test,
             X_train=X_train,
             n_train=n_train,
             time_limit=AUDIT_SHARE * limit,

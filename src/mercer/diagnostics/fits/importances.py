@@ -106,7 +106,7 @@ def permutation_importances(
         worse[j] += row_losses(score, y, model.predict(shuffled)) - before
         repeats[j] += 1
     found: dict[int, tuple[float, float]] = {}
-    for j in np.flatnonzero(repeats) if unit > 0 else ():
+    for j in np.flatnonzero(repeats).tolist() if unit > 0 else ():
         rows = worse[j] / repeats[j]
         value = float(rows.mean() / unit)
         around = rows - value * units

@@ -28,14 +28,11 @@ LEAST_WIDTH, MOST_WIDTH = 4, 4096
 N_DRAWS = 3
 # Relative errors below this are rounding.
 ROUNDING = 1e-9
-# Number of rows for the effect on ridge predictions, half of them to be predicted.
-RIDGE_ROWS = 600
 
 
 def audit_of_best(
     model: Any,
     X: Any,
-    y: Any = None,
     *,
     X_train: Any = None,
     n_train: int | None = None,
@@ -49,11 +46,10 @@ def audit_of_best(
     Parameters
     ----------
     model : estimator
-        A fitted `KernelRegressor` or `KernelClassifier`, or a learner with a `feature_map_`.
+        A fitted `KernelRegressor` or `KernelClassifier`, a learner with a `feature_map_`, or a pipeline that ends with
+        a learner.
     X : table or array
         Test rows. At most 1000 of them are used, and all of their pairs.
-    y : array-like, default=None
-        Targets or labels. With them, the effect of the kernel error on ridge predictions is a part of the note.
     X_train : table or array, default=None
         Training rows, or a sample of them, from which maps of other numbers of components are drawn, three of each.
         None means that only the map of the model is measured.
@@ -96,7 +92,6 @@ def audit_of_best(
         note = "The features of the map are exact: the kernel has no error but rounding."
         return MapAudit(measured.kernel, measured.feature_map, width, 0.0, 0.0, 0.0, (), note)
     exact = _is_exact(feature_map, width, n_train)
-    effect = None if exact or y is None else _effect(feature_map, rows, np.asarray(y)[chosen])
     points: tuple[WidthPoint, ...] = ()
     if X_train is not None:
         fitted = scaled(take_rows(X_train, np.sort(rng.permutation(row_count(X_train))[:MOST_FITTED])))
@@ -110,13 +105,13 @@ def audit_of_best(
         low=measured.rmse_interval[0],
         high=measured.rmse_interval[1],
         widths=points,
-        note=" ".join(_notes(measured, exact, effect, learner)),
+        note=" ".join(_notes(measured, exact, points, learner)),
     )
 
 
 def _map_and_rows(model: Any) -> tuple[BaseMap, Any, Any] | None:
     """Return the fitted map of a model, its learner, and the function from rows of the model to rows of the map."""
-    best = getattr(model, "best_estimator_", None)
+    best = getattr(model, "best_estimator_", model if hasattr(model, "steps") else None)
     learner = model if best is None else best[-1]
     feature_map = getattr(learner, "feature_map_", None)
     if not isinstance(feature_map, BaseMap):
@@ -169,24 +164,7 @@ def _is_exact(feature_map: BaseMap, width: int, n_train: int | None) -> bool:
     return n_train is not None and feature_map.built_from_rows and width >= n_train
 
 
-def _effect(feature_map: BaseMap, rows: Any, y: Array) -> float | None:
-    """Return the relative increase of the squared error of ridge predictions by the kernel error, or None."""
-    targets = y.astype(np.float64) if y.dtype.kind in "fiub" and len(np.unique(y)) > 20 else None
-    if targets is None:
-        labels = np.unique(y)
-        targets = (y[:, None] == labels).astype(np.float64) if len(labels) > 1 else None
-    if targets is None:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MercerWarning)
-        try:
-            found = audit(feature_map, rows, targets, random_state=0).ridge(RIDGE_ROWS)
-        except MercerError:  # too few rows
-            return None
-    return found.relative_excess if np.isfinite(found.relative_excess) else None
-
-
-def _notes(measured: Audit, exact: bool, effect: float | None, learner: Any) -> list[str]:
+def _notes(measured: Audit, exact: bool, points: tuple[WidthPoint, ...], learner: Any) -> list[str]:
     """Return what a reader has to know about the error."""
     if exact:
         return [
@@ -194,10 +172,11 @@ def _notes(measured: Audit, exact: bool, effect: float | None, learner: Any) -> 
             "which are all that predictions use, are exact, and the model is that of the exact kernel. The error shown "
             "is that of pairs of new rows, which predictions do not use."
         ]
-    notes = []
-    if effect is not None:
-        change = f"adds {100 * effect:.1f} %" if effect > 0 else "adds nothing"
-        notes.append(f"In ridge regression on the test rows, this kernel error {change} to the squared error.")
+    notes = [f"That is {100 * measured.relative_error:.2g} % of the kernel matrix."]
+    more = [one for one in points if one.width > measured.n_components]
+    if more and more[-1].error > 0:
+        factor = measured.rmse / more[-1].error
+        notes.append(f"With {more[-1].width:,} components the error would be {factor:.1f} times smaller.")
     parts = getattr(getattr(learner, "local_", None), "parts", "global")
     if parts != "global":
         notes.append("Predictions also use near rows, which correct a part of what the map misses.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,11 @@ def model_page(result: FitResult) -> str:
         msg = "model_page: contenders must contain the model with at least one score, got none."
         raise DataError(msg)
     ranked = summaries.ranked(result.importances)
-    shares = summaries.label_shares(result.confusion, result.classes) if result.confusion and result.classes else []
-    confused = summaries.frequent_confusions(result.confusion, result.classes) if shares and result.classes else []
+    shares: list[summaries.LabelShares] = []
+    mistakes: list[summaries.Confusion] = []
+    if result.confusion and result.classes:
+        shares = summaries.label_shares(result.confusion, result.classes)
+        mistakes = summaries.frequent_confusions(result.confusion, result.classes)
     trials = sorted(result.trials, key=lambda one: (-float(one.get("weight") or 0.0), float(one.get("loss", np.inf))))
     stages = {name: value for name, value in result.timings.items() if name != "total"}
     return _unbroken(
@@ -69,13 +73,15 @@ def model_page(result: FitResult) -> str:
             largest=_largest(ranked),
             label_shares=shares[:SHOWN_LABELS],
             label_text=sentences.labels(shares),
-            confused=confused if len(shares) > 3 else [],
+            confused=mistakes if len(shares) > 3 else [],
             kernel=_picture_of_kernel(result),
             trials=trials[:SHOWN_TRIALS],
             n_trials=len(trials),
             special=[one for one in result.columns if one.missing or one.note or one.kind != "number"][:SHOWN_CELLS],
             n_special=sum(bool(one.missing or one.note or one.kind != "number") for one in result.columns),
             stages=stages,
+            # A page is sent to others, whom the folders of the author do not concern.
+            model_file=None if result.model_path is None else PurePath(result.model_path).name,
             total=result.timings.get("total", sum(stages.values())),
             slowest=max(stages.values(), default=0.0),
         )

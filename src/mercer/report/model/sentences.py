@@ -1,4 +1,4 @@
-"""Sentences of the page of a fitted model: what each figure shows, what to do, and alternative texts."""
+"""Sentences of the page of a fitted model: what each figure shows, what to do, and descriptions of figures."""
 
 from __future__ import annotations
 
@@ -308,6 +308,8 @@ def kernel(audit: MapAudit) -> str:
         f"{audit.map_name} with {count(audit.width)} components approximates the kernel of the best member of the "
         f"model with a root mean squared error of {significant(audit.rmse)} over pairs of test rows. "
     )
+    if audit.rmse == 0:
+        return audit.note
     return (text + audit.note).strip()
 
 
