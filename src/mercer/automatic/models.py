@@ -235,6 +235,10 @@ class AutomaticModel(BaseEstimator, ABC):
             del self.feature_names_in_
         if hasattr(preprocessor, "feature_names_in_"):
             self.feature_names_in_: Array = preprocessor.feature_names_in_
+        for one in self._members:
+            # The preprocessor returns an array, whose columns have no names.
+            if hasattr(one.scaler, "feature_names_in_"):
+                del one.scaler.feature_names_in_
         self.importances_ = tables.named_importances(preprocessor, self.importances_)
         self.estimators_ = [Pipeline([("table", preprocessor), *one.steps]) for one in self.estimators_]
         self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]

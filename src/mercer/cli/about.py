@@ -16,7 +16,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def info(*, as_json: AsJson = False) -> None:
-    """Show versions, compiled kernels, threads and BLAS."""
+    """Show versions, compiled kernels, threads and BLAS.
+
+    \b
+    Example:
+      mercer info
+    """
     with one_line_errors():
         from mercer.diagnostics.environment import describe_environment
         from mercer.report.text import print_environment
@@ -39,7 +44,12 @@ def demo(
     random_state: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare four feature maps on digits; write a page of results."""
+    """Compare four feature maps on digits; write a page of results.
+
+    \b
+    Example:
+      mercer demo -o demo.html
+    """
     if as_json and output == "-":
         msg = "--json and --output - both write to stdout. Pass a file as --output."
         raise typer.BadParameter(msg)

@@ -156,7 +156,7 @@ def compare(
 
     \b
     Example:
-      mercer compare new.csv --kernel gaussian --n-components 32 --n-components 64
+      mercer compare new.csv --kernel gaussian --n-components 16 --n-components 32
     """
     with one_line_errors():
         from mercer.workflows import compare_file

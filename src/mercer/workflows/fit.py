@@ -47,7 +47,7 @@ from mercer.workflows.baselines import BOOSTING, LINEAR, boosting_seconds, linea
 from mercer.workflows.kernels import map_for
 from mercer.workflows.pages import check_page, write_page
 from mercer.workflows.predict import preprocessor_of
-from mercer.workflows.resources import Deadline, PeakMemory, Steps, available_bytes
+from mercer.workflows.resources import Deadline, PeakMemory, Steps, available_bytes, release_memory
 from mercer.workflows.sources import (
     Sample,
     Task,
@@ -71,7 +71,7 @@ ESTIMATORS: dict[str, dict[Task, type]] = {
     "svc": {"classification": KernelSVC},
 }
 # Share of the memory that is available for the table, for rows that the model stores, and for a baseline.
-TABLE_SHARE, MODEL_SHARE, BASELINE_SHARE = 0.25, 0.25, 0.35
+TABLE_SHARE, MODEL_SHARE, BASELINE_SHARE = 0.25, 0.12, 0.35
 # Shares of a time limit for the fit, for each baseline, and for what is measured after the fit.
 FIT_SHARE, BASELINE_TIME, MEASURE_SHARE = 0.55, 0.08, 0.25
 # Number of test rows per second of a time limit.
@@ -279,6 +279,9 @@ def fit_file(
             result = replace(
                 result, peak_bytes=PeakMemory.overall, timings=result.timings | {"total": deadline.elapsed}
             )
+            if memory_limit is not None and result.peak_bytes > memory_limit:
+                excess = f"The peak memory, {result.peak_bytes:,} bytes, exceeded the limit of {memory_limit:,} bytes."
+                result = replace(result, warnings=(*result.warnings, excess))
             if report is not None:
                 write_page(result, report)
     return result
@@ -408,9 +411,9 @@ def _fit(
     steps.expect(
         {
             "fit": expected,
-            LINEAR: linear_seconds(len(rows.y_train), 2 * width, n_labels),
-            BOOSTING: boosting_seconds(len(rows.y_train), width, n_labels),
-            "measure": max(10.0, 0.5 * expected),
+            LINEAR: min(linear_seconds(len(rows.y_train), 2 * width, n_labels), _baseline_seconds(deadline)),
+            BOOSTING: min(boosting_seconds(len(rows.y_train), width, n_labels), _baseline_seconds(deadline)),
+            "measure": _measure_seconds(deadline, expected, True),
             "write": 0.3,
         }
     )
@@ -541,7 +544,8 @@ def _baselines(
     contenders = []
     for name in (LINEAR, BOOSTING):
         with steps.step(name):
-            seconds = max(2.0, BASELINE_TIME * (deadline.seconds or LONGEST_FIT * 2))
+            seconds = _baseline_seconds(deadline)
+            release_memory()
             most = BASELINE_SHARE * available_bytes(memory_limit)
             train = replace(rows.train, y=rows.y_train)
             baseline = measure_baseline(
@@ -567,6 +571,11 @@ def _scores(task: Task, y: Array, predicted: Array, classes: Array | None, seed:
 # ---- what the result contains -------------------------------------------------------------------
 
 
+def _baseline_seconds(deadline: Deadline) -> float:
+    """Return the seconds for the fit of a baseline."""
+    return max(2.0, BASELINE_TIME * (deadline.seconds or 2 * LONGEST_FIT))
+
+
 def _measure_seconds(deadline: Deadline, fit_seconds: float, compare: bool) -> float:
     """Return the seconds for what is measured after the fit."""
     if not compare:
@@ -587,6 +596,8 @@ def noted_warnings() -> Iterator[list[str]]:
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always", category=mercer.MercerWarning)
+        # Columns were selected by name already, and are passed as an array.
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         yield messages
     messages += dict.fromkeys(str(one.message) for one in noted if issubclass(one.category, mercer.MercerWarning))
     for one in noted:

@@ -323,6 +323,8 @@ class Unseen:
         """Count the categories of the predictions in a with statement, instead of a warning per block."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "There are categories that the fit did not see", MercerWarning)
+            # Columns were selected by name already, and are passed as an array.
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             yield
         found = getattr(preprocessor_of(self.model), "unseen_", None)
         if found is not None:

@@ -343,7 +343,8 @@ def task_of(y: Array, task: Task | None, target: str) -> tuple[Task, Array, str]
     if len(labels) < 2:
         msg = f"The column {target!r} has only one label, {str(labels[0])!r}, so there is nothing to learn."
         raise DataError(msg)
-    if len(labels) > MOST_LABELS or (len(labels) > MOST_INTEGER_LABELS and len(y) < ROWS_PER_LABEL * len(labels)):
+    rare = is_text and len(labels) > MOST_INTEGER_LABELS and len(y) < ROWS_PER_LABEL * len(labels)
+    if len(labels) > MOST_LABELS or rare:
         msg = (
             f"The column {target!r} has {len(labels):,} different labels in {len(y):,} rows, as a column of names or "
             f"identifiers has. Pass another target, or one of at most {MOST_LABELS:,} labels that occur several times."
