@@ -42,7 +42,7 @@ from .errors import (
 from .export import export_model
 from .graphs import Deformed, FeatureGraph, NeighborGraph
 from .hypothesis_tests import hsic_test, mmd_test
-from .io import open_rows
+from .io import open_rows, open_table
 from .kernels import (
     ArcCosine,
     CallableKernel,
@@ -99,7 +99,7 @@ from .maps import (
 )
 from .metric import LearnedMetric, ScaledColumns
 from .model_files import describe_model, load_model, save_model
-from .tables import ColumnScaler
+from .tables import ColumnScaler, TablePreprocessor
 from .theory import required_components
 
 __version__: str
@@ -168,6 +168,7 @@ __all__ = [
     "SphericalRadial",
     "Sum",
     "SumMap",
+    "TablePreprocessor",
     "TensorSketch",
     "ThresholdFeatures",
     "TooLittleMemoryError",
@@ -202,6 +203,7 @@ __all__ = [
     "neural_tangent_kernel",
     "on_dask",
     "open_rows",
+    "open_table",
     "required_components",
     "save_model",
     "solvers",

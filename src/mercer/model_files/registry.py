@@ -97,6 +97,8 @@ _TABLE: dict[str, str] = {
     # Tables.
     "tables.column_functions": "Components PlainColumns RankedColumns",
     "tables.column_scaler": "ColumnScaler",
+    "tables.encoders": "CategoryColumn DateColumn DroppedColumn NumberColumn ScaledNumbers",
+    "tables.preprocessor": "ColumnSummary TablePreprocessor UnseenCategories",
     # Learners.
     "learners.deformed_search": "DeformedSearchCV",
     "learners.glm": "KernelLogisticRegression KernelSVC",
