@@ -47,8 +47,8 @@ OF_KERNELS = dict(re.findall(r"^\| `(\w+)` \| (yes|no) \|$", TEXT, re.MULTILINE)
 EXAMPLES = {type(model).__name__: model for model in reversed(MODELS)} | {
     "ColumnScaler": ColumnScaler(),
     "TablePreprocessor": TablePreprocessor(),
-    "KernelRegressor": KernelRegressor(random_state=0, time_limit=1),
-    "KernelClassifier": KernelClassifier(random_state=0, time_limit=1),
+    "KernelRegressor": KernelRegressor(random_state=0, time_limit=0.5),
+    "KernelClassifier": KernelClassifier(random_state=0, time_limit=0.5),
 }
 EXAMPLES_OF_KERNELS = {type(kernel).__name__: kernel for kernel in KERNELS} | {
     "Composed": Composed(Polynomial(2), Gaussian()),

@@ -129,7 +129,7 @@ def test_deformed_search():
 
 @pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
 def test_automatic_models(make):
-    model = make(random_state=0, time_limit=3).fit(X, Y if make is KernelRegressor else LABELS)
+    model = make(random_state=0, time_limit=1).fit(X, Y if make is KernelRegressor else LABELS)
     program = program_of(model, return_std=make is KernelRegressor)
     assert max(differences(program, program(ROWS), model, ROWS).values()) < 1e-9
 

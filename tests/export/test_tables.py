@@ -59,7 +59,7 @@ def to(request):
 @pytest.mark.parametrize(
     "options",
     [{}, {"scale": "spread"}, {"scale": None}, {"max_categories": 3, "min_frequency": 1, "n_buckets": 4}],
-    ids=str,
+    ids=["quantiles", "spread", "none", "buckets"],
 )
 def test_preprocessors(options, to, tmp_path):
     model = TablePreprocessor(**options).fit(TABLE)
@@ -69,12 +69,16 @@ def test_preprocessors(options, to, tmp_path):
         assert result.relative_difference < (1e-6 if to == "onnx" else 1e-10)
 
 
-def test_pipelines_and_automatic_models(to, tmp_path):
-    models = (
+@pytest.fixture(scope="module")
+def models():
+    return (
         make_pipeline(TablePreprocessor(), KernelRidge(random_state=0)).fit(TABLE, Y),
-        KernelRegressor(random_state=0, time_limit=1).fit(TABLE, Y),
-        KernelClassifier(random_state=0, time_limit=1).fit(TABLE, np.where(Y > 1, "high", "low")),
+        KernelRegressor(random_state=0, time_limit=0.5).fit(TABLE, Y),
+        KernelClassifier(random_state=0, time_limit=0.5).fit(TABLE, np.where(Y > 1, "high", "low")),
     )
+
+
+def test_pipelines_and_automatic_models(to, models, tmp_path):
     for model in models:
         result = export_model(model, tmp_path / NAMES[to], to=to, rows=OTHER)
         assert result.relative_difference < (1e-6 if to == "onnx" else 1e-9)
@@ -84,7 +88,7 @@ def test_pipelines_and_automatic_models(to, tmp_path):
 def test_arrays_with_missing_numbers_stay_arrays(to, tmp_path):
     X = np.random.default_rng(0).normal(size=(80, 3))
     X[::7, 1] = np.nan
-    model = KernelRegressor(random_state=0, time_limit=1).fit(X, np.nan_to_num(X).sum(axis=1))
+    model = KernelRegressor(random_state=0, time_limit=0.5).fit(X, np.nan_to_num(X).sum(axis=1))
     assert takes_matrix(model.preprocessor_)
     result = export_model(model, tmp_path / NAMES[to], to=to, rows=X)
     assert result.relative_difference < (1e-6 if to == "onnx" else 1e-9)
@@ -107,6 +111,15 @@ def test_python_file_takes_data_frames_and_csv_files(tmp_path):
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert [float(line) for line in printed.split()] == pytest.approx(truth.tolist(), abs=1e-9)
     assert "# category 'heating'" in path.read_text()
+
+
+def test_columns_with_names_that_are_no_identifiers(to, tmp_path):
+    names = ["2nd floor", "class", "a\nb = 1", 'quotes """ and \'', "np", "table", "größe", "", "variable", "t_1"]
+    values = np.random.default_rng(0).normal(size=(50, len(names)))
+    table = pandas.DataFrame(values, columns=names).astype({"class": str})
+    table["class"] = np.where(values[:, 1] > 0, "import os", "\\ \" '")
+    model = TablePreprocessor().fit(table)
+    assert export_model(model, tmp_path / NAMES[to], to=to, rows=table).relative_difference < 1e-6
 
 
 def test_inputs_of_onnx_are_columns():

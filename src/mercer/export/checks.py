@@ -215,7 +215,7 @@ def onnx_columns(program: Program, frame: Frame, dtype: Any) -> dict[str, Array]
             feed[name] = np.where(np.isnan(cells), least, np.nan_to_num(cells).astype(np.int64))
         else:
             feed[name] = cells.astype(dtype)
-    return feed
+    return {program.input_names[name]: cells for name, cells in feed.items()}
 
 
 def rounded_frame(frame: Frame, dtype: Any) -> Frame:

@@ -94,6 +94,7 @@ class Writer:
     def _free(self, name: str) -> str:
         """Return a name for a variable that is not taken, and take it."""
         name = re.sub(r"\W", "_", name)
+        name = name if name.isidentifier() else f"column_{name}"
         name = f"{name}_" if keyword.iskeyword(name) else name
         found, number = name, 2
         while found in self._taken:

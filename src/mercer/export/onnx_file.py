@@ -77,6 +77,8 @@ class Writer:
         self._kept: list[Array] = []
         self._count = 0
         self.domains: set[str] = set()
+        self._inputs = program.input_names
+        self._taken = {"X", *program.outputs, *self._inputs.values()}
         for value in program.columns:
             self._names[id(value)] = self._column(value, dtype)
         if not program.columns:
@@ -94,6 +96,8 @@ class Writer:
     def fresh(self, hint: str = "t") -> str:
         """Return a new name."""
         self._count += 1
+        while f"{hint}_{self._count}" in self._taken:
+            self._count += 1
         return f"{hint}_{self._count}"
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
@@ -131,7 +135,7 @@ class Writer:
 
     def _column(self, value: Value, dtype: np.dtype) -> str:
         """Return a column of a table in the dtype of the computation; strings as they are."""
-        name, kind = str(value.options["column"]), value.options["kind"]
+        name, kind = self._inputs[str(value.options["column"])], value.options["kind"]
         if kind == "category":
             return name
         if kind != "date":
@@ -584,7 +588,9 @@ def onnx_model(program: Program, *, dtype: Any = np.float32, compute: Any = np.f
         types = {"category": writer.onnx.TensorProto.STRING, "date": writer.onnx.TensorProto.INT64}
         inputs = [
             helper.make_tensor_value_info(
-                str(one.options["column"]), types.get(one.options["kind"], tensor_type(dtype)), ["n", 1]
+                program.input_names[str(one.options["column"])],
+                types.get(one.options["kind"], tensor_type(dtype)),
+                ["n", 1],
             )
             for one in program.columns
         ]

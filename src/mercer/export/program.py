@@ -87,6 +87,26 @@ class Program:
         return len(self.columns) or self.rows.width
 
     @property
+    def input_names(self) -> dict[str, str]:
+        """Names of the inputs of an ONNX graph by the names of columns, from which they differ only if these are taken.
+
+        Examples
+        --------
+        >>> column = g.table_column("label", "number")
+        >>> Program("Model", g.rows(0), {"label": column}, None, (), False, False, False, (column,)).input_names
+        {'label': 'label_'}
+        """
+        names: dict[str, str] = {}
+        taken = set(self.outputs)
+        for one in self.columns:
+            name = str(one.options["column"]) or "column"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[str(one.options["column"])] = name
+        return names
+
+    @property
     def description(self) -> str:
         """The model in a few words."""
         noun = "column" if self.columns else "feature"
