@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.errors import ExportError
 from mercer.errors.packages import optional_module
 from mercer.export.graph import Value, ordered
 from mercer.export.program import Program
@@ -36,6 +37,7 @@ UNARY = {
     "sign": "Sign",
     "floor": "Floor",
     "sigmoid": "Sigmoid",
+    "isnan": "IsNaN",
 }
 BINARY = {
     "add": "Add",
@@ -72,10 +74,11 @@ class Writer:
         self._array_names: dict[tuple[int, str], str] = {}
         self._kept: list[Array] = []
         self._count = 0
-        if dtype == compute:
-            self._names[id(program.rows)] = "X"
-        else:
-            self._names[id(program.rows)] = self.cast("X", compute)
+        self.domains: set[str] = set()
+        for value in program.columns:
+            self._names[id(value)] = self._column(value, dtype)
+        if not program.columns:
+            self._names[id(program.rows)] = "X" if dtype == compute else self.cast("X", compute)
         for value in ordered(program.outputs.values()):
             if id(value) not in self._names:
                 self._names[id(value)] = self._write(value)
@@ -124,11 +127,47 @@ class Writer:
         """Return a value in another dtype."""
         return self.node("Cast", name, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def _column(self, value: Value, dtype: np.dtype) -> str:
+        """Return a column of a table in the dtype of the computation; strings as they are."""
+        name, kind = str(value.options["column"]), value.options["kind"]
+        if kind == "category":
+            return name
+        if kind != "date":
+            return name if dtype == self.compute else self.cast(name, self.compute)
+        if self.compute != np.float64:
+            msg = f"Column {name!r} has dates, which need compute='float64', got {self.compute}."
+            raise ExportError(msg)
+        gone = self.node("Equal", name, self.constant(np.int64(np.iinfo(np.int64).min)))
+        return self.node("Where", gone, self.constant(np.float64(np.nan)), self.cast(name, np.float64))
+
+    def _look_up(self, value: Value, cells: str, keys: str, table: str) -> str:
+        del keys
+        if value.options["buckets"]:
+            msg = (
+                f"Column {value.inputs[0].options['column']!r} has more categories than the model stores. They are "
+                "distinguished by a hash, for which ONNX has no operator. Use to='python'."
+            )
+            raise ExportError(msg)
+        known = [str(one) for one in value.inputs[1].example]
+        strings, indices = [*known], list(range(len(known)))
+        if "" not in known:  # a missing cell
+            strings, indices = [*strings, ""], [*indices, len(known)]
+        self.domains.add("ai.onnx.ml")
+        found = self.node(
+            "LabelEncoder",
+            cells,
+            domain="ai.onnx.ml",
+            keys_strings=strings,
+            values_int64s=indices,
+            default_int64=len(known) + 1,
+        )
+        return self.node("Gather", table, self.node("Squeeze", found, self.integers(1)), axis=0)
+
     # ---- operations ---------------------------------------------------------------------------------------
 
     def _write(self, value: Value) -> str:
         if value.is_constant:
-            return self.constant(value.example, value.name)
+            return "" if value.example.dtype.kind == "U" else self.constant(value.example, value.name)
         inputs = [self.name_of(one) for one in value.inputs]
         if value.op in UNARY:
             return self.node(UNARY[value.op], *inputs)
@@ -510,12 +549,20 @@ def onnx_model(program: Program, *, dtype: Any = np.float32, compute: Any = np.f
             found = writer.cast(found, dtype)
         writer.nodes.append(helper.make_node("Identity", [found], [name]))
         outputs.append(helper.make_tensor_value_info(name, element, shape))
-    rows = helper.make_tensor_value_info("X", tensor_type(dtype), ["n", program.n_features])
+    inputs = [helper.make_tensor_value_info("X", tensor_type(dtype), ["n", program.n_features])]
+    if program.columns:
+        types = {"category": writer.onnx.TensorProto.STRING, "date": writer.onnx.TensorProto.INT64}
+        inputs = [
+            helper.make_tensor_value_info(
+                str(one.options["column"]), types.get(one.options["kind"], tensor_type(dtype)), ["n", 1]
+            )
+            for one in program.columns
+        ]
     nodes, constants = needed(writer.nodes, writer.constants, set(program.outputs))
-    graph = helper.make_graph(nodes, program.name, [rows], outputs, constants, program.description)
+    graph = helper.make_graph(nodes, program.name, inputs, outputs, constants, program.description)
     model = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), *(helper.make_opsetid(one, 2) for one in writer.domains)],
         ir_version=IR_VERSION,
         producer_name="mercer",
         producer_version=program.version,
