@@ -50,6 +50,7 @@ def demo_page(demo: Demo) -> str:
     return environment.from_string(template).render(
         demo=demo,
         environment=demo.environment,
+        race_headline=sentences.race_headline(demo) if demo.races else "",
         headline=sentences.headline(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
         caveat=sentences.caveat(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
         kernels=sentences.kernels_in_use(demo.environment),
