@@ -55,7 +55,7 @@ LEAST_WIDE = 64
 # Widest rows for which metrics are learned.
 MOST_COLUMNS = 4096
 # Number of rows that are held out from all of a search, and their largest share.
-HELD_ROWS, HELD_SHARE = 2000, 0.2
+HELD_ROWS, HELD_SHARE = 4000, 0.2
 # Least number of distinct rows for which metrics are learned.
 LEAST_ROWS = 20
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
@@ -65,7 +65,7 @@ LEAST_WEIGHT = 0.08
 # Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
 # it lowers the loss by this share. The model then has half of the members, so that predictions are as fast.
 NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
-MANY_COLUMNS, NEAR_GAIN = 32, 0.05
+MANY_COLUMNS, NEAR_GAIN = 32, 0.02
 # Number of rows up to which members are fitted exactly, without landmarks.
 EXACT_ROWS = 1500
 # A line is computed from second moments if there are more rows than this multiple of the number of columns.
