@@ -1,10 +1,10 @@
-"""Damaged files and damaged checkpoints: fuzz_files.py and fuzz_checkpoints.py in one command.
+"""Damaged files, checkpoints and models: fuzz_files.py, fuzz_checkpoints.py and fuzz_models.py in one command.
 
     python benchmarks/fuzz.py [--quick] [--output DIR]
 
-3000 files of six formats and 500 checkpoints of seven learners. The exit code is 1 if there is a crash, an error that
-is not one of mercer's, a case of more than 20 s, a row that an independent reader reads otherwise, or a fit that
-continues to another model.
+3000 files of six formats, 500 checkpoints of seven learners and 2000 files of twenty models. The exit code is 1 if
+there is a crash, an execution, an error that is not one of mercer's, a case of more than 20 s, a row that an
+independent reader reads otherwise, a fit that continues to another model, or a damaged model that predicts otherwise.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from pathlib import Path
 
 import fuzz_checkpoints
 import fuzz_files
+import fuzz_models
 from harness import RESULTS
 
 
 def main() -> int:
-    """Run both, and return the exit code."""
+    """Run all, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer cases")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     missed = 0
-    for module in (fuzz_files, fuzz_checkpoints):
+    for module in (fuzz_files, fuzz_checkpoints, fuzz_models):
         report = module.measure(module.options_of(["--quick"] if options.quick else []))
         report.finish(options.output)
         missed += sum(check.met is False for check in report.checks) if report.judged else 0

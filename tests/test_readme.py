@@ -42,6 +42,17 @@ def test_few_labels_gain_from_the_graph(capsys):
     assert deformed > 0.8
 
 
+def test_model_is_served_without_mercer(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(block_under("Serve a model", "python"), "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert float(re.search(r"largest difference (\S+)", printed).group(1)) < 1e-9
+    predictions = [float(line) for line in printed.splitlines()[1:4]]
+    assert predictions == pytest.approx(names["model"].predict(names["X"][:3]).tolist(), abs=1e-9)
+    assert {path.name for path in tmp_path.iterdir()} >= {"model.py", "model.npz"}
+
+
 def test_quick_start_has_about_ten_lines():
     assert len([line for line in block_under("Quick start", "python").splitlines() if line]) <= 10
 

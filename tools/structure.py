@@ -31,7 +31,12 @@ def classes() -> list[type]:
     for info in pkgutil.walk_packages(mercer.__path__, "mercer."):
         if info.name.endswith(("._native", "__main__")):
             continue
-        module = importlib.import_module(info.name)
+        try:
+            module = importlib.import_module(info.name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":  # the modules of PyTorch are left out where it is not installed
+                raise
+            continue
         found |= {c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == info.name}
     return sorted(found, key=lambda c: (c.__module__, c.__qualname__))
 

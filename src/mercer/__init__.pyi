@@ -5,6 +5,7 @@ from . import (
     diagnostics,
     engines,
     errors,
+    export,
     graphs,
     hypothesis_tests,
     io,
@@ -27,6 +28,7 @@ from .engines import Checkpoint, on_dask
 from .errors import (
     CheckpointError,
     DataError,
+    ExportError,
     MercerError,
     MercerWarning,
     MissingPackageError,
@@ -37,9 +39,10 @@ from .errors import (
     UnknownParameterError,
     UnsupportedKernelError,
 )
+from .export import export_model
 from .graphs import Deformed, FeatureGraph, NeighborGraph
 from .hypothesis_tests import hsic_test, mmd_test
-from .io import open_rows
+from .io import open_rows, open_table
 from .kernels import (
     ArcCosine,
     CallableKernel,
@@ -96,7 +99,7 @@ from .maps import (
 )
 from .metric import LearnedMetric, ScaledColumns
 from .model_files import describe_model, load_model, save_model
-from .tables import ColumnScaler
+from .tables import ColumnScaler, TablePreprocessor
 from .theory import required_components
 
 __version__: str
@@ -118,6 +121,7 @@ __all__ = [
     "DeformedSearchCV",
     "DotProduct",
     "ExponentialDotProduct",
+    "ExportError",
     "FeatureGraph",
     "FeatureMap",
     "Gaussian",
@@ -164,6 +168,7 @@ __all__ = [
     "SphericalRadial",
     "Sum",
     "SumMap",
+    "TablePreprocessor",
     "TensorSketch",
     "ThresholdFeatures",
     "TooLittleMemoryError",
@@ -181,6 +186,8 @@ __all__ = [
     "diagnostics",
     "engines",
     "errors",
+    "export",
+    "export_model",
     "graphs",
     "hsic_test",
     "hypothesis_tests",
@@ -196,6 +203,7 @@ __all__ = [
     "neural_tangent_kernel",
     "on_dask",
     "open_rows",
+    "open_table",
     "required_components",
     "save_model",
     "solvers",

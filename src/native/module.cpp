@@ -489,7 +489,9 @@ Cells<T> cells_of(const Vector<const std::int64_t>& starts, const Matrix<const d
     require(count >= 1 && std::ptrdiff_t(starts.shape(0)) == count + 1);
     require(count == 1 || centers.stride(0) == std::ptrdiff_t(centers.shape(1)));
     const std::int64_t* start = starts.data();
-    require(start[0] == 0 && start[count] * mercer::panel_rows == std::int64_t(index.shape(0)));
+    // Not by a product, which may overflow.
+    require(index.shape(0) % size_t(mercer::panel_rows) == 0);
+    require(start[0] == 0 && start[count] == std::int64_t(index.shape(0) / size_t(mercer::panel_rows)));
     for (std::ptrdiff_t i = 0; i < count; ++i) require(start[i] <= start[i + 1]);
     return {count,        0,       1.0,     scale,   start,   centers.data(), nullptr,
             index.data(), nullptr, nullptr, nullptr, nullptr};

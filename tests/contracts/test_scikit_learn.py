@@ -41,6 +41,7 @@ from mercer import (
     ScaledColumns,
     SphericalRadial,
     SumMap,
+    TablePreprocessor,
     TensorSketch,
     ThresholdFeatures,
 )
@@ -107,6 +108,7 @@ OTHERS = [
     Deformed(Nystroem(), FeatureGraph(20)),
     ScaledColumns(),
     ColumnScaler(),
+    TablePreprocessor(),
     # Within a millionth of a second there is no search, so that the checks are quick.
     KernelRegressor(time_limit=1e-6, random_state=0),
     KernelClassifier(time_limit=1e-6, random_state=0),

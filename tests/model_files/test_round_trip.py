@@ -15,6 +15,7 @@ from mercer import (
     Deformed,
     DeformedSearchCV,
     Gaussian,
+    GaussianProcessRegressor,
     KernelClassifier,
     KernelKMeans,
     KernelLogisticRegression,
@@ -27,6 +28,7 @@ from mercer import (
     NeighborGraph,
     Nystroem,
     RandomFourier,
+    TablePreprocessor,
     describe_model,
     load_model,
     save_model,
@@ -55,6 +57,8 @@ def results(model):
     """Return the bytes of what a model computes for rows that were not seen."""
     rows = 0.99 * X[:20]
     found = {name: np.asarray(getattr(model, name)(rows)) for name in METHODS if hasattr(model, name)}
+    if isinstance(model, GaussianProcessRegressor | KernelRegressor):
+        found["std"] = np.asarray(model.predict(rows, return_std=True)[1])
     assert found
     return {name: (values.dtype.str, values.tobytes()) for name, values in found.items()}
 
@@ -98,19 +102,20 @@ def test_unfitted_models_have_the_same_parameters(model, tmp_path):
     assert not describe_model(tmp_path / "model.mercer").is_fitted
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        ColumnScaler(),
-        ColumnScaler("ranks"),
-        ColumnScaler("components"),
-        KernelKMeans(Gaussian(), 3, random_state=0),
-        make_pipeline(ColumnScaler(), KernelRidge(random_state=0)),
-        pytest.param(KernelRegressor(random_state=0, time_limit=5), marks=pytest.mark.slow),
-        KernelClassifier(random_state=0, time_limit=5),
-    ],
-    ids=lambda m: type(m).__name__,
-)
+OTHERS = [
+    ColumnScaler(),
+    ColumnScaler("ranks"),
+    ColumnScaler("components"),
+    TablePreprocessor(),
+    KernelKMeans(Gaussian(), 3, random_state=0),
+    GaussianProcessRegressor(RandomFourier(Gaussian("median"), 20, random_state=0)),
+    make_pipeline(ColumnScaler(), KernelRidge(random_state=0)),
+    KernelRegressor(random_state=0, time_limit=1),
+    KernelClassifier(random_state=0, time_limit=1),
+]
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda m: type(m).__name__)
 def test_transformers_pipelines_and_automatic_models(model, tmp_path):
     model = fitted(model)
     again = through_file(model, tmp_path)
@@ -194,12 +199,44 @@ def test_same_model_gives_the_same_bytes(tmp_path):
     assert save_model(load_model(tmp_path / "a.mercer"), tmp_path / "b.mercer").read_bytes() == first
 
 
-def test_all_public_estimators_and_kernels_are_in_the_registry():
+# Public classes with parameters of which no fitted instance makes a round trip above, with the reason.
+NOT_TRIED = {
+    "Kernel": "abstract",
+    "CallableKernel": "a function of the user, which a file cannot hold",
+    "LocalCorrection": "a parameter of learners, which has no fit",
+    "FeatureGraph": "a parameter of Deformed, whose round trip stores it",
+    "NeighborGraph": "a parameter of Deformed, whose round trip stores it",
+    "Composed": "made by k @ l, an instance of which is among the kernels",
+    "Constant": "made by k + 1, an instance of which is among the kernels",
+    "Product": "made by k * l, an instance of which is among the kernels",
+    "Scaled": "made by 2 * k, an instance of which is among the kernels",
+    "Sum": "made by k + l, an instance of which is among the kernels",
+}
+
+
+def test_all_public_estimators_and_kernels_make_a_round_trip():
+    tried = {type(one).__name__ for one in [*KERNELS, *MAPS, *LEARNERS, *OTHERS]} | {"DeformedSearchCV"}
     for name in mercer.__all__:
         value = getattr(mercer, name)
-        if isinstance(value, type) and hasattr(value, "get_params") and name not in ("Kernel", "CallableKernel"):
-            assert name_of(value) == name
+        if isinstance(value, type) and hasattr(value, "get_params"):
+            assert name in tried or name in NOT_TRIED, f"{name} needs a round trip, or a reason why not"
+            assert name_of(value) == name or name in ("Kernel", "CallableKernel")
     assert len({class_of(name) for name in CLASSES}) == len(CLASSES)
+
+
+@pytest.mark.parametrize("model", [mercer.LocalCorrection(8), NeighborGraph(4), mercer.FeatureGraph(20)], ids=repr)
+def test_parameters_of_estimators_can_be_saved(model, tmp_path):
+    assert repr(through_file(model, tmp_path)) == repr(model)
+
+
+def test_triangles_are_stored_without_their_zeros(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    model = Nystroem(Gaussian(), 150, random_state=0).fit(rows)
+    again = through_file(model, tmp_path)
+    matrix = model.features_.whitening
+    assert again.features_.whitening.tobytes() == matrix.tobytes()
+    assert again.features_.whitening.flags.c_contiguous
+    assert (tmp_path / "model.mercer").stat().st_size < 0.7 * matrix.nbytes
 
 
 def test_models_without_statistics_are_smaller_than_pickles(tmp_path):

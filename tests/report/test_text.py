@@ -92,6 +92,13 @@ def test_progress_is_drawn_only_on_a_terminal(monkeypatch, capsys):
         (numbers.seconds, 0.0999, "100 ms"),
         (numbers.seconds, 59.96, "60.0 s"),
         (numbers.memory, 0, "0.0 MB"),
+        (numbers.memory, 999_999_999, "1000.0 MB"),
+        (numbers.seconds, 120.4, "120.4 s"),
+        (numbers.seconds, 121.0, "2 min 1 s"),
+        (numbers.significant, 12345.6, "12,346"),
+        (numbers.significant, 1e20, "1.00e+20"),
+        (numbers.of_one, 0.995, "0.995"),
+        (numbers.of_one, float("nan"), "not defined"),
     ],
 )
 def test_numbers_at_the_limits_of_their_formats(write, value, text):

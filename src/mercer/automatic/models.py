@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
+from mercer.automatic import tables
 from mercer.automatic.search import (
     EXACT_ROWS,
     NEAR_ROWS,
@@ -26,6 +27,7 @@ from mercer.automatic.search import (
     costs_of_search,
     search,
 )
+from mercer.automatic.tables import on_tables
 from mercer.automatic.trials import Trials
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
@@ -63,7 +65,7 @@ from mercer.parameters import (
 )
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
-from mercer.tables import ColumnFunction, ColumnScaler, ScaledRows
+from mercer.tables import ColumnFunction, ColumnScaler, ScaledRows, TablePreprocessor
 from mercer.tables.column_functions import PlainColumns
 from mercer.tables.column_scaler import Scaling
 
@@ -93,6 +95,8 @@ FEW_ROWS = 5000
 MOST_OPTIMISM = 5.0
 # Share of a time limit for the search; the rest is for the fits of the members.
 SEARCH_SHARE = 0.6
+# Number of rows by which the importances of columns are computed.
+IMPORTANCE_ROWS = 2000
 # Number of times that the search may be repeated within a time limit.
 MOST_TIMED_PARTS = 16
 
@@ -125,8 +129,13 @@ best_estimator_ : Pipeline
     The member of largest weight, which can be used by itself.
 importances_ : ndarray of shape (d,)
     What each column contributes to squared distances in the metrics of the members. They sum to one.
+preprocessor_ : TablePreprocessor or None
+    What became of the columns of a table: ``print(model.preprocessor_.summary())``. None for arrays of numbers without
+    NaN, and for files of numbers.
 n_features_in_ : int
-    Number of columns.""",
+    Number of columns.
+feature_names_in_ : ndarray of str
+    Names of the columns, if they have names.""",
 }
 
 
@@ -166,6 +175,7 @@ class AutomaticModel(BaseEstimator, ABC):
     weights_: Array
     best_estimator_: Pipeline
     importances_: Array
+    preprocessor_: TablePreprocessor | None
     _coding_: Coding
     _members: tuple[FittedMember, ...]
     _found: Found | None
@@ -214,9 +224,10 @@ class AutomaticModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d), iterable of blocks, files, or Dask collection
+        X : data frame, array-like or CSR of shape (n, d), iterable of blocks, files, or Dask collection
             Rows. Without `y`, an iterable of tuples ``(X, y)`` or ``(X, y, weight)`` that can be read several times,
-            such as the result of `open_rows`.
+            such as the result of `open_table` or `open_rows`. The columns of a data frame, and of a table that
+            `open_table` opens, may be numbers, categories, dates or booleans, with missing cells; arrays may have NaN.
         y : array-like of shape (n,) or (n, t)
             Targets; for a Dask data frame also the name of their column.
         sample_weight : array-like of shape (n,), default=None
@@ -232,6 +243,7 @@ class AutomaticModel(BaseEstimator, ABC):
             count_threads(self.n_jobs)
             for name in [name for name in vars(self) if name.endswith("_")]:
                 delattr(self, name)
+            self.preprocessor_, X, y = tables.preprocessed(X, y, sample_weight, owner)
             reader = Reader(self, self._coding(), width=MOST_LANDMARKS, n_jobs=self.n_jobs)
             engine = source_of(X, y, sample_weight, owner=owner).engine(reader)
             if not engine.replayable:
@@ -243,7 +255,24 @@ class AutomaticModel(BaseEstimator, ABC):
             report = stages_of(owner, self.progress)
             with reported(report):
                 self._fit_rows(engine, reader, report, start)
+            if self.preprocessor_ is not None:
+                self._name_columns(self.preprocessor_)
         return self
+
+    def _name_columns(self, preprocessor: TablePreprocessor) -> None:
+        """Set attributes that refer to columns to those of the table."""
+        self.n_features_in_ = preprocessor.n_features_in_
+        if hasattr(self, "feature_names_in_"):  # those of the columns of numbers
+            del self.feature_names_in_
+        if hasattr(preprocessor, "feature_names_in_"):
+            self.feature_names_in_: Array = preprocessor.feature_names_in_
+        for one in self._members:
+            # The preprocessor returns an array, whose columns have no names.
+            if hasattr(one.scaler, "feature_names_in_"):
+                del one.scaler.feature_names_in_
+        self.importances_ = tables.named_importances(preprocessor, self.importances_)
+        self.estimators_ = [Pipeline([("table", preprocessor), *one.steps]) for one in self.estimators_]
+        self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
 
     def _fit_rows(self, engine: Engine, reader: Reader, report: StagedReport | None, start: float) -> None:
         seed = seed_of(self.random_state, "automatic")
@@ -274,7 +303,7 @@ class AutomaticModel(BaseEstimator, ABC):
         self.weights_ = np.array([one.weight for one in members])
         self.estimators_ = [Pipeline([("columns", one.scaler), ("model", one.learner)]) for one in members]
         self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
-        self.importances_ = importances(members, self.weights_, d)
+        self.importances_ = importances(members, self.weights_, X)
         self._n_rows, self._seconds = n, time.perf_counter() - start
 
     def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
@@ -393,6 +422,8 @@ class AutomaticModel(BaseEstimator, ABC):
     def _explanation(self) -> list[str]:
         d, found = self.n_features_in_, self._found
         lines = [f"{type(self).__name__}: {self._n_rows:,} rows of {d} columns, fitted in {self._seconds:.1f} s."]
+        if self.preprocessor_ is not None:
+            lines.append(tables.explained(self.preprocessor_))
         if found is None:
             return [
                 *lines,
@@ -430,6 +461,7 @@ class AutomaticModel(BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
 
@@ -478,8 +510,9 @@ def landmarks_for(n: int) -> int:
     return int(min(width, max(FEWEST_LANDMARKS, (MOST_PRODUCTS / n) ** 0.5)))
 
 
-def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
-    """Return what each column of `X` contributes to squared distances, averaged over members."""
+def importances(members: list[FittedMember], weights: Array, X: Any) -> Array:
+    """Return what each column of rows contributes to their squared distances, averaged over members."""
+    d = X.shape[1]
     total = np.zeros(d)
     for one, weight in zip(members, weights, strict=True):
         if one.member is None or not isinstance(one.member.kernel, Transformed):
@@ -490,6 +523,8 @@ def importances(members: list[FittedMember], weights: Array, d: int) -> Array:
         else:
             squares = np.square(1 / np.asarray(kernel.lengthscales))
         columns: Any = one.member.columns
+        scaled = columns(X[:IMPORTANCE_ROWS])
+        squares = squares * np.var(scaled.toarray() if sp.issparse(scaled) else scaled, axis=0)
         of_columns = np.zeros(d)
         if hasattr(columns, "directions"):
             of_columns[columns.plain.columns] = np.square(columns.directions) @ squares
@@ -559,6 +594,7 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
     def _single(self) -> bool:
         return not self._coding_.shape  # type: ignore[attr-defined]
 
+    @on_tables
     @rowwise
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted targets of rows, and standard deviations of new targets if `return_std` is True.
@@ -596,6 +632,7 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
             return mean[:, 0], None if std is None else std[:, 0]
         return mean, std
 
+    @on_tables
     @rowwise
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return intervals that contain a new target with a given probability.
@@ -627,6 +664,7 @@ class KernelRegressor(RegressorMixin, AutomaticModel):
             return [np.array([1.0 if found is None else found.shrinkage])] * len(self._members)
         return [np.clip(optimism(one, found, level), found.shrinkage, MOST_OPTIMISM) for one in self._members]
 
+    @on_tables
     @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.
@@ -706,6 +744,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
         """Labels, sorted."""
         return self._members[0].learner.classes_
 
+    @on_tables
     @rowwise
     def decision_function(self, X: Any) -> Array:
         """Return the logits of the labels, or for two labels the logit of the second one.
@@ -725,6 +764,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
         offsets = self._found.offsets
         return total + (offsets if total.ndim == 2 else offsets[1] - offsets[0])
 
+    @on_tables
     @rowwise
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all labels.
@@ -738,6 +778,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
             return np.column_stack([1 - positive, positive])
         return special.softmax(logits, axis=1)
 
+    @on_tables
     @rowwise
     def predict(self, X: Any) -> Array:
         """Return the most probable label of each row.
@@ -748,6 +789,7 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
         values = type(self).decision_function.on_arrays(self, X)  # type: ignore[attr-defined]
         return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
 
+    @on_tables
     @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of the predicted labels, on rows whose label is known.

@@ -63,9 +63,9 @@ CLEARLY, BY_SHARE = 1.0, 0.01
 # Members of less weight are left out.
 LEAST_WEIGHT = 0.08
 # Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
-# it lowers the loss by this share. The model then has half of the members, so that predictions are as fast.
+# it lowers the loss by this share. The model then has fewer members, so that predictions are as fast.
 NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
-MANY_COLUMNS, NEAR_GAIN = 32, 0.02
+MANY_COLUMNS, NEAR_GAIN, FEW_MEMBERS = 32, 0.02, 2
 # Number of rows up to which members are fitted exactly, without landmarks.
 EXACT_ROWS = 1500
 # A line is computed from second moments if there are more rows than this multiple of the number of columns.
@@ -582,7 +582,7 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     is_line = [isinstance(found[parts[0]][1].kernel, Polynomial) for found in candidates]
     most = effort.members // len(parts)
     if any(found[parts[0]][1].n_neighbors > NEAR_ROWS for found in candidates):
-        most //= 2
+        most = min(most, FEW_MEMBERS)
     kept = kept_candidates(factors / factors.sum(), is_line, max(1, most))
     candidates, all_predictions, predictions = [candidates[i] for i in kept], predictions, predictions[kept]
     if rows.labels:

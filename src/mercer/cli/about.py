@@ -7,7 +7,6 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from mercer.cli.app import app
 from mercer.cli.output import check_target, one_line_errors, print_json
 from mercer.errors import MercerError
 
@@ -16,9 +15,13 @@ DEFAULT_PAGE = "mercer-demo.html"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@app.command()
 def info(*, as_json: AsJson = False) -> None:
-    """Show versions, compiled kernels, threads and BLAS."""
+    """Show versions, compiled kernels, threads and BLAS.
+
+    \b
+    Example:
+      mercer info
+    """
     with one_line_errors():
         from mercer.diagnostics.environment import describe_environment
         from mercer.report.text import print_environment
@@ -30,7 +33,6 @@ def info(*, as_json: AsJson = False) -> None:
             print_environment(environment, sys.stdout)
 
 
-@app.command()
 def demo(
     *,
     output: Annotated[
@@ -42,7 +44,12 @@ def demo(
     random_state: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Race models without arguments, compare feature maps, write a page."""
+    """Race models without arguments, compare feature maps, write a page.
+
+    \b
+    Example:
+      mercer demo -o demo.html
+    """
     if as_json and output == "-":
         msg = "--json and --output - both write to stdout. Pass a file as --output."
         raise typer.BadParameter(msg)

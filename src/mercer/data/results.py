@@ -26,6 +26,9 @@ from mercer.errors import DataError
 
 __all__ = ["predictions_and_targets", "rowwise"]
 
+# Number of components that is assumed for a model without a single feature map, for the size of blocks.
+WIDTH = 1024
+
 
 def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a method that returns one result per row so that it also accepts files and Dask collections.
@@ -116,7 +119,8 @@ def _of_files(model: Any, source: FileRows) -> tuple[np.ndarray, np.ndarray, np.
 def _on_dask(model: Any, coding: Coding, source: DaskRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Compute a Dask collection in one pass, and return predictions, targets and weights of all its rows."""
     reading = copy(model)  # the reader sets names and number of features on this copy, so the model is not changed
-    reader = Reader(reading, coding, width=model.feature_map_.features_.n_components)
+    feature_map = getattr(model, "feature_map_", None)  # automatic models have several
+    reader = Reader(reading, coding, width=WIDTH if feature_map is None else feature_map.features_.n_components)
     engine = source.engine(reader)
     check_feature_names(model, getattr(reading, "feature_names_in_", None))
     worker = without_names(model)

@@ -25,6 +25,7 @@ from mercer.errors import DataError
 from mercer.errors.columns import check_path
 from mercer.io.formats.arrow import BatchStream
 from mercer.io.source import RowSource
+from mercer.io.tables.source import TableSource
 from mercer.parameters import Choice, Integer, check_parameter
 
 __all__ = ["ArrayRows", "BlockRows", "DaskRows", "FileRows", "Reader", "Source", "check_feature_names", "source_of"]
@@ -33,7 +34,7 @@ T = TypeVar("T")
 NO_ROWS_IN_FILES = "There are no rows in these files."
 
 
-def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -> Source:
+def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str, tables: bool = False) -> Source:
     """Return rows, targets and weights as a `Source`.
 
     Parameters
@@ -44,11 +45,20 @@ def source_of(X: Any, y: Any = None, sample_weight: Any = None, *, owner: str) -
         Targets and weights.
     owner : str
         Name of the caller, for messages.
+    tables : bool, default=False
+        Whether the caller reads tables with columns of any type, as `open_table` returns them.
 
     Returns
     -------
     Source
     """
+    if not tables and isinstance(getattr(X, "source", X), TableSource):
+        msg = (
+            f"{owner}: rows must be numbers, got a table with columns of any type. Encode it first: "
+            "rows = mercer.TablePreprocessor().fit(table).rows(table), and pass rows. KernelRegressor and "
+            "KernelClassifier take the table itself. If all columns are numbers, use open_rows."
+        )
+        raise DataError(msg)
     if is_dask(X):
         return DaskRows(X, y, sample_weight)
     for name, values in (("y", y), ("sample_weight", sample_weight)):

@@ -11,7 +11,8 @@
     ├── MissingPackageError (ImportError)    an optional package is not installed
     ├── TooLittleMemoryError (MemoryError)   the result does not fit into memory
     ├── CheckpointError (ValueError)         a checkpoint cannot be resumed from, or not be written
-    └── ModelFileError (ValueError)          a model file cannot be read, or not be written
+    ├── ModelFileError (ValueError)          a model file cannot be read, or not be written
+    └── ExportError (ValueError)             a model cannot be expressed in another format, or not be written
     MercerWarning (UserWarning)              the result is valid, but probably not what was intended
 
 The second base class, in parentheses, lets callers catch the standard exception instead. Each message states what was
@@ -23,6 +24,7 @@ from __future__ import annotations
 __all__ = [
     "CheckpointError",
     "DataError",
+    "ExportError",
     "MercerError",
     "MercerWarning",
     "MissingPackageError",
@@ -73,6 +75,10 @@ class CheckpointError(MercerError, ValueError):
 
 class ModelFileError(MercerError, ValueError):
     """Raised if a model file is damaged, forged or of a newer version, or if a model cannot be stored or written."""
+
+
+class ExportError(MercerError, ValueError):
+    """Raised if a model cannot be expressed in the format of an export, or if the export cannot be written."""
 
 
 class MercerWarning(UserWarning):

@@ -22,6 +22,8 @@ __all__ = ["check_path", "check_rows", "explain_rows", "reads_as_number"]
 
 # Suffixes of files that contain their own targets.
 WITH_TARGETS = (".svm", ".svmlight", ".libsvm")
+# What takes columns of any type.
+OF_TABLES = ("KernelClassifier", "KernelRegressor", "TablePreprocessor")
 # Number of columns that a message names.
 MOST_NAMES = 5
 # Number of entries of an array that are searched for a string.
@@ -48,8 +50,9 @@ def check_path(owner: str, X: Any) -> None:
     if not text.endswith(WITH_TARGETS):
         target, where = ", target=-1", ", where target is the name or index of the column of y, if there is one"
     what = "the path" if first is X else "a list of paths"
+    opener = "open_table" if owner in OF_TABLES and not text.endswith((*WITH_TARGETS, ".npy")) else "open_rows"
     msg = (
-        f"{owner}: X must be rows, got {what} {text!r}. Open the file first: X = mercer.open_rows({of}{target}){where}."
+        f"{owner}: X must be rows, got {what} {text!r}. Open the file first: X = mercer.{opener}({of}{target}){where}."
     )
     raise DataError(msg)
 

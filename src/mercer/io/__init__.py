@@ -9,10 +9,12 @@ from mercer.io.formats.parquet import open_parquet
 from mercer.io.formats.svmlight import open_svmlight
 from mercer.io.rows import open_rows
 from mercer.io.source import Part, RowSource
+from mercer.io.tables import TableSource, open_table
 
 __all__ = [
     "Part",
     "RowSource",
+    "TableSource",
     "open_arrow",
     "open_csv",
     "open_ipc",
@@ -20,6 +22,7 @@ __all__ = [
     "open_parquet",
     "open_rows",
     "open_svmlight",
+    "open_table",
     "storable",
     "write_text",
 ]

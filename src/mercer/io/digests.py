@@ -24,7 +24,9 @@ SLAB_BYTES = 2**24
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return a hexadecimal digest of the shapes, dtypes and bytes of arrays. Each array may be dense, sparse or None.
+    """Return a hexadecimal digest of the shapes, dtypes and bytes of arrays.
+
+    Each array may be dense or sparse, a pyarrow Table, or None.
 
     Examples
     --------
@@ -39,6 +41,8 @@ def digest_of(values: Iterable[Any]) -> str:
     for value in values:
         if value is None:
             digest.update(b"none")
+        elif hasattr(value, "to_batches"):
+            _add_table(digest, value)
         elif sp.issparse(value):
             # CSR with sorted indices and no duplicates, so that the digest does not depend on the format.
             entries = value.tocsr()
@@ -66,6 +70,13 @@ def _add(digest: Any, array: np.ndarray) -> None:
         step = max(1, SLAB_BYTES // max(1, array[:1].nbytes))
         for i in range(0, len(array), step):
             digest.update(np.ascontiguousarray(array[i : i + step]).reshape(-1).view(np.uint8))
+
+
+def _add_table(digest: Any, table: Any) -> None:
+    """Add the schema and the cells of a pyarrow Table to a digest."""
+    digest.update(str(table.schema).encode())
+    for batch in table.combine_chunks().to_batches():
+        digest.update(batch.serialize())
 
 
 def file_fingerprint(path: str | os.PathLike[str]) -> str:

@@ -92,22 +92,27 @@ def terminating_cleanly() -> Iterator[None]:
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGTERM, _raise_terminated)
+    arrived: list[int] = []
+
+    def terminate(number: int, _: object) -> None:
+        arrived.append(number)
+        raise _TerminatedError
+
     try:
-        yield
+        try:
+            signal.signal(signal.SIGTERM, terminate)
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except _TerminatedError:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTERM)
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if arrived:  # also if the exception was raised where Python ignores it, as in a destructor
+            signal.raise_signal(signal.SIGTERM)
 
 
 class _TerminatedError(BaseException):
     """Raised by a SIGTERM, as KeyboardInterrupt is by a SIGINT."""
-
-
-def _raise_terminated(*_: object) -> None:
-    raise _TerminatedError
 
 
 def why_not_written(error: OSError, path: str | os.PathLike[str], needed: int) -> str:

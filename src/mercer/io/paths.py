@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import glob
+import gzip
 from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mercer.errors import DataError, ParameterError
 
-__all__ = ["check_file", "check_size", "find_files", "shortened"]
+__all__ = ["check_file", "check_size", "find_files", "open_bytes", "shortened"]
+
+GZIP = ".gz"
 
 
 def find_files(source: Any, ends: Sequence[str] = ()) -> list[Path]:
@@ -112,3 +115,10 @@ def shortened(path: str | Path) -> DataError:
         f"{path} has become shorter while it was read: {Path(path).stat().st_size:,} bytes are left. Does another "
         "process write it? Open it again when it is complete."
     )
+
+
+def open_bytes(path: str | Path) -> BinaryIO:
+    """Open a file to read its bytes; those of a file whose name ends in ``.gz`` are decompressed."""
+    if str(path).lower().endswith(GZIP):
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return open(path, "rb")

@@ -24,6 +24,8 @@ import os
 import re
 import struct
 import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ import numpy as np
 from mercer.io.archive import ArchiveError
 from mercer.io.files import replacing
 
-__all__ = ["SealedArchive", "dtype_of", "layout_of", "sealed_size", "write_sealed"]
+__all__ = ["SealedArchive", "check_entries", "dtype_of", "layout_of", "sealed_size", "shape_of", "write_sealed"]
 
 HEADER = "header.json"
 # Largest header in bytes. Parsed JSON takes up to 40 times its size in memory.
@@ -42,12 +44,15 @@ HEADER_BYTES = 16 * 2**20
 # Largest total size of what the zip file needs for one member: two headers with a name and sizes of 64 bits.
 MEMBER_BYTES = 400
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+MAX32 = 0xFFFFFFFF
 MOST_DIMENSIONS = 32
+# Largest dimension of an array without entries, since results that are computed from its shape take memory.
+MOST_OF_EMPTY = 2**20
 # Arrays of more bytes in total are hashed by several threads.
 THREAD_BYTES = 4 * 2**20
 # The dtypes of numbers, strings and times. There are no objects, records, or numbers whose size depends on the machine.
 DTYPES = re.compile(
-    r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<c(8|16)|<U[0-9]{1,9}|\|S[0-9]{1,9}|"
+    r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<c(8|16)|<U[1-9][0-9]{0,8}|\|S[1-9][0-9]{0,8}|"
     r"<[mM]8(\[[0-9]{0,9}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?"
 )
 
@@ -94,6 +99,9 @@ def layout_of(array: np.ndarray) -> Layout:
         msg = f"an array of dtype {array.dtype} cannot be stored: only numbers, booleans, strings and times can."
         raise TypeError(msg)
     # The order of a view with gaps is that of its strides, since products of matrices depend on it in the last bits.
+    if not array.size and max(array.shape) > MOST_OF_EMPTY:
+        msg = f"an array of shape {array.shape} cannot be stored: it has no entries."
+        raise TypeError(msg)
     strides = [abs(stride) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1]
     fortran = not array.flags.c_contiguous and len(strides) > 1 and strides == sorted(strides)
     return Layout(name, array.shape, fortran)
@@ -122,11 +130,10 @@ def write_sealed(path: str | os.PathLike[str], label: str, content: object, arra
         Arrays of numbers, booleans, strings or times. The same content and arrays give the same bytes.
     """
     layouts = [layout_of(array) for array in arrays]
-    members = [_entries(array, layout) for array, layout in zip(arrays, layouts, strict=True)]
-    digests = _digests([(layout.npy_header, data) for layout, data in zip(layouts, members, strict=True)])
+    members = [(layout.npy_header, _entries(array, layout)) for array, layout in zip(arrays, layouts, strict=True)]
     entries = [
         {"dtype": layout.dtype, "shape": layout.shape, "fortran": layout.fortran, "sha256": digest}
-        for layout, digest in zip(layouts, digests, strict=True)
+        for layout, digest in zip(layouts, _digests(members), strict=True)
     ]
     # One line per array and one for the content, so that the header can be read by people.
     lines = ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
@@ -134,41 +141,43 @@ def write_sealed(path: str | os.PathLike[str], label: str, content: object, arra
     if len(header) > HEADER_BYTES:
         msg = f"the header has {len(header):,} bytes, and at most {HEADER_BYTES:,} can be read again"
         raise ArchiveError(msg)
+    structure, end = _zip_structure([(header,), *members])
+    mark = _mark(label)
+    end += struct.pack("<H", len(mark) + 64) + mark
+    digest = hashlib.sha256(structure[0] + header + b"".join(structure[1:]) + end + bytes(64)).hexdigest()
+    # Everything is known before the first byte is written, so that an interruption meets no code but the writing.
     with replacing(path) as file:
-        hashed = _HashedStructure(file)
-        with zipfile.ZipFile(hashed, "w") as archive:  # type: ignore[call-overload]
-            archive.comment = _mark(label) + bytes(64)
-            archive.writestr(zipfile.ZipInfo(HEADER), header)
-            for number, (layout, data) in enumerate(zip(layouts, members, strict=True)):
-                info = zipfile.ZipInfo(_name(number))
-                with archive.open(info, "w", force_zip64=True) as member:
-                    hashed.in_array = True
-                    member.write(layout.npy_header)
-                    if len(data):
-                        member.write(data)
-                    hashed.in_array = False
-        file.seek(-64, os.SEEK_END)
-        file.write(hashed.digest.hexdigest().encode())
+        for local_header, parts in zip(structure, [(header,), *members], strict=True):
+            file.write(local_header)
+            for part in parts:
+                file.write(part)
+        file.write(end + digest.encode())
 
 
-class _HashedStructure:
-    """A file for writing from the start to the end, with a digest of what is written outside of arrays.
+def _zip_structure(members: Sequence[Sequence[Any]]) -> tuple[list[bytes], bytes]:
+    """Return the header of each member of a zip file, and the end of the file up to the length of its comment.
 
-    The 64 bytes at the end, which are zeros until the digest is known, are hashed as zeros.
+    Members are not compressed, and all sizes have 64 bits. The class `zipfile.ZipFile` would write the same, but runs
+    code when it is deleted, in which Python ignores the exception of a signal.
     """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-        self.in_array = False
-
-    def write(self, data: Any) -> int:
-        if not self.in_array:
-            self.digest.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
+    headers, directory, position = [], b"", 0
+    for number, parts in enumerate(members):
+        name = (_name(number - 1) if number else HEADER).encode("ascii")
+        size, checksum = sum(len(part) for part in parts), 0
+        for part in parts:
+            checksum = zlib.crc32(part, checksum)
+        # Versions, flags, no compression, the first of January 1980; sizes are in the field that follows the name.
+        common = struct.pack("<5H3L2H", 45, 0, 0, 0, 33, checksum, MAX32, MAX32, len(name), 20)
+        headers.append(b"PK\x03\x04" + common + name + struct.pack("<2H2Q", 1, 16, size, size))
+        common = struct.pack("<6H3L2H", 45, 45, 0, 0, 0, 33, checksum, MAX32, MAX32, len(name), 28)
+        directory += b"PK\x01\x02" + common + struct.pack("<3H2L", 0, 0, 0, 0, MAX32) + name
+        directory += struct.pack("<2H3Q", 1, 24, size, size, position)
+        position += len(headers[-1]) + size
+    count, length = len(members), len(directory)
+    end = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, length, position)
+    end += struct.pack("<4sLQL", b"PK\x06\x07", 0, position + length, 1)
+    end += struct.pack("<4s4H2L", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, MAX32, MAX32)
+    return headers, directory + end
 
 
 def _entries(array: np.ndarray, layout: Layout) -> memoryview:
@@ -248,7 +257,7 @@ class SealedArchive:
         try:
             self.content, entries = header["content"], header["arrays"]
             self.layouts = tuple(
-                Layout(entry["dtype"], _shape(entry["shape"]), entry["fortran"] is True) for entry in entries
+                Layout(entry["dtype"], shape_of(entry["shape"]), entry["fortran"] is True) for entry in entries
             )
             self._sha256 = [str(entry["sha256"]) for entry in entries]
         except (KeyError, TypeError) as error:
@@ -340,6 +349,8 @@ class SealedArchive:
             if found != expected:
                 msg = f"the content of {_name(number)} is not what was written, because its digest differs"
                 raise ArchiveError(msg)
+        for _, _, array in members:
+            check_entries(array)
         return [array for _, _, array in members]
 
     def _array(self, number: int) -> tuple[bytes, memoryview, np.ndarray]:
@@ -369,26 +380,52 @@ def _wrong_names(names: Sequence[str], expected: Sequence[str]) -> str:
     for name in names:
         if name.startswith(("/", "\\")) or ".." in name or "\\" in name or ":" in name:
             return f"it has a member named {name[:80]!r}, which would be a path outside of it"
-    repeated = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    counts = Counter(names)
+    repeated = next((name for name, count in counts.items() if count > 1), None)
     if repeated is not None:
         return f"it has two members named {repeated[:80]!r}"
-    missing = [name for name in expected if name not in set(names)]
-    unknown = [name for name in names if name not in set(expected)]
+    known = set(expected)
+    missing = [name for name in expected if name not in counts]
+    unknown = [name for name in names if name not in known]
     if unknown:
         return f"it has a member named {unknown[0][:80]!r}, which does not belong to it"
     return f"its member {missing[0]} is missing" if missing else "its members are not in their order"
 
 
-def _shape(values: object) -> tuple[int, ...]:
-    """Return a shape of a header; raise ArchiveError if it is none."""
-    if not isinstance(values, list) or len(values) > MOST_DIMENSIONS:
+def shape_of(values: object) -> tuple[int, ...]:
+    """Return the shape that a list of a header is; raise ArchiveError if it is none.
+
+    Examples
+    --------
+    >>> shape_of([2, 3])
+    (2, 3)
+    """
+    is_shape = (
+        isinstance(values, list)
+        and len(values) <= MOST_DIMENSIONS
+        and all(type(n) is int and 0 <= n < 2**48 for n in values)
+        and (0 not in values or max(values) <= MOST_OF_EMPTY)
+    )
+    if not is_shape:
         msg = f"it declares an array of the shape {str(values)[:80]}"
         raise ArchiveError(msg)
-    for n in values:
-        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**48:
-            msg = f"it declares an array of the shape {str(values)[:80]}"
+    return tuple(values)  # type: ignore[arg-type]
+
+
+def check_entries(array: np.ndarray) -> None:
+    """Raise ArchiveError if an array has bytes that no array of its dtype has.
+
+    NumPy trusts its own arrays: booleans other than 0 and 1 make it count the entries of a mask wrongly, and write
+    outside of the result.
+    """
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        msg = "it has booleans that are neither 0 nor 1"
+        raise ArchiveError(msg)
+    if array.dtype.kind == "U" and array.size:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        if flat.view(np.uint32).max() > 0x10FFFF:
+            msg = "it has a string with a character that does not exist"
             raise ArchiveError(msg)
-    return tuple(values)
 
 
 def _parsed(header: bytes) -> Any:

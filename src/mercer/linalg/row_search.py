@@ -120,4 +120,10 @@ def nearest_rows(
     if indices.shape != squares.shape or len(indices) != len(X) or not indices.shape[1]:
         msg = f"{name}: indices and squares must have shape ({len(X)}, count), got {indices.shape} and {squares.shape}"
         raise ValueError(msg)
+    if not len(packed.starts) or packed.starts[-1] != len(packed.order) // PANEL_ROWS:
+        msg = (
+            f"{name}: the cells of packed must have all of the {len(packed.order) // PANEL_ROWS} panels, got starts up "
+            f"to {packed.starts.max(initial=0)}"
+        )
+        raise ValueError(msg)
     dispatch.kernels.nearest_rows(X, homes, *packed, own, before, first_visits, reach, indices, squares)

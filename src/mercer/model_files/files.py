@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,15 +16,17 @@ from mercer.errors import ModelFileError
 from mercer.io.archive import ArchiveError
 from mercer.io.files import open_regular, terminating_cleanly, unresolved, why_not_written
 from mercer.io.sealed import SealedArchive, sealed_size, write_sealed
-from mercer.model_files.encoding import decode, encode
+from mercer.model_files.checks import check_usable
+from mercer.model_files.decoding import decode
+from mercer.model_files.encoding import encode
 
 __all__ = ["FORMAT", "ModelDescription", "describe_model", "load_model", "save_model"]
 
 #: The version of the format that is written. All versions up to it can be read.
 FORMAT = 1
 LABEL = "mercer model"
-# Parameters are described by this many characters.
-SHOWN = 200
+# Largest number of characters of a value, of names of features and labels in the header, and of those on a page.
+SHOWN, MOST_NAMES, SHOWN_NAMES = 200, 1000, 8
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,9 @@ class ModelDescription:
     n_features_in : int or None
         Number of features of the rows, if the model is fitted.
     feature_names_in : tuple of str or None
-        Their names, if the model was fitted on a data frame.
+        Their names, if the model was fitted on a data frame; at most 1000 of them.
     classes : tuple of str or None
-        The labels of a classifier, as text; at most 100 of them.
+        The labels of a classifier, as text; at most 1000 of them.
     size : int
         Size of the file in bytes.
     n_arrays, array_bytes : int
@@ -54,6 +57,8 @@ class ModelDescription:
         Version of the format of the file.
     version : str
         Version of mercer that wrote the file.
+    libraries : dict of str to str
+        Versions of the libraries with which it was written.
     metadata : dict
         What `save_model` was given as `metadata`.
     """
@@ -70,17 +75,50 @@ class ModelDescription:
     array_bytes: int
     format: int
     version: str
+    libraries: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
-        rows = "not fitted" if not self.is_fitted else "fitted"
+        rows = "fitted" if self.is_fitted else "not fitted"
         if self.n_features_in is not None:
-            rows += f" on rows of {self.n_features_in} features"
-        return (
-            f"{self.class_name}({shown}), {rows}; {self.size:,} bytes with {self.n_arrays} arrays, written by mercer "
-            f"{self.version} (format {self.format})"
-        )
+            rows += f" on rows of {self.n_features_in:,} features"
+        with_ = ", ".join(f"{name} {version}" for name, version in self.libraries.items())
+        lines = {
+            "model": f"{self.class_name}, {rows}",
+            "features": _names(self.feature_names_in),
+            "classes": _names(self.classes),
+            "file": str(self.path),
+            "size": f"{self.size:,} bytes, {self.n_arrays} arrays of {self.array_bytes:,} bytes in total",
+            "format": f"{self.format}, written by mercer {self.version}" + (f" with {with_}" if with_ else ""),
+        }
+        sections = [
+            "\n".join(f"{name:<10}{_printable(text)}" for name, text in lines.items() if text is not None),
+            _section("parameters", self.parameters),
+            _section("metadata", {name: json.dumps(value) for name, value in self.metadata.items()}),
+        ]
+        return "\n\n".join(section for section in sections if section)
+
+
+def _names(names: tuple[str, ...] | None) -> str | None:
+    """Return the first names of a list, or None if there is no list."""
+    if names is None:
+        return None
+    more = f", ... ({len(names):,} names)" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(names[:SHOWN_NAMES]) + more
+
+
+def _section(title: str, values: Mapping[str, str]) -> str:
+    """Return lines of names and values, or nothing if there are none."""
+    if not values:
+        return ""
+    width = max(map(len, values)) + 2
+    return "\n".join([title, *(f"  {_printable(name):<{width}}{_printable(one)}" for name, one in values.items())])
+
+
+def _printable(text: str) -> str:
+    """Return the start of a text of a file, without characters that control a terminal."""
+    short = text if len(text) <= 2 * SHOWN else f"{text[: 2 * SHOWN]}..."
+    return "".join(one if one.isprintable() else "?" for one in short)
 
 
 def save_model(
@@ -93,7 +131,9 @@ def save_model(
     """Write a model to a file, from which `load_model` reads it without executing code.
 
     Maps, kernels, learners, transformers of columns, automatic models and pipelines of these can be written, fitted or
-    not. A model that is read again predicts the same bits as the original does in the same process.
+    not. A model that is read again predicts the same bits as the original does in the same environment. On another
+    processor it predicts the bits that the original would predict there, since all drawn numbers are stored: the same
+    ones with AVX2 and AVX-512, and equal ones up to rounding without these instructions, or with another BLAS.
 
     The file is written completely or not at all: a reader sees the previous file or the new one, also if the process
     is interrupted or the disk is full. It has SHA-256 digests of its contents, which detect damage. They are no
@@ -147,6 +187,7 @@ def save_model(
     content = {
         "format": FORMAT,
         "mercer": mercer.__version__,
+        "libraries": {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
         "about": _about(model),
         "metadata": _json_metadata(metadata),
         "objects": encoded.objects,
@@ -168,8 +209,10 @@ def save_model(
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read a model from a file of `save_model`. No code is executed, and nothing is imported by a name in the file.
 
-    All digests are compared first, and all sizes before memory is allocated. The author of a file can nevertheless
-    choose the model: predictions of a file from a stranger are those of a stranger.
+    All digests are compared first, and all sizes before memory is allocated. Attributes must have the types that their
+    classes declare, and a fitted model must predict two rows of zeros before it is returned, so that a model whose
+    arrays do not fit together is refused here. The author of a file can nevertheless choose the model: predictions of
+    a file from a stranger are those of a stranger.
 
     Parameters
     ----------
@@ -199,15 +242,16 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Gaussian(lengthscale=0.5)
     """
     with _opened("load_model", path) as (archive, _):
-        model = decode(archive.content.get("objects"), archive.arrays())
+        model = decode(archive.content.get("objects"), archive.arrays(), archive.content["format"])
         if not hasattr(model, "get_params"):
             msg = f"it has a {type(model).__name__}, which is no model"
             raise ArchiveError(msg)
+        check_usable(model)
         return model
 
 
 def describe_model(path: str | os.PathLike[str]) -> ModelDescription:
-    """Return what a model file says about its model, without reading its arrays.
+    """Return what a model file says about its model, without reading its arrays; ``print`` shows it on one page.
 
     Parameters
     ----------
@@ -231,6 +275,14 @@ def describe_model(path: str | os.PathLike[str]) -> ModelDescription:
     ...     about = describe_model(save_model(Gaussian(0.5), f"{folder}/kernel.mercer"))
     >>> about.class_name, about.parameters
     ('Gaussian', {'lengthscale': '0.5'})
+    >>> print(about)  # doctest: +ELLIPSIS
+    model     Gaussian, not fitted
+    file      ...kernel.mercer
+    size      ... bytes, 0 arrays of 0 bytes in total
+    format    1, written by mercer ...
+    <BLANKLINE>
+    parameters
+      lengthscale  0.5
     """
     with _opened("describe_model", path) as (archive, size):
         content, about = archive.content, archive.content["about"]
@@ -249,6 +301,7 @@ def describe_model(path: str | os.PathLike[str]) -> ModelDescription:
             array_bytes=sum(layout.nbytes for layout in archive.layouts),
             format=content["format"],
             version=str(content["mercer"]),
+            libraries={str(name): str(version) for name, version in content["libraries"].items()},
             metadata=dict(content["metadata"]),
         )
 
@@ -311,8 +364,8 @@ def _about(model: Any) -> dict[str, Any]:
         "parameters": {name: _shown(value) for name, value in sorted(model.get_params(deep=False).items())},
         "is_fitted": any(name.endswith("_") and not name.startswith("__") for name in fitted),
         "n_features_in": int(fitted["n_features_in_"]) if "n_features_in_" in fitted else None,
-        "feature_names_in": None if names is None else [str(name) for name in names],
-        "classes": None if classes is None else [str(label) for label in list(classes)[:100]],
+        "feature_names_in": None if names is None else [str(name) for name in names[:MOST_NAMES]],
+        "classes": None if classes is None else [str(label) for label in classes[:MOST_NAMES]],
     }
 
 

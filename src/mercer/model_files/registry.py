@@ -8,12 +8,13 @@ Entries are not removed, and names do not change: files with them exist.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["CLASSES", "FUNCTIONS", "class_of", "name_of"]
+__all__ = ["CLASSES", "FUNCTIONS", "UPGRADES", "class_of", "name_of"]
 
 # The names of classes, by the module that defines them. The module may change, the names must not.
 _TABLE: dict[str, str] = {
@@ -88,6 +89,7 @@ _TABLE: dict[str, str] = {
     "solvers.losses.path": "LossPath",
     "solvers.processes.evidence": "Scales",
     "solvers.processes.posterior": "Posterior Representers",
+    "solvers.processes.tuning": "LengthscaleTrial=Trial",
     "solvers.ridge.least_squares": "Spectrum",
     "solvers.ridge.paths": "RidgePath",
     "statistics.distinct": "DistinctRows",
@@ -95,8 +97,10 @@ _TABLE: dict[str, str] = {
     "statistics.moments": "Moments TargetMoments",
     "statistics.sample": "RowSample",
     # Tables.
-    "tables.column_functions": "Components PlainColumns RankedColumns",
+    "tables.column_functions": "Components PlainColumns RampColumns RankedColumns",
     "tables.column_scaler": "ColumnScaler",
+    "tables.encoders": "CategoryColumn DateColumn DroppedColumn NumberColumn ScaledNumbers",
+    "tables.preprocessor": "ColumnSummary TablePreprocessor UnseenCategories",
     # Learners.
     "learners.deformed_search": "DeformedSearchCV",
     "learners.glm": "KernelLogisticRegression KernelSVC",
@@ -129,6 +133,9 @@ CLASSES = _classes()
 _NAMES = {place: name for name, place in CLASSES.items()}
 #: Functions that are parts of fitted models, by their names in files.
 FUNCTIONS: dict[str, Any] = {"numpy.subtract": np.subtract}
+#: Functions from the attributes of an instance in a file to those of the next format, by the name of the class and the
+#: format of the file. A field or parameter that is renamed needs an entry; one that is added needs a default only.
+UPGRADES: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
 @cache

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import resources
-from importlib.util import find_spec
-
 from mercer.diagnostics.demo import Demo
-from mercer.report import numbers, sentences
+from mercer.report import sentences
+from mercer.report.templates import missing_packages, render
 
 __all__ = ["demo_page", "missing_packages"]
-
-NEEDED = ("matplotlib", "jinja2")
-
-
-def missing_packages() -> list[str]:
-    """Return the packages of the extra ``mercer[report]`` that are not installed."""
-    return [name for name in NEEDED if find_spec(name) is None]
 
 
 def demo_page(demo: Demo) -> str:
@@ -32,22 +22,12 @@ def demo_page(demo: Demo) -> str:
     str
         HTML. All values are escaped, except for the SVG figures, which mercer itself generates.
     """
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     from mercer.report import figures
 
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    for name in numbers.__all__:
-        environment.filters[name] = _unbroken(getattr(numbers, name))
-    template = resources.files("mercer.report").joinpath("demo.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
+    return render(
+        "demo.html.j2",
         demo=demo,
         environment=demo.environment,
         race_headline=sentences.race_headline(demo) if demo.races else "",
@@ -62,11 +42,3 @@ def demo_page(demo: Demo) -> str:
             "reliability": Markup(figures.reliability(demo)),
         },
     )
-
-
-def _unbroken(write: Callable[..., str]) -> Callable[..., str]:
-    """Return a function that calls `write` and replaces the spaces in its result by no-break spaces.
-
-    No-break spaces keep a number and its unit on one line.
-    """
-    return lambda *arguments: write(*arguments).replace(" ", "\N{NO-BREAK SPACE}")

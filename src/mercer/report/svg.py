@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MARKERS", "MUTED", "PAPER", "SERIES", "figure_style", "panels", "plain_ticks", "to_svg"]
+__all__ = ["MARKERS", "MUTED", "PAPER", "SERIES", "figure_style", "panels", "plain_ticks", "thousands", "to_svg"]
 
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04")
@@ -26,6 +26,8 @@ MARKERS = ("o", "s", "^", "D")
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
     color: f"--series-{i}" for i, color in enumerate(SERIES)
 }
+# What the style element of a figure of Matplotlib contains.
+STROKES = 'stroke-linejoin="round" stroke-linecap="butt"'
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -34,8 +36,8 @@ STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.8,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 11,
-    "font.size": 11,
+    "axes.titlesize": 12,
+    "font.size": 12,
     "grid.color": GRID,
     "grid.linewidth": 0.8,
     "legend.frameon": False,
@@ -79,9 +81,23 @@ def plain_ticks(panel: Axes, axis: str, values: Any) -> None:
     side.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
 
 
+def thousands(panel: Axes) -> None:
+    """Separate the thousands of the numbers at both axes."""
+    from matplotlib.ticker import FuncFormatter, ScalarFormatter
+
+    for side in (panel.xaxis, panel.yaxis):
+        low, high = side.get_view_interval()
+        if 10_000 <= max(abs(low), abs(high)) < 1e9:
+            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "\N{MINUS SIGN}")))
+        else:
+            side.set_major_formatter(ScalarFormatter(useOffset=False))
+
+
 def _tick(value: float) -> str:
     """Return the label of a tick: a plain number, or a power of ten for very small and very large powers."""
     power = round(log10(value))
+    if value >= 10_000 and value == int(value):
+        return f"{value:,.0f}"
     if 1e-4 < value < 1e5 or value != 10.0**power:
         return f"{value:g}"
     return "10" + str(power).translate(SUPERSCRIPTS)
@@ -95,11 +111,37 @@ def to_svg(figure: Figure, name: str) -> str:
     text = file.getvalue()
     head, _, body = text[text.index("<svg ") :].partition(">")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL).replace("xlink:href", "href")
+    # A style element in a figure would apply to all of the page.
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
     # Identifiers get the name of the figure as a prefix, because Matplotlib numbers them from one in every figure, and
     # those of several figures on a page would clash.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     body = re.sub(r"(font: [^;\"]*?px) [^;\"]*", r"\1 var(--sans)", body)
     for color, variable in VARIABLES.items():
         body = body.replace(color, f"var({variable})")
+    body = _compact(body)
     (box,) = re.findall(r'viewBox="[^"]*"', head)
-    return f'<svg {box} aria-hidden="true" focusable="false">{body.strip()}'
+    return f'<svg {box} {STROKES} aria-hidden="true" focusable="false">{body.strip()}'
+
+
+def _compact(body: str) -> str:
+    """Return SVG of which the coordinates have two decimals, and runs of equal markers share one style.
+
+    A scatter plot of 2000 points takes about 115 kB rather than 250 kB.
+    """
+    body = re.sub(
+        r'((?:x|y|d|width|height|transform)=")([^"]*)"',
+        lambda found: found[1] + re.sub(r"(\d\.\d\d)\d+", r"\1", found[2]).replace("\n", "") + '"',
+        body,
+    )
+    marker = r'<use href="(#[\w-]+)" x="([^"]*)" y="([^"]*)" style="([^"]*)"/>'
+    runs = re.compile(rf"(?:{marker}\s*){{2,}}")
+
+    def shared(run: re.Match[str]) -> str:
+        parts = re.findall(marker, run[0])
+        if len({(href, style) for href, _, _, style in parts}) > 1:
+            return run[0]
+        uses = "".join(f'<use href="{href}" x="{x}" y="{y}"/>' for href, x, y, _ in parts)
+        return f'<g style="{parts[0][3]}">{uses}</g>\n'
+
+    return runs.sub(shared, body)

@@ -6,6 +6,7 @@ import numpy as np
 
 from mercer.diagnostics.demo.contenders import Rows
 from mercer.diagnostics.demo.results import Bin, Mistake, PenaltyPath
+from mercer.diagnostics.fits.scores import wilson
 from mercer.learners import KernelRidgeClassifier
 
 __all__ = ["mistakes", "penalty_path", "reliability"]
@@ -13,7 +14,6 @@ __all__ = ["mistakes", "penalty_path", "reliability"]
 Array = np.ndarray
 BINS = 5
 SHOWN_MISTAKES = 12
-Z_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
 def penalty_path(model: KernelRidgeClassifier) -> PenaltyPath:
@@ -40,20 +40,6 @@ def reliability(probabilities: Array, labels: Array) -> tuple[Bin, ...]:
             observed = float(is_label[inside].mean())
             bins.append(Bin(count, float(probabilities[inside].mean()), observed, wilson(observed, count)))
     return tuple(bins)
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % confidence interval for a probability, given the observed fraction of `count` trials.
-
-    Unlike the interval of the normal approximation, it is contained in [0, 1].
-    """
-    if share == 1:
-        # Use the symmetry of the interval, because rounding could make the upper end less than one.
-        return 1 - wilson(0.0, count)[1], 1.0
-    z2 = Z_95**2 / count
-    center = (share + z2 / 2) / (1 + z2)
-    radius = Z_95 * np.sqrt(share * (1 - share) / count + z2 / (4 * count)) / (1 + z2)
-    return max(0.0, float(center - radius)), float(center + radius)
 
 
 def mistakes(probabilities: Array, rows: Rows) -> tuple[Mistake, ...]:

@@ -130,7 +130,7 @@ def _frame_rows(X: Any, y: Any, weight: Any) -> Partitions:
         raise DataError(msg)
     # One column suffices to count rows; only that column of a Parquet file is read.
     rows = count_rows([(piece,) for piece in _frame_pieces(X[features[:1]])])
-    row_bytes = float(sum(X.dtypes[name].itemsize for name in features))
+    row_bytes = float(sum(getattr(X.dtypes[name], "itemsize", 8) for name in features))  # strings have no size
     # All columns of a data frame are read together and separated afterwards.
     frames = _frame_pieces(X[[*features, *dict.fromkeys(names)]])
     held = (X, y, weight)

@@ -19,7 +19,7 @@ from mercer.io.formats.table import TablePlan
 from mercer.io.paths import find_files
 from mercer.io.source import Part, RowSource, load_pyarrow, reading
 
-__all__ = ["open_csv"]
+__all__ = ["CsvRecords", "Dialect", "check_quotes", "open_csv", "parsed"]
 
 # File name extensions of the format.
 ENDS = (".csv", ".tsv")
@@ -49,15 +49,11 @@ class Dialect:
         `path` and `offset`, the position of the records in the file in bytes, are for messages.
         """
         pa = load_pyarrow("pyarrow", "A CSV file")
-        starts, ends = quoted(text, self.delimiter)
-        if len(ends) and ends[-1] > len(text):
-            at = line_number(path, offset) + count_lines(text[: starts[-1]])
-            msg = f"{path}, line {at}: the quote that opens a value here is not closed. Is the file complete?"
-            raise DataError(msg)
+        check_quotes(text, self.delimiter, path, offset)
         numbers = [name for name, kind in self.kinds if kind != "string"]
         try:
             if numbers and any(sign in text for sign in SPELLING) and self._has_spelling(text, numbers):
-                raise self._explained(text, path, offset)
+                raise self.explained(text, path, offset)
             try:
                 table = self._parsed(text, self.kinds)
             except pa.ArrowInvalid:
@@ -67,9 +63,9 @@ class Dialect:
                 ]
                 table = self._parsed(text, kinds)
         except pa.ArrowInvalid:
-            raise self._explained(text, path, offset) from None
+            raise self.explained(text, path, offset) from None
         if any(table.column(name).null_count for name, _ in self.kinds if name not in self.targets):
-            raise self._explained(text, path, offset)
+            raise self.explained(text, path, offset)
         return table
 
     def _has_spelling(self, text: bytes, numbers: Sequence[str]) -> bool:
@@ -80,23 +76,18 @@ class Dialect:
 
     def _parsed(self, text: bytes, kinds: Sequence[tuple[str, Kind]]) -> Any:
         """Parse records into an Arrow table; `kinds` are the names and types of its columns."""
-        pa_csv = load_pyarrow("pyarrow.csv", "A CSV file")
-        return pa_csv.read_csv(
-            io.BytesIO(text),
-            pa_csv.ReadOptions(column_names=list(self.names), use_threads=False, block_size=len(text) + 1),
-            # The option is for a last line that does not end; it makes Arrow search for the end twice.
-            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=not text.endswith(b"\n")),
-            pa_csv.ConvertOptions(
-                column_types=dict(kinds),
-                include_columns=[name for name, _ in kinds],
-                null_values=[""],
-                strings_can_be_null=True,
-                # An empty string in quotes is a label, but a missing number.
-                quoted_strings_can_be_null=all(kind != "string" for _, kind in kinds),
-            ),
+        return parsed(
+            text,
+            self.names,
+            self.delimiter,
+            column_types=dict(kinds),
+            include_columns=[name for name, _ in kinds],
+            null_values=[""],
+            # An empty string in quotes is a label, but a missing number.
+            quoted_strings_can_be_null=all(kind != "string" for _, kind in kinds),
         )
 
-    def _explained(self, text: bytes, path: str, offset: int) -> DataError:
+    def explained(self, text: bytes, path: str, offset: int) -> DataError:
         """Return the error for records that cannot be parsed, which names the first invalid line and the reason."""
         start = line_number(path, offset)
         kinds = dict(self.kinds)
@@ -132,16 +123,37 @@ class Dialect:
         return DataError(f"{path} cannot be read as CSV near line {start}. Is it text in UTF-8?")
 
 
+def check_quotes(text: bytes, delimiter: str, path: str, offset: int) -> None:
+    """Raise if a quote in complete records is not closed; `offset` is their position in the file in bytes."""
+    starts, ends = quoted(text, delimiter)
+    if len(ends) and ends[-1] > len(text):
+        at = line_number(path, offset) + count_lines(text[: starts[-1]])
+        msg = f"{path}, line {at}: the quote that opens a value here is not closed. Is the file complete?"
+        raise DataError(msg)
+
+
+def parsed(text: bytes, names: Sequence[str], delimiter: str, **options: Any) -> Any:
+    """Parse complete records into an Arrow table; `options` are those of pyarrow's ConvertOptions."""
+    pa_csv = load_pyarrow("pyarrow.csv", "A CSV file")
+    return pa_csv.read_csv(
+        io.BytesIO(text),
+        pa_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=len(text) + 1),
+        # The option is for a last line that does not end; it makes Arrow search for the end twice.
+        pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=not text.endswith(b"\n")),
+        pa_csv.ConvertOptions(strings_can_be_null=True, **options),
+    )
+
+
 @dataclass(frozen=True)
 class CsvRecords(Part):
     """The rows of a range of bytes of a CSV file."""
 
     what: ClassVar[str] = "CSV"
 
-    records: Records
-    dialect: Dialect
-    plan: TablePlan
-    n_rows: None = None
+    records: Any  # with the attribute `path` and the method `chunks`, such as `Records`
+    dialect: Any  # with the method `table`, such as `Dialect`
+    plan: Any  # with the method `blocks`, such as `TablePlan`
+    n_rows: int | None = None
 
     def _blocks(self) -> Iterator[tuple[Any, ...]]:
         row = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from mercer.errors import DataError
 from mercer.io.formats.records import MOST_BYTES
+from mercer.io.paths import open_bytes
 
 __all__ = ["first_line", "is_integer", "is_number", "shown"]
 
@@ -30,7 +32,7 @@ def first_line(path: Path, delimiter: str | None, header: bool | None) -> tuple[
     header : bool or None
         Whether the first line contains the names; None infers it, and raises if the first line is ambiguous.
     """
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         mark = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     if delimiter is None:
         with closing(_lines(path)) as lines:
@@ -58,7 +60,10 @@ def first_line(path: Path, delimiter: str | None, header: bool | None) -> tuple[
 
 def _lines(path: Path) -> Generator[str]:
     """Yield the lines of a file, without a byte order mark; they end with a line feed, a carriage return, or both."""
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+    with (
+        open_bytes(path) as binary,
+        io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
+    ):
         while line := file.readline(MOST_BYTES):
             if len(line) == MOST_BYTES:
                 msg = f"{path} has a line of more than {MOST_BYTES >> 20} MiB. Is it a CSV file?"

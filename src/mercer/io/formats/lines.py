@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mercer.errors import DataError
-from mercer.io.paths import check_file, shortened
+from mercer.io.paths import check_file, open_bytes, shortened
 
 __all__ = ["Lines", "check_text", "count_lines", "line_number", "line_ranges"]
 
@@ -61,7 +61,7 @@ def line_number(path: str, offset: int) -> int:
     The file is read up to this offset.
     """
     number = 1
-    with open(path, "rb") as file:
+    with open_bytes(path) as file:
         while offset > 0 and (text := file.read(min(CHUNK_BYTES, offset))):
             number += count_lines(text)
             offset -= len(text)

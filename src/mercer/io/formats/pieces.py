@@ -32,7 +32,7 @@ class Pieces(Part):
     stop: int  # index after the last piece
     start: int  # index of the first row in the file
     n_rows: int
-    plan: TablePlan
+    plan: Any  # such as TablePlan
 
     @staticmethod
     @abstractmethod
@@ -74,19 +74,25 @@ class Pieces(Part):
         -------
         RowSource
         """
-        schemas, sizes = [], []
+        files = cls.files_of(source)
+        plan = TablePlan.of(
+            ((path, schema) for path, schema, _ in files), dtype, target=target, weight=weight, columns=columns
+        )
+        return plan.source(cls.parts_of(files, plan))
+
+    @classmethod
+    def files_of(cls, source: Any) -> list[tuple[str, Any, list[int]]]:
+        """Return path, Arrow schema and numbers of rows of the pieces of each file."""
+        files = []
         for path in map(str, map(check_file, find_files(source, cls.ends))):
             with reading(path, cls.what):
-                schema, rows = cls.look(path)
-            schemas.append((path, schema))
-            sizes.append(rows)
-        plan = TablePlan.of(schemas, dtype, target=target, weight=weight, columns=columns)
-        parts = [
-            cls(path, *run, plan)
-            for (path, _), rows in zip(schemas, sizes, strict=True)
-            for run in runs(rows, rows_per_part(plan.block_rows))
-        ]
-        return plan.source(parts)
+                files.append((path, *cls.look(path)))
+        return files
+
+    @classmethod
+    def parts_of(cls, files: list[tuple[str, Any, list[int]]], plan: Any) -> list[Pieces]:
+        """Return the parts of files, whose record batches are converted to blocks by `plan`."""
+        return [cls(path, *run, plan) for path, _, rows in files for run in runs(rows, rows_per_part(plan.block_rows))]
 
 
 def runs(sizes: Sequence[int], enough: int) -> Iterator[tuple[int, int, int, int]]:

@@ -19,7 +19,7 @@ from mercer.errors import DataError
 from mercer.io.formats import lines
 from mercer.io.paths import shortened
 
-__all__ = ["MOST_BYTES", "Records", "first_records", "quoted", "record_ranges"]
+__all__ = ["MOST_BYTES", "Records", "first_records", "last_end", "quoted", "record_ranges"]
 
 # Maximum number of bytes of one record. A quote that is never closed would make a record of the rest of the file.
 MOST_BYTES = 2**28
@@ -75,7 +75,7 @@ def first_records(file: BinaryIO, path: str, start: int, delimiter: str, size: i
         text = file.read(size + 1)
         if len(text) <= size:
             return text
-        end = _last_end(text, delimiter)
+        end = last_end(text, delimiter)
         if end:
             return text[:end]
         if size >= MOST_BYTES:
@@ -113,7 +113,7 @@ def quoted(text: bytes, delimiter: str) -> tuple[np.ndarray, np.ndarray]:
     return starts, ends
 
 
-def _last_end(text: bytes, delimiter: str) -> int:
+def last_end(text: bytes, delimiter: str) -> int:
     """Return the position after the last line break outside quotes, or 0 if there is none.
 
     The last byte of the text does not count if it is a carriage return, because a line feed may follow.

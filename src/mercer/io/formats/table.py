@@ -13,7 +13,7 @@ from mercer.errors import DataError
 from mercer.io.formats.columns import Columns, choose_columns
 from mercer.io.source import Part, RowSource, load_pyarrow, rows_per_block
 
-__all__ = ["TablePlan"]
+__all__ = ["TablePlan", "index_columns", "is_number", "is_text"]
 
 # A matrix is filled column by column in tiles of rows of about this many bytes, which stay in cache.
 TILE_BYTES = 2**17
@@ -61,13 +61,13 @@ class TablePlan:
                 )
             for name in [*columns.features, *([] if columns.weight is None else [columns.weight])]:
                 kind = schema.field(name).type
-                if not _is_number(pa, kind):
+                if not is_number(pa, kind):
                     msg = f"{where}: column {name!r} contains {kind}, not numbers. Omit it with columns=, or encode it."
                     raise DataError(msg)
             for name in columns.targets:
                 kind = schema.field(name).type
-                text = _is_text(pa, kind)
-                if not (_is_number(pa, kind) or pa.types.is_null(kind) or (text and not columns.matrix_target)):
+                text = is_text(pa, kind)
+                if not (is_number(pa, kind) or pa.types.is_null(kind) or (text and not columns.matrix_target)):
                     numbers = "numbers" if columns.matrix_target else "numbers or strings"
                     msg = f"{where}: the target {name!r} contains {kind}, not {numbers}."
                     raise DataError(msg)
@@ -102,19 +102,16 @@ class TablePlan:
         `where`, the name of the table, and `start`, the index of the first row of the batch, are for messages.
         """
         dtype = np.dtype(self.dtype)
-        features = [self._numbers(batch, name, where, start) for name in self.columns.features]
+        features = [self.numbers(batch, name, where, start) for name in self.columns.features]
         X = np.empty((batch.num_rows, len(features)), dtype)
         step = max(64, TILE_BYTES // max(1, len(features) * dtype.itemsize))
         with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is reported later
             for i in range(0, len(X), step):
                 for j, values in enumerate(features):
                     X[i : i + step, j] = values[i : i + step]
-        y = None
-        if self.columns.targets:
-            targets = [self._target(batch, name, where) for name in self.columns.targets]
-            y = np.column_stack(targets) if self.columns.matrix_target else targets[0]
+        y = self.targets(self.columns, batch, where)
         if self.columns.weight is not None:
-            return X, y, self._numbers(batch, self.columns.weight, where, start)
+            return X, y, self.numbers(batch, self.columns.weight, where, start)
         return (X,) if y is None else (X, y)
 
     def blocks(self, table: Any, where: str, start: int) -> Iterator[tuple[Any, ...]]:
@@ -126,8 +123,9 @@ class TablePlan:
         for i in range(0, table.num_rows, self.block_rows):
             yield self.block(table.slice(i, self.block_rows), where, start + i)
 
-    def _column(self, batch: Any, name: str, where: str, start: int) -> Any:
-        """Return the column `name` as an Arrow array; raise an error that names the row if a value is missing."""
+    @staticmethod
+    def numbers(batch: Any, name: str, where: str, start: int) -> np.ndarray:
+        """Return the numeric column `name` as an array; raise an error that names the row if a value is missing."""
         values = batch.column(name)
         if values.null_count:
             mask = values.is_null().to_numpy(zero_copy_only=False)
@@ -136,11 +134,15 @@ class TablePlan:
                 "Fill missing values, or drop such rows."
             )
             raise DataError(msg)
-        return values
+        return _array(values)
 
-    def _numbers(self, batch: Any, name: str, where: str, start: int) -> np.ndarray:
-        """Return the numeric column `name` as a NumPy array; raise if a value is missing."""
-        return _array(self._column(batch, name, where, start))
+    @classmethod
+    def targets(cls, columns: Columns, batch: Any, where: str) -> np.ndarray | None:
+        """Return the targets of a record batch as a NumPy array of shape (n,) or (n, t), or None if there are none."""
+        if not columns.targets:
+            return None
+        targets = [cls._target(batch, name, where) for name in columns.targets]
+        return np.column_stack(targets) if columns.matrix_target else targets[0]
 
     @staticmethod
     def _target(batch: Any, name: str, where: str) -> np.ndarray:
@@ -152,7 +154,7 @@ class TablePlan:
         """
         pa = load_pyarrow("pyarrow", "Arrow data")
         values = batch.column(name)
-        if not _is_text(pa, values.type):
+        if not is_text(pa, values.type):
             return _array(values)
         if hasattr(values, "combine_chunks"):
             values = values.combine_chunks()
@@ -188,15 +190,15 @@ def index_columns(schema: Any) -> list[str]:
     return [name for name in index if isinstance(name, str)]  # a RangeIndex is not stored as a column
 
 
-def _is_number(pa: Any, kind: Any) -> bool:
+def is_number(pa: Any, kind: Any) -> bool:
     """Return whether an Arrow type is numeric or boolean."""
     t = pa.types
     return t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind)
 
 
-def _is_text(pa: Any, kind: Any) -> bool:
+def is_text(pa: Any, kind: Any) -> bool:
     """Return whether an Arrow type is a string type, or a dictionary of strings."""
     t = pa.types
     if t.is_dictionary(kind):
-        return _is_text(pa, kind.value_type)
+        return is_text(pa, kind.value_type)
     return t.is_string(kind) or t.is_large_string(kind) or (hasattr(t, "is_string_view") and t.is_string_view(kind))

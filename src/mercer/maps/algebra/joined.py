@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -70,6 +71,15 @@ class KroneckerFeatures(Features):
     parts: tuple[Features, ...]
     n_components: int
     inner: tuple[Features, ...]  # independent samples of the last map, one for each product p_i
+
+    def __post_init__(self) -> None:
+        products, components = prod(part.n_components for part in self.parts), sum(f.n_components for f in self.inner)
+        if products != len(self.inner) or components > self.n_components:
+            msg = (
+                f"KroneckerFeatures: {products} products need as many inner features, with at most "
+                f"{self.n_components} components in total, got {len(self.inner)} with {components}."
+            )
+            raise ValueError(msg)
 
     def astype(self, dtype: Any) -> Self:
         parts, inner = (tuple(f.astype(dtype) for f in several) for several in (self.parts, self.inner))

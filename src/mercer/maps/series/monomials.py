@@ -8,6 +8,7 @@ has random components.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,14 @@ class Monomials:
     width: int  # number of variables
     # For each degree n, the square roots of |a_n| times the multinomial coefficients; None for degrees left out.
     factors: tuple[Array | None, ...]
+
+    def __post_init__(self) -> None:
+        # The number of monomials grows with the degree, so that those of the last degree bound all others.
+        degree = len(self.factors) - 1
+        last = self.factors[-1] if self.factors else None
+        if degree > 1 and (last is None or len(last) != comb(self.width + degree - 1, degree)):
+            msg = f"Monomials: there must be a factor for each monomial of degree {degree} in {self.width} variables."
+            raise ValueError(msg)
 
     @classmethod
     def of(cls, width: int, coefficients: dict[int, float]) -> Monomials:

@@ -150,6 +150,12 @@ class CountSketch:
     entries: Array  # (d,), a random sign times the scale of the feature
     offset: Array  # (n_components,), the sketch of the constant and of the center of the inputs
 
+    def __post_init__(self) -> None:
+        # Products of sparse matrices do not check indices, and would write outside of the result.
+        if len(self.buckets) and not 0 <= self.buckets.min() <= self.buckets.max() < len(self.offset):
+            msg = f"CountSketch: buckets must be indices of {len(self.offset)} components."
+            raise ValueError(msg)
+
     @classmethod
     def draw(cls, factor: LinearFactor, d: int, n_components: int, rng: np.random.Generator) -> CountSketch:
         """Sample a bucket and a sign for each input feature on which `factor` depends, and for its constant."""

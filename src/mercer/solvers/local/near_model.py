@@ -286,6 +286,9 @@ def near_sums(weights: Array, indices: Array, values: Array) -> Array:
     counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
     if m * k == 0 or not present.any():
         return np.zeros((m, values.shape[1]))
+    if indices.max() >= len(values):  # the product of sparse matrices would read outside of the values
+        msg = f"The near rows have indices up to {indices.max()}, but there are {len(values)} values of rows."
+        raise IndexError(msg)
     matrix = sp.csr_array((weights.ravel()[present], indices.ravel()[present], counts), shape=(m, len(values)))
     return np.asarray(matrix @ values)
 
