@@ -38,7 +38,7 @@ from mercer.learners import (
 from mercer.maps.base import BaseMap
 from mercer.solvers.clusters.exact import EPS, ExactClusters
 from mercer.tables import ColumnScaler
-from mercer.tables.column_functions import Components, PlainColumns, RampColumns, RankedColumns
+from mercer.tables.column_functions import GRID, Components, PlainColumns, RampColumns, RankedColumns
 
 __all__ = ["Outputs", "outputs_of", "scaled_columns"]
 
@@ -83,12 +83,18 @@ def scaled_columns(columns: Any, X: Value) -> Value:  # noqa: ARG001 - the signa
     raise ExportError(msg)
 
 
+def on_grid(values: Value) -> Value:
+    """Return values that are rounded to the multiples that fitted models use."""
+    return g.floor(values * (1 / GRID) + 0.5) * GRID
+
+
 @scaled_columns.register
 def _(columns: PlainColumns, X: Value) -> Value:
     X = g.take(X, columns.columns)
     if columns.center is not None:
         X = X - g.constant(columns.center, "center")
-    return (X / g.constant(columns.scale, "scale")).named("scaled", "Columns in units of their spread.")
+    X = X / g.constant(columns.scale, "scale")
+    return (on_grid(X) if columns.rounded else X).named("scaled", "Columns in units of their spread.")
 
 
 @scaled_columns.register
@@ -96,7 +102,8 @@ def _(columns: RankedColumns, X: Value) -> Value:
     parts = [scaled_columns(columns.plain, X)]
     for column, knots, ranks in zip(columns.ranked, columns.knots, columns.ranks, strict=True):
         one = g.columns(X, int(column), int(column) + 1)
-        parts.append(g.interpolate(one, g.constant(knots, f"knots{column}"), g.constant(ranks, f"ranks{column}")))
+        rank = g.interpolate(one, g.constant(knots, f"knots{column}"), g.constant(ranks, f"ranks{column}"))
+        parts.append(on_grid(rank) if columns.plain.rounded else rank)
     return g.concatenate(parts).named("scaled", "Columns in units of their spread, and ranks.")
 
 
@@ -115,7 +122,7 @@ def _(columns: RampColumns, X: Value) -> Value:
         one = g.columns(X, int(column), int(column) + 1)
         position = g.interpolate(one, g.constant(knots, f"knots{column}"), positions)
         parts.append(g.clip(position - g.constant(np.arange(count, dtype=np.float64)), 0.0, 1.0) * count**-0.5)
-    return g.concatenate(parts).named("scaled", "Piecewise linear functions of columns.")
+    return on_grid(g.concatenate(parts)).named("scaled", "Piecewise linear functions of columns.")
 
 
 @outputs_of.register

@@ -73,19 +73,19 @@ class PlainColumns(ColumnFunction):
     columns: Array  # (p,), indices of the columns that are not constant
     center: Array | None  # (p,); None if rows are sparse
     scale: Array  # (p,)
-    rounded: bool = True  # whether results are multiples of `GRID`
+    rounded: bool = False  # whether results are multiples of `GRID`
 
     @classmethod
     def unchanged(cls, d: int) -> Self:
         """Return the function that returns all d columns as they are."""
-        return cls(np.arange(d), None, np.ones(d), rounded=False)
+        return cls(np.arange(d), None, np.ones(d))
 
     @classmethod
     def of(cls, X: Any, weight: Array | None) -> Self:
         """Return the scaling by the spreads of columns over the rows of a sample."""
         center, spread = column_spreads(X, weight)
         columns = np.flatnonzero(spread > 0)
-        return cls(columns, None if sp.issparse(X) else center[columns], spread[columns])
+        return cls(columns, None if sp.issparse(X) else center[columns], spread[columns], rounded=True)
 
     @property
     def names(self) -> tuple[tuple[int | None, str], ...]:
@@ -144,7 +144,7 @@ class RankedColumns(ColumnFunction):
             np.interp(dense64(X[:, column]), knots, ranks)
             for column, knots, ranks in zip(self.ranked, self.knots, self.ranks, strict=True)
         ]
-        return np.column_stack([scaled, *(on_grid(column) for column in ranks)])
+        return np.column_stack([scaled, *(map(on_grid, ranks) if self.plain.rounded else ranks)])
 
 
 def rank_curve(x: Array, share: Array) -> tuple[Array, Array] | None:
@@ -255,7 +255,7 @@ def principal_components(X: Array, weight: Array | None, n_components: int) -> C
     columns = np.flatnonzero(column_spreads(X, weight)[1] > 0)
     X = dense64(X[:, columns])
     least = X.min(axis=0)
-    plain = PlainColumns(np.arange(X.shape[1]), least, X.max(axis=0) - least)
+    plain = PlainColumns(np.arange(X.shape[1]), least, X.max(axis=0) - least, rounded=True)
     share = np.full(len(X), 1 / len(X)) if weight is None else weight / weight.sum()
     Y = plain(X)
     mean = share @ Y
