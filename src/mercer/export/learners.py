@@ -24,6 +24,7 @@ from mercer.export.graph import Value
 from mercer.export.kernels import diagonal, kernel_values
 from mercer.export.maps import features_of_rows, times
 from mercer.export.near_rows import local_predictions
+from mercer.export.tables import encoded_matrix, takes_matrix
 from mercer.kernels.base import dense64
 from mercer.learners import (
     DeformedSearchCV,
@@ -37,7 +38,7 @@ from mercer.learners import (
 )
 from mercer.maps.base import BaseMap
 from mercer.solvers.clusters.exact import EPS, ExactClusters
-from mercer.tables import ColumnScaler
+from mercer.tables import ColumnScaler, TablePreprocessor
 from mercer.tables.column_functions import GRID, Components, PlainColumns, RampColumns, RankedColumns
 
 __all__ = ["Outputs", "outputs_of", "scaled_columns"]
@@ -129,6 +130,18 @@ def _(columns: RampColumns, X: Value) -> Value:
 def _(model: ColumnScaler, X: Value, *, with_std: bool = False) -> Outputs:
     check_without_std(model, with_std)
     return {"variable": scaled_columns(model.columns_, X)}
+
+
+@outputs_of.register
+def _(model: TablePreprocessor, X: Value, *, with_std: bool = False) -> Outputs:
+    check_without_std(model, with_std)
+    if not takes_matrix(model):
+        msg = (
+            "A TablePreprocessor of tables can be exported by itself or as the first step of a pipeline, and not after "
+            "other steps or as a module of PyTorch: it takes strings and dates."
+        )
+        raise ExportError(msg)
+    return {"variable": encoded_matrix(model, X)}
 
 
 @outputs_of.register
@@ -269,6 +282,9 @@ def members(model: Any, X: Value, of_member: Callable[[Any, Value], Any]) -> lis
     """Return the values of each member of an automatic model; columns are scaled once for each scaling."""
     scaled: dict[int, Value] = {}
     values = []
+    preprocessor = getattr(model, "preprocessor_", None)
+    if preprocessor is not None:  # as the last step of a pipeline, after steps that leave numbers missing
+        X = encoded_matrix(preprocessor, X)
     for one in model._members:
         key = id(one.scaler.columns_)
         if key not in scaled:

@@ -225,7 +225,7 @@ def fit_file(
             if announce is not None:
                 for line in _found(name, rows, full, why):
                     announce(line)
-            model, fit_seconds, peak, n_train = _fit(
+            model, fit_seconds, peak, fitted = _fit(
                 rows, task, estimator, parameters, n_jobs, random_state, memory_limit, scheduler, deadline, steps
             )
             contenders: list[Contender] = []
@@ -238,7 +238,7 @@ def fit_file(
                     rows.y_train if compare else None,
                     rows.test.table,
                     rows.y_test,
-                    n_train=n_train,
+                    n_train=fitted.n_train,
                     fit_seconds=fit_seconds,
                     time_limit=_measure_seconds(deadline, fit_seconds, compare),
                     random_state=random_state,
@@ -253,10 +253,10 @@ def fit_file(
             source=name,
             target=target,
             n_rows=full.n_rows,
-            n_train=n_train,
+            n_train=fitted.n_train,
             n_test=len(rows.y_test),
             n_columns=rows.train.table.num_columns,
-            split=rows.split,
+            split=fitted.split,
             contenders=(ours, *contenders),
             columns=column_summaries(model, rows.train.table),
             timings=steps.seconds | {f"measure: {stage}": value for stage, value in described.timings.items()},
@@ -325,7 +325,7 @@ def _read(
         rows = Rows(full, tested, y, y_test, split, stream, n_train or len(y))
     else:
         least = None if time_limit is None else max(500, int(TEST_ROWS_PER_SECOND * time_limit))
-        train, held, split = split_rows(y, task, test_size, seed, most=least)
+        train, held, split = split_rows(y, task, test_size, seed, most=least, of=full.n_rows)
         if not full.is_complete:
             # The test rows are among those in memory; all others are read from the file.
             split += (
@@ -399,8 +399,8 @@ def _fit(
     scheduler: str | None,
     deadline: Deadline,
     steps: Steps,
-) -> tuple[Any, float, int | None, int]:
-    """Return the fitted model, the seconds of the fit, the memory that it took, and the number of its rows."""
+) -> tuple[Any, float, int | None, Rows]:
+    """Return the fitted model, the seconds of the fit, the memory that it took, and the rows that it was fitted to."""
     n, width = rows.n_train, rows.train.table.num_columns
     n_labels = len(np.unique(rows.y_train)) if task == "classification" else 0
     rate = ROW_SPEED * count_threads(n_jobs)
@@ -432,7 +432,7 @@ def _fit(
             else:
                 model.fit(fitted.train.table, fitted.y_train)
         seconds = time.perf_counter() - start
-    return model, seconds, peak.added, fitted.n_train
+    return model, seconds, peak.added, fitted
 
 
 def _training_rows(
@@ -452,7 +452,7 @@ def _training_rows(
     if estimator != "auto" or most < n:
         stream = None
     if stream is not None:
-        return rows
+        return replace(rows, split=f"{rows.split} The training rows were read from the file in each pass.")
     in_memory = len(rows.y_train)
     most = min(most, in_memory)
     train, y = rows.train, rows.y_train
