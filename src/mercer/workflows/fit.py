@@ -409,7 +409,8 @@ def _fit(
     n_labels = len(np.unique(rows.y_train)) if task == "classification" else 0
     threads = count_threads(n_jobs)
     # Without a limit, the rows that are fitted must not depend on what else the machine does.
-    rate = ROW_SPEED * threads * (1.0 if deadline.seconds is None else processor_share(threads))
+    deadline.share = 1.0 if deadline.seconds is None else processor_share(threads)
+    rate = ROW_SPEED * threads * deadline.share
     limit = None if deadline.seconds is None else max(1.0, FIT_SHARE * deadline.left)
     if limit is None and n / rate > LONGEST_FIT:
         limit = LONGEST_FIT
@@ -579,7 +580,7 @@ def _scores(task: Task, y: Array, predicted: Array, classes: Array | None, seed:
 
 def _baseline_seconds(deadline: Deadline) -> float:
     """Return the seconds for the fit of a baseline."""
-    return max(2.0, BASELINE_TIME * (deadline.seconds or 2 * LONGEST_FIT))
+    return max(1.0, BASELINE_TIME * deadline.share * (deadline.seconds or 2 * LONGEST_FIT))
 
 
 def _measure_seconds(deadline: Deadline, fit_seconds: float, compare: bool) -> float:

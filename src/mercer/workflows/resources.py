@@ -41,10 +41,16 @@ class Deadline:
         The limit.
     clock : callable, default=time.perf_counter
         Returns seconds.
+
+    Attributes
+    ----------
+    share : float
+        The share of the processors that is available; see `processor_share`.
     """
 
     def __init__(self, seconds: float | None, clock: Clock = time.perf_counter) -> None:
         self.seconds = seconds
+        self.share = 1.0
         self._clock = clock
         self._start = clock()
 
