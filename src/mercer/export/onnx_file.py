@@ -26,6 +26,8 @@ OPSET = 18
 IR_VERSION = 8
 # Largest Hadamard matrix that is written as a matrix; larger ones are products of two.
 LARGEST_HADAMARD = 128
+# Number of equations that are eliminated at a time.
+BLOCK = 8
 UNARY = {
     "negative": "Neg",
     "exp": "Exp",
@@ -475,31 +477,59 @@ class Writer:
 
     def _solve(self, value: Value, A: str, b: str) -> str:
         # Gauss-Jordan elimination of positive definite matrices, which needs no pivoting: there is no operator that
-        # solves systems. Step j subtracts (column j minus the unit vector j) times (row j / pivot).
+        # solves systems. Some rows are eliminated at a time, so that most of the time is spent in matrix products.
         A, b = self._in_double(A, b)
         k = value.inputs[0].width
+        block = min(BLOCK, k)
+        size = -(-k // block) * block
+        if size > k:  # further equations x = 0
+            A = self.node("Pad", A, self.integers(0, 0, 0, 0, size - k, size - k), self._double(0.0))
+            A = self.node("Add", A, self._double(np.diag((np.arange(size) >= k).astype(float)), "ones"))
+            b = self.node("Pad", b, self.integers(0, 0, 0, 0, size - k, 0), self._double(0.0))
         system = self.node("Concat", A, b, axis=-1)
+        solved = self._eliminate(system, size, block)
+        last = self.integers(np.iinfo(np.int64).max)
+        right = self.node("Slice", solved, self.integers(size), last, self.integers(-1))
+        if size > k:
+            right = self.node("Slice", right, self.integers(0), self.integers(k), self.integers(1))
+        return self._from_double(right)
+
+    def _eliminate(self, system: str, k: int, block: int) -> str:
+        """Return systems [A B] of k equations after elimination, [I A^-1 B], with `block` equations at a time.
+
+        A step subtracts (columns of the block minus unit vectors) times (inverse of the pivot) times (rows of the
+        block). For a block of one row the inverse is a division; otherwise it is found by elimination, too.
+        """
         nodes, constants = self.nodes, self.constants
         self.nodes, self.constants = [], []
-        state, unit = self.fresh("state"), self.fresh("unit")
-        row_unit, column_unit = (self.node("Unsqueeze", unit, self.integers(axis)) for axis in (0, 1))
+        state, units = self.fresh("state"), self.fresh("units")  # (n, k, k + t) and (block, k)
+        across = self.node("Transpose", units, perm=[1, 0])
         left = self.node("Slice", state, self.integers(0), self.integers(k), self.integers(-1))
-        column = self.node("MatMul", left, column_unit)
-        row = self.node("MatMul", row_unit, state)
-        scaled = self.node("Div", row, self.node("MatMul", row_unit, column))
-        out = self.node("Sub", state, self.node("MatMul", self.node("Sub", column, column_unit), scaled))
+        columns = self.node("MatMul", left, across)
+        rows = self.node("MatMul", units, state)
+        pivot = self.node("MatMul", units, columns)
+        if block == 1:
+            scaled = self.node("Div", rows, pivot)
+        else:
+            identity = self._double(np.eye(block), "identity")
+            n = self.node("Shape", pivot)
+            joined = self.node("Concat", pivot, self.node("Expand", identity, n), axis=-1)
+            found = self._eliminate(joined, block, 1)
+            last = self.integers(2 * block)
+            inverse = self.node("Slice", found, self.integers(block), last, self.integers(-1))
+            scaled = self.node("MatMul", inverse, rows)
+        out = self.node("Sub", state, self.node("MatMul", self.node("Sub", columns, across), scaled))
         double = self.onnx.TensorProto.DOUBLE
         info = [
             self.helper.make_tensor_value_info(one, double, shape)
-            for one, shape in ((state, [None, None, None]), (unit, [k]), (out, [None, None, None]))
+            for one, shape in ((state, [None, None, None]), (units, [block, k]), (out, [None, None, None]))
         ]
         body = self.helper.make_graph(self.nodes, "eliminate", info[:2], info[2:], self.constants)
         self.nodes, self.constants = nodes, constants
         solved = self.fresh("solved")
-        units = self._double(np.eye(k), "units")
-        self.nodes.append(self.helper.make_node("Scan", [system, units], [solved], body=body, num_scan_inputs=1))
-        right = self.node("Slice", solved, self.integers(k), self.integers(np.iinfo(np.int64).max), self.integers(-1))
-        return self._from_double(right)
+        blocks = self._double(np.eye(k).reshape(k // block, block, k), "units")
+        self.nodes.append(self.helper.make_node("Scan", [system, blocks], [solved], body=body, num_scan_inputs=1))
+        return solved
 
 
 def factors_of(width: int) -> tuple[int, int]:

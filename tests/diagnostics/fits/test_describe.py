@@ -32,13 +32,13 @@ def rows():
 @pytest.fixture(scope="module")
 def regressor(rows):
     X, y = rows
-    return KernelRegressor(random_state=0, time_limit=2).fit(X[:300], y[:300])
+    return KernelRegressor(random_state=0, time_limit=1).fit(X[:300], y[:300])
 
 
 @pytest.fixture(scope="module")
 def classifier(rows):
     X, y = rows
-    return KernelClassifier(random_state=0, time_limit=2).fit(X[:300], np.where(y[:300] > 0, "up", "down"))
+    return KernelClassifier(random_state=0, time_limit=1).fit(X[:300], np.where(y[:300] > 0, "up", "down"))
 
 
 def test_description_of_a_regression(rows, regressor):
