@@ -39,7 +39,7 @@ from mercer.learners import (
 from mercer.maps.base import BaseMap
 from mercer.solvers.clusters.exact import EPS, ExactClusters
 from mercer.tables import ColumnScaler, TablePreprocessor
-from mercer.tables.column_functions import Components, PlainColumns, RankedColumns
+from mercer.tables.column_functions import GRID, Components, PlainColumns, RampColumns, RankedColumns
 
 __all__ = ["Outputs", "outputs_of", "scaled_columns"]
 
@@ -84,12 +84,18 @@ def scaled_columns(columns: Any, X: Value) -> Value:  # noqa: ARG001 - the signa
     raise ExportError(msg)
 
 
+def on_grid(values: Value) -> Value:
+    """Return values that are rounded to the multiples that fitted models use."""
+    return g.floor(values * (1 / GRID) + 0.5) * GRID
+
+
 @scaled_columns.register
 def _(columns: PlainColumns, X: Value) -> Value:
     X = g.take(X, columns.columns)
     if columns.center is not None:
         X = X - g.constant(columns.center, "center")
-    return (X / g.constant(columns.scale, "scale")).named("scaled", "Columns in units of their spread.")
+    X = X / g.constant(columns.scale, "scale")
+    return (on_grid(X) if columns.rounded else X).named("scaled", "Columns in units of their spread.")
 
 
 @scaled_columns.register
@@ -97,7 +103,8 @@ def _(columns: RankedColumns, X: Value) -> Value:
     parts = [scaled_columns(columns.plain, X)]
     for column, knots, ranks in zip(columns.ranked, columns.knots, columns.ranks, strict=True):
         one = g.columns(X, int(column), int(column) + 1)
-        parts.append(g.interpolate(one, g.constant(knots, f"knots{column}"), g.constant(ranks, f"ranks{column}")))
+        rank = g.interpolate(one, g.constant(knots, f"knots{column}"), g.constant(ranks, f"ranks{column}"))
+        parts.append(on_grid(rank) if columns.plain.rounded else rank)
     return g.concatenate(parts).named("scaled", "Columns in units of their spread, and ranks.")
 
 
@@ -105,6 +112,18 @@ def _(columns: RankedColumns, X: Value) -> Value:
 def _(columns: Components, X: Value) -> Value:
     centered = scaled_columns(columns.plain, X) - g.constant(columns.mean, "mean")
     return (centered @ g.constant(columns.directions, "directions")).named("scaled", "Principal components.")
+
+
+@scaled_columns.register
+def _(columns: RampColumns, X: Value) -> Value:
+    parts = []
+    for column, knots in zip(columns.columns, columns.knots, strict=True):
+        count = len(knots) - 1
+        positions = g.constant(np.arange(len(knots), dtype=np.float64), f"positions{column}")
+        one = g.columns(X, int(column), int(column) + 1)
+        position = g.interpolate(one, g.constant(knots, f"knots{column}"), positions)
+        parts.append(g.clip(position - g.constant(np.arange(count, dtype=np.float64)), 0.0, 1.0) * count**-0.5)
+    return on_grid(g.concatenate(parts)).named("scaled", "Piecewise linear functions of columns.")
 
 
 @outputs_of.register
@@ -333,6 +352,9 @@ def _(model: KernelClassifier, X: Value, *, with_std: bool = False) -> Outputs:
     check_without_std(model, with_std)
     values = members(model, X, lambda one, scaled: decisions(one.learner, scaled))
     scores = weighted_sum(values, [one.factor * one.learner.probability_scale_ for one in model._members])
+    offsets = None if model._found is None else model._found.offsets
+    if offsets is not None and offsets.any():
+        scores = scores + (g.constant(offsets, "offsets") if len(offsets) > 2 else float(offsets[1] - offsets[0]))
     scores = scores.named("scores")
     return labeled(scores, scores)
 
