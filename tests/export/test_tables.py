@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from mercer import ExportError, KernelClassifier, KernelRegressor, KernelRidge, TablePreprocessor, export_model
+from mercer import (
+    ExportError,
+    KernelClassifier,
+    KernelRegressor,
+    KernelRidge,
+    TablePreprocessor,
+    export_model,
+    open_table,
+)
 from mercer.export.checks import onnx_columns, run_onnx
 from mercer.export.learners import outputs_of
 from mercer.export.onnx_file import onnx_model
@@ -107,6 +115,24 @@ def test_python_file_takes_data_frames_and_csv_files(tmp_path):
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert [float(line) for line in printed.split()] == pytest.approx(truth.tolist(), abs=1e-9)
     assert "# category 'heating'" in path.read_text()
+
+
+def test_python_file_reads_cells_of_csv_files_as_tables_are_read(tmp_path):
+    lines = [f"{i % 17},{('yes', 'no')[i % 2]},{('NA', 'a', 'b')[i % 3]},{i % 17 + 5 * (i % 2)}" for i in range(100)]
+    (tmp_path / "rows.csv").write_text("\n".join(["size,smoker,kind,y", *lines, "?, yes,n/a,3"]) + "\n")
+    rows = open_table(tmp_path / "rows.csv", target="y")
+    preprocessor = TablePreprocessor().fit(rows)
+    assert [column.kind for column in preprocessor.columns_] == ["number", "boolean", "category"]
+    path = export_model(preprocessor, tmp_path / "model.py", to="python", check=False).path
+    command = [sys.executable, "-I", str(path), str(tmp_path / "rows.csv")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = np.array([[float(cell) for cell in line.split(",")] for line in printed.splitlines()])
+    assert found == pytest.approx(
+        preprocessor.transform(open_table(tmp_path / "rows.csv", columns=["size", "smoker", "kind"]))
+    )
+    (tmp_path / "rows.csv").write_text("size,smoker,kind\nbig,no,a\n")
+    message = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert "the column 'size' must have cells of the kind number" in message
 
 
 def test_inputs_of_onnx_are_columns():

@@ -78,7 +78,10 @@ SEARCH_ROWS, SEARCH_ENTRIES = 50_000, 20_000_000
 # The search is repeated with other rows held out until it has seen about this number of rows.
 REPEATED_ROWS, MOST_PARTS = 5000, 4
 # Largest number of entries of the rows of all members, and of members.
-MEMBER_ENTRIES, MOST_MEMBERS = 12_000_000, 12
+MEMBER_ENTRIES, MOST_MEMBERS = 12_000_000, 6
+# Largest number of entries of the square matrices of all exact members, two of which each of them stores for its error
+# bars. Six members are as accurate as twelve on two tables of about a thousand rows, in a model of half the size.
+EXACT_ENTRIES = 8_000_000
 # Largest number of members that are not exact, so that thousands of rows are predicted per second.
 MOST_LOCAL_MEMBERS = 4
 # Numbers of landmarks of members that are not exact: at least, at most, and as a multiple of the root of the number of
@@ -309,7 +312,7 @@ class AutomaticModel(BaseEstimator, ABC):
     def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
         """Return how much is tried for n rows of d columns, of which a sample is searched."""
         more = 1.0 if self.time_limit is None else max(1.0, self.time_limit / 60)
-        most = MOST_MEMBERS if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
+        most = min(MOST_MEMBERS, max(1, EXACT_ENTRIES // n**2)) if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
         members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most))
         if self.time_limit is not None:
             return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)

@@ -15,6 +15,7 @@ import numpy as np
 from mercer.export import runtime
 from mercer.export.graph import Value, ordered
 from mercer.export.program import Program
+from mercer.io.tables.cells import MISSING
 
 __all__ = ["numpy_source"]
 
@@ -238,8 +239,8 @@ def read_column(cells, kind):
         dates = np.array(["NaT" if cell is None else cell for cell in cells], dtype="datetime64[us]")
         values = np.where(np.isnat(dates), np.nan, dates.astype(np.int64).astype(np.float64))
     else:
-        words = {{"true": 1.0, "false": 0.0}}
-        values = [np.nan if cell is None else words.get(str(cell).lower(), cell) for cell in cells]
+        words = {{"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}}
+        values = [np.nan if cell is None else words.get(str(cell).strip().lower(), cell) for cell in cells]
     return np.asarray(values, dtype=np.float64).reshape(-1, 1)
 
 
@@ -248,7 +249,13 @@ def check_table(table):
     lacking = [name for name in COLUMNS if name not in table]
     if lacking:
         raise ValueError(f"the table must have the columns {{', '.join(COLUMNS)}}; it lacks {{', '.join(lacking)}}")
-    return {{name: read_column(table[name], kind) for name, kind in COLUMNS.items()}}
+    columns = {{}}
+    for name, kind in COLUMNS.items():
+        try:
+            columns[name] = read_column(table[name], kind)
+        except ValueError as error:
+            raise ValueError(f"the column {{name!r}} must have cells of the kind {{kind}}: {{error}}") from None
+    return columns
 
 
 def in_blocks(table):
@@ -262,12 +269,14 @@ def in_blocks(table):
 
 TABLE_MAIN = '''
 def read_rows(path):
-    """Read a CSV file with a line of names; empty cells are missing."""
+    """Read a CSV file with a line of names."""
     import csv
 
+    missing = MISSING_CELLS
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else COLUMNS)}
+    names = [name for name in (rows[0] if rows else COLUMNS) if name is not None]
+    return {name: [None if (row[name] or "").strip() in missing else row[name] for row in rows] for name in names}
 
 
 if __name__'''
@@ -334,7 +343,8 @@ def numpy_source(program: Program, arrays_name: str) -> tuple[str, dict[str, Arr
     ]
     main = MAIN
     if program.columns:
-        main = TABLE_MAIN + MAIN.partition("if __name__")[2]
+        missing = textwrap.fill(repr(MISSING), 110, subsequent_indent=" " * 8)
+        main = TABLE_MAIN.replace("MISSING_CELLS", missing) + MAIN.partition("if __name__")[2]
     out.append(main.replace("{main}", functions[0][0]))
     return "\n".join(out), arrays
 

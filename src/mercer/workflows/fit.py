@@ -47,7 +47,14 @@ from mercer.workflows.baselines import BOOSTING, LINEAR, boosting_seconds, linea
 from mercer.workflows.kernels import map_for
 from mercer.workflows.pages import check_page, write_page
 from mercer.workflows.predict import preprocessor_of
-from mercer.workflows.resources import Deadline, PeakMemory, Steps, available_bytes, release_memory
+from mercer.workflows.resources import (
+    Deadline,
+    PeakMemory,
+    Steps,
+    available_bytes,
+    processor_share,
+    release_memory,
+)
 from mercer.workflows.sources import (
     Sample,
     Task,
@@ -328,9 +335,6 @@ def _read(
         train, held, split = split_rows(y, task, test_size, seed, most=least, of=full.n_rows)
         if not full.is_complete:
             # The test rows are among those in memory; all others are read from the file.
-            split += (
-                f" The model is fitted to the other {full.n_rows - len(held):,} rows, which are read from the file."
-            )
             dropped = np.sort(full.index[held])
             stream, n_train = rows_without(table, full, dropped), full.n_rows - len(held)
         rows = Rows(full.take(train), full.take(held), y[train], y[held], split, stream, n_train or len(train))
@@ -403,7 +407,10 @@ def _fit(
     """Return the fitted model, the seconds of the fit, the memory that it took, and the rows that it was fitted to."""
     n, width = rows.n_train, rows.train.table.num_columns
     n_labels = len(np.unique(rows.y_train)) if task == "classification" else 0
-    rate = ROW_SPEED * count_threads(n_jobs)
+    threads = count_threads(n_jobs)
+    # Without a limit, the rows that are fitted must not depend on what else the machine does.
+    deadline.share = 1.0 if deadline.seconds is None else processor_share(threads)
+    rate = ROW_SPEED * threads * deadline.share
     limit = None if deadline.seconds is None else max(1.0, FIT_SHARE * deadline.left)
     if limit is None and n / rate > LONGEST_FIT:
         limit = LONGEST_FIT
@@ -573,7 +580,7 @@ def _scores(task: Task, y: Array, predicted: Array, classes: Array | None, seed:
 
 def _baseline_seconds(deadline: Deadline) -> float:
     """Return the seconds for the fit of a baseline."""
-    return max(2.0, BASELINE_TIME * (deadline.seconds or 2 * LONGEST_FIT))
+    return max(1.0, BASELINE_TIME * deadline.share * (deadline.seconds or 2 * LONGEST_FIT))
 
 
 def _measure_seconds(deadline: Deadline, fit_seconds: float, compare: bool) -> float:

@@ -112,7 +112,7 @@ def check_column(name: str | None, names: Sequence[str], what: str, where: str) 
     >>> check_column("prise", ["rooms", "price"], "target", "houses.csv")
     Traceback (most recent call last):
     ...
-    mercer.errors.ParameterError: houses.csv has no column 'prise' for target. Did you mean 'price'? ...
+    mercer.errors.ParameterError: houses.csv has no column 'prise' for target. Did you mean 'price'? The columns are rooms, price.
     """
     if name in names:
         return str(name)
