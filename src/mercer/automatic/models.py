@@ -19,6 +19,7 @@ from mercer._docs import PARAGRAPHS, doc
 from mercer.automatic import tables
 from mercer.automatic.search import (
     EXACT_ROWS,
+    FEW_ROWS,
     NEAR_ROWS,
     Effort,
     Found,
@@ -93,8 +94,7 @@ MOST_PRODUCTS, FEWEST_LANDMARKS = 2e11, 256
 MEMORY_LIMIT = 2 * 2**30
 # Rows in memory are scaled once if their scaled columns have at most this number of bytes, and in each pass otherwise.
 SCALED_BYTES = 2**29
-# Number of rows up to which standard deviations have the scale of errors of held-out rows, and their largest factor.
-FEW_ROWS = 5000
+# Largest factor of standard deviations of members for few rows.
 MOST_OPTIMISM = 5.0
 # Share of a time limit for the search; the rest is for the fits of the members.
 SEARCH_SHARE = 0.6

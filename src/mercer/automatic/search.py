@@ -31,7 +31,9 @@ from mercer.kernels import Kernel, Laplacian, Polynomial, Transformed
 from mercer.kernels.base import dense64
 from mercer.linalg.numpy_kernels import ProfileName
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
+from mercer.solvers.local.metric_search import HELD_ROWS as COMPARED_ROWS
 from mercer.solvers.local.metric_search import (
+    HELD_SHARE,
     LOG_LOSS_SCALE,
     MetricTrial,
     left_out_predictions,
@@ -54,8 +56,10 @@ MOST_RANKED = 128
 LEAST_WIDE = 64
 # Widest rows for which metrics are learned.
 MOST_COLUMNS = 4096
-# Number of rows that are held out from all of a search, and their largest share.
-HELD_ROWS, HELD_SHARE = 4000, 0.2
+# Up to this number of rows, or from `MANY_COLUMNS` on, rows held out have no part in the search. Then there are at most
+# so many of them; otherwise they are those that the search of a metric compares with.
+FEW_ROWS = 5000
+HELD_ROWS = 4000
 # Least number of distinct rows for which metrics are learned.
 LEAST_ROWS = 20
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
@@ -317,14 +321,19 @@ def one_attempt(
     profiles = () if name_of_scaling == "ramps" else profiles_for(n)
     if profiles:
         report.plan(search_costs(profiles, n, X.shape[1], full=full))
-    held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
+    # A metric of many parameters also fits the rows near those it is compared on. The rule must be the same for all
+    # scalings, whose predictions of the same rows are compared.
+    strangers = n <= FEW_ROWS or rows.X.shape[1] >= MANY_COLUMNS
+    count = min(HELD_ROWS if strangers else COMPARED_ROWS, max(1, int(HELD_SHARE * n)))
+    held = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
     others = np.setdiff1d(np.arange(n), held)
+    used = others if strangers else np.arange(n)
     learned: list[tuple[MetricTrial, TunedMetric]] = []
     try:
         progress.check_time()
         if profiles:
             found = search_metric(
-                X[others], merged.targets[others], merged.weight[others], profiles,
+                X[used], merged.targets[used], merged.weight[used], profiles,
                 labels=rows.labels, full=full, seed=seed, n_jobs=n_jobs, report=report,
             )  # fmt: skip
             # Further steps of the same kernel and metric replace earlier ones.
