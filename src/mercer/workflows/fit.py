@@ -87,6 +87,8 @@ TEST_ROWS_PER_SECOND = 300
 LONGEST_FIT = 600.0
 # About how many rows one thread fits per second, besides the search, and how many passes over the rows this takes.
 ROW_SPEED, PASSES = 1500.0, 8
+# The same for learners on a single map.
+LEARNER_SPEED = 20_000.0
 # Seconds of a search without a time limit, for the progress.
 SEARCH_SECONDS = 20.0
 # Share of a time limit for the fits after the search, and the least number of rows that they have.
@@ -410,7 +412,7 @@ def _fit(
     threads = count_threads(n_jobs)
     # Without a limit, the rows that are fitted must not depend on what else the machine does.
     deadline.share = 1.0 if deadline.seconds is None else processor_share(threads)
-    rate = ROW_SPEED * threads * deadline.share
+    rate = threads * deadline.share * (ROW_SPEED if estimator == "auto" else LEARNER_SPEED)
     limit = None if deadline.seconds is None else max(1.0, FIT_SHARE * deadline.left)
     if limit is None and n / rate > LONGEST_FIT:
         limit = LONGEST_FIT

@@ -109,10 +109,10 @@ def check_column(name: str | None, names: Sequence[str], what: str, where: str) 
 
     Examples
     --------
-    >>> check_column("prise", ["rooms", "price"], "target", "houses.csv")
+    >>> check_column("prise", ["price"], "target", "t.csv")
     Traceback (most recent call last):
     ...
-    mercer.errors.ParameterError: houses.csv has no column 'prise' for target. Did you mean 'price'? The columns are rooms, price.
+    mercer.errors.ParameterError: t.csv has no column 'prise' for target. Did you mean 'price'? The columns are price.
     """
     if name in names:
         return str(name)
