@@ -100,8 +100,8 @@ MOST_OPTIMISM = 5.0
 SEARCH_SHARE = 0.6
 # Number of rows by which the importances of columns are computed.
 IMPORTANCE_ROWS = 2000
-# Number of times that the search may be repeated within a time limit.
-MOST_TIMED_PARTS = 16
+# Number of times that the search may be repeated within a time limit, and the largest factor of the number of members.
+MOST_TIMED_PARTS, MOST_MORE = 16, 2
 
 PARAGRAPHS |= {
     "automatic_parameters": """\
@@ -313,7 +313,8 @@ class AutomaticModel(BaseEstimator, ABC):
         """Return how much is tried for n rows of d columns, of which a sample is searched."""
         more = 1.0 if self.time_limit is None else max(1.0, self.time_limit / 60)
         most = min(MOST_MEMBERS, max(1, EXACT_ENTRIES // n**2)) if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
-        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most))
+        # Who gives more time gets more members, each of which costs time in predictions, too.
+        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most * min(more, MOST_MORE)))
         if self.time_limit is not None:
             return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)
         return Effort(sampled, int(np.clip(REPEATED_ROWS // sampled, 1, MOST_PARTS)), members)
