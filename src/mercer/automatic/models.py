@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -760,9 +760,23 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
 
         def of_member(one: FittedMember, scaled: Any) -> Array:
             values = type(one.learner).decision_function.on_arrays(one.learner, scaled)
-            return one.factor * one.learner.probability_scale_ * values
+            return one.learner.probability_scale_ * values
 
-        total = np.sum(self._values(X, of_member), axis=0)
+        return self.joined_logits(self._values(X, of_member))
+
+    def joined_logits(self, logits: Sequence[Array]) -> Array:
+        """Return the logits of the model, given those of its members.
+
+        Parameters
+        ----------
+        logits : sequence of ndarray of shape (n,) or (n, K)
+            Logits of the labels by each member, or by the same learners fitted to other rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+        """
+        total = np.sum([one.factor * values for one, values in zip(self._members, logits, strict=True)], axis=0)
         if self._found is None or self._found.offsets is None:
             return total
         offsets = self._found.offsets
