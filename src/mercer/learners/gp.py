@@ -68,12 +68,14 @@ class GaussianProcessRegressor(Regressor):
         of rows, rounded up to a power of two, at least 1024 and at most 4096, and no more than rows. None means that
         columns are divided by their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2.
     noise : float or "tune", default="tune"
-        Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence.
+        Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence, and with landmarks
+        calibrates the noise on leave-one-out errors; see Notes.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
     lengthscale_tuning : {"shared", "ard"} or None, default="shared"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
-        determination) tunes one lengthscale per column of X; None keeps the lengthscales of the kernel, as do kernels
+        determination) tunes one lengthscale per column of X, starting from the spreads of the columns unless the kernel
+        is `Transformed`; None keeps the lengthscales of the kernel, as do kernels
         that are not shift-invariant.
     normalize_y : bool, default=True
         Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero. The
@@ -94,11 +96,11 @@ class GaussianProcessRegressor(Regressor):
     kernel_ : Kernel
         The kernel of the features, without the amplitude.
     noise_, amplitude_ : float or ndarray of shape (t,)
-        The standard deviations used.
+        The standard deviations that `predict` uses: of the noise, and of the function far away from all rows.
     log_marginal_likelihood_value_ : float
         Log marginal likelihood (evidence) of all rows, summed over targets.
     tuning_ : tuple of Trial
-        Lengthscales that were tried, as factors of those of the given kernel, and the evidence of each.
+        Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each.
     coef_ : ndarray of shape (D,) or (t, D)
         Posterior mean of the coefficients of the features, with the amplitude.
     feature_map_ : BaseMap
@@ -121,6 +123,12 @@ class GaussianProcessRegressor(Regressor):
     features at most), other maps of isotropic kernels by the exact evidence of the kernel on the sample, and maps of
     other shift-invariant kernels by that of random features. `partial_fit` tunes on its first rows.
 
+    *Noise beside landmarks.* The noise of highest evidence includes what landmarks leave of the function. It determines
+    the coefficients, but it would be counted twice in error bars that also contain the residual of the kernel. So `noise_`
+    and the amplitude of the residual, `amplitude_`, maximize the density of the leave-one-out errors of a sample of at
+    most 8192 rows [4]_. Intervals of new targets then hold what they promise at every number of landmarks. If `noise` is
+    given, nothing is calibrated.
+
     *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
     all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
     of the exact process is the prior variance [3]_. `Nystroem` avoids this: the residual of the kernel,
@@ -135,6 +143,8 @@ class GaussianProcessRegressor(Regressor):
     .. [1] Wilson et al. (2020), Efficiently Sampling Functions from Gaussian Process Posteriors, ICML.
     .. [2] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press.
     .. [3] Quinonero-Candela, Rasmussen (2005), A unifying view of sparse approximate Gaussian process regression, JMLR.
+    .. [4] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes, Neural
+       Computation.
 
     Examples
     --------
@@ -344,7 +354,7 @@ class GaussianProcessRegressor(Regressor):
         Parameters
         ----------
         noise, amplitude : float or ndarray of shape (t,), default=None
-            Standard deviations; None means those of the model.
+            Standard deviations; None means those of highest evidence, or those given.
         eval_gradient : bool, default=False
             Whether to also return the derivatives with respect to log noise and log amplitude.
 

@@ -2,14 +2,15 @@ r"""Noise and residual variance of a process on landmark features, calibrated on
 
 The features z of landmarks leave a residual :math:`r(x) = k(x, x) - |z(x)|^2 \ge 0` of the kernel. The model that is
 fitted has no such residual, so its noise s is the standard deviation of all that the features do not represent: of the
-noise of the targets, and of the residual function. A variance of new targets :math:`s^2 + a^2 r(x)` would therefore count
-the residual twice. Instead, the leave-one-out error of row i has the variance
+noise of the targets, and of the residual function. A variance of new targets :math:`s^2 + a^2 r(x)` would therefore
+count the residual twice. Instead, the leave-one-out error of row i has the variance
 
 .. math:: v_i = \sigma^2 + A\, r(x_i) + s^2 \frac{h_i}{1 - h_i},
 
 with the leverage :math:`h_i`, where the last term is the posterior variance of the function of the features without row
 i. The variances :math:`\sigma^2` of the noise and A of the residual function maximize the Gaussian log density of the
-leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_.
+leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_, times a prior density of :math:`\log A` around the
+squared amplitude of the evidence, which matters only where the residual is small beside the noise on all rows.
 
 References
 ----------
@@ -36,8 +37,10 @@ __all__ = ["LeftOut", "calibrated_scales", "left_out"]
 Array = np.ndarray
 # Mean of the residual variance relative to that of the noise, below which the evidence needs no correction.
 NEGLIGIBLE = 1e-3
-# Largest factor by which the amplitude of the residual function may differ from that of the evidence. Where the residual
-# is small on all rows, they hardly determine its amplitude, but the variance far away from them depends on it.
+# Standard deviation of the logarithm of A relative to the squared amplitude of the evidence, in a normal prior. Where
+# the residual is small on all rows, they hardly determine A, but the variance far away from them depends on it.
+PRIOR_WIDTH = 1.0
+# Largest factor by which the amplitude of the residual function may differ from that of the evidence.
 MAX_FACTOR = 2.0
 # Bounds of the noise variance, relative to that of the model of the features.
 LEAST_SHARE, LARGEST_SHARE = 1e-8, 4.0
@@ -112,13 +115,15 @@ def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: flo
     # In units of the noise, since the squares of small targets are small numbers.
     scaled = LeftOut(errors.squares / unit, errors.residual * (prior / unit), errors.posterior / unit, errors.weight)
 
+    pull = 1 / (PRIOR_WIDTH**2 * float(errors.weight.sum()))  # of the prior on the mean over rows
+
     def objective(log_shares: Array) -> tuple[float, Array]:
         value, gradient = scaled.density(*np.exp(log_shares))
-        return -value, -gradient
+        return 0.5 * pull * log_shares[1] ** 2 - value, np.array([0.0, pull * log_shares[1]]) - gradient
 
     width = 2 * np.log(max_factor)
     bounds = [(np.log(LEAST_SHARE), np.log(LARGEST_SHARE)), (-width, width)]
-    starts = [np.array([np.log(share), v]) for share in (0.01, 0.1, 0.4, 0.9) for v in (-0.5 * width, 0.0)]
+    starts = [np.array([np.log(share), max(v, -width)]) for share in (0.01, 0.1, 0.4, 0.9) for v in (-1.0, 0.0)]
     first = min(starts, key=lambda start: objective(start)[0])
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 200}
     found = optimize.minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

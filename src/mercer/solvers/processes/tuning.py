@@ -6,8 +6,8 @@ kernel, and maps of other shift-invariant kernels by the evidence of random Four
 functions of the lengthscales with exact derivatives. They are maximized by L-BFGS-B, which starts from the best of a
 few multiples of the lengthscale of the given kernel.
 
-If the kernel divides columns by their scales, a `Transformed` one, the search sees the scaled rows and targets, rounded.
-So its path, which may be long where the evidence is flat, does not depend on the units of columns and targets.
+If the kernel divides columns by their scales (`Transformed`), the search sees scaled rows and targets, which are
+rounded. So its path, which may be long where the evidence is flat, does not depend on the units of columns and targets.
 """
 
 from __future__ import annotations
