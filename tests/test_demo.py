@@ -11,6 +11,7 @@ from mercer.diagnostics.demo import run_demo
 from mercer.diagnostics.demo.chosen import mistakes, reliability, wilson
 from mercer.diagnostics.demo.contenders import Rows, load_rows
 from mercer.diagnostics.demo.measure import _audit, peak_bytes_of_fit
+from mercer.diagnostics.demo.race import r2
 from mercer.diagnostics.peers import Peer
 
 
@@ -21,7 +22,34 @@ def steps():
 
 @pytest.fixture(scope="module")
 def demo(steps):
-    return run_demo(n_components=32, random_state=1, progress=lambda *step: steps.append(step))
+    return run_demo(n_components=32, random_state=1, data_sets=["wine"], progress=lambda *step: steps.append(step))
+
+
+def test_race_has_a_model_without_arguments_and_three_of_scikit_learn(demo):
+    (race,) = demo.races
+    assert (race.data, race.kind, race.n_train + race.n_test, race.n_features) == ("wine", "accuracy", 178, 13)
+    assert [one.library for one in race.runners] == ["mercer"] + 3 * ["scikit-learn"]
+    assert race.runners[0].explanation.startswith("KernelClassifier: 133 rows")
+    for one in race.runners:
+        assert one.score > 0.85
+        assert one.fit_seconds > 0
+        assert one.rows_per_second > 0
+        assert one.error == pytest.approx(np.sqrt(one.score * (1 - one.score) / race.n_test))
+
+
+def test_standard_error_of_r2_is_that_of_other_test_rows():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(400, 200))
+    predicted = y + 0.5 * rng.normal(size=y.shape)
+    scores = 1 - np.square(predicted - y).mean(axis=1) / y.var(axis=1)
+    score, error = r2(predicted[0], y[0], 0)
+    assert score == pytest.approx(scores[0])
+    assert error == pytest.approx(scores.std(), rel=0.3)
+
+
+def test_unknown_data_sets_are_named():
+    with pytest.raises(ParameterError, match=r"data_sets must be some of 'breast_cancer', .* got 'iris'"):
+        run_demo(data_sets=["iris"])
 
 
 def test_contenders_share_width_kernel_and_rows(demo):
@@ -82,12 +110,13 @@ def test_progress_is_called_for_each_step_in_order(demo, steps):
     done, totals, names = zip(*steps, strict=True)
     assert done == tuple(range(len(steps)))
     assert set(totals) == {len(steps)}
-    assert names[0] == "loading the digits"
+    assert names[0] == "KernelClassifier on wine"
+    assert "loading the digits" in names
 
 
 @pytest.mark.slow
 def test_equal_seeds_give_equal_measurements(demo):
-    again = run_demo(n_components=32, random_state=1)
+    again = run_demo(n_components=32, random_state=1, data_sets=["wine"])
     assert [one.audit for one in again.contenders] == [one.audit for one in demo.contenders]
     assert [one.accuracy for one in again.contenders] == [one.accuracy for one in demo.contenders]
     assert again.curves == demo.curves

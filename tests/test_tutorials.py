@@ -39,8 +39,20 @@ def check_two_moons(printed):
     assert re.search(r"best: strength=(?!0,)", printed)
 
 
+def check_without_arguments(printed):
+    races = dict(re.findall(r"^([\w ]+), (?:R2|accuracy): mercer ([\d.]+), trees", printed, re.MULTILINE))
+    assert list(races) == ["diabetes", "wine", "breast cancer"]
+    assert float(races["diabetes"]) > 0.3
+    assert min(float(races["wine"]), float(races["breast cancer"])) > 0.93
+    assert "KernelRegressor: 331 rows of 10 columns" in printed
+    (share,) = re.findall(r"intervals of 90 % contain (\d+)%", printed)
+    assert 80 <= int(share) <= 98
+    (change,) = re.findall(r"change by at most ([\d.e+-]+)", printed)
+    assert float(change) < 1e-4  # targets range to 346
+
+
 # What a tutorial prints has to bear out what its text says.
-CHECKS = {"semi_supervised.py": check_two_moons}
+CHECKS = {"semi_supervised.py": check_two_moons, "without_arguments.py": check_without_arguments}
 
 
 @pytest.mark.slow

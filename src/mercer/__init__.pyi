@@ -20,6 +20,7 @@ from . import (
     tables,
     testing,
     theory,
+    workflows,
 )
 from .automatic import KernelClassifier, KernelRegressor
 from .choice import FeatureMap, choose
@@ -211,4 +212,5 @@ __all__ = [
     "tables",
     "testing",
     "theory",
+    "workflows",
 ]

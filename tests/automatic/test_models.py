@@ -219,7 +219,7 @@ def test_first_round_drops_scalings_that_are_clearly_worse(monkeypatch):
     y = np.sin(3 * np.log(X[:, 0])) + 0.01 * rng.normal(size=500)
     model = KernelRegressor(random_state=0).fit(X, y)
     rounds = {(trial.n_rows, trial.columns) for trial in model.trials_}
-    assert rounds == {(100, "ranks"), (100, "spread"), (500, "ranks")}
+    assert rounds == {(100, "ranks"), (100, "spread"), (500, "ranks"), (500, "ramps")}
 
 
 def test_tables_and_explanations_can_be_read(regressor):

@@ -16,7 +16,7 @@ START = "import sys; from mercer.cli import main; "
 
 @pytest.fixture(scope="module")
 def result():
-    return run_demo(n_components=16, random_state=3)
+    return run_demo(n_components=16, random_state=3, data_sets=[])
 
 
 @pytest.fixture

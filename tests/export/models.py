@@ -4,10 +4,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mercer import Deformed, KernelLogisticRegression, KernelRidgeClassifier, KernelSVC
+from mercer import (
+    CallableKernel,
+    Deformed,
+    KernelLogisticRegression,
+    KernelRidgeClassifier,
+    KernelSVC,
+    Matern,
+    Precomputed,
+)
 from mercer.export.checks import expected
 
-from ..instances import LEARNERS, MAPS
+from ..instances import KERNELS, LEARNERS, MAPS
 
 X = np.abs(np.random.default_rng(0).normal(size=(60, 3))) + 0.01
 Y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
@@ -17,6 +25,10 @@ ROWS = (0.99 * X[:20]).astype(np.float32).astype(np.float64)
 CLASSIFIERS = (KernelRidgeClassifier, KernelLogisticRegression, KernelSVC)
 # The rows of a local correction may be where the fit has read them: such a model cannot be exported.
 MODELS = [m for m in MAPS + LEARNERS if getattr(getattr(m, "neighbors", None), "rows", None) != "source"]
+
+# One kernel of each class that has values for all rows, and a Matern kernel without an elementary formula.
+KERNELS_BY_CLASS = list({type(k): k for k in KERNELS if not isinstance(k, CallableKernel | Precomputed)}.values())
+KERNELS_BY_CLASS.append(Matern(0.7))
 
 
 def fitted(model):

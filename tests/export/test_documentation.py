@@ -29,6 +29,7 @@ from mercer import (
     Product,
     Scaled,
     Sum,
+    TablePreprocessor,
     Transformed,
 )
 from mercer.export import graph as g
@@ -45,8 +46,9 @@ ESTIMATORS = dict(re.findall(r"^\| `(\w+)` \| yes \| yes \| (.*) \|$", TEXT, re.
 OF_KERNELS = dict(re.findall(r"^\| `(\w+)` \| (yes|no) \|$", TEXT, re.MULTILINE))
 EXAMPLES = {type(model).__name__: model for model in reversed(MODELS)} | {
     "ColumnScaler": ColumnScaler(),
-    "KernelRegressor": KernelRegressor(random_state=0, time_limit=1),
-    "KernelClassifier": KernelClassifier(random_state=0, time_limit=1),
+    "TablePreprocessor": TablePreprocessor(),
+    "KernelRegressor": KernelRegressor(random_state=0, time_limit=0.5),
+    "KernelClassifier": KernelClassifier(random_state=0, time_limit=0.5),
 }
 EXAMPLES_OF_KERNELS = {type(kernel).__name__: kernel for kernel in KERNELS} | {
     "Composed": Composed(Polynomial(2), Gaussian()),
@@ -77,6 +79,8 @@ def model_of(name):
         y = np.where(np.arange(60) % 4 == 0, (LABELS == "low").astype(int), -1)
         deformed = Deformed(Nystroem(Gaussian("median"), 12, random_state=0), NeighborGraph(4))
         return DeformedSearchCV(KernelRidgeClassifier(deformed, unlabeled=-1)).fit(X, y)
+    if name == "TablePreprocessor":
+        return EXAMPLES[name].fit(np.array([[1.0, "a"], [2.0, "b"], [3.0, None]] * 5, dtype=object))
     if name in ("KernelRegressor", "KernelClassifier"):
         return EXAMPLES[name].fit(X, Y if name == "KernelRegressor" else LABELS)
     return fitted(EXAMPLES[name])

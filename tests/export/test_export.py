@@ -12,7 +12,6 @@ from mercer import (
     DataError,
     ExportError,
     Gaussian,
-    KernelClassifier,
     KernelRidge,
     KernelRidgeClassifier,
     MercerWarning,
@@ -68,7 +67,6 @@ def test_rows_of_the_model_or_random_rows_are_compared_without_given_ones(model,
         KernelRidge(RandomFourier(Gaussian(), 20, random_state=0)).fit(X, Y),
         ThresholdFeatures(n_components=9, upper=10.0, random_state=0).fit(X),
         ColumnScaler("ranks").fit(1000 + X),
-        KernelClassifier(random_state=0, time_limit=2).fit(X, LABELS),
     ):
         result = export_model(other, path, to="python")
         assert result.rows_from == "random"

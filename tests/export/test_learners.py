@@ -81,12 +81,15 @@ def test_exact_clusters():
     assert max(differences(program, program(X), model, X).values()) < 1e-7  # distances near zero are roots of rounding
 
 
-@pytest.mark.parametrize("method", ["spread", "ranks", "components"])
+@pytest.mark.parametrize("method", ["spread", "ranks", "components", "ramps"])
 def test_scaled_columns(method):
     rows = np.column_stack([X, np.exp(3 * X[:, 0]), np.ones(len(X)), X[:, 0] > 1])
     model = ColumnScaler(method).fit(rows)
     program = program_of(model)
-    assert program(3 * rows)["variable"] == pytest.approx(model.transform(3 * rows), rel=1e-12, abs=1e-12)
+    # Scaled columns are rounded, and half of a step may be rounded up here and down there.
+    found, expected = program(3 * rows)["variable"], model.transform(3 * rows)
+    assert found == pytest.approx(expected, abs=2e-8)
+    assert np.mean(np.abs(found - expected) > 1e-12) < 0.01
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_deformed_search():
 
 @pytest.mark.parametrize("make", [KernelRegressor, KernelClassifier])
 def test_automatic_models(make):
-    model = make(random_state=0, time_limit=3).fit(X, Y if make is KernelRegressor else LABELS)
+    model = make(random_state=0, time_limit=1).fit(X, Y if make is KernelRegressor else LABELS)
     program = program_of(model, return_std=make is KernelRegressor)
     assert max(differences(program, program(ROWS), model, ROWS).values()) < 1e-9
 

@@ -16,11 +16,13 @@ from mercer import (
     RandomFourier,
     RandomNeurons,
 )
+from mercer.export import graph as g
 from mercer.export.checks import compare, expected, run_onnx
+from mercer.export.kernels import kernel_values
 from mercer.export.onnx_file import OPSET, arctan_coefficients, onnx_model
-from mercer.export.program import program_of
+from mercer.export.program import Program, program_of
 
-from .models import LABELS, MODELS, ROWS, X, Y, fitted, name_of
+from .models import KERNELS_BY_CLASS, LABELS, MODELS, ROWS, X, Y, fitted, name_of
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -44,7 +46,18 @@ def test_results_are_those_of_the_model(model):
     assert found.relative < 1e-9
 
 
-def test_one_row_and_no_row_and_many_rows():
+@pytest.mark.parametrize("kernel", KERNELS_BY_CLASS, ids=repr)
+def test_values_of_kernels(kernel):
+    rows = g.rows(3)
+    program = Program(
+        "kernel", rows, {"variable": kernel_values(kernel, rows, g.constant(X[:7]))}, None, (), *3 * [False]
+    )
+    found = run_onnx(onnx_model(program, dtype=np.float64).SerializeToString(), ROWS)["variable"]
+    truth = kernel(ROWS, X[:7])
+    assert found == pytest.approx(truth, abs=1e-12 * max(1, np.abs(truth).max()))
+
+
+def test_one_row_and_many_rows():
     model = KernelRidge(Nystroem(Matern(), 10), neighbors=5, random_state=0).fit(X, Y)
     content = onnx_model(program_of(model)).SerializeToString()
     for rows in (X[:1], np.tile(X, (5, 1))):

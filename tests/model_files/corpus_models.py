@@ -135,7 +135,7 @@ def results(model):
 
 
 def main():
-    models.MOST_MEMBERS = 1  # a file of twelve would be large
+    models.MOST_MEMBERS = 1  # a file of several would be large
     FOLDER.mkdir(exist_ok=True)
     for name, model in MODELS.items():
         path = FOLDER / f"format{FORMAT}-{name}.mercer"

@@ -105,6 +105,7 @@ def test_unfitted_models_have_the_same_parameters(model, tmp_path):
 OTHERS = [
     ColumnScaler(),
     ColumnScaler("ranks"),
+    ColumnScaler("ramps"),
     ColumnScaler("components"),
     TablePreprocessor(),
     KernelKMeans(Gaussian(), 3, random_state=0),

@@ -7,7 +7,7 @@ from mercer.diagnostics.demo import run_demo
 
 @pytest.fixture(scope="session")
 def demo():
-    return run_demo(n_components=32, random_state=0)
+    return run_demo(n_components=32, random_state=0, data_sets=["diabetes"])
 
 
 @pytest.fixture(scope="session")

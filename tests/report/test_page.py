@@ -56,6 +56,15 @@ def test_table_has_all_measurements(demo, parsed):
             assert number in parsed.text
 
 
+def test_race_is_on_the_page(demo, parsed):
+    (race,) = demo.races
+    for one in race.runners:
+        assert one.name in parsed.text
+        assert f"{one.score:.3f}" in parsed.text
+    assert race.runners[0].explanation.splitlines()[0] in parsed.text
+    assert "What mercer chose" not in demo_page(replace(demo, races=()))
+
+
 def test_figures_have_alternative_text_and_table_headers_a_scope(parsed):
     pictures = [a for tag, a in parsed.elements if a.get("role") == "img" or tag == "img"]
     assert len(pictures) >= 4

@@ -17,7 +17,7 @@ def written(function, value):
 
 
 def test_table_has_a_row_per_contender_and_is_plain_text_in_a_file(demo):
-    text = written(print_demo, demo)
+    text = written(print_demo, replace(demo, races=()))
     for one in demo.contenders:
         (row,) = (line for line in text.splitlines() if line.strip().startswith(one.name))
         assert numbers.percent(one.accuracy) in row
@@ -25,6 +25,17 @@ def test_table_has_a_row_per_contender_and_is_plain_text_in_a_file(demo):
     assert "\x1b" not in text
     assert "random_state=0" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_race_is_shown_before_the_maps(demo):
+    text = written(print_demo, demo)
+    (race,) = demo.races
+    for one in race.runners:
+        (row,) = (line for line in text.splitlines() if one.name in line and one.library in line)
+        assert f"{one.score:.3f}" in row
+    assert text.index("diabetes, R2") < text.index("Feature maps")
+    assert "highest score on" in sentences.race_headline(demo)
+    assert "race" not in written(print_demo, replace(demo, races=()))
 
 
 def test_headline_has_the_ranges_of_accuracies_and_errors(demo):

@@ -34,7 +34,7 @@ from mercer import (
     Transformed,
 )
 
-from ..export.models import LABELS, ROWS, X, Y, fitted, name_of
+from ..export.models import KERNELS_BY_CLASS, LABELS, ROWS, X, Y, fitted, name_of
 from ..instances import MAPS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of few rows, which are not the subject
@@ -72,6 +72,13 @@ def test_features_are_those_of_the_map(model):
     assert found.dtype in (np.float32, np.complex64, np.complex128)
     assert np.abs(found - truth).max() < 1e-5 * size
     assert layer.n_components == truth.shape[1]
+
+
+@pytest.mark.parametrize("kernel", KERNELS_BY_CLASS, ids=repr)
+def test_values_of_kernels(kernel):
+    model = Nystroem(kernel, 5, landmarks="uniform", random_state=0).fit(X)
+    truth = model.transform(ROWS)
+    assert np.abs(of(FeatureLayer(model), ROWS) - truth).max() < 1e-8 * max(1.0, np.abs(truth).max())
 
 
 GRADIENTS = {

@@ -79,7 +79,7 @@ def test_a_table_that_does_not_fit_is_read_from_its_file(frame, tmp_path, monkey
     original = fit.KernelRegressor.fit
     monkeypatch.setattr(fit.KernelRegressor, "fit", lambda self, *rows: read.append(rows) or original(self, *rows))
     result = fit_file(tmp_path / "t.csv", "y", compare=False)
-    assert "which are read from the file" in result.split
+    assert "read from the file in each pass" in result.split
     assert result.n_train + result.n_test == 160
     (source,) = read[0]
     assert sum(block[0].num_rows for block in source) == result.n_train

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.engines import Progress
-from mercer.workflows.resources import Deadline, PeakMemory, Steps, available_bytes
+from mercer.workflows.resources import Deadline, PeakMemory, Steps, available_bytes, processor_share
 
 
 class Clock:
@@ -78,6 +78,11 @@ def test_peak_memory_is_that_of_the_block():
     assert 200e6 < large.added < 320e6
     assert small.added < 100e6
     assert PeakMemory.overall > 240e6
+
+
+def test_share_of_the_processors():
+    assert 0.1 <= processor_share(1, 0.05) <= 1
+    assert processor_share(1000, 0.05) == 0.1  # no machine gives so many threads a processor each
 
 
 def test_available_memory():

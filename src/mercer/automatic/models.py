@@ -17,14 +17,35 @@ from sklearn.pipeline import Pipeline
 
 from mercer._docs import PARAGRAPHS, doc
 from mercer.automatic import tables
-from mercer.automatic.search import EXACT_ROWS, FEW_ROWS, Effort, Found, Member, Rows, costs_of_search, search
+from mercer.automatic.search import (
+    EXACT_ROWS,
+    FEW_ROWS,
+    NEAR_ROWS,
+    Effort,
+    Found,
+    Member,
+    Rows,
+    costs_of_search,
+    search,
+)
 from mercer.automatic.tables import on_tables
 from mercer.automatic.trials import Trials
 from mercer.data.results import predictions_and_targets, rowwise
 from mercer.data.sources import Reader, source_of
 from mercer.data.targets import Coding, Labels, Numbers, label_codes, validate_rows
-from mercer.engines import Engine, FilteredEngine, Report, StagedReport, enter_stage, report_step, reported, stages_of
+from mercer.engines import (
+    Block,
+    Engine,
+    FilteredEngine,
+    Report,
+    StagedReport,
+    enter_stage,
+    report_step,
+    reported,
+    stages_of,
+)
 from mercer.engines.base import count_threads
+from mercer.engines.memory import MemoryEngine
 from mercer.errors import DataError
 from mercer.kernels import Matern, Polynomial, Transformed
 from mercer.learners import KernelRidge, KernelRidgeClassifier, LocalCorrection
@@ -55,9 +76,12 @@ Array = np.ndarray
 # Largest number of rows from which metrics are learned, and of their entries.
 SEARCH_ROWS, SEARCH_ENTRIES = 50_000, 20_000_000
 # The search is repeated with other rows held out until it has seen about this number of rows.
-REPEATED_ROWS, MOST_PARTS = 6000, 4
+REPEATED_ROWS, MOST_PARTS = 5000, 4
 # Largest number of entries of the rows of all members, and of members.
-MEMBER_ENTRIES, MOST_MEMBERS = 6_000_000, 12
+MEMBER_ENTRIES, MOST_MEMBERS = 12_000_000, 6
+# Largest number of entries of the square matrices of all exact members, two of which each of them stores for its error
+# bars. Six members are as accurate as twelve on two tables of about a thousand rows, in a model of half the size.
+EXACT_ENTRIES = 8_000_000
 # Largest number of members that are not exact, so that thousands of rows are predicted per second.
 MOST_LOCAL_MEMBERS = 4
 # Numbers of landmarks of members that are not exact: at least, at most, and as a multiple of the root of the number of
@@ -68,6 +92,8 @@ LEAST_LANDMARKS, MOST_LANDMARKS, LANDMARK_FACTOR = 600, 1200, 4
 MOST_PRODUCTS, FEWEST_LANDMARKS = 2e11, 256
 # Default number of bytes for the rows of all members.
 MEMORY_LIMIT = 2 * 2**30
+# Rows in memory are scaled once if their scaled columns have at most this number of bytes, and in each pass otherwise.
+SCALED_BYTES = 2**29
 # Largest factor of standard deviations of members for few rows.
 MOST_OPTIMISM = 5.0
 # Share of a time limit for the search; the rest is for the fits of the members.
@@ -125,6 +151,14 @@ class FittedMember:
     learner: Any
     weight: float
     factor: float
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """Rule of a `FilteredEngine` that selects all rows."""
+
+    def __call__(self, block: Block) -> Block:
+        return block
 
 
 class AutomaticModel(BaseEstimator, ABC):
@@ -278,7 +312,7 @@ class AutomaticModel(BaseEstimator, ABC):
     def _effort(self, n: int, sampled: int, d: int, start: float) -> Effort:
         """Return how much is tried for n rows of d columns, of which a sample is searched."""
         more = 1.0 if self.time_limit is None else max(1.0, self.time_limit / 60)
-        most = MOST_MEMBERS if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
+        most = min(MOST_MEMBERS, max(1, EXACT_ENTRIES // n**2)) if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
         members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most))
         if self.time_limit is not None:
             return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)
@@ -301,19 +335,21 @@ class AutomaticModel(BaseEstimator, ABC):
             return [self._fit_without_search(engine, reader, X, seed, report)]
         limit = MEMORY_LIMIT if self.memory_limit is None else int(self.memory_limit)
         members: list[FittedMember] = []
-        seconds = 0.0
+        seconds, scaled_by = 0.0, None
         for number, member in enumerate(found.members):
             before = time.perf_counter()
             if members and self.time_limit is not None and before + seconds - start > self.time_limit:
                 break
             enter_stage(report, "fit members")
             report_step(report, number, len(found.members), unit="members")
-            rule = ScaledRows(member.columns)
-            nothing = f"{type(self).__name__}: there are no rows."
-            scaled = FilteredEngine(engine, rule, nothing)
+            if id(member.columns) != scaled_by:  # rows are scaled again only if the scaling is another one
+                scaled, scaled_labeled = self._scaled_rows(engine, labeled, member.columns)
+                scaled_by = id(member.columns)
             feature_map, parts = map_of(member, n, seed % 2**32, self.n_jobs)
-            fitted = clone(feature_map).fit_engines(scaled, FilteredEngine(labeled, rule, nothing), report)
-            correction = LocalCorrection(64, parts=parts, memory_limit=max(1, limit // len(found.members)))
+            fitted = clone(feature_map).fit_engines(scaled, scaled_labeled, report)
+            correction = LocalCorrection(
+                member.n_neighbors, parts=parts, memory_limit=max(1, limit // len(found.members))
+            )
             learner = self._learner(feature_map, correction, seed % 2**32)
             learner.fit_engine(scaled, fitted, reader, report)
             scaler = self._scaler(member.scaling, member.columns)
@@ -321,13 +357,30 @@ class AutomaticModel(BaseEstimator, ABC):
             seconds = max(seconds, time.perf_counter() - before)
         return members
 
+    def _scaled_rows(self, engine: Engine, labeled: Engine, columns: ColumnFunction) -> tuple[Engine, Engine]:
+        """Return the rows with scaled columns, and those of them that have targets."""
+        rule, owner = ScaledRows(columns), type(self).__name__
+        rows = engine.in_memory
+        size = 8 * len(columns.names) * (engine.n_rows or 0)
+        if rows is None or not isinstance(engine, MemoryEngine) or sp.issparse(rows.X) or size > SCALED_BYTES:
+            nothing = f"{owner}: there are no rows."
+            return FilteredEngine(engine, rule, nothing), FilteredEngine(labeled, rule, nothing)
+        # A fit reads the rows several times, so that they are scaled once if the result fits into memory. They are read
+        # as other rows are, so that all sources of rows give the same model.
+        X = np.concatenate([rule(block).X for block in engine.blocks()])
+        stored = MemoryEngine(
+            X, rows.y, rows.weight, block_rows=engine.block_rows, n_jobs=engine.n_jobs, start=rows.start
+        )
+        scaled = FilteredEngine(stored, AllRows(), f"{owner}: there are no rows.")
+        return scaled, labeled_rows(owner, scaled, self._coding().unlabeled)
+
     def _fit_without_search(
         self, engine: Engine, reader: Reader, X: Any, seed: int, report: StagedReport | None
     ) -> FittedMember:
         """Fit the default learner, where there are too few rows or too many columns for a search."""
         enter_stage(report, "fit model")
         d = X.shape[1]
-        scaler = self._scaler("spread", PlainColumns(np.arange(d), None, np.ones(d)))  # the default map scales columns
+        scaler = self._scaler("spread", PlainColumns.unchanged(d))  # the default map scales columns
         # A median distance needs two different rows.
         varies = X.shape[0] > 1 and (column_spreads(X, None)[1] > 0).any()
         feature_map = None if varies else Nystroem(Matern(2.5), 1, landmarks="uniform", random_state=seed % 2**32)
@@ -394,7 +447,9 @@ class AutomaticModel(BaseEstimator, ABC):
             kernels[one.member.name] = kernels.get(one.member.name, 0.0) + float(weight)
         shown = ", ".join(f"{name} ({kernels[name]:.0%})" for name in sorted(kernels, key=lambda k: -kernels[k])[:4])
         lines.append(f"Kernels and metrics, {len(self._members)} members: {shown}.")
-        parts = {"global": "all rows through landmarks", "local": "64 near rows", "both": "landmarks and 64 near rows"}
+        count = max(one.member.n_neighbors for one in self._members if one.member is not None)
+        near = f"{count} near rows"
+        parts = {"global": "all rows through landmarks", "local": near, "both": f"landmarks and {near}"}
         used = dict.fromkeys(one.learner.local_.parts for one in self._members)
         lines.append(
             f"Predictions from {', '.join(parts[name] for name in used)}; penalty "
@@ -437,14 +492,19 @@ def optimism(one: FittedMember, found: Found, level: float | None) -> Array:
     return np.where(theirs > 0, ours / np.where(theirs > 0, theirs, 1.0), 1.0)
 
 
-def map_of(member: Member, n: int, seed: int, n_jobs: int | None) -> tuple[DrawnMap, Literal["auto", "global"]]:
+def map_of(
+    member: Member, n: int, seed: int, n_jobs: int | None
+) -> tuple[DrawnMap, Literal["auto", "global", "local"]]:
     """Return the unfitted map of a member for n rows, and which parts its learner has."""
     if isinstance(member.kernel, Polynomial):  # a line; its features are the columns themselves
         d = len(member.columns.names)
         return RandomMaclaurin(member.kernel, d + 1, random_state=seed, n_jobs=n_jobs), "global"
+    parts: Literal["auto", "global", "local"] = "global" if n <= EXACT_ROWS else "auto"
     width = n if n <= EXACT_ROWS else landmarks_for(n)
-    feature_map = Nystroem(member.kernel, width, landmarks="uniform", random_state=seed, n_jobs=n_jobs)
-    return feature_map, "global" if n <= EXACT_ROWS else "auto"
+    if n > EXACT_ROWS and member.n_neighbors > NEAR_ROWS:
+        # Both parts together with many near rows would take too long, and near rows are better than landmarks here.
+        width, parts = FEWEST_LANDMARKS, "local"
+    return Nystroem(member.kernel, width, landmarks="uniform", random_state=seed, n_jobs=n_jobs), parts
 
 
 def landmarks_for(n: int) -> int:
@@ -701,7 +761,11 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
             values = type(one.learner).decision_function.on_arrays(one.learner, scaled)
             return one.factor * one.learner.probability_scale_ * values
 
-        return np.sum(self._values(X, of_member), axis=0)
+        total = np.sum(self._values(X, of_member), axis=0)
+        if self._found is None or self._found.offsets is None:
+            return total
+        offsets = self._found.offsets
+        return total + (offsets if total.ndim == 2 else offsets[1] - offsets[0])
 
     @on_tables
     @rowwise

@@ -23,7 +23,7 @@ from scipy import special
 from threadpoolctl import threadpool_limits
 
 from mercer.automatic.trials import Trial
-from mercer.automatic.weights import label_weights, number_weights
+from mercer.automatic.weights import label_weights, label_weights_and_offsets, number_weights
 from mercer.engines import Progress, Report, enter_stage, report_step
 from mercer.engines.base import OutOfTimeError, count_threads
 from mercer.engines.progress import Stages
@@ -31,13 +31,16 @@ from mercer.kernels import Kernel, Laplacian, Polynomial, Transformed
 from mercer.kernels.base import dense64
 from mercer.linalg.numpy_kernels import ProfileName
 from mercer.metric.near_rows import FULL_UP_TO, SMOOTHNESS, kernel_of
+from mercer.solvers.local.metric_search import HELD_ROWS as COMPARED_ROWS
 from mercer.solvers.local.metric_search import (
+    HELD_SHARE,
     LOG_LOSS_SCALE,
+    MetricTrial,
     left_out_predictions,
     search_costs,
     search_metric,
 )
-from mercer.solvers.local.metric_tuning import MetricKind
+from mercer.solvers.local.metric_tuning import MetricKind, TunedMetric
 from mercer.solvers.local.near_rows import NearRows
 from mercer.statistics.sample import seed_of
 from mercer.tables import ColumnFunction
@@ -53,17 +56,24 @@ MOST_RANKED = 128
 LEAST_WIDE = 64
 # Widest rows for which metrics are learned.
 MOST_COLUMNS = 4096
-# Number of rows up to which rows are held out from all of a search, and the number of these and their share.
+# Up to this number of rows, or from `MANY_COLUMNS` on, rows held out have no part in the search. Then there are at most
+# so many of them; otherwise they are those that the search of a metric compares with.
 FEW_ROWS = 5000
-HELD_ROWS, HELD_SHARE = 2000, 0.2
+HELD_ROWS = 4000
 # Least number of distinct rows for which metrics are learned.
 LEAST_ROWS = 20
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
 CLEARLY, BY_SHARE = 1.0, 0.01
 # Members of less weight are left out.
 LEAST_WEIGHT = 0.08
+# Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
+# it lowers the loss by this share. The model then has fewer members, so that predictions are as fast.
+NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
+MANY_COLUMNS, NEAR_GAIN, FEW_MEMBERS = 32, 0.02, 2
 # Number of rows up to which members are fitted exactly, without landmarks.
 EXACT_ROWS = 1500
+# A line is computed from second moments if there are more rows than this multiple of the number of columns.
+MANY_ROWS = 8
 # Number of rows by which the factor of an L1-Laplacian kernel is chosen, and the factors.
 LAPLACIAN_ROWS = 600
 LAPLACIAN_FACTORS = (0.0625, 0.25, 1.0, 4.0)
@@ -124,6 +134,7 @@ class Member:
     name: str  # of the kernel and its metric
     weight: float  # they sum to one
     factor: float  # of the calibrated logits of labels
+    n_neighbors: int = NEAR_ROWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +148,7 @@ class Found:
     constant: float  # of a constant prediction
     shrinkage: float  # root mean squared error of the model, divided by that of its members
     errors: Array | None = None  # (m, t), errors of the model for rows held out; None for labels
+    offsets: Array | None = None  # (K,), of the logits of labels; None for numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +160,7 @@ class Option:
     metric: str
     error: float  # mean squared error of scaled targets, or logarithmic loss of labels
     predictions: Array  # (m, t)
+    n_neighbors: int = NEAR_ROWS
 
     @property
     def full_name(self) -> str:
@@ -182,11 +195,16 @@ class Attempt:
     @property
     def least_error(self) -> float:
         """Least error of all options."""
-        return min(option.error for option in self.options)
+        return least_error(self.options)
+
+
+def least_error(options: Sequence[Option]) -> float:
+    """Return the least error of some options."""
+    return min(option.error for option in options)
 
 
 def scalings_for(rows: Rows) -> tuple[Scaling, ...]:
-    """Return the scalings of columns that are tried."""
+    """Return the scalings of columns for which metrics are learned."""
     d = rows.X.shape[1]
     if sp.issparse(rows.X):
         return ("spread",)
@@ -232,6 +250,10 @@ def search(
     columns = {name: scaled for name, scaled in columns.items() if scaled.names}
     if not columns:
         return None
+    names = list(columns)
+    # Sums of functions of single columns cost little, so they are tried with all rows.
+    if not sp.issparse(rows.X) and rows.X.shape[1] <= MOST_RANKED:
+        columns["ramps"] = scaled_columns("ramps", rows.X, rows.weight)
     last = min(len(rows), effort.rows)
     tried: list[Attempt] = []
 
@@ -257,16 +279,21 @@ def search(
             raise OutOfTimeError
         return complete
 
-    names, attempts = list(columns), []
+    attempts: list[Attempt] = []
     try:
-        if len(columns) > 1 and last > 2 * FIRST_ROWS:
+        if len(names) > 1 and last > 2 * FIRST_ROWS:
             names = not_worse(attempts_of(names, FIRST_ROWS, [0], "compare columns"))
+        ramps = [name for name in columns if name == "ramps"]
+        attempts += attempts_of([*names, *ramps], last, [0], "learn metrics")
+        if len(names) > 1:
+            names = not_worse([one for one in attempts if one.scaling != "ramps"])
         # Within a time limit, parts are tried one after the other, as long as there is time.
-        together = effort.parts if effort.deadline is None else 1
-        for part in range(0, effort.parts, together):
-            attempts += attempts_of(names, last, range(part, part + together), "learn metrics")
+        together = effort.parts - 1 if effort.deadline is None else 1
+        for part in range(1, effort.parts, max(1, together)):
+            attempts += attempts_of([*names, *ramps], last, range(part, part + together), "learn metrics")
     except OutOfTimeError:
-        attempts = attempts or tried[-1:]
+        # What was tried last on the same rows can be compared.
+        attempts = attempts or [one for one in tried if (one.n_rows, one.part) == (tried[-1].n_rows, tried[-1].part)]
     if not attempts:
         return None
     return weighted(attempts, tried, rows, effort)
@@ -291,18 +318,27 @@ def one_attempt(
     full = 1 < X.shape[1] <= FULL_UP_TO
     report = Stages("", partial(progress.update, number))
     n = len(X)
-    profiles = profiles_for(n)
-    report.plan(search_costs(profiles, n, X.shape[1], full=full))
-    held = np.sort(np.random.default_rng(seed).choice(n, min(HELD_ROWS, max(1, int(HELD_SHARE * n))), replace=False))
+    profiles = () if name_of_scaling == "ramps" else profiles_for(n)
+    if profiles:
+        report.plan(search_costs(profiles, n, X.shape[1], full=full))
+    # A metric of many parameters also fits the rows near those it is compared on. The rule must be the same for all
+    # scalings, whose predictions of the same rows are compared.
+    strangers = n <= FEW_ROWS or rows.X.shape[1] >= MANY_COLUMNS
+    count = min(HELD_ROWS if strangers else COMPARED_ROWS, max(1, int(HELD_SHARE * n)))
+    held = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
     others = np.setdiff1d(np.arange(n), held)
-    # With few rows, a metric of many parameters fits the rows near those it is compared on, too.
-    used = others if n <= FEW_ROWS else np.arange(n)
+    used = others if strangers else np.arange(n)
+    learned: list[tuple[MetricTrial, TunedMetric]] = []
     try:
         progress.check_time()
-        found = search_metric(
-            X[used], merged.targets[used], merged.weight[used], profiles,
-            labels=rows.labels, full=full, seed=seed, n_jobs=n_jobs, report=report,
-        )  # fmt: skip
+        if profiles:
+            found = search_metric(
+                X[used], merged.targets[used], merged.weight[used], profiles,
+                labels=rows.labels, full=full, seed=seed, n_jobs=n_jobs, report=report,
+            )  # fmt: skip
+            # Further steps of the same kernel and metric replace earlier ones.
+            last = {(trial.profile, trial.metric): i for i, trial in enumerate(found.trials)}
+            learned = [(found.trials[i], found.metrics[i]) for i in last.values()]
     except OutOfTimeError:
         return None
     targets, weight = merged.targets[held], merged.weight[held]
@@ -314,31 +350,38 @@ def one_attempt(
         coef = exact_fit(kernel, X[others], centered[others], merged.weight[others])[1]
         return kernel(X[held], X[others]) @ coef + judge.mean
 
-    options = []
-    for trial, tuned in zip(found.trials, found.metrics, strict=True):
+    def option_of(trial: MetricTrial, tuned: TunedMetric, n_neighbors: int) -> Option:
         kernel = in_metric(kernel_of(trial.profile, 1.0), tuned.matrix)
         if n <= EXACT_ROWS:
             predicted = exact_predictions(kernel)
         else:
-            predicted, _ = left_out_predictions(X, centered, merged.weight, trial.profile, tuned, held, n_jobs)
+            predicted, _ = left_out_predictions(
+                X, centered, merged.weight, trial.profile, tuned, held, n_jobs, n_neighbors
+            )
             predicted += judge.mean
-        name = kernel_name(trial.profile)
-        options.append(Option(kernel, name, trial.metric, judge.error(predicted), predicted))
-    if n <= EXACT_ROWS:
+        error = judge.error(predicted)
+        return Option(kernel, kernel_name(trial.profile), trial.metric, error, predicted, n_neighbors)
+
+    options = [option_of(trial, tuned, NEAR_ROWS) for trial, tuned in learned]
+    if rows.labels and n > EXACT_ROWS and learned and X.shape[1] >= MANY_COLUMNS:
+        # In many dimensions few rows are near, and predictions may be better if they use more of them.
+        more = [option_of(trial, tuned, MORE_NEAR_ROWS) for trial, tuned in learned]
+        if least_error(more) < (1 - NEAR_GAIN) * least_error(options):
+            options = more
+    if n <= EXACT_ROWS and learned:
         scales: dict[MetricKind, Array] = {"shared": np.full(X.shape[1], 1 / X.shape[1])}
-        for trial, tuned in zip(found.trials, found.metrics, strict=True):
+        for trial, tuned in learned:
             if trial.metric == "diagonal" and trial.profile == "matern12":
                 scales["diagonal"] = tuned.matrix
         for metric, factors in scales.items():
             kernel = laplacian_with(factors, X[others], centered[others], merged.weight[others])
             predicted = exact_predictions(kernel)
             options.append(Option(kernel, "Laplacian", metric, judge.error(predicted), predicted))
-    if n > X.shape[1] + 1:
+    if n > X.shape[1] + 1 or not options:
         predicted = line_through(X[others], merged.targets[others], merged.weight[others], X[held])
         options.append(Option(Polynomial(1), "Linear", "none", judge.error(predicted), predicted))
-    best = min(options, key=lambda option: option.error)
     seconds = time.perf_counter() - start
-    losses = judge.losses(best.predictions)
+    losses = judge.losses(min(options, key=lambda option: option.error).predictions)
     return Attempt(name_of_scaling, columns, part, len(rows), tuple(options), losses, targets, weight, seconds)
 
 
@@ -406,10 +449,27 @@ def in_metric(kernel: Kernel, matrix: Array) -> Transformed:
 
 
 def line_through(X: Array, targets: Array, weight: Array, T: Array) -> Array:
-    """Return the predictions at `T` of a ridge regression whose penalty has the least leave-one-out error."""
+    """Return the predictions at `T` of a ridge regression whose penalty has the least leave-one-out error.
+
+    With many rows, it is that of least generalized cross-validation error, which needs the second moments only.
+    """
     share = weight / weight.sum()
     center, mean = share @ X, share @ targets
     root = np.sqrt(weight)[:, None]
+    if len(X) > MANY_ROWS * X.shape[1]:
+        Z, Y = (X - center) * root, (targets - mean) * root
+        squares, vectors = scipy.linalg.eigh(Z.T @ Z, driver="evd", check_finite=False)
+        squares = np.maximum(squares, 0.0)
+        projected, total = vectors.T @ (Z.T @ Y), np.square(Y).sum()
+        least, chosen = np.inf, np.zeros_like(projected)
+        for alpha in max(squares[-1], np.finfo(float).tiny) * np.geomspace(1e-8, 1e2, 21):
+            inverse = 1 / (squares + alpha)
+            solved = inverse[:, None] * projected
+            residual = total - (2 * projected * solved - squares[:, None] * np.square(solved)).sum()
+            error = residual / (1 - (squares @ inverse + 1) / len(X)) ** 2
+            if error < least:
+                least, chosen = error, solved
+        return mean + (T - center) @ (vectors @ chosen)
     U, values, Vt = np.linalg.svd((X - center) * root, full_matrices=False)
     Y = (targets - mean) * root
     projected, squares = U.T @ Y, np.square(values)
@@ -516,8 +576,9 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     predictions = np.stack([np.concatenate([found[part][1].predictions for part in parts]) for found in candidates])
     share = weight / weight.sum()
     mean = rows_mean(rows)
+    offsets: Array | None = None
+    codes, scale = targets.argmax(axis=1), np.ones(targets.shape[1])
     if rows.labels:
-        codes = targets.argmax(axis=1)
         # The scale of predictions differs between members, and between a search and a fit. So factors are relative to
         # those by which each member alone has the least loss.
         scales = np.array([label_weights(one[None], codes, weight, LOG_LOSS_SCALE)[0] for one in predictions])
@@ -527,33 +588,40 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         scale = np.sqrt(share @ np.square(targets - mean))
         scale = np.where(scale > 0, scale, 1.0)
         factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
+    is_line = [isinstance(found[parts[0]][1].kernel, Polynomial) for found in candidates]
+    most = effort.members // len(parts)
+    if any(found[parts[0]][1].n_neighbors > NEAR_ROWS for found in candidates):
+        most = min(most, FEW_MEMBERS)
+    kept = kept_candidates(factors / factors.sum(), is_line, max(1, most))
+    candidates, all_predictions, predictions = [candidates[i] for i in kept], predictions, predictions[kept]
+    if rows.labels:
+        factors, offsets = label_weights_and_offsets(predictions, codes, weight, 1.0)
+    else:
+        factors = number_weights((predictions - mean) / scale, (targets - mean) / scale, weight)
     total = factors.sum()
     members: list[tuple[Attempt, Option, float]] = []
-    least = min(LEAST_WEIGHT, 0.5 * factors.max() / total)  # where all weights are small, too, some are large enough
-    for found, factor in zip(candidates, factors / total, strict=True):
-        if factor > least:
-            # A line is the same in all parts.
-            some = parts[:1] if isinstance(found[parts[0]][1].kernel, Polynomial) else parts
+    for i, found, factor in zip(kept, candidates, factors / total, strict=True):
+        if factor > 0:
+            some = parts[:1] if is_line[i] else parts  # a line is the same in all parts
             members += [(*found[part], factor / len(some)) for part in some]
-    members = sorted(members, key=lambda entry: -entry[2])[: effort.members]
-    sum_of_kept = sum(entry[2] for entry in members)
-    members = [(one, option, factor / sum_of_kept) for one, option, factor in members]
+    members = sorted(members, key=lambda entry: -entry[2])
     ensemble = np.einsum("c,cmt->mt", factors / total, predictions)
     if rows.labels:
-        losses = [log_loss(one, codes, share) for one in predictions]
-        loss, single = log_loss(total * ensemble, codes, share), min(losses)
+        losses = [log_loss(one, codes, share) for one in all_predictions]
+        loss, single = log_loss(total * ensemble + offsets, codes, share), min(losses)
         constant = log_loss(np.log(np.maximum(mean, 1e-300))[None] + np.zeros_like(targets), codes, share)
         shrinkage, left = 1.0, None
     else:
         errors = [relative(one, targets, share, scale) for one in predictions]
-        loss, single, constant = relative(ensemble, targets, share, scale), min(errors), 1.0
+        single = min(relative(one, targets, share, scale) for one in all_predictions)
+        loss, constant = relative(ensemble, targets, share, scale), 1.0
         left = targets - ensemble
         of_members = float(np.sqrt((factors / total) @ np.square(errors)))
         shrinkage = loss / of_members if of_members > 0 else 1.0
     used = {id(option): share_of for _, option, share_of in members}
     return Found(
         tuple(
-            Member(one.scaling, one.columns, option.kernel, option.full_name, w, w * total)
+            Member(one.scaling, one.columns, option.kernel, option.full_name, w, w * total, option.n_neighbors)
             for one, option, w in members
         ),
         tuple(trial for one in tried for trial in trials_of(one, rows.labels, used)),
@@ -562,7 +630,16 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
         constant,
         min(shrinkage, 1.0),
         left,
+        offsets,
     )
+
+
+def kept_candidates(weights: Array, is_line: Sequence[bool], most: int) -> list[int]:
+    """Return the indices of the candidates of large weight: at most `most`, and lines, which cost little."""
+    least = min(LEAST_WEIGHT, 0.5 * weights.max())  # where all weights are small, too, some are large enough
+    large = [int(i) for i in np.argsort(-weights, kind="stable") if weights[i] > least]
+    curves = [i for i in large if not is_line[i]][:most]
+    return sorted([*curves, *(i for i in large if is_line[i])])
 
 
 def rows_mean(rows: Rows) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import minimize, nnls
 
-__all__ = ["label_weights", "number_weights"]
+__all__ = ["label_weights", "label_weights_and_offsets", "number_weights"]
 
 Array = np.ndarray
 # Strength of the penalty that moves weights towards each other, in units of the least mean squared error.
@@ -62,24 +62,61 @@ def label_weights(predictions: Array, codes: Array, weight: Array, scale: float)
     ndarray of shape (c,)
         They do not sum to one: their sum is the scale of the logits.
     """
-    c, m, _ = predictions.shape
+    return least_log_loss(predictions, codes, weight, scale, np.full(len(predictions), scale / len(predictions)))[0]
+
+
+def label_weights_and_offsets(predictions: Array, codes: Array, weight: Array, scale: float) -> tuple[Array, Array]:
+    """Return the factors of `label_weights`, and offsets (K,) of the logits with mean zero.
+
+    Predictions of indicators by squared errors are not symmetric where one label is more frequent than others, which
+    offsets correct. They are zero unless they lower the loss by more than they would by accident, according to
+    Akaike's criterion.
+    """
+    m, K = predictions.shape[1:]
+    factors = label_weights(predictions, codes, weight, scale)
+    none = np.zeros(K)
+    before = log_loss(factors, none, predictions, codes, weight)
+    found, offsets, after = least_log_loss(predictions, codes, weight, scale, factors, with_offsets=True)
+    return (found, offsets) if m * (before - after) > K - 1 else (factors, none)
+
+
+def log_loss(factors: Array, offsets: Array, predictions: Array, codes: Array, weight: Array) -> float:
+    """Return the weighted mean logarithmic loss of members with factors, and of offsets."""
+    logs = special.log_softmax(np.einsum("c,cmk->mk", factors, predictions) + offsets, axis=1)
+    return float(-(weight / weight.sum()) @ logs[np.arange(len(codes)), codes])
+
+
+def least_log_loss(
+    predictions: Array, codes: Array, weight: Array, scale: float, start: Array, *, with_offsets: bool = False
+) -> tuple[Array, Array, float]:
+    """Return factors (c,), offsets (K,), which are zero without `with_offsets`, and the loss without penalties."""
+    c, m, K = predictions.shape
     share, rows = weight / weight.sum(), np.arange(m)
     # One more row, of which each label is as probable, keeps the factors finite where all rows are predicted correctly.
     prior = 1.0 / max(m, 1)
 
-    def loss(factors: Array) -> tuple[float, Array]:
+    def loss(parameters: Array) -> tuple[float, Array]:
+        factors, offsets = parameters[:c], parameters[c:]
         logits = np.einsum("c,cmk->mk", factors, predictions)
+        if with_offsets:
+            logits += offsets
         logs = special.log_softmax(logits, axis=1)
         gradient = np.exp(logs) * share[:, None]
         gradient[rows, codes] -= share
         mean = logs.mean(axis=1)
         value = -(share @ logs[rows, codes]) - prior * (share @ mean)
-        gradient += prior * share[:, None] * (np.exp(logs) - 1 / logs.shape[1])
+        gradient += prior * share[:, None] * (np.exp(logs) - 1 / K)
         spread = factors - factors.mean()
         penalty = SHRINKAGE * max(value, 1e-3) / scale**2
-        by_factor = np.einsum("mk,cmk->c", gradient, predictions)
-        return float(value + penalty * spread @ spread), by_factor + 2 * penalty * spread
+        by_factor = np.einsum("mk,cmk->c", gradient, predictions) + 2 * penalty * spread
+        by_offset = gradient.sum(axis=0) if with_offsets else np.zeros(0)
+        return float(value + penalty * spread @ spread), np.concatenate([by_factor, by_offset])
 
-    start = np.full(c, scale / c)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * c, options={"maxiter": 200})
-    return found.x if found.x.sum() > 0 else start
+    first = np.concatenate([start, np.zeros(K if with_offsets else 0)])
+    bounds = [(0.0, None)] * c + [(None, None)] * (len(first) - c)
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
+    factors, offsets = found[:c], found[c:] if with_offsets else np.zeros(K)
+    if factors.sum() <= 0:
+        factors, offsets = start, np.zeros(K)
+    offsets = offsets - offsets.mean()
+    return factors, offsets, log_loss(factors, offsets, predictions, codes, weight)

@@ -44,7 +44,7 @@ def demo(
     random_state: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare four feature maps on digits; write a page of results.
+    """Race models without arguments, compare feature maps, write a page.
 
     \b
     Example:

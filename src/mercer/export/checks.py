@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,20 @@ from sklearn.utils import get_tags
 from mercer.errors import DataError, ExportError
 from mercer.errors.packages import optional_module
 from mercer.export.program import Program, n_features_of, reference
+from mercer.export.tables import frame_columns, random_frame, table_of
 from mercer.kernels.base import dense64
+from mercer.tables.frames import Frame
 
-__all__ = ["Differences", "compare", "expected", "rows_of_model", "run_onnx", "run_python"]
+__all__ = [
+    "Differences",
+    "compare",
+    "expected",
+    "onnx_columns",
+    "rounded_frame",
+    "rows_of_model",
+    "run_onnx",
+    "run_python",
+]
 
 Array = np.ndarray
 # Largest number of rows that are compared.
@@ -30,13 +42,15 @@ RANDOM_ROWS = 200
 ONNX_ROWS = 100
 # Runs in a process of its own in which mercer cannot be imported, as on a machine without it.
 SCRIPT = """
-import importlib.util, sys
+import importlib.util, json, sys
 sys.modules["mercer"] = None
 import numpy as np
 spec = importlib.util.spec_from_file_location("exported", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-np.savez(sys.argv[3], **module.in_blocks(np.load(sys.argv[2])))
+with open(sys.argv[2], encoding="utf-8") as file:
+    rows = json.load(file)
+np.savez(sys.argv[3], **module.in_blocks(rows))
 """
 
 
@@ -49,8 +63,18 @@ class Differences:
     labels: int
 
 
-def rows_of_model(model: Any, rows: Any) -> tuple[Array, str]:
-    """Return rows on which models are compared, and where they are from: "given", "model" or "random"."""
+def rows_of_model(model: Any, rows: Any, program: Program) -> tuple[Any, str]:
+    """Return rows on which models are compared, and where they are from: "given", "model" or "random".
+
+    For a model of tables they are a `Frame`.
+    """
+    preprocessor, _ = table_of(model)
+    if preprocessor is not None and program.columns:
+        if rows is None:
+            return random_frame(preprocessor, RANDOM_ROWS), "random"
+        frame = preprocessor._frame(rows)[slice(0, MOST_ROWS)]
+        preprocessor._columns(frame)  # raises if a column is missing or has another kind
+        return frame, "given"
     if rows is not None:
         if hasattr(rows, "to_numpy"):
             rows = rows.to_numpy()
@@ -116,7 +140,7 @@ def full(columns: Array, center: Array | None, scale: Array, width: int) -> tupl
     return centers, scales
 
 
-def expected(model: Any, program: Program, rows: Array) -> dict[str, Array]:
+def expected(model: Any, program: Program, rows: Any) -> dict[str, Array]:
     """Return what the model itself computes for rows, by the names of the outputs.
 
     Near rows are searched exactly, as the exported model does.
@@ -161,23 +185,69 @@ def compare(program: Program, found: dict[str, Array], wanted: dict[str, Array])
     return Differences(absolute, relative, labels)
 
 
-def run_onnx(model: bytes | str, rows: Array) -> dict[str, Array]:
-    """Return the outputs of an ONNX model, given as bytes or as the path of a file, by onnxruntime."""
+def run_onnx(model: bytes | str, rows: Any) -> dict[str, Array]:
+    """Return the outputs of an ONNX model, given as bytes or as the path of a file, by onnxruntime.
+
+    Rows are an array, or a dictionary of columns by names.
+    """
+    feed = rows if isinstance(rows, dict) else {"X": rows}
+    n = len(next(iter(feed.values())))
     runtime = optional_module("onnxruntime", "export_model(to='onnx')", "'mercer[onnx]'")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_outputs()]
-    starts = range(0, len(rows), ONNX_ROWS)
-    parts = [session.run(names, {"X": rows[start : start + ONNX_ROWS]}) for start in starts]
+    starts = range(0, n, ONNX_ROWS)
+    parts = [session.run(names, {name: one[i : i + ONNX_ROWS] for name, one in feed.items()}) for i in starts]
     return {name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(names)}
 
 
-def run_python(path: Path, program: Program, rows: Array) -> dict[str, Array]:
+def onnx_columns(program: Program, frame: Frame, dtype: Any) -> dict[str, Array]:
+    """Return the cells of a table as an ONNX model takes them: a missing string is empty, a date is an integer."""
+    feed = frame_columns(frame, program.columns)
+    for one in program.columns:
+        name, kind = str(one.options["column"]), one.options["kind"]
+        cells = feed[name]
+        if kind == "category":
+            feed[name] = np.array([["" if cell is None else cell] for cell in cells[:, 0]], dtype=object)
+        elif kind == "date":
+            least = np.iinfo(np.int64).min
+            feed[name] = np.where(np.isnan(cells), least, np.nan_to_num(cells).astype(np.int64))
+        else:
+            feed[name] = cells.astype(dtype)
+    return {program.input_names[name]: cells for name, cells in feed.items()}
+
+
+def rounded_frame(frame: Frame, dtype: Any) -> Frame:
+    """Return a table whose numbers are rounded to a dtype."""
+    columns = (
+        replace(one, values=one.values.astype(dtype).astype(np.float64)) if one.kind in ("number", "boolean") else one
+        for one in frame.columns
+    )
+    return replace(frame, columns=tuple(columns))
+
+
+def json_rows(program: Program, rows: Any) -> Any:
+    """Return rows, or the cells of a table by names, as JSON has them."""
+    if not program.columns:
+        return rows.tolist()
+    out = {}
+    for name, cells in frame_columns(rows, program.columns).items():
+        kind = next(one.options["kind"] for one in program.columns if one.options["column"] == name)
+        if kind == "date":
+            dates = np.nan_to_num(cells[:, 0]).astype(np.int64).astype("datetime64[us]")
+            gone = np.isnan(cells[:, 0])
+            out[name] = [None if no else str(date) for date, no in zip(dates, gone, strict=True)]
+        else:
+            out[name] = cells[:, 0].tolist()
+    return out
+
+
+def run_python(path: Path, program: Program, rows: Any) -> dict[str, Array]:
     """Return the outputs of an exported file of Python, from a new process in which mercer cannot be imported."""
     with tempfile.TemporaryDirectory() as folder:
-        given, results = Path(folder) / "rows.npy", Path(folder) / "results.npz"
-        np.save(given, rows)
+        given, results = Path(folder) / "rows.json", Path(folder) / "results.npz"
+        given.write_text(json.dumps(json_rows(program, rows)), encoding="utf-8")
         command = [sys.executable, "-I", "-c", SCRIPT, str(path), str(given), str(results)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:

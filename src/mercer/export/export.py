@@ -14,7 +14,16 @@ import numpy as np
 
 from mercer.errors import ExportError, MercerWarning, MissingPackageError
 from mercer.errors.packages import optional_module
-from mercer.export.checks import Differences, compare, expected, rows_of_model, run_onnx, run_python
+from mercer.export.checks import (
+    Differences,
+    compare,
+    expected,
+    onnx_columns,
+    rounded_frame,
+    rows_of_model,
+    run_onnx,
+    run_python,
+)
 from mercer.export.numpy_file import numpy_source
 from mercer.export.onnx_file import onnx_model
 from mercer.export.program import Program, program_of
@@ -198,11 +207,11 @@ class Comparison:
         self.dtype = dtype
         self.found: Differences | None = None
         self.skipped = None if check else "check=False"
-        self.rows: Array | None = None
+        self.rows: Any = None
         self.rows_from: str | None = None
         if check:
-            given, self.rows_from = rows_of_model(model, rows)
-            self.rows = given.astype(dtype)
+            given, self.rows_from = rows_of_model(model, rows, program)
+            self.rows = rounded_frame(given, dtype) if program.columns else given.astype(dtype)
 
     def of(self, run: Any) -> None:
         """Compare the results of a function of rows with those of the model, for the same rows in float64."""
@@ -213,7 +222,7 @@ class Comparison:
         except MissingPackageError as error:
             self.skipped = str(error)
             return
-        rows = self.rows.astype(np.float64)
+        rows = self.rows if self.program.columns else self.rows.astype(np.float64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the model about these rows
             wanted = expected(self.model, self.program, rows)
@@ -265,15 +274,20 @@ def _write_onnx(program: Program, target: Path, compared: Comparison, dtype: str
     model = onnx_model(program, dtype=dtype, compute=compute)
     if model.ByteSize() <= LARGEST_ONNX:
         content = model.SerializeToString(deterministic=True)
-        compared.of(lambda rows: run_onnx(content, rows))
+        compared.of(lambda rows: run_onnx(content, as_feed(program, rows, dtype)))
         _write(target, content)
         return [target]
     onnx = optional_module("onnx", "export_model(to='onnx')", "'mercer[onnx]'")
     arrays = target.with_name(f"{target.name}.data")
     arrays.unlink(missing_ok=True)  # onnx appends to a file that exists
     onnx.save_model(model, str(target), save_as_external_data=True, location=arrays.name)
-    compared.of(lambda rows: run_onnx(str(target), rows))
+    compared.of(lambda rows: run_onnx(str(target), as_feed(program, rows, dtype)))
     return [target, arrays]
+
+
+def as_feed(program: Program, rows: Any, dtype: str) -> Any:
+    """Return rows, or the cells of a table by names, as an ONNX model takes them."""
+    return onnx_columns(program, rows, dtype) if program.columns else rows
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -38,7 +38,9 @@ __all__ = [
     "floor",
     "hadamard",
     "interpolate",
+    "is_nan",
     "log",
+    "look_up",
     "matrix_transpose",
     "maximum",
     "minimum",
@@ -58,6 +60,7 @@ __all__ = [
     "sqrt",
     "square",
     "squared_distances",
+    "table_column",
     "take",
     "take_rows",
     "total",
@@ -209,6 +212,8 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "nearest": runtime.nearest,
     "solve": runtime.solve,
     "softmax": runtime.softmax,
+    "isnan": np.isnan,
+    "look_up": runtime.look_up,
     "argmax": lambda x: x.argmax(axis=-1),
     "cholesky_inverse": lambda x: np.linalg.inv(np.linalg.cholesky(x)),
 }
@@ -225,6 +230,12 @@ def constant(values: Any, name: str | None = None) -> Value:
 def rows(width: int, name: str = "X") -> Value:
     """Return the rows (n, width) that a model takes."""
     return Value("rows", example=np.zeros((EXAMPLE_ROWS, width)), is_batched=True, name=name)
+
+
+def table_column(name: str, kind: str) -> Value:
+    """Return a column (n, 1) of a table: strings if its kind is "category", and otherwise numbers with NaN."""
+    empty = np.full((EXAMPLE_ROWS, 1), "", dtype=object) if kind == "category" else np.zeros((EXAMPLE_ROWS, 1))
+    return Value("rows", options={"column": name, "kind": kind}, example=empty, is_batched=True, name=name)
 
 
 def parameter(values: Any, name: str) -> Value:
@@ -260,7 +271,7 @@ def _binary(op: str) -> Callable[[Any, Any], Value]:
 exp, log, sqrt, cos, sin = (_unary(name) for name in ("exp", "log", "sqrt", "cos", "sin"))
 arctan, absolute, sign, square = (_unary(name) for name in ("arctan", "abs", "sign", "square"))
 floor, sigmoid, softmax, argmax = (_unary(name) for name in ("floor", "sigmoid", "softmax", "argmax"))
-hadamard, matrix_transpose = _unary("hadamard"), _unary("transpose")
+hadamard, matrix_transpose, is_nan = _unary("hadamard"), _unary("transpose"), _unary("isnan")
 maximum, minimum = _binary("maximum"), _binary("minimum")
 at_least, above = _binary("greater_equal"), _binary("greater")
 squared_distances_of_matrices, convolve, solve = _binary("squared_distances"), _binary("convolve"), _binary("solve")
@@ -349,6 +360,11 @@ def interpolate(x: Value, knots: Any, values: Any) -> Value:
 def piecewise_polynomial(x: Value, coefficients: Any, lowest: int) -> Value:
     """Return a piecewise polynomial of the entries; see `mercer.export.runtime.piecewise_polynomial`."""
     return apply("piecewise_polynomial", x, coefficients, lowest=int(lowest))
+
+
+def look_up(cells: Value, keys: Value, table: Value, buckets: int) -> Value:
+    """Return the rows of a table that belong to strings (n, 1); see `mercer.export.runtime.look_up`."""
+    return apply("look_up", cells, keys, table, buckets=int(buckets))
 
 
 def nearest(squares: Value, count: int) -> Value:

@@ -24,6 +24,7 @@ from mercer.export.graph import Value
 from mercer.export.kernels import diagonal, kernel_values
 from mercer.export.maps import features_of_rows, times
 from mercer.export.near_rows import local_predictions
+from mercer.export.tables import encoded_matrix, takes_matrix
 from mercer.kernels.base import dense64
 from mercer.learners import (
     DeformedSearchCV,
@@ -37,8 +38,8 @@ from mercer.learners import (
 )
 from mercer.maps.base import BaseMap
 from mercer.solvers.clusters.exact import EPS, ExactClusters
-from mercer.tables import ColumnScaler
-from mercer.tables.column_functions import Components, PlainColumns, RankedColumns
+from mercer.tables import ColumnScaler, TablePreprocessor
+from mercer.tables.column_functions import GRID, Components, PlainColumns, RampColumns, RankedColumns
 
 __all__ = ["Outputs", "outputs_of", "scaled_columns"]
 
@@ -83,12 +84,18 @@ def scaled_columns(columns: Any, X: Value) -> Value:  # noqa: ARG001 - the signa
     raise ExportError(msg)
 
 
+def on_grid(values: Value) -> Value:
+    """Return values that are rounded to the multiples that fitted models use."""
+    return g.floor(values * (1 / GRID) + 0.5) * GRID
+
+
 @scaled_columns.register
 def _(columns: PlainColumns, X: Value) -> Value:
     X = g.take(X, columns.columns)
     if columns.center is not None:
         X = X - g.constant(columns.center, "center")
-    return (X / g.constant(columns.scale, "scale")).named("scaled", "Columns in units of their spread.")
+    X = X / g.constant(columns.scale, "scale")
+    return (on_grid(X) if columns.rounded else X).named("scaled", "Columns in units of their spread.")
 
 
 @scaled_columns.register
@@ -96,7 +103,8 @@ def _(columns: RankedColumns, X: Value) -> Value:
     parts = [scaled_columns(columns.plain, X)]
     for column, knots, ranks in zip(columns.ranked, columns.knots, columns.ranks, strict=True):
         one = g.columns(X, int(column), int(column) + 1)
-        parts.append(g.interpolate(one, g.constant(knots, f"knots{column}"), g.constant(ranks, f"ranks{column}")))
+        rank = g.interpolate(one, g.constant(knots, f"knots{column}"), g.constant(ranks, f"ranks{column}"))
+        parts.append(on_grid(rank) if columns.plain.rounded else rank)
     return g.concatenate(parts).named("scaled", "Columns in units of their spread, and ranks.")
 
 
@@ -106,10 +114,34 @@ def _(columns: Components, X: Value) -> Value:
     return (centered @ g.constant(columns.directions, "directions")).named("scaled", "Principal components.")
 
 
+@scaled_columns.register
+def _(columns: RampColumns, X: Value) -> Value:
+    parts = []
+    for column, knots in zip(columns.columns, columns.knots, strict=True):
+        count = len(knots) - 1
+        positions = g.constant(np.arange(len(knots), dtype=np.float64), f"positions{column}")
+        one = g.columns(X, int(column), int(column) + 1)
+        position = g.interpolate(one, g.constant(knots, f"knots{column}"), positions)
+        parts.append(g.clip(position - g.constant(np.arange(count, dtype=np.float64)), 0.0, 1.0) * count**-0.5)
+    return on_grid(g.concatenate(parts)).named("scaled", "Piecewise linear functions of columns.")
+
+
 @outputs_of.register
 def _(model: ColumnScaler, X: Value, *, with_std: bool = False) -> Outputs:
     check_without_std(model, with_std)
     return {"variable": scaled_columns(model.columns_, X)}
+
+
+@outputs_of.register
+def _(model: TablePreprocessor, X: Value, *, with_std: bool = False) -> Outputs:
+    check_without_std(model, with_std)
+    if not takes_matrix(model):
+        msg = (
+            "A TablePreprocessor of tables can be exported by itself or as the first step of a pipeline, and not after "
+            "other steps or as a module of PyTorch: it takes strings and dates."
+        )
+        raise ExportError(msg)
+    return {"variable": encoded_matrix(model, X)}
 
 
 @outputs_of.register
@@ -250,6 +282,9 @@ def members(model: Any, X: Value, of_member: Callable[[Any, Value], Any]) -> lis
     """Return the values of each member of an automatic model; columns are scaled once for each scaling."""
     scaled: dict[int, Value] = {}
     values = []
+    preprocessor = getattr(model, "preprocessor_", None)
+    if preprocessor is not None:  # as the last step of a pipeline, after steps that leave numbers missing
+        X = encoded_matrix(preprocessor, X)
     for one in model._members:
         key = id(one.scaler.columns_)
         if key not in scaled:
@@ -317,6 +352,9 @@ def _(model: KernelClassifier, X: Value, *, with_std: bool = False) -> Outputs:
     check_without_std(model, with_std)
     values = members(model, X, lambda one, scaled: decisions(one.learner, scaled))
     scores = weighted_sum(values, [one.factor * one.learner.probability_scale_ for one in model._members])
+    offsets = None if model._found is None else model._found.offsets
+    if offsets is not None and offsets.any():
+        scores = scores + (g.constant(offsets, "offsets") if len(offsets) > 2 else float(offsets[1] - offsets[0]))
     scores = scores.named("scores")
     return labeled(scores, scores)
 

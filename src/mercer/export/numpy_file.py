@@ -15,6 +15,7 @@ import numpy as np
 from mercer.export import runtime
 from mercer.export.graph import Value, ordered
 from mercer.export.program import Program
+from mercer.io.tables.cells import MISSING
 
 __all__ = ["numpy_source"]
 
@@ -34,12 +35,17 @@ HELPERS = {
     "softmax": "softmax",
     "sigmoid": "sigmoid",
     "pad": "pad",
+    "look_up": "look_up",
 }
 OPERATORS = {"add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2), "matmul": ("@", 2)}
 FUNCTIONS = {name: f"np.{name}" for name in ("exp", "log", "sqrt", "cos", "sin", "arctan", "abs", "sign", "square")}
-FUNCTIONS |= {name: f"np.{name}" for name in ("floor", "maximum", "minimum", "where")}
+FUNCTIONS |= {name: f"np.{name}" for name in ("floor", "maximum", "minimum", "where", "isnan")}
 FUNCTIONS |= {"solve": "np.linalg.solve", "interpolate": "np.interp"}
 ATOM = 9
+
+
+# Names in the file that are not those of arrays.
+NAMES = ("X", "table", "np", "Path", "hashlib", "FEATURE_NAMES", "COLUMNS", "CLASSES")
 
 
 class Writer:
@@ -55,13 +61,14 @@ class Writer:
         self._text: dict[int, tuple[str, int]] = {}
         self._array_names: dict[int, str] = {}
         self._kept: list[Any] = []  # so that no id is used twice
-        self._taken: set[str] = {"X", "np", "Path", *runtime.__all__}
+        self._taken: set[str] = {*NAMES, *runtime.__all__}
         for value in self.values:
             self._write(value)
 
     def _write(self, value: Value) -> None:
         if value.op == "rows":
-            self._text[id(value)] = ("X", ATOM)
+            column = value.options.get("column")
+            self._text[id(value)] = ("X" if column is None else f"table[{column!r}]", ATOM)
             return
         if value.is_constant:
             self._text[id(value)] = self._constant(value.example, value.name)
@@ -88,6 +95,7 @@ class Writer:
     def _free(self, name: str) -> str:
         """Return a name for a variable that is not taken, and take it."""
         name = re.sub(r"\W", "_", name)
+        name = name if name.isidentifier() else f"column_{name}"
         name = f"{name}_" if keyword.iskeyword(name) else name
         found, number = name, 2
         while found in self._taken:
@@ -164,7 +172,7 @@ class Writer:
 def number(value: Any) -> tuple[str, int]:
     """Return the code of a number."""
     text = repr(value.item())
-    return ("np." + text if text in ("inf", "nan") else text), 2 if text.startswith("-") else ATOM
+    return re.sub("(inf|nan)$", r"np.\1", text), 2 if text.startswith("-") else ATOM
 
 
 def bracketed(part: tuple[str, int], least: int = 1) -> str:
@@ -209,8 +217,8 @@ def check_rows(X):
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != {width}:
         raise ValueError(f"X must have the shape (n, {width}), got {{X.shape}}")
-    if not np.isfinite(X).all():
-        raise ValueError("X must be finite, got NaN or infinity")
+    if not {finite}.all():
+        raise ValueError("X must be finite, got {infinite}")
     return X
 
 
@@ -220,6 +228,59 @@ def in_blocks(X):
     parts = [compute(X[start : start + {block}]) for start in range(0, max(len(X), 1), {block})]
     return {{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
 '''
+
+
+TABLE = '''
+def read_column(cells, kind):
+    """Return cells as an array of shape (n, 1): strings with None, or numbers and microseconds since 1970 with NaN."""
+    cells = [None if cell is None or cell != cell or str(cell) in ("", "NaT", "<NA>") else cell for cell in cells]
+    if kind == "category":
+        return np.array([[None if cell is None else str(cell)] for cell in cells], dtype=object).reshape(-1, 1)
+    if kind == "date":
+        dates = np.array(["NaT" if cell is None else cell for cell in cells], dtype="datetime64[us]")
+        values = np.where(np.isnat(dates), np.nan, dates.astype(np.int64).astype(np.float64))
+    else:
+        words = {{"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}}
+        values = [np.nan if cell is None else words.get(str(cell).strip().lower(), cell) for cell in cells]
+    return np.asarray(values, dtype=np.float64).reshape(-1, 1)
+
+
+def check_table(table):
+    """Return the columns of a table: a data frame, or a mapping from names to cells."""
+    lacking = [name for name in COLUMNS if name not in table]
+    if lacking:
+        raise ValueError(f"the table must have the columns {{', '.join(COLUMNS)}}; it lacks {{', '.join(lacking)}}")
+    columns = {{}}
+    for name, kind in COLUMNS.items():
+        try:
+            columns[name] = read_column(table[name], kind)
+        except ValueError as error:
+            raise ValueError(f"the column {{name!r}} must have cells of the kind {{kind}}: {{error}}") from None
+    return columns
+
+
+def in_blocks(table):
+    """Return all results for a table, by names, computed for some rows at a time to limit memory."""
+    table = check_table(table)
+    n = len(next(iter(table.values())))
+    starts = range(0, max(n, 1), {block})
+    parts = [compute({{name: cells[i : i + {block}] for name, cells in table.items()}}) for i in starts]
+    return {{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+'''
+
+TABLE_MAIN = '''
+def read_rows(path):
+    """Read a CSV file with a line of names."""
+    import csv
+
+    missing = MISSING_CELLS
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in (rows[0] if rows else COLUMNS) if name is not None]
+    return {name: [None if (row[name] or "").strip() in missing else row[name] for row in rows] for name in names}
+
+
+if __name__'''
 
 
 def numpy_source(program: Program, arrays_name: str) -> tuple[str, dict[str, Array]]:
@@ -243,26 +304,49 @@ def numpy_source(program: Program, arrays_name: str) -> tuple[str, dict[str, Arr
         classes = program.classes
         arrays["CLASSES"] = classes.astype(str) if classes.dtype.kind == "O" else classes
     functions = result_functions(program)
-    overview = "\n".join(f"    {name}(X)".ljust(28) + text for name, text, _ in functions)
+    argument = "table" if program.columns else "X"
+    overview = "\n".join(f"    {name}({argument})".ljust(28) + what for name, what, _ in functions)
     largest = max((value.example.size // len(value.example) for value in writer.values if value.is_batched), default=1)
     block = int(np.clip(2**23 // max(1, largest), 1, 4096))
+    takes = f"X is an array of shape (n, {program.n_features})."
+    if program.columns:
+        takes = (
+            "A table is a data frame, or a mapping from the names of COLUMNS to cells; missing cells are None or NaN."
+        )
     out = [
         f'"""{program.description}.\n\nIt needs NumPy only, and the file {arrays_name} beside it.\n\n{overview}\n\n'
-        f'X is an array of shape (n, {program.n_features}). ``python FILE ROWS.csv`` prints predictions.\n"""\n',
-        "from pathlib import Path\n\nimport numpy as np\n",
-        f"FEATURE_NAMES = {wrapped_list(program.feature_names)}\n",
+        f'{takes}\n``python FILE ROWS.csv`` prints predictions.\n"""\n',
+        ("import hashlib\n" if "look_up" in writer.helpers else "")
+        + "from pathlib import Path\n\nimport numpy as np\n",
     ]
+    if program.columns:
+        kinds = {str(one.options["column"]): str(one.options["kind"]) for one in program.columns}
+        out.append("COLUMNS = {\n" + "".join(f"    {name!r}: {kind!r},\n" for name, kind in kinds.items()) + "}\n")
+    else:
+        out.append(f"FEATURE_NAMES = {wrapped_list(program.feature_names)}\n")
     loads = [f"    {name} = arrays[{name!r}]  # {array.shape}" for name, array in arrays.items()] or ["    pass"]
     opening = f"with np.load(Path(__file__).with_name({arrays_name!r}), allow_pickle=False) as arrays:"
     out.append("\n".join([opening, *loads]) + "\n")
     out += [f"\n{helper_source(name)}\n" for name in writer.helpers]
-    body = ["def compute(X):", '    """Return all results for rows in float64, by names."""']
+    body = [f"def compute({argument}):", '    """Return all results for rows in float64, by names."""']
     body += [f"    {line}" for line in writer.lines]
     results = ", ".join(f"{name!r}: {writer.name_of(value)}" for name, value in program.outputs.items())
     out.append("\n" + "\n".join([*body, f"    return {{{results}}}"]) + "\n")
-    out.append(ROWS.format(width=program.n_features, block=block))
-    out += [f'\ndef {name}(X):\n    """Return {text}."""\n    return {code}\n' for name, text, code in functions]
-    out.append(MAIN.replace("{main}", functions[0][0]))
+    if program.columns:
+        out.append(TABLE.format(block=block))
+    else:
+        finite = "(~np.isinf(X))" if program.takes_nan else "np.isfinite(X)"
+        infinite = "infinity" if program.takes_nan else "NaN or infinity"
+        out.append(ROWS.format(width=program.n_features, block=block, finite=finite, infinite=infinite))
+    out += [
+        f'\ndef {name}({argument}):\n    """Return {what}."""\n    return {code.replace("(X)", f"({argument})")}\n'
+        for name, what, code in functions
+    ]
+    main = MAIN
+    if program.columns:
+        missing = textwrap.fill(repr(MISSING), 110, subsequent_indent=" " * 8)
+        main = TABLE_MAIN.replace("MISSING_CELLS", missing) + MAIN.partition("if __name__")[2]
+    out.append(main.replace("{main}", functions[0][0]))
     return "\n".join(out), arrays
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.errors import ExportError
 from mercer.errors.packages import optional_module
 from mercer.export.graph import Value, ordered
 from mercer.export.program import Program
@@ -25,6 +26,8 @@ OPSET = 18
 IR_VERSION = 8
 # Largest Hadamard matrix that is written as a matrix; larger ones are products of two.
 LARGEST_HADAMARD = 128
+# Number of equations that are eliminated at a time.
+BLOCK = 8
 UNARY = {
     "negative": "Neg",
     "exp": "Exp",
@@ -36,6 +39,7 @@ UNARY = {
     "sign": "Sign",
     "floor": "Floor",
     "sigmoid": "Sigmoid",
+    "isnan": "IsNaN",
 }
 BINARY = {
     "add": "Add",
@@ -72,10 +76,13 @@ class Writer:
         self._array_names: dict[tuple[int, str], str] = {}
         self._kept: list[Array] = []
         self._count = 0
-        if dtype == compute:
-            self._names[id(program.rows)] = "X"
-        else:
-            self._names[id(program.rows)] = self.cast("X", compute)
+        self.domains: set[str] = set()
+        self._inputs = program.input_names
+        self._taken = {"X", *program.outputs, *self._inputs.values()}
+        for value in program.columns:
+            self._names[id(value)] = self._column(value, dtype)
+        if not program.columns:
+            self._names[id(program.rows)] = "X" if dtype == compute else self.cast("X", compute)
         for value in ordered(program.outputs.values()):
             if id(value) not in self._names:
                 self._names[id(value)] = self._write(value)
@@ -89,6 +96,8 @@ class Writer:
     def fresh(self, hint: str = "t") -> str:
         """Return a new name."""
         self._count += 1
+        while f"{hint}_{self._count}" in self._taken:
+            self._count += 1
         return f"{hint}_{self._count}"
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
@@ -124,11 +133,47 @@ class Writer:
         """Return a value in another dtype."""
         return self.node("Cast", name, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def _column(self, value: Value, dtype: np.dtype) -> str:
+        """Return a column of a table in the dtype of the computation; strings as they are."""
+        name, kind = self._inputs[str(value.options["column"])], value.options["kind"]
+        if kind == "category":
+            return name
+        if kind != "date":
+            return name if dtype == self.compute else self.cast(name, self.compute)
+        if self.compute != np.float64:
+            msg = f"Column {name!r} has dates, which need compute='float64', got {self.compute}."
+            raise ExportError(msg)
+        gone = self.node("Equal", name, self.constant(np.int64(np.iinfo(np.int64).min)))
+        return self.node("Where", gone, self.constant(np.float64(np.nan)), self.cast(name, np.float64))
+
+    def _look_up(self, value: Value, cells: str, keys: str, table: str) -> str:
+        del keys
+        if value.options["buckets"]:
+            msg = (
+                f"Column {value.inputs[0].options['column']!r} has more categories than the model stores. They are "
+                "distinguished by a hash, for which ONNX has no operator. Use to='python'."
+            )
+            raise ExportError(msg)
+        known = [str(one) for one in value.inputs[1].example]
+        strings, indices = [*known], list(range(len(known)))
+        if "" not in known:  # a missing cell
+            strings, indices = [*strings, ""], [*indices, len(known)]
+        self.domains.add("ai.onnx.ml")
+        found = self.node(
+            "LabelEncoder",
+            cells,
+            domain="ai.onnx.ml",
+            keys_strings=strings,
+            values_int64s=indices,
+            default_int64=len(known) + 1,
+        )
+        return self.node("Gather", table, self.node("Squeeze", found, self.integers(1)), axis=0)
+
     # ---- operations ---------------------------------------------------------------------------------------
 
     def _write(self, value: Value) -> str:
         if value.is_constant:
-            return self.constant(value.example, value.name)
+            return "" if value.example.dtype.kind == "U" else self.constant(value.example, value.name)
         inputs = [self.name_of(one) for one in value.inputs]
         if value.op in UNARY:
             return self.node(UNARY[value.op], *inputs)
@@ -436,31 +481,59 @@ class Writer:
 
     def _solve(self, value: Value, A: str, b: str) -> str:
         # Gauss-Jordan elimination of positive definite matrices, which needs no pivoting: there is no operator that
-        # solves systems. Step j subtracts (column j minus the unit vector j) times (row j / pivot).
+        # solves systems. Some rows are eliminated at a time, so that most of the time is spent in matrix products.
         A, b = self._in_double(A, b)
         k = value.inputs[0].width
+        block = min(BLOCK, k)
+        size = -(-k // block) * block
+        if size > k:  # further equations x = 0
+            A = self.node("Pad", A, self.integers(0, 0, 0, 0, size - k, size - k), self._double(0.0))
+            A = self.node("Add", A, self._double(np.diag((np.arange(size) >= k).astype(float)), "ones"))
+            b = self.node("Pad", b, self.integers(0, 0, 0, 0, size - k, 0), self._double(0.0))
         system = self.node("Concat", A, b, axis=-1)
+        solved = self._eliminate(system, size, block)
+        last = self.integers(np.iinfo(np.int64).max)
+        right = self.node("Slice", solved, self.integers(size), last, self.integers(-1))
+        if size > k:
+            right = self.node("Slice", right, self.integers(0), self.integers(k), self.integers(1))
+        return self._from_double(right)
+
+    def _eliminate(self, system: str, k: int, block: int) -> str:
+        """Return systems [A B] of k equations after elimination, [I A^-1 B], with `block` equations at a time.
+
+        A step subtracts (columns of the block minus unit vectors) times (inverse of the pivot) times (rows of the
+        block). For a block of one row the inverse is a division; otherwise it is found by elimination, too.
+        """
         nodes, constants = self.nodes, self.constants
         self.nodes, self.constants = [], []
-        state, unit = self.fresh("state"), self.fresh("unit")
-        row_unit, column_unit = (self.node("Unsqueeze", unit, self.integers(axis)) for axis in (0, 1))
+        state, units = self.fresh("state"), self.fresh("units")  # (n, k, k + t) and (block, k)
+        across = self.node("Transpose", units, perm=[1, 0])
         left = self.node("Slice", state, self.integers(0), self.integers(k), self.integers(-1))
-        column = self.node("MatMul", left, column_unit)
-        row = self.node("MatMul", row_unit, state)
-        scaled = self.node("Div", row, self.node("MatMul", row_unit, column))
-        out = self.node("Sub", state, self.node("MatMul", self.node("Sub", column, column_unit), scaled))
+        columns = self.node("MatMul", left, across)
+        rows = self.node("MatMul", units, state)
+        pivot = self.node("MatMul", units, columns)
+        if block == 1:
+            scaled = self.node("Div", rows, pivot)
+        else:
+            identity = self._double(np.eye(block), "identity")
+            n = self.node("Shape", pivot)
+            joined = self.node("Concat", pivot, self.node("Expand", identity, n), axis=-1)
+            found = self._eliminate(joined, block, 1)
+            last = self.integers(2 * block)
+            inverse = self.node("Slice", found, self.integers(block), last, self.integers(-1))
+            scaled = self.node("MatMul", inverse, rows)
+        out = self.node("Sub", state, self.node("MatMul", self.node("Sub", columns, across), scaled))
         double = self.onnx.TensorProto.DOUBLE
         info = [
             self.helper.make_tensor_value_info(one, double, shape)
-            for one, shape in ((state, [None, None, None]), (unit, [k]), (out, [None, None, None]))
+            for one, shape in ((state, [None, None, None]), (units, [block, k]), (out, [None, None, None]))
         ]
         body = self.helper.make_graph(self.nodes, "eliminate", info[:2], info[2:], self.constants)
         self.nodes, self.constants = nodes, constants
         solved = self.fresh("solved")
-        units = self._double(np.eye(k), "units")
-        self.nodes.append(self.helper.make_node("Scan", [system, units], [solved], body=body, num_scan_inputs=1))
-        right = self.node("Slice", solved, self.integers(k), self.integers(np.iinfo(np.int64).max), self.integers(-1))
-        return self._from_double(right)
+        blocks = self._double(np.eye(k).reshape(k // block, block, k), "units")
+        self.nodes.append(self.helper.make_node("Scan", [system, blocks], [solved], body=body, num_scan_inputs=1))
+        return solved
 
 
 def factors_of(width: int) -> tuple[int, int]:
@@ -510,12 +583,22 @@ def onnx_model(program: Program, *, dtype: Any = np.float32, compute: Any = np.f
             found = writer.cast(found, dtype)
         writer.nodes.append(helper.make_node("Identity", [found], [name]))
         outputs.append(helper.make_tensor_value_info(name, element, shape))
-    rows = helper.make_tensor_value_info("X", tensor_type(dtype), ["n", program.n_features])
+    inputs = [helper.make_tensor_value_info("X", tensor_type(dtype), ["n", program.n_features])]
+    if program.columns:
+        types = {"category": writer.onnx.TensorProto.STRING, "date": writer.onnx.TensorProto.INT64}
+        inputs = [
+            helper.make_tensor_value_info(
+                program.input_names[str(one.options["column"])],
+                types.get(one.options["kind"], tensor_type(dtype)),
+                ["n", 1],
+            )
+            for one in program.columns
+        ]
     nodes, constants = needed(writer.nodes, writer.constants, set(program.outputs))
-    graph = helper.make_graph(nodes, program.name, [rows], outputs, constants, program.description)
+    graph = helper.make_graph(nodes, program.name, inputs, outputs, constants, program.description)
     model = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), *(helper.make_opsetid(one, 2) for one in writer.domains)],
         ir_version=IR_VERSION,
         producer_name="mercer",
         producer_version=program.version,

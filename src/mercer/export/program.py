@@ -15,6 +15,7 @@ from mercer.errors import ExportError
 from mercer.export import graph as g
 from mercer.export.graph import Value
 from mercer.export.learners import Outputs, outputs_of
+from mercer.export.tables import encoded_columns, encoded_matrix, table_of, takes_matrix
 from mercer.neighbors import neighbor_index
 
 __all__ = ["Program", "n_features_of", "program_of", "reference"]
@@ -31,7 +32,11 @@ class Program:
     name : str
         Name of the class of the model.
     rows : Value
-        The rows (n, d).
+        The rows (n, d); without columns for a model of tables.
+    columns : tuple of Value
+        The columns (n, 1) of a model of tables; empty for a model of rows.
+    takes_nan : bool
+        Whether numbers of the rows may be missing.
     outputs : dict of Value
         What is computed, by names; see `mercer.export.learners`.
     classes : ndarray or None
@@ -56,17 +61,19 @@ class Program:
     is_complex: bool
     is_single: bool
     is_transformer: bool
+    columns: tuple[Value, ...] = ()
+    takes_nan: bool = False
     version: str = __version__
 
-    def __call__(self, rows: Array) -> dict[str, Array]:
-        """Return the outputs for rows (n, d) in float64, computed by NumPy operation by operation.
+    def __call__(self, rows: Any) -> dict[str, Array]:
+        """Return the outputs for rows (n, d) in float64, or for columns by names, by NumPy operation by operation.
 
         This is what all exports are compared with in tests.
         """
         results: dict[int, Array] = {}
         for value in g.ordered(self.outputs.values()):
             if value.op == "rows":
-                results[id(value)] = rows
+                results[id(value)] = rows if not self.columns else rows[value.options["column"]]
             elif value.is_constant:
                 results[id(value)] = value.example
             else:
@@ -77,13 +84,34 @@ class Program:
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return self.rows.width
+        return len(self.columns) or self.rows.width
+
+    @property
+    def input_names(self) -> dict[str, str]:
+        """Names of the inputs of an ONNX graph by the names of columns, from which they differ only if these are taken.
+
+        Examples
+        --------
+        >>> column = g.table_column("label", "number")
+        >>> Program("Model", g.rows(0), {"label": column}, None, (), False, False, False, (column,)).input_names
+        {'label': 'label_'}
+        """
+        names: dict[str, str] = {}
+        taken = set(self.outputs)
+        for one in self.columns:
+            name = str(one.options["column"]) or "column"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[str(one.options["column"])] = name
+        return names
 
     @property
     def description(self) -> str:
         """The model in a few words."""
-        width = "1 feature" if self.n_features == 1 else f"{self.n_features} features"
-        return f"{self.name} of rows with {width}, exported by mercer {self.version}"
+        noun = "column" if self.columns else "feature"
+        width = f"1 {noun}" if self.n_features == 1 else f"{self.n_features} {noun}s"
+        return f"{self.name} of {'tables' if self.columns else 'rows'} with {width}, exported by mercer {self.version}"
 
 
 def program_of(model: Any, *, return_std: bool = False) -> Program:
@@ -101,12 +129,21 @@ def program_of(model: Any, *, return_std: bool = False) -> Program:
     except (NotFittedError, TypeError) as error:
         msg = f"export_model needs a fitted model, got {type(model).__name__}, which is not fitted. Call fit first."
         raise ExportError(msg) from error
-    width = n_features_of(model)
-    X = g.rows(width)
-    outputs = outputs_of(model, X, with_std=return_std)
-    outputs = {name: named_output(value, X) for name, value in outputs.items()}
+    preprocessor, numeric = table_of(model)
+    columns: tuple[Value, ...] = ()
+    if preprocessor is not None and not takes_matrix(preprocessor):
+        columns, Z = encoded_columns(preprocessor)
+        width, X = 0, g.rows(0)
+    else:
+        width = n_features_of(model)
+        X = g.rows(width)
+        Z = X if preprocessor is None else encoded_matrix(preprocessor, X)
+    outputs = {"variable": Z} if numeric is None else outputs_of(numeric, Z, with_std=return_std)
+    outputs = {name: named_output(value, Z) for name, value in outputs.items()}
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     names = getattr(model, "feature_names_in_", None)
+    if columns:
+        names = [one.options["column"] for one in columns]
     return Program(
         name=type(last).__name__,
         rows=X,
@@ -116,6 +153,8 @@ def program_of(model: Any, *, return_std: bool = False) -> Program:
         is_complex="variable" in outputs and outputs["variable"].example.ndim == 3,
         is_single="variable" in outputs and hasattr(last, "predict") and bool(getattr(last, "_single", False)),
         is_transformer=not hasattr(last, "predict"),
+        columns=columns,
+        takes_nan=preprocessor is not None and not columns,
     )
 
 
@@ -130,7 +169,7 @@ def named_output(value: Value, X: Value) -> Value:
     """Return an output as a value of its own: one that depends on the rows, and that is not the rows themselves."""
     if not value.is_batched:
         return g.repeat_rows(value, X)
-    return g.apply("add", value, 0.0) if value is X else value
+    return g.apply("add", value, 0.0) if value.op == "rows" else value
 
 
 def reference(model: Any) -> Any:

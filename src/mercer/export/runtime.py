@@ -3,6 +3,8 @@
 They depend on NumPy alone, and are written so that they can be read in such a file.
 """
 
+import hashlib
+
 import numpy as np
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "hadamard",
     "interpolate",
     "jensen_shannon_sums",
+    "look_up",
     "nearest",
     "pad",
     "piecewise_polynomial",
@@ -141,6 +144,23 @@ def piecewise_polynomial(x, coefficients, lowest):
     for power in range(coefficients.shape[1] - 2, -1, -1):
         total = total * t + coefficients[index, power]
     return total
+
+
+def look_up(cells, keys, table, buckets):
+    """Return the rows of a table that belong to strings (n, 1); None and unknown strings have rows after the keys.
+
+    With buckets, unknown strings have one of the last rows, by a hash.
+    """
+    index = {key: i for i, key in enumerate(keys.tolist())}
+    missing, unknown = len(index), len(index) + 1
+    rows = []
+    for cell in cells[:, 0].tolist():
+        row = missing if cell is None else index.get(cell, missing if cell == "" else unknown)
+        if row == unknown and buckets:
+            digest = hashlib.blake2b(cell.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            row += 1 + int.from_bytes(digest, "little") % buckets
+        rows.append(row)
+    return table[rows]
 
 
 def nearest(squares, count):

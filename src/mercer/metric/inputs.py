@@ -179,7 +179,8 @@ def dense_spreads(X: Array, weight: Array) -> tuple[Array, Array]:
     low, center, high = (quantiles(ordered, below, q) for q in (QUANTILES[0], 0.5, QUANTILES[1]))
     least = rounding * np.abs(ordered[[0, -1]]).max(axis=0)
     unit = np.where(ordered[-1] > ordered[0], ordered[-1] - ordered[0], 1.0)  # so that squares do not overflow
-    spread = deviation(np.clip(X, low, high) / unit, share) * unit
+    # Rounded, so that it is the same multiple of the range in all units.
+    spread = deviation(np.clip(X, low, high) / unit, share).astype(np.float32) * unit
     rare = share @ (X != center) <= MOSTLY_EQUAL * (1 + 1e-9)  # rounding of a share must not matter
     spread = np.where(rare, np.abs(X - center).max(axis=0), spread)
     return center, np.where(spread > least, spread, 0.0)

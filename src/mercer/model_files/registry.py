@@ -97,7 +97,7 @@ _TABLE: dict[str, str] = {
     "statistics.moments": "Moments TargetMoments",
     "statistics.sample": "RowSample",
     # Tables.
-    "tables.column_functions": "Components PlainColumns RankedColumns",
+    "tables.column_functions": "Components PlainColumns RampColumns RankedColumns",
     "tables.column_scaler": "ColumnScaler",
     "tables.encoders": "CategoryColumn DateColumn DroppedColumn NumberColumn ScaledNumbers",
     "tables.preprocessor": "ColumnSummary TablePreprocessor UnseenCategories",

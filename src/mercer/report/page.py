@@ -30,6 +30,7 @@ def demo_page(demo: Demo) -> str:
         "demo.html.j2",
         demo=demo,
         environment=demo.environment,
+        race_headline=sentences.race_headline(demo) if demo.races else "",
         headline=sentences.headline(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
         caveat=sentences.caveat(demo).replace(" %", "\N{NO-BREAK SPACE}%"),
         kernels=sentences.kernels_in_use(demo.environment),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mercer.diagnostics.demo import Demo
 from mercer.diagnostics.environment import Environment
-from mercer.report.numbers import percent, significant
+from mercer.report.numbers import percent, seconds, significant
 
-__all__ = ["caveat", "compiled_note", "headline", "kernels_in_use"]
+__all__ = ["caveat", "compiled_note", "headline", "kernels_in_use", "race_headline"]
 
 # If repeated times of the same fit differ by more than this factor, other load on the machine has affected them.
 BUSY = 2
@@ -26,6 +26,19 @@ def headline(demo: Demo) -> str:
         f"{demo.split.n_test} test digits correctly; their kernel errors differ by a factor of "
         f"{max(errors) / min(errors):.0f}, from {significant(min(errors), 2)} to "
         f"{significant(max(errors), 2)}."
+    )
+
+
+def race_headline(demo: Demo) -> str:
+    """Return a sentence on how often mercer's models have the highest score of the race, and their times."""
+    leads = [race.data for race in demo.races if race.runners[0].score >= max(one.score for one in race.runners)]
+    slowest = max(race.runners[0].fit_seconds for race in demo.races)
+    others = max(one.fit_seconds for race in demo.races for one in race.runners[1:])
+    which = f" ({', '.join(leads)})" if 0 < len(leads) < len(demo.races) else ""
+    return (
+        f"Without arguments, mercer has the highest score on {len(leads)} of {len(demo.races)} data sets{which}; "
+        "differences below two standard errors are not significant. Its fits take up to "
+        f"{seconds(slowest)}, those of scikit-learn up to {seconds(others)}."
     )
 
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 from mercer.diagnostics.demo import Demo
 from mercer.diagnostics.environment import Environment
 from mercer.report.numbers import memory, percent, seconds, significant
-from mercer.report.sentences import caveat, compiled_note, headline, kernels_in_use
+from mercer.report.sentences import caveat, compiled_note, headline, kernels_in_use, race_headline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +23,15 @@ FILE_WIDTH = 100
 
 
 def print_demo(demo: Demo, file: IO[str]) -> None:
-    """Write the results of the demo to `file`: settings, a table of the maps, and a summary."""
+    """Write the results of the demo to `file`: the race, settings, a table of the maps, and a summary."""
     console = _console(file)
+    if demo.races:
+        console.print("mercer demo: models without arguments, raw columns")
+        console.print(_race_table(demo))
+        console.print(f"{race_headline(demo)}\n")
     split = demo.split
     console.print(
-        f"mercer demo: {split.data}, {split.n_train} training rows, {split.n_test} test rows, "
+        f"Feature maps: {split.data}, {split.n_train} training rows, {split.n_test} test rows, "
         f"{split.n_features} features"
     )
     console.print(
@@ -37,6 +41,29 @@ def print_demo(demo: Demo, file: IO[str]) -> None:
     console.print(_demo_table(demo))
     console.print(headline(demo))
     console.print(f"{caveat(demo)}\n", style="dim")
+
+
+def _race_table(demo: Demo) -> Table:
+    """Return the table of scores and times of the race, with one row per data set and model."""
+    table = _table()
+    table.add_column("data")
+    table.add_column("model")
+    for name in ("score", "standard\nerror", "fit", "predicted rows\nper second"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for race in demo.races:
+        best = max(one.score for one in race.runners)
+        for number, one in enumerate(race.runners):
+            label = f"{race.data}, {race.kind}" if number == 0 else f"[dim]{race.n_train} rows[/dim]" * (number == 1)
+            table.add_row(
+                label,
+                f"{one.name} [dim]{one.library}[/dim]",
+                f"{one.score:.3f}",
+                f"{one.error:.3f}",
+                seconds(one.fit_seconds),
+                f"{one.rows_per_second:,.0f}",
+                style="bold" if one.score == best else None,
+            )
+    return table
 
 
 def _demo_table(demo: Demo) -> Table:

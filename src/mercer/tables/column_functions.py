@@ -1,4 +1,4 @@
-"""Functions from rows to scaled columns: divided by their spread, with ranks, or as principal components.
+"""Functions from rows to scaled columns: divided by their spread, with ranks, as principal components, or as ramps.
 
 Each of them is fitted to a sample of rows, and does not depend on the units of the columns.
 """
@@ -16,7 +16,15 @@ from mercer.engines import Block
 from mercer.kernels.base import dense64
 from mercer.metric.inputs import column_spreads
 
-__all__ = ["ColumnFunction", "Components", "PlainColumns", "RankedColumns", "ScaledRows", "principal_components"]
+__all__ = [
+    "ColumnFunction",
+    "Components",
+    "PlainColumns",
+    "RampColumns",
+    "RankedColumns",
+    "ScaledRows",
+    "principal_components",
+]
 
 Array = np.ndarray
 # Largest number of points at which the ranks of a column are stored; between them ranks are interpolated.
@@ -27,6 +35,19 @@ LINEAR = 0.9
 LEAST_VALUES = 4
 # Standard deviation of a uniform distribution.
 UNIFORM_DEVIATION = 12**-0.5
+# Scaled columns are multiples of this number, which is far below what a model can resolve. The same columns in other
+# units differ by rounding errors, which must not decide which of several rows at equal distances are near.
+GRID = 2.0**-26
+# Largest number of ramps of a column, the least one, and the number of ramps of all columns.
+MOST_RAMPS, LEAST_RAMPS, ALL_RAMPS = 64, 8, 1024
+
+
+def on_grid(values: Array) -> Array:
+    """Round values, which are overwritten, to multiples of `GRID`."""
+    values /= GRID
+    np.rint(values, out=values)
+    values *= GRID
+    return values
 
 
 class ColumnFunction(ABC):
@@ -52,13 +73,19 @@ class PlainColumns(ColumnFunction):
     columns: Array  # (p,), indices of the columns that are not constant
     center: Array | None  # (p,); None if rows are sparse
     scale: Array  # (p,)
+    rounded: bool = False  # whether results are multiples of `GRID`
+
+    @classmethod
+    def unchanged(cls, d: int) -> Self:
+        """Return the function that returns all d columns as they are."""
+        return cls(np.arange(d), None, np.ones(d))
 
     @classmethod
     def of(cls, X: Any, weight: Array | None) -> Self:
         """Return the scaling by the spreads of columns over the rows of a sample."""
         center, spread = column_spreads(X, weight)
         columns = np.flatnonzero(spread > 0)
-        return cls(columns, None if sp.issparse(X) else center[columns], spread[columns])
+        return cls(columns, None if sp.issparse(X) else center[columns], spread[columns], rounded=True)
 
     @property
     def names(self) -> tuple[tuple[int | None, str], ...]:
@@ -68,9 +95,14 @@ class PlainColumns(ColumnFunction):
         if len(self.columns) < X.shape[1]:
             X = X[:, self.columns]
         if sp.issparse(X) and self.center is None:
-            return (X.astype(np.float64) @ sp.diags_array(1 / self.scale)).tocsr()
+            scaled = (X.astype(np.float64) @ sp.diags_array(1 / self.scale)).tocsr()
+            if self.rounded:
+                on_grid(scaled.data)
+            return scaled
         center = 0.0 if self.center is None else self.center
-        return (dense64(X.toarray() if sp.issparse(X) else X) - center) / self.scale
+        scaled = dense64(X.toarray() if sp.issparse(X) else X) - center
+        scaled /= self.scale
+        return on_grid(scaled) if self.rounded else scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +144,7 @@ class RankedColumns(ColumnFunction):
             np.interp(dense64(X[:, column]), knots, ranks)
             for column, knots, ranks in zip(self.ranked, self.knots, self.ranks, strict=True)
         ]
-        return np.column_stack([scaled, *ranks])
+        return np.column_stack([scaled, *(map(on_grid, ranks) if self.plain.rounded else ranks)])
 
 
 def rank_curve(x: Array, share: Array) -> tuple[Array, Array] | None:
@@ -146,6 +178,59 @@ def rank_curve(x: Array, share: Array) -> tuple[Array, Array] | None:
 
 
 @dataclass(frozen=True, eq=False)
+class RampColumns(ColumnFunction):
+    """Columns as ramps: a line through them is a sum of piecewise linear functions of single columns.
+
+    A ramp rises from zero to one between two values of a column, and is constant elsewhere. There are as many rows
+    between these values for all ramps of a column, except that values which many rows share count as few rows: of a
+    column that is mostly zero, the other values have ramps, too. A column of two values has one ramp.
+    """
+
+    columns: Array  # (k,), indices of the columns that are not constant
+    knots: tuple[Array, ...]  # of each of them, ascending
+
+    @classmethod
+    def of(cls, X: Any, weight: Array | None) -> Self:
+        """Return the ramps by the rows of a sample."""
+        columns = np.flatnonzero(column_spreads(X, weight)[1] > 0)
+        share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
+        most = int(np.clip(ALL_RAMPS // max(1, len(columns)), LEAST_RAMPS, MOST_RAMPS))
+        return cls(columns, tuple(ramp_knots(dense64(X[:, column]), share, most) for column in columns))
+
+    @property
+    def names(self) -> tuple[tuple[int | None, str], ...]:
+        counted = zip(self.columns, self.knots, strict=True)
+        return tuple((int(column), f"ramp {i}") for column, knots in counted for i in range(len(knots) - 1))
+
+    def __call__(self, X: Any) -> Any:
+        X = X.toarray() if sp.issparse(X) else X
+        out = np.empty((X.shape[0], sum(len(knots) - 1 for knots in self.knots)))
+        start = 0
+        for column, knots in zip(self.columns, self.knots, strict=True):
+            end = start + len(knots) - 1
+            # Ramps share the variance of a column, so that its number of ramps does not decide on its penalty.
+            unit = len(knots) - 1
+            position = np.interp(dense64(X[:, column]), knots, np.arange(len(knots), dtype=np.float64))
+            np.clip(position[:, None] - np.arange(unit), 0.0, 1.0, out=out[:, start:end])
+            out[:, start:end] *= unit**-0.5
+            start = end
+        return on_grid(out)
+
+
+def ramp_knots(x: Array, share: Array, most: int) -> Array:
+    """Return the values of a column between which ramps rise, at most `most` + 1 of them."""
+    values, inverse = np.unique(x, return_inverse=True)
+    if len(values) <= most + 1:
+        return values
+    of_value = np.bincount(inverse, share)
+    capped = np.minimum(of_value, 1 / most)
+    below = np.cumsum(capped) - 0.5 * capped
+    # A rounding error of the shares must not matter where repeated rows and weights are to agree.
+    levels = np.linspace(below[0], below[-1], most + 1) * (1 - 1e-12)
+    return values[np.unique(np.searchsorted(below, levels))]
+
+
+@dataclass(frozen=True, eq=False)
 class Components(ColumnFunction):
     """Principal components of columns that are divided by their range.
 
@@ -170,7 +255,7 @@ def principal_components(X: Array, weight: Array | None, n_components: int) -> C
     columns = np.flatnonzero(column_spreads(X, weight)[1] > 0)
     X = dense64(X[:, columns])
     least = X.min(axis=0)
-    plain = PlainColumns(np.arange(X.shape[1]), least, X.max(axis=0) - least)
+    plain = PlainColumns(np.arange(X.shape[1]), least, X.max(axis=0) - least, rounded=True)
     share = np.full(len(X), 1 / len(X)) if weight is None else weight / weight.sum()
     Y = plain(X)
     mean = share @ Y

@@ -18,12 +18,18 @@ from mercer.maps.base import Estimator
 from mercer.parameters import Choice, Domain, Integer
 from mercer.statistics import RowSample
 from mercer.statistics.sample import seed_of
-from mercer.tables.column_functions import ColumnFunction, PlainColumns, RankedColumns, principal_components
+from mercer.tables.column_functions import (
+    ColumnFunction,
+    PlainColumns,
+    RampColumns,
+    RankedColumns,
+    principal_components,
+)
 
 __all__ = ["ColumnScaler", "Scaling", "scaled_columns"]
 
 Array = np.ndarray
-Scaling = Literal["spread", "ranks", "components"]
+Scaling = Literal["spread", "ranks", "components", "ramps"]
 # Number of rows from which spreads, ranks and components are computed, and the number of their entries if dense.
 SAMPLE_ROWS = 10_000
 SAMPLE_ENTRIES = 20_000_000
@@ -38,11 +44,12 @@ class ColumnScaler(TransformerMixin, Estimator):
 
     Parameters
     ----------
-    method : {"spread", "ranks", "components"}, default="spread"
+    method : {"spread", "ranks", "components", "ramps"}, default="spread"
         "spread" divides columns by their standard deviation after values beyond the quantiles 0.01 and 0.99 were moved
         to these; the spread of a column that is mostly zero is its largest absolute value. "ranks" appends the ranks of
         columns whose distribution is far from uniform. "components" returns principal components of columns that are
-        divided by their range, which suits images.
+        divided by their range, which suits images. "ramps" replaces a column by piecewise linear functions of it, so
+        that a line through them is a sum of functions of single columns; sparse rows become dense.
     n_components : int, default=50
         Largest number of principal components.
     random_state : int, Generator, RandomState or None, default=None
@@ -74,7 +81,7 @@ class ColumnScaler(TransformerMixin, Estimator):
     """
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
-        "method": Choice("spread", "ranks", "components"),
+        "method": Choice("spread", "ranks", "components", "ramps"),
         "n_components": Integer(1),
     }
     columns_: ColumnFunction
@@ -157,4 +164,6 @@ def scaled_columns(method: Scaling, X: Any, weight: Array | None, *, n_component
     """Return the scaling of columns by the rows of a sample, with weights (n,) or None."""
     if method == "components":
         return principal_components(X.toarray() if sp.issparse(X) else X, weight, n_components)
+    if method == "ramps":
+        return RampColumns.of(X.toarray() if sp.issparse(X) else X, weight)
     return RankedColumns.of(X, weight) if method == "ranks" else PlainColumns.of(X, weight)

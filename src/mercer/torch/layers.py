@@ -24,8 +24,9 @@ from mercer.torch.operations import OPERATIONS
 
 __all__ = ["FeatureLayer", "LinearHead"]
 
-# Operations of kernels of distances: their features are kernel values times a matrix that magnifies rounding errors.
-IN_DOUBLE = {"squared_distances", "coordinate_kernel", "solve", "nearest"}
+# Names of constants, and operations, with which a layer computes in float64: kernel values of landmarks are multiplied
+# by a whitening matrix, which magnifies rounding errors.
+WHITENING, IN_DOUBLE = "whitening", {"squared_distances", "coordinate_kernel", "solve", "nearest"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class FeatureLayer(nn.Module):
         self.n_components = out.shape[1]
         self._is_complex = out.example.ndim == 3
         values = ordered([out])
-        self._in_double = any(value.op in IN_DOUBLE for value in values)
+        self._in_double = any(value.op in IN_DOUBLE or value.name == WHITENING for value in values)
         dtype = torch.float64 if self._in_double else torch.get_default_dtype() if dtype is None else dtype
         position = {id(value): i for i, value in enumerate(values)}
         self._steps: list[Step] = []

@@ -29,7 +29,9 @@ MOST_CATEGORIES = 250
 # Bytes of an entry of the rows during a fit: numbers, a copy and bins.
 BYTES_PER_ENTRY = {LINEAR: 8 * 3.5, BOOSTING: 8 * 2.5}
 # Entries per second on one core, by which a time limit is turned into a number of rows.
-BOOSTING_SPEED, LINEAR_SPEED, LOGISTIC_SPEED = 1.5e8, 3e7, 2e8
+BOOSTING_SPEED, LINEAR_SPEED, LOGISTIC_SPEED = 5e7, 1e7, 2e8
+# Baselines have at most this number of rows.
+MOST_ROWS = 2_000_000
 ITERATIONS = 200
 
 
@@ -93,14 +95,15 @@ def measure_baseline(
     if name == LINEAR:
         width = preprocessed(preprocessor, train.table.slice(0, 1)).shape[1]
     expected = (linear_seconds if name == LINEAR else boosting_seconds)(n, width, n_labels)
-    share = min(1.0, seconds / expected, most_bytes / (BYTES_PER_ENTRY[name] * n * width))
+    by_time, by_memory = seconds / expected, most_bytes / (BYTES_PER_ENTRY[name] * n * width)
+    share = min(1.0, by_time, by_memory, MOST_ROWS / n)
     if share < 1:
         rows = max(100, int(share * n))
         if rows < n:
             chosen = np.sort(np.random.default_rng([seed, 0xBA5E]).permutation(n)[:rows])
             train = train.take(chosen)
-            why = "memory" if most_bytes / (BYTES_PER_ENTRY[name] * n * width) < seconds / expected else "time"
-            note = f"fitted to a sample of {rows:,} rows, because of the {why} limit"
+            why = {by_time: ", because of the time limit", by_memory: ", because of the memory limit"}.get(share, "")
+            note = f"fitted to a sample of {rows:,} rows{why}"
     start = time.perf_counter()
     with PeakMemory() as peak, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -47,7 +47,14 @@ from mercer.workflows.baselines import BOOSTING, LINEAR, boosting_seconds, linea
 from mercer.workflows.kernels import map_for
 from mercer.workflows.pages import check_page, write_page
 from mercer.workflows.predict import preprocessor_of
-from mercer.workflows.resources import Deadline, PeakMemory, Steps, available_bytes, release_memory
+from mercer.workflows.resources import (
+    Deadline,
+    PeakMemory,
+    Steps,
+    available_bytes,
+    processor_share,
+    release_memory,
+)
 from mercer.workflows.sources import (
     Sample,
     Task,
@@ -80,6 +87,8 @@ TEST_ROWS_PER_SECOND = 300
 LONGEST_FIT = 600.0
 # About how many rows one thread fits per second, besides the search, and how many passes over the rows this takes.
 ROW_SPEED, PASSES = 1500.0, 8
+# The same for learners on a single map.
+LEARNER_SPEED = 20_000.0
 # Seconds of a search without a time limit, for the progress.
 SEARCH_SECONDS = 20.0
 # Share of a time limit for the fits after the search, and the least number of rows that they have.
@@ -225,7 +234,7 @@ def fit_file(
             if announce is not None:
                 for line in _found(name, rows, full, why):
                     announce(line)
-            model, fit_seconds, peak, n_train = _fit(
+            model, fit_seconds, peak, fitted = _fit(
                 rows, task, estimator, parameters, n_jobs, random_state, memory_limit, scheduler, deadline, steps
             )
             contenders: list[Contender] = []
@@ -238,7 +247,7 @@ def fit_file(
                     rows.y_train if compare else None,
                     rows.test.table,
                     rows.y_test,
-                    n_train=n_train,
+                    n_train=fitted.n_train,
                     fit_seconds=fit_seconds,
                     time_limit=_measure_seconds(deadline, fit_seconds, compare),
                     random_state=random_state,
@@ -253,10 +262,10 @@ def fit_file(
             source=name,
             target=target,
             n_rows=full.n_rows,
-            n_train=n_train,
+            n_train=fitted.n_train,
             n_test=len(rows.y_test),
             n_columns=rows.train.table.num_columns,
-            split=rows.split,
+            split=fitted.split,
             contenders=(ours, *contenders),
             columns=column_summaries(model, rows.train.table),
             timings=steps.seconds | {f"measure: {stage}": value for stage, value in described.timings.items()},
@@ -325,12 +334,9 @@ def _read(
         rows = Rows(full, tested, y, y_test, split, stream, n_train or len(y))
     else:
         least = None if time_limit is None else max(500, int(TEST_ROWS_PER_SECOND * time_limit))
-        train, held, split = split_rows(y, task, test_size, seed, most=least)
+        train, held, split = split_rows(y, task, test_size, seed, most=least, of=full.n_rows)
         if not full.is_complete:
             # The test rows are among those in memory; all others are read from the file.
-            split += (
-                f" The model is fitted to the other {full.n_rows - len(held):,} rows, which are read from the file."
-            )
             dropped = np.sort(full.index[held])
             stream, n_train = rows_without(table, full, dropped), full.n_rows - len(held)
         rows = Rows(full.take(train), full.take(held), y[train], y[held], split, stream, n_train or len(train))
@@ -399,11 +405,14 @@ def _fit(
     scheduler: str | None,
     deadline: Deadline,
     steps: Steps,
-) -> tuple[Any, float, int | None, int]:
-    """Return the fitted model, the seconds of the fit, the memory that it took, and the number of its rows."""
+) -> tuple[Any, float, int | None, Rows]:
+    """Return the fitted model, the seconds of the fit, the memory that it took, and the rows that it was fitted to."""
     n, width = rows.n_train, rows.train.table.num_columns
     n_labels = len(np.unique(rows.y_train)) if task == "classification" else 0
-    rate = ROW_SPEED * count_threads(n_jobs)
+    threads = count_threads(n_jobs)
+    # Without a limit, the rows that are fitted must not depend on what else the machine does.
+    deadline.share = 1.0 if deadline.seconds is None else processor_share(threads)
+    rate = threads * deadline.share * (ROW_SPEED if estimator == "auto" else LEARNER_SPEED)
     limit = None if deadline.seconds is None else max(1.0, FIT_SHARE * deadline.left)
     if limit is None and n / rate > LONGEST_FIT:
         limit = LONGEST_FIT
@@ -432,7 +441,7 @@ def _fit(
             else:
                 model.fit(fitted.train.table, fitted.y_train)
         seconds = time.perf_counter() - start
-    return model, seconds, peak.added, fitted.n_train
+    return model, seconds, peak.added, fitted
 
 
 def _training_rows(
@@ -452,7 +461,7 @@ def _training_rows(
     if estimator != "auto" or most < n:
         stream = None
     if stream is not None:
-        return rows
+        return replace(rows, split=f"{rows.split} The training rows were read from the file in each pass.")
     in_memory = len(rows.y_train)
     most = min(most, in_memory)
     train, y = rows.train, rows.y_train
@@ -573,7 +582,7 @@ def _scores(task: Task, y: Array, predicted: Array, classes: Array | None, seed:
 
 def _baseline_seconds(deadline: Deadline) -> float:
     """Return the seconds for the fit of a baseline."""
-    return max(2.0, BASELINE_TIME * (deadline.seconds or 2 * LONGEST_FIT))
+    return max(1.0, BASELINE_TIME * deadline.share * (deadline.seconds or 2 * LONGEST_FIT))
 
 
 def _measure_seconds(deadline: Deadline, fit_seconds: float, compare: bool) -> float:

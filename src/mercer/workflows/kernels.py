@@ -137,10 +137,11 @@ def numeric_rows(
     memory_limit: int | None = None,
     seed: int = 0,
     most: int = MOST_ROWS,
+    scale: Literal["quantiles", "spread"] = "quantiles",
 ) -> tuple[Any, TablePreprocessor, int]:
     """Return rows of a table as numbers, the fitted preprocessor, and the number of rows of the table."""
     with opened(source, drop=drop, header=header) as table:
-        preprocessor = TablePreprocessor().fit(table)
+        preprocessor = TablePreprocessor(scale=scale).fit(table)
         sample = read_sample(table, most_bytes=ROWS_SHARE * available_bytes(memory_limit), seed=seed)
     if len(sample.index) > most:
         rows = np.sort(np.random.default_rng([seed, 0x90B5]).permutation(len(sample.index))[:most])

@@ -10,10 +10,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+
 from mercer.engines import Progress, Report
 from mercer.engines.progress import Display
 
-__all__ = ["Deadline", "PeakMemory", "Steps", "available_bytes", "release_memory", "resident_bytes"]
+__all__ = [
+    "Deadline",
+    "PeakMemory",
+    "Steps",
+    "available_bytes",
+    "processor_share",
+    "release_memory",
+    "resident_bytes",
+]
 
 Clock = Callable[[], float]
 # From this fraction of a step on, its remaining time goes by the time so far, and not by what was expected.
@@ -31,10 +41,16 @@ class Deadline:
         The limit.
     clock : callable, default=time.perf_counter
         Returns seconds.
+
+    Attributes
+    ----------
+    share : float
+        The share of the processors that is available; see `processor_share`.
     """
 
     def __init__(self, seconds: float | None, clock: Clock = time.perf_counter) -> None:
         self.seconds = seconds
+        self.share = 1.0
         self._clock = clock
         self._start = clock()
 
@@ -182,6 +198,24 @@ class PeakMemory:
                 peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         PeakMemory.overall = max(PeakMemory.overall, peak or 0)
         return peak
+
+
+def processor_share(n_threads: int, seconds: float = 0.2) -> float:
+    """Return which share of the processors this process gets, at least 0.1: less than one if others use them, too.
+
+    Parameters
+    ----------
+    n_threads : int
+        Number of threads.
+    seconds : float, default=0.2
+        How long it is measured, by products of matrices.
+    """
+    A = np.ones((400, 400))
+    wall, used = time.perf_counter(), time.process_time()
+    while time.perf_counter() - wall < seconds:
+        A @ A
+    share = (time.process_time() - used) / (time.perf_counter() - wall) / n_threads
+    return min(1.0, max(0.1, share))
 
 
 def resident_bytes() -> int | None:

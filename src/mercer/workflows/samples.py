@@ -153,8 +153,15 @@ def cluster_file(
     """
     start = time.perf_counter()
     output_format(output, format)
+    # Ranks would fill the gaps between clusters.
     X, preprocessor, _ = numeric_rows(
-        source, drop=drop, header=header, memory_limit=memory_limit, seed=random_state, most=MOST_ROWS
+        source,
+        drop=drop,
+        header=header,
+        memory_limit=memory_limit,
+        seed=random_state,
+        most=MOST_ROWS,
+        scale="spread",
     )
     if n_clusters > X.shape[0]:
         msg = f"n_clusters must be at most the number of rows, {X.shape[0]:,}, got {n_clusters:,}."

@@ -109,10 +109,10 @@ def check_column(name: str | None, names: Sequence[str], what: str, where: str) 
 
     Examples
     --------
-    >>> check_column("prise", ["rooms", "price"], "target", "houses.csv")
+    >>> check_column("prise", ["price"], "target", "t.csv")
     Traceback (most recent call last):
     ...
-    mercer.errors.ParameterError: houses.csv has no column 'prise' for target. Did you mean 'price'? ...
+    mercer.errors.ParameterError: t.csv has no column 'prise' for target. Did you mean 'price'? The columns are price.
     """
     if name in names:
         return str(name)
@@ -369,7 +369,7 @@ def labels_as_text(y: Array) -> Array:
 
 
 def split_rows(
-    y: Array, task: Task, test_size: float | None, seed: int, *, most: int | None = None
+    y: Array, task: Task, test_size: float | None, seed: int, *, most: int | None = None, of: int | None = None
 ) -> tuple[Array, Array, str]:
     """Return positions of the rows for training and for testing, and how they were chosen, as a sentence.
 
@@ -387,8 +387,11 @@ def split_rows(
         Seed.
     most : int or None, default=None
         Largest number of test rows, if `test_size` is None.
+    of : int or None, default=None
+        Number of rows of the table, if these rows are a sample of it.
     """
     n = len(y)
+    of = n if of is None else of
     if n < 4:
         msg = f"There are only {n} rows with a target; at least 4 are needed to hold out a part. Add rows."
         raise DataError(msg)
@@ -410,7 +413,7 @@ def split_rows(
         order = rng.permutation(n)
         count = max(1, round(wanted))
         train, test = np.sort(order[count:]), np.sort(order[:count])
-        return train, test, f"{count:,} of {n:,} rows were drawn at random and held out ({rule}), seed {seed}."
+        return train, test, f"{count:,} of {of:,} rows were drawn at random and held out ({rule}), seed {seed}."
     labels, codes = np.unique(y, return_inverse=True)
     counts = np.bincount(codes)
     exact = wanted * counts / n
@@ -429,7 +432,7 @@ def split_rows(
     mask = np.zeros(n, dtype=bool)
     mask[held] = True
     sentence = (
-        f"{len(held):,} of {n:,} rows were drawn at random and held out ({rule}), with the same share of each label, "
+        f"{len(held):,} of {of:,} rows were drawn at random and held out ({rule}), with the same share of each label, "
         f"seed {seed}."
     )
     return np.flatnonzero(~mask), np.flatnonzero(mask), sentence

@@ -1,4 +1,4 @@
-"""The demo, which compares three feature maps of mercer and scikit-learn's RBFSampler on the digits data."""
+"""The demo: models without arguments beside those of scikit-learn, and feature maps on the digits data."""
 
 from mercer.diagnostics.demo.results import Demo
 from mercer.diagnostics.demo.run import run_demo

@@ -8,7 +8,7 @@ from typing import Any
 from mercer.diagnostics.audit import Audit
 from mercer.diagnostics.environment import Environment
 
-__all__ = ["Bin", "Contender", "Demo", "ErrorCurve", "Mistake", "Pairs", "PenaltyPath", "Split"]
+__all__ = ["Bin", "Contender", "Demo", "ErrorCurve", "Mistake", "Pairs", "PenaltyPath", "Race", "Runner", "Split"]
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,47 @@ class Mistake:
 
 
 @dataclass(frozen=True)
+class Runner:
+    """One model of a race.
+
+    Attributes
+    ----------
+    name, library : str
+        Names of the model and of its library.
+    score : float
+        Accuracy, or R2, on the test rows.
+    error : float
+        Standard error of `score`.
+    fit_seconds : float
+        Time of the fit.
+    rows_per_second : float
+        Number of test rows that are predicted per second.
+    explanation : str or None
+        What a model of mercer has chosen.
+    """
+
+    name: str
+    library: str
+    score: float
+    error: float
+    fit_seconds: float
+    rows_per_second: float
+    explanation: str | None
+
+
+@dataclass(frozen=True)
+class Race:
+    """Models without arguments on one data set: its name, what scores are ("accuracy" or "R2"), and its size."""
+
+    data: str
+    kind: str
+    n_train: int
+    n_test: int
+    n_features: int
+    runners: tuple[Runner, ...]
+
+
+@dataclass(frozen=True)
 class Demo:
     """All results of the demo.
 
@@ -161,6 +202,8 @@ class Demo:
         Calibration of the probabilities that the chosen contender predicts, for all labels of all test rows.
     mistakes : tuple of Mistake
         At most 12 misclassified test rows of the chosen contender, in decreasing order of confidence.
+    races : tuple of Race
+        Models without arguments, on several data sets.
     environment : Environment
         Versions, compiled kernels and threads of the process.
     seconds : float
@@ -178,6 +221,7 @@ class Demo:
     path: PenaltyPath
     reliability: tuple[Bin, ...]
     mistakes: tuple[Mistake, ...]
+    races: tuple[Race, ...]
     environment: Environment
     seconds: float
 

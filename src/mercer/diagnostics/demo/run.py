@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from mercer.diagnostics.demo.chosen import mistakes, penalty_path, reliability
 from mercer.diagnostics.demo.contenders import Entrant, Rows, entrants, load_rows
 from mercer.diagnostics.demo.measure import ROUNDS, error_curves, measure, peak_bytes_of_fit, time_in_turns
+from mercer.diagnostics.demo.race import DATA_SETS, check_names, run_races
 from mercer.diagnostics.demo.results import Contender, Demo, Split
 from mercer.diagnostics.environment import describe_environment
 from mercer.errors import ParameterError
@@ -25,8 +26,14 @@ Progress = Callable[[int, int, str], None]
 NARROWEST, WIDEST = 16, 1024
 
 
-def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progress | None = None) -> Demo:
-    """Compare feature maps with equal numbers of components on the digits data of scikit-learn.
+def run_demo(
+    *,
+    n_components: int = 512,
+    random_state: int = 0,
+    data_sets: Sequence[str] = tuple(DATA_SETS),
+    progress: Progress | None = None,
+) -> Demo:
+    """Run models without arguments beside those of scikit-learn, and compare feature maps on the digits.
 
     Parameters
     ----------
@@ -34,6 +41,8 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
         Number of components of every map, from 16 to 1024.
     random_state : int, default=0
         Seed of the split into training and test rows, of the maps, and of the samples of pairs.
+    data_sets : sequence of {"breast_cancer", "diabetes", "digits", "wine"}, default=all of them
+        Data of scikit-learn for the race of models without arguments.
     progress : callable, default=None
         Called at the start of each step with the number of completed steps, the total number of steps and the name of
         the step.
@@ -41,13 +50,16 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
     Returns
     -------
     Demo
-        Accuracies, kernel errors, times and memory of all maps, and details of the selected one.
+        Scores and times of the race; accuracies, kernel errors, times and memory of all maps, and details of the
+        selected one.
     """
     _check_integer("n_components", n_components, NARROWEST, WIDEST)
     _check_integer("random_state", random_state, 0, 2**32 - 1)  # scikit-learn takes no larger seed
+    check_names(data_sets)
     started = time.perf_counter()
     widths = [2**p for p in range(4, 11) if n_components / 16 <= 2**p <= 2 * n_components]
-    announce = _counter(1 + 4 + ROUNDS + 4 + len(widths), progress)
+    announce = _counter(4 * len(data_sets) + 1 + 4 + ROUNDS + 4 + len(widths), progress)
+    races = run_races(data_sets, random_state, announce)
     # All contenders use one thread, so that times are comparable and depend less on other processes.
     with threadpool_limits(1):
         announce("loading the digits")
@@ -72,6 +84,7 @@ def run_demo(*, n_components: int = 512, random_state: int = 0, progress: Progre
         path=penalty_path(chosen.model),
         reliability=reliability(probabilities, rows.y_test),
         mistakes=mistakes(probabilities, rows),
+        races=races,
         environment=describe_environment(),
         seconds=time.perf_counter() - started,
     )

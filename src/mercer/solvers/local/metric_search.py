@@ -207,12 +207,13 @@ def left_out_predictions(
     tuned: TunedMetric,
     held: Array,
     n_jobs: int | None,
+    n_neighbors: int = N_NEIGHBORS,
 ) -> tuple[Array, Array]:
     """Return predictions (m, t) of some rows from the rows near them, and their variances (m,) up to a factor."""
     points = tuned.points(X)
     single = in_single(points)
     indices, _ = neighbor_index(single, n_jobs=n_jobs).query(
-        single[held], min(N_NEIGHBORS, len(X)), own=held, n_jobs=n_jobs
+        single[held], min(n_neighbors, len(X)), own=held, n_jobs=n_jobs
     )
     solution = solve_local(points, indices, points[held], profile, tuned.noise / weight, n_jobs=n_jobs)
     near = np.where(indices[..., None] >= 0, targets[np.maximum(indices, 0)], 0.0)
