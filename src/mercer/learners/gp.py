@@ -124,10 +124,9 @@ class GaussianProcessRegressor(Regressor):
     other shift-invariant kernels by that of random features. `partial_fit` tunes on its first rows.
 
     *Noise beside landmarks.* The noise of highest evidence includes what landmarks leave of the function. It determines
-    the coefficients, but it would be counted twice in error bars that also contain the residual of the kernel. So `noise_`
-    and the amplitude of the residual, `amplitude_`, maximize the density of the leave-one-out errors of a sample of at
-    most 8192 rows [4]_. Intervals of new targets then hold what they promise at every number of landmarks. If `noise` is
-    given, nothing is calibrated.
+    the coefficients, but the same part of the variance would be counted twice in error bars that also contain the
+    residual of the kernel. So `noise_` and the amplitude of the residual, `amplitude_`, maximize the density of the
+    leave-one-out errors of a sample of at most 8192 rows [4]_. If `noise` is given, nothing is calibrated.
 
     *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
     all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
@@ -143,8 +142,8 @@ class GaussianProcessRegressor(Regressor):
     .. [1] Wilson et al. (2020), Efficiently Sampling Functions from Gaussian Process Posteriors, ICML.
     .. [2] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press.
     .. [3] Quinonero-Candela, Rasmussen (2005), A unifying view of sparse approximate Gaussian process regression, JMLR.
-    .. [4] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes, Neural
-       Computation.
+    .. [4] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes,
+       Neural Computation.
 
     Examples
     --------
