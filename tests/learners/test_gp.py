@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
 from sklearn.gaussian_process import kernels as sk
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import (
     DataError,
@@ -12,12 +13,15 @@ from mercer import (
     GaussianProcessRegressor,
     Laplacian,
     Matern,
+    MercerWarning,
     Nystroem,
     ParameterError,
     Polynomial,
     RandomFourier,
     Transformed,
 )
+from mercer.engines import base
+from mercer.learners import gp
 
 
 def data(n=200, d=2, seed=0, noise=0.2):
@@ -431,3 +435,155 @@ def test_a_process_does_not_depend_on_the_unit_of_the_targets():
     for unit, what in ((1e-160, "underflow"), (1e-300, "underflow"), (1e160, "overflow")):
         with pytest.raises(DataError, match=rf"log marginal likelihood needs targets .* squares {what}"):
             GaussianProcessRegressor(random_state=0).fit(X, unit * y)
+
+
+# ---- landmarks that leave a part of the kernel ------------------------------------------------
+
+
+def rough_data(n, seed, noise=0.1, d=4):
+    """Return rows and targets of a function that a Gaussian process of lengthscale 1 samples."""
+    rng = np.random.default_rng(7)
+    W, b, a = rng.normal(size=(300, d)), rng.uniform(0, 2 * np.pi, 300), rng.normal(size=300) * np.sqrt(2 / 300)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.cos(X @ W.T + b) @ a + noise * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("landmarks", [64, 512])
+def test_intervals_hold_new_targets_at_every_number_of_landmarks(landmarks):
+    X, y = rough_data(1500, 0)
+    X_new, y_new = rough_data(4000, 1)
+    feature_map = Nystroem(Gaussian(1.0), landmarks, random_state=0)
+    model = GaussianProcessRegressor(feature_map, lengthscale_tuning=None, random_state=0).fit(X, y)
+    mean, std = model.predict(X_new, return_std=True, with_noise=True)
+    z = np.abs(y_new - mean) / std
+    fitted = model.posterior_.fitted_scales
+    rest = 1 - np.square(model.feature_map_.transform(X_new)).sum(axis=1)
+    twice = std**2 - model.noise_**2 - model.amplitude_**2 * rest + fitted.noise**2 + fitted.amplitude**2 * rest
+    z_twice = np.abs(y_new - mean) / np.sqrt(twice)
+    for level, quantile in ((0.5, 0.67449), (0.9, 1.64485), (0.95, 1.95996)):
+        # Four binomial errors of 4000 rows, and of the standard deviation two errors of 1500 rows, 1 / sqrt(2 n) each:
+        # the coverage changes by 2 q phi(q) times their relative change.
+        slope = 2 * quantile * np.exp(-(quantile**2) / 2) / np.sqrt(2 * np.pi)
+        allowed = 4 * np.sqrt(level * (1 - level) / 4000) + slope * 2 / np.sqrt(2 * 1500)
+        assert abs((z < quantile).mean() - level) < allowed
+        assert (z_twice < quantile).mean() - level > (allowed if level < 0.9 else 0.02)
+    assert model.noise_ < fitted.noise[0]  # which contains what the landmarks leave out
+    if landmarks == 512:
+        assert 0.05 < model.noise_ < 0.2  # the truth is 0.1
+
+
+def test_calibration_is_the_same_for_blocks_and_partial_fit():
+    X, y = rough_data(600, 0)
+    fresh = GaussianProcessRegressor(Nystroem(Gaussian(1.0), landmarks=X[:50]), lengthscale_tuning=None, random_state=0)
+    whole = clone(fresh).fit(X, y)
+    assert whole.noise_ != whole.posterior_.fitted_scales.noise[0]
+    streamed = clone(fresh).fit([(X[i : i + 90], y[i : i + 90]) for i in range(0, 600, 90)])
+    once = clone(fresh).fit(iter([(X[:200], y[:200]), (X[200:], y[200:])]))
+    added = clone(fresh).partial_fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    for other in (streamed, once, added):
+        # The search ends where the gradient is 1e-10; rounding errors of moments of condition 1e6 are as small.
+        assert other.noise_ == pytest.approx(whole.noise_, rel=1e-6)
+        assert other.amplitude_ == pytest.approx(whole.amplitude_, rel=1e-6)
+
+
+def test_given_noise_is_not_calibrated():
+    X, y = rough_data(300, 0)
+    fresh = GaussianProcessRegressor(Nystroem(Gaussian(1.0), 30, random_state=0), noise=0.4, random_state=0)
+    model = clone(fresh).fit(X, y)
+    assert model.noise_ == 0.4
+    assert model.statistic_.sample is None
+    value = model.log_marginal_likelihood()
+    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-12)
+
+
+def test_evidence_is_at_its_maximum_beside_a_calibrated_noise():
+    X, y = rough_data(600, 0)
+    model = GaussianProcessRegressor(Nystroem(Gaussian(1.0), 50, random_state=0), lengthscale_tuning=None).fit(X, y)
+    value, gradient = model.log_marginal_likelihood(eval_gradient=True)
+    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-12)
+    assert np.abs(gradient).max() < 1e-6 * abs(value)
+    assert model.log_marginal_likelihood(model.noise_, model.amplitude_) < value - 1
+
+
+# ---- units ------------------------------------------------------------------------------------
+
+
+def density(model, X, y):
+    mean, std = model.predict(X, return_std=True, with_noise=True)
+    return -(0.5 * np.square((y - mean) / std) + np.log(std)).mean()
+
+
+UNITS = [(1e-6, 1.0, 1e6), (1e4, 1.0, 1.0), (2.54, 0.3048, 1.0)]
+
+
+@pytest.mark.parametrize(
+    "fresh",
+    [
+        GaussianProcessRegressor(tune_rows=150, random_state=0),
+        GaussianProcessRegressor(Nystroem(Matern(2.5), 64, random_state=0), lengthscale_tuning="ard", tune_rows=150),
+        GaussianProcessRegressor(
+            RandomFourier(Gaussian(), 64, random_state=0), lengthscale_tuning="ard", tune_rows=150
+        ),
+    ],
+    ids=["default", "ard", "fourier"],
+)
+def test_units_of_columns_do_not_matter(fresh):
+    fresh = fresh.set_params(random_state=0)
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(300, 3)), rng.normal(size=(200, 3))
+    y, y_new = (np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.1 * rng.normal(size=len(rows)) for rows in (X, X_new))
+    first = clone(fresh).fit(X, y)
+    assert first.score(X_new, y_new) > 0.9
+    for units in UNITS:
+        model = clone(fresh).fit(X * units, y)
+        assert model.score(X_new * units, y_new) == pytest.approx(first.score(X_new, y_new), abs=1e-6)
+        assert density(model, X_new * units, y_new) == pytest.approx(density(first, X_new, y_new), abs=1e-6)
+    # A given kernel with a common lengthscale is one of the raw columns.
+    raw = GaussianProcessRegressor(Nystroem(Matern(2.5), 64, random_state=0), tune_rows=150, random_state=0)
+    with pytest.warns(MercerWarning, match="scales that differ"):
+        assert clone(raw).fit(X * (1e4, 1.0, 1.0), y).score(X_new * (1e4, 1.0, 1.0), y_new) < 0.8
+
+
+def test_units_of_targets_do_not_matter():
+    X, y = rough_data(300, 0, d=3)
+    X_new, y_new = rough_data(200, 1, d=3)
+    fresh = GaussianProcessRegressor(lengthscale_tuning="ard", tune_rows=150, random_state=0)
+    first = clone(fresh).fit(X, y)
+    for factor in (1e-8, 1e8):
+        model = clone(fresh).fit(X, factor * y)
+        assert model.kernel_ == first.kernel_
+        assert model.noise_ / factor == pytest.approx(first.noise_, rel=1e-6)
+        assert model.score(X_new, factor * y_new) == pytest.approx(first.score(X_new, y_new), abs=1e-6)
+
+
+def test_constant_columns_do_not_matter():
+    X, y = rough_data(300, 0, d=3)
+    fresh = GaussianProcessRegressor(tune_rows=150, random_state=0)
+    wider = np.column_stack([X[:, 0], np.full(300, 7.0), X[:, 1:]])
+    with_constant = clone(fresh).fit(wider, y).predict(wider, return_std=True)
+    for a, b in zip(with_constant, clone(fresh).fit(X, y).predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+# ---- threads ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("small", "threads"), [(2048, 1), (0, 2)])
+def test_small_matrices_are_factorized_on_one_thread(monkeypatch, small, threads):
+    seen = []
+
+    def recorded(function):
+        def call(*args, **kwargs):
+            seen.append(max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"))
+            return function(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(base, "SMALL_MATRIX", small)
+    monkeypatch.setattr(gp, "tune_lengthscales", recorded(gp.tune_lengthscales))
+    monkeypatch.setattr(gp.Spectrum, "of", recorded(gp.Spectrum.of))
+    X, y = data(60)
+    with threadpool_limits(2, user_api="blas"):
+        GaussianProcessRegressor(Gaussian(), random_state=0).fit(X, y)
+    assert seen == [threads, threads]

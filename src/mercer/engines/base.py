@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Generic, TypeVar
@@ -62,6 +62,8 @@ NO_ROWS = "There are no rows: every block was empty, or there was no block. Chec
 
 #: Value of a fingerprint entry that is not known: it matches every other value.
 UNKNOWN = "unknown"
+# Largest number of rows of matrices that are factorized on one thread of BLAS; see `blas_threads_for`.
+SMALL_MATRIX = 2048
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -481,6 +483,20 @@ def workers(n_jobs: int | None) -> Iterator[Workers]:
             return
         with ThreadPoolExecutor(threads, thread_name_prefix="mercer") as pool:
             yield Workers(threads, pool)
+
+
+def blas_threads_for(size: int) -> AbstractContextManager[None]:
+    """Return a context manager that limits BLAS to one thread if matrices are small.
+
+    Factorizations of small matrices consist of many short products. On a machine that other programs use, threads of
+    BLAS wait for each other in each of them: fits on two threads took 2 to more than 8 times as long as on one.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows of the matrices that are factorized; at most `SMALL_MATRIX` is small.
+    """
+    return _ONE_BLAS_THREAD if size <= SMALL_MATRIX else nullcontext()
 
 
 class _BlasLimit:

@@ -13,20 +13,22 @@ from mercer._docs import doc
 from mercer.data.results import rowwise
 from mercer.data.sources import source_of
 from mercer.engines import Report, enter_stage, fill_rows
+from mercer.engines.base import blas_threads_for
 from mercer.errors import DataError, ParameterError
 from mercer.errors.memory import check_memory
 from mercer.features import features_of
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Transformed
 from mercer.learners.base import Fit, Regressor
 from mercer.learners.defaults import DEFAULT_KERNEL, width_for
 from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval
+from mercer.solvers.processes.calibration import calibrated_scales
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
-from mercer.solvers.processes.tuning import Trial, tune_lengthscales
+from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
@@ -36,6 +38,11 @@ __all__ = ["GaussianProcessRegressor"]
 Array = np.ndarray
 # Least number of landmarks of the default map, if there are that many rows.
 LEAST_LANDMARKS = 1024
+# Number of rows of the sample on which noise is calibrated: their number determines its standard deviation within 1 %.
+# Fewer rows, but no fewer than the least, if rows have many features.
+CALIBRATION_ROWS = 8192
+LEAST_CALIBRATION_ROWS = 1000
+CALIBRATION_ENTRIES = 10_000_000
 
 
 def landmarks_of_process(kernel: Kernel | None, *, n_rows: int | None = None, random_state: Any = None) -> Nystroem:
@@ -61,12 +68,14 @@ class GaussianProcessRegressor(Regressor):
         of rows, rounded up to a power of two, at least 1024 and at most 4096, and no more than rows. None means that
         columns are divided by their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2.
     noise : float or "tune", default="tune"
-        Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence.
+        Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence, and with landmarks
+        calibrates the noise on leave-one-out errors; see Notes.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
     lengthscale_tuning : {"shared", "ard"} or None, default="shared"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
-        determination) tunes one lengthscale per column of X; None keeps the lengthscales of the kernel, as do kernels
+        determination) tunes one lengthscale per column of X, starting from the spreads of the columns unless the kernel
+        is `Transformed`; None keeps the lengthscales of the kernel, as do kernels
         that are not shift-invariant.
     normalize_y : bool, default=True
         Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero. The
@@ -87,11 +96,11 @@ class GaussianProcessRegressor(Regressor):
     kernel_ : Kernel
         The kernel of the features, without the amplitude.
     noise_, amplitude_ : float or ndarray of shape (t,)
-        The standard deviations used.
+        The standard deviations that `predict` uses: of the noise, and of the function far away from all rows.
     log_marginal_likelihood_value_ : float
         Log marginal likelihood (evidence) of all rows, summed over targets.
     tuning_ : tuple of Trial
-        Lengthscales that were tried, as factors of those of the given kernel, and the evidence of each.
+        Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each.
     coef_ : ndarray of shape (D,) or (t, D)
         Posterior mean of the coefficients of the features, with the amplitude.
     feature_map_ : BaseMap
@@ -114,6 +123,11 @@ class GaussianProcessRegressor(Regressor):
     features at most), other maps of isotropic kernels by the exact evidence of the kernel on the sample, and maps of
     other shift-invariant kernels by that of random features. `partial_fit` tunes on its first rows.
 
+    *Noise beside landmarks.* The noise of highest evidence includes what landmarks leave of the function. It determines
+    the coefficients, but the same part of the variance would be counted twice in error bars that also contain the
+    residual of the kernel. So `noise_` and the amplitude of the residual, `amplitude_`, maximize the density of the
+    leave-one-out errors of a sample of at most 8192 rows [4]_. If `noise` is given, nothing is calibrated.
+
     *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
     all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
     of the exact process is the prior variance [3]_. `Nystroem` avoids this: the residual of the kernel,
@@ -128,6 +142,8 @@ class GaussianProcessRegressor(Regressor):
     .. [1] Wilson et al. (2020), Efficiently Sampling Functions from Gaussian Process Posteriors, ICML.
     .. [2] Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, MIT Press.
     .. [3] Quinonero-Candela, Rasmussen (2005), A unifying view of sparse approximate Gaussian process regression, JMLR.
+    .. [4] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes,
+       Neural Computation.
 
     Examples
     --------
@@ -197,6 +213,11 @@ class GaussianProcessRegressor(Regressor):
         # The number of evaluations is not known.
         return {} if self.lengthscale_tuning is None else {"tune lengthscales": None}
 
+    @staticmethod
+    def _is_narrow(fit: Fit) -> bool:
+        """Return whether the rows have few enough features for one lengthscale each; the search raises otherwise."""
+        return fit.engine.first().X.shape[1] <= WIDEST
+
     def _given(self, name: str) -> float | None:
         value = getattr(self, name)
         return None if isinstance(value, str) else float(value)
@@ -204,11 +225,8 @@ class GaussianProcessRegressor(Regressor):
     def _fit_map(self, fit: Fit) -> BaseMap:
         prototype = fit.feature_map
         if self.feature_map is None:
-            # A kernel of scaled columns rather than a map of scaled columns, so that its lengthscales can be tuned.
             check_replayable(prototype, fit.engine)
-            enter_stage(fit.report, "fit map")
-            scaled = scaled_inputs(sample_of_columns(fit.engine, fit.random_state, report=fit.report))
-            prototype = prototype.with_kernel(scaled.kernel(prototype._kernel()))
+            prototype = self._scaled(prototype, fit)
         self.tuning_: tuple[Trial, ...] = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
@@ -220,6 +238,15 @@ class GaussianProcessRegressor(Regressor):
             )
             raise ParameterError(msg)
         return fitted
+
+    def _scaled(self, prototype: BaseMap, fit: Fit) -> BaseMap:
+        """Return the unfitted map with a kernel of columns that are divided by their spread.
+
+        This is a kernel of scaled columns rather than a map of scaled columns, so that its lengthscales can be tuned.
+        """
+        enter_stage(fit.report, "fit map")
+        scaled = scaled_inputs(sample_of_columns(fit.engine, fit.random_state, report=fit.report))
+        return prototype.with_kernel(scaled.kernel(prototype._kernel()))
 
     def _tuned(self, fit: Fit) -> BaseMap:
         """Return the unfitted map with the lengthscales of highest evidence on a sample, and set `tuning_`."""
@@ -243,23 +270,29 @@ class GaussianProcessRegressor(Regressor):
                 "__iter__ starts over), or use lengthscale_tuning=None and give the kernel its lengthscale."
             )
             raise DataError(msg)
+        if self.lengthscale_tuning == "ard" and not isinstance(kernel, Transformed) and self._is_narrow(fit):
+            # Lengthscales start at the spreads of their columns: from one common lengthscale, those of columns in other
+            # units would not be found.
+            prototype = self._scaled(prototype, fit)
+            kernel = prototype._kernel()
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
         sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True), fit.report)
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
-        tuning = tune_lengthscales(
-            prototype,
-            kernel,
-            sample,
-            ard=self.lengthscale_tuning == "ard",
-            noise=self._given("noise"),
-            amplitude=self._given("amplitude"),
-            centered=self.normalize_y,
-            seed=seed,
-            report=fit.report,
-        )
+        with blas_threads_for(max(len(sample.index), FOURIER_COMPONENTS)):
+            tuning = tune_lengthscales(
+                prototype,
+                kernel,
+                sample,
+                ard=self.lengthscale_tuning == "ard",
+                noise=self._given("noise"),
+                amplitude=self._given("amplitude"),
+                centered=self.normalize_y,
+                seed=seed,
+                report=fit.report,
+            )
         self.tuning_ = tuning.trials
         return prototype.with_kernel(tuning.kernel)
 
@@ -268,6 +301,11 @@ class GaussianProcessRegressor(Regressor):
         if self.variance_method == "pathwise":
             seed = seed_of(fit.random_state, "representers")
             sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True)
+        elif self._calibrates():
+            seed = seed_of(fit.random_state, "calibrate")
+            d = self.feature_map_.n_features_in_
+            size = min(CALIBRATION_ROWS, max(LEAST_CALIBRATION_ROWS, CALIBRATION_ENTRIES // d))
+            sample = partial(RowSample.of, size=size, seed=seed, by_weight=True)
         # Small eigenvalues matter.
         return MomentSum(self.feature_map_.features_, double=True, sample=sample, n_rows=fit.labeled.n_rows)
 
@@ -275,13 +313,27 @@ class GaussianProcessRegressor(Regressor):
         self._check_parameters()
         self.statistic_ = statistic
         offset = statistic.targets.target_mean if self.normalize_y else None
-        spectrum = Spectrum.of(statistic, centered=False, offset=offset)
-        scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
-        representers = statistic.sample if self.variance_method == "pathwise" else None
-        self.posterior_ = posterior = Posterior.of(self.feature_map_, spectrum, scales, representers)
-        self.noise_, self.amplitude_ = self._one_or_all(scales.noise), self._one_or_all(scales.amplitude)
+        with blas_threads_for(len(statistic.gram)):
+            spectrum = Spectrum.of(statistic, centered=False, offset=offset)
+            scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
+            pathwise = self.variance_method == "pathwise"
+            calibrated = None
+            if not pathwise and statistic.sample is not None and self._calibrates():
+                given = self._given("amplitude") is not None
+                calibrated = calibrated_scales(
+                    self.feature_map_, spectrum, scales, statistic.sample, amplitude_given=given
+                )
+            representers = statistic.sample if pathwise else None
+            self.posterior_ = posterior = Posterior.of(self.feature_map_, spectrum, scales, representers, calibrated)
+        used = posterior.scales
+        self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
         self.log_marginal_likelihood_value_ = float(Evidence(spectrum).value(scales).sum())
+
+    def _calibrates(self) -> bool:
+        """Return whether noise and residual variance are calibrated on the leave-one-out errors of a sample."""
+        tuned = self._given("noise") is None
+        return tuned and self.variance_method == "weight-space" and self.feature_map_.residual_is_kernel
 
     def _one_or_all(self, values: Array) -> Any:
         return float(values[0]) if self._single else values
@@ -301,7 +353,7 @@ class GaussianProcessRegressor(Regressor):
         Parameters
         ----------
         noise, amplitude : float or ndarray of shape (t,), default=None
-            Standard deviations; None means those of the model.
+            Standard deviations; None means those of highest evidence, or those given.
         eval_gradient : bool, default=False
             Whether to also return the derivatives with respect to log noise and log amplitude.
 
@@ -314,9 +366,9 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         posterior = self.posterior_
-        count = len(posterior.scales.noise)
-        given = [posterior.scales.noise if noise is None else noise, posterior.scales.amplitude]
-        given[1] = given[1] if amplitude is None else amplitude
+        fitted = posterior.fitted_scales
+        count = len(fitted.noise)
+        given = [fitted.noise if noise is None else noise, fitted.amplitude if amplitude is None else amplitude]
         for name, value in zip(("noise", "amplitude"), given, strict=True):
             numbers = np.asarray(value, dtype=float)
             if numbers.shape not in ((), (1,), (count,)) or not (np.isfinite(numbers) & (numbers > 0)).all():
@@ -348,7 +400,7 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         posterior, feature_map = self.posterior_, self.feature_map_
-        term = LengthscaleGradient(feature_map.features_, posterior.spectrum, posterior.scales)
+        term = LengthscaleGradient(feature_map.features_, posterior.spectrum, posterior.fitted_scales)
         reader = self._reader(feature_map.width, fresh=False)
         engine = source_of(X, y, sample_weight, owner=type(self).__name__).engine(reader)
         fit = self._fit_of(engine, feature_map, self.random_state, {})

@@ -12,7 +12,7 @@ from mercer._docs import doc
 from mercer.engines import Report, enter_stage
 from mercer.engines.base import workers
 from mercer.errors import DataError, MercerWarning, ParameterError
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Transformed
 from mercer.kernels.base import as_rows
 from mercer.maps.base import DrawnMap
 from mercer.maps.landmarks.features import LandmarkFeatures, as_float64, leading, whitened
@@ -209,7 +209,7 @@ class Nystroem(DrawnMap):
                     f"{X.shape[0]} rows; the last {self.n_components - X.shape[0]} components are zero."
                 )
                 warnings.warn(msg, MercerWarning, stacklevel=5)
-            X, weight = distinct_rows(X, weight)
+            X, weight = distinct_rows(X, weight, kernel)
             X = as_float64(X)
             rule = SELECTIONS[self.landmarks].rule
             with workers(1):  # many small products, in which threads of BLAS would wait for each other
@@ -225,20 +225,24 @@ class Nystroem(DrawnMap):
         return leading(features, X[:some], weight[:some], self._width())
 
 
-def distinct_rows(X: Any, weight: Array | None) -> tuple[Any, Array]:
+def distinct_rows(X: Any, weight: Array | None, kernel: Kernel | None = None) -> tuple[Any, Array]:
     """Return the distinct rows of weight > 0, in an order that depends on their content, and the weight of each.
 
     Landmarks chosen from these rows depend neither on the order of the rows nor on whether a row is repeated k times or
     has k times the weight. Rows are sorted by a random projection, and then permuted, so that factors of their kernel
     matrix are not ill-conditioned. To sort them by a hash of their content would be as good, but a rounding error would
     change it, so that columns in other units would give other landmarks where a map divides columns by their spread.
+    Where the kernel does that, a `Transformed` one, the projection is that of its scaled rows.
     """
     weight = np.ones(X.shape[0]) if weight is None else weight
-    rows = np.flatnonzero(weight > 0)
-    _, first, inverse = np.unique(row_hashes(X)[rows], return_index=True, return_inverse=True)
-    distinct, total = X[rows[first]], np.bincount(inverse, weight[rows])
+    used = np.flatnonzero(weight > 0)
+    _, first, inverse = np.unique(row_hashes(X)[used], return_index=True, return_inverse=True)
+    distinct, total = X[used[first]], np.bincount(inverse, weight[used])
     rng = np.random.default_rng(PROJECTION_SEED)
+    d = X.shape[1]
+    inputs = kernel._inputs() if isinstance(kernel, Transformed) else None
+    direction = rng.normal(size=d) if inputs is None else inputs.pull_back(rng.normal(size=(1, inputs.width(d))), d)[0]
     with np.errstate(over="ignore", invalid="ignore"):
-        projected = np.asarray(distinct @ rng.normal(size=X.shape[1]), dtype=np.float64)
+        projected = np.asarray(distinct @ direction, dtype=np.float64)
     order = np.argsort(projected, kind="stable")[rng.permutation(len(first))]
     return distinct[order], total[order]

@@ -75,9 +75,19 @@ class Posterior:
     exact: Kernel | None  # the exact kernel, where the posterior depends on it
     adds_residual: bool  # whether the residual of the kernel is a kernel, and is added as prior uncertainty
     representers: Representers | None  # the rows to condition on in function space; None in weight space
+    # Noise and amplitude of the model of the features; None means `scales`. Those of `scales` are calibrated: its noise
+    # is that of new targets, and its amplitude is that of the residual function.
+    feature_scales: Scales | None = None
 
     @classmethod
-    def of(cls, feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Self:
+    def of(
+        cls,
+        feature_map: BaseMap,
+        spectrum: Spectrum,
+        scales: Scales,
+        sample: RowSample | None,
+        calibrated: Scales | None = None,
+    ) -> Self:
         """Return the posterior for given moments, noise and amplitude.
 
         Parameters
@@ -90,17 +100,25 @@ class Posterior:
             Noise and amplitude.
         sample : RowSample or None
             Rows to condition on with the exact kernel, in function space; None computes the posterior in weight space.
+        calibrated : Scales or None, default=None
+            Noise of new targets and amplitude of the residual function, where these are not `scales`.
         """
         adds_residual = feature_map.residual_is_kernel
         return cls(
             features=feature_map.features_,
             spectrum=spectrum,
-            scales=scales,
+            scales=scales if calibrated is None else calibrated,
             coef=spectrum.coef(scales.alpha),
             exact=feature_map.kernel_ if adds_residual or sample is not None else None,
             adds_residual=adds_residual,
             representers=None if sample is None else Representers.of(feature_map, sample, scales),
+            feature_scales=None if calibrated is None else scales,
         )
+
+    @property
+    def fitted_scales(self) -> Scales:
+        """Noise and amplitude of the model of the features, whose noise includes what the features do not represent."""
+        return self.scales if self.feature_scales is None else self.feature_scales
 
     @property
     def kernel(self) -> Kernel:
@@ -114,7 +132,8 @@ class Posterior:
     @property
     def _coef_variance(self) -> Array:
         """Posterior variances (D, t) of the coefficients, in the eigenbasis of the second moments of the features."""
-        return np.square(self.scales.noise) / (self.spectrum.values[:, None] + self.scales.alpha)
+        scales = self.fitted_scales
+        return np.square(scales.noise) / (self.spectrum.values[:, None] + scales.alpha)
 
     def _features(self, X: Any) -> Array:
         return features_of(self.features.astype(X.dtype), X).astype(np.float64, copy=False)

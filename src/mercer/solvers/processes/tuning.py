@@ -5,6 +5,9 @@ tuned by the evidence of its own features. Other maps of an isotropic kernel are
 kernel, and maps of other shift-invariant kernels by the evidence of random Fourier features. All of these are smooth
 functions of the lengthscales with exact derivatives. They are maximized by L-BFGS-B, which starts from the best of a
 few multiples of the lengthscale of the given kernel.
+
+If the kernel divides columns by their scales (`Transformed`), the search sees scaled rows and targets, which are
+rounded. So its path, which may be long where the evidence is flat, does not depend on the units of columns and targets.
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ MAX_FACTOR = 1e3
 FOURIER_COMPONENTS = 1024
 # Maximal number of features of rows that are treated as a dense matrix.
 WIDEST = 2048
+# Spacing of scaled columns and targets in the search. Rounding errors of scaling are far smaller, so that they are
+# unlikely to change a rounded number.
+COLUMN_STEP, TARGET_STEP = 2.0**-26, 2.0**-32
 
 
 @dataclass(frozen=True)
@@ -114,12 +120,13 @@ def tune_lengthscales(
     Tuning
     """
     X, y, weight = merged(sample)
-    kernel = kernel.resolve(X, weight)
+    inputs, inner, X = scaled_rows(kernel, X)
+    inner = inner.resolve(X, weight)
     y = y - weight @ y / weight.sum() if centered else y
-    # Squares of very small or large targets are not representable. Scaling by a power of two is exact.
-    unit = 2.0 ** (np.frexp(np.abs(y).max(initial=0.0))[1] - 1.0)
-    y, noise, amplitude = y / unit, *(None if given is None else given / unit for given in (noise, amplitude))
-    evidence = evidence_of(feature_map, kernel, X, y, weight, ard=ard, seed=seed)
+    unit = unit_of(y, weight)
+    y = np.round(y / unit / TARGET_STEP) * TARGET_STEP
+    noise, amplitude = (None if given is None else given / unit for given in (noise, amplitude))
+    evidence = evidence_of(feature_map, inner, X, y, weight, ard=ard, seed=seed)
     d, t, n, total = evidence.rows.shape[1], y.shape[1], len(y), float(weight.sum())
     of_unit = float(t * np.log(unit))  # the density of targets is that of scaled targets divided by their unit
     trials: list[Trial] = []
@@ -162,9 +169,44 @@ def tune_lengthscales(
         options={"maxiter": steps, "ftol": 1e-10, "gtol": 1e-6},
     )
     factors = np.exp(found.x[:width])
-    return Tuning(
-        rescaled(kernel, factors if ard else np.full(sample.X.shape[1], factors[0]), ard=ard), n, tuple(trials)
-    )
+    tuned = rescaled(inner, factors if ard else np.full(X.shape[1], factors[0]), ard=ard)
+    return Tuning(with_inputs(tuned, inputs), n, tuple(trials))
+
+
+def unit_of(y: Array, weight: Array) -> float:
+    """Return the root mean square of targets, or one if they are zero. Their squares need not be representable."""
+    largest = float(np.abs(y).max(initial=0.0))
+    if largest == 0:
+        return 1.0
+    share = weight / weight.sum()
+    return largest * float(np.sqrt(share @ np.square(y / largest).mean(axis=1)))
+
+
+def scaled_rows(kernel: Kernel, X: Any) -> tuple[Transformed | None, Kernel, Any]:
+    """Return the input transformation of a kernel, the kernel of transformed rows, and the transformed rows.
+
+    The transformation is None if the kernel has none, or one that mixes columns; the kernel and the rows are then those
+    given. Columns that are divided by lengthscales are rounded.
+    """
+    if not isinstance(kernel, Transformed) or kernel.matrix is not None or X.shape[1] > WIDEST:
+        return None, kernel, X
+    rows = kernel._apply(X)
+    if kernel.lengthscales is not None:
+        rows = np.round(rows / COLUMN_STEP) * COLUMN_STEP
+    return kernel, kernel.kernel, rows
+
+
+def with_inputs(tuned: Kernel, inputs: Transformed | None) -> Kernel:
+    """Return the kernel of rows whose value is that of `tuned` after a transformation of the rows."""
+    if inputs is None:
+        return tuned
+    lengthscales = inputs.lengthscales
+    if isinstance(tuned, Transformed) and tuned.columns is None and tuned.center is None and tuned.matrix is None:
+        # One transformation in place of two.
+        factors = np.asarray(tuned.lengthscales)
+        lengthscales = tuple((factors if lengthscales is None else factors * np.asarray(lengthscales)).tolist())
+        tuned = tuned.kernel
+    return Transformed(tuned, columns=inputs.columns, center=inputs.center, lengthscales=lengthscales)
 
 
 def merged(sample: RowSample) -> tuple[Any, Array, Array]:
