@@ -121,3 +121,13 @@ def test_sparse_rows_stay_sparse(X):
 def test_unknown_method_is_named():
     with pytest.raises(ParameterError, match="method must be"):
         ColumnScaler("robust").fit(np.ones((3, 2)))
+
+
+def test_values_that_differ_by_rounding_have_no_ramp_between_them():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 12, 400) / 10
+    noisy = x * (1 + 4e-16 * rng.integers(-1, 2, 400))
+    assert len(np.unique(noisy)) > 20
+    scaler = ColumnScaler("ramps").fit(noisy[:, None])
+    assert scaler.transform(noisy[:, None]) == pytest.approx(scaler.transform(x[:, None]), abs=1e-6)
+    assert len(scaler.get_feature_names_out()) == 11

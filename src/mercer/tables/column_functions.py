@@ -40,6 +40,8 @@ UNIFORM_DEVIATION = 12**-0.5
 GRID = 2.0**-26
 # Largest number of ramps of a column, the least one, and the number of ramps of all columns.
 MOST_RAMPS, LEAST_RAMPS, ALL_RAMPS = 64, 8, 1024
+# Least width of a ramp, in spreads of its column.
+LEAST_RAMP = 2.0**-20
 
 
 def on_grid(values: Array) -> Array:
@@ -192,10 +194,12 @@ class RampColumns(ColumnFunction):
     @classmethod
     def of(cls, X: Any, weight: Array | None) -> Self:
         """Return the ramps by the rows of a sample."""
-        columns = np.flatnonzero(column_spreads(X, weight)[1] > 0)
+        spreads = column_spreads(X, weight)[1]
+        columns = np.flatnonzero(spreads > 0)
         share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
         most = int(np.clip(ALL_RAMPS // max(1, len(columns)), LEAST_RAMPS, MOST_RAMPS))
-        return cls(columns, tuple(ramp_knots(dense64(X[:, column]), share, most) for column in columns))
+        knots = (ramp_knots(dense64(X[:, j]), share, most, LEAST_RAMP * spreads[j]) for j in columns)
+        return cls(columns, tuple(knots))
 
     @property
     def names(self) -> tuple[tuple[int | None, str], ...]:
@@ -217,9 +221,16 @@ class RampColumns(ColumnFunction):
         return on_grid(out)
 
 
-def ramp_knots(x: Array, share: Array, most: int) -> Array:
-    """Return the values of a column between which ramps rise, at most `most` + 1 of them."""
+def ramp_knots(x: Array, share: Array, most: int, apart: float) -> Array:
+    """Return the values of a column between which ramps rise, at most `most` + 1 of them.
+
+    Values that differ by less than `apart` from the one below are the same value: between two results of the same
+    computation that differ by rounding, a ramp would be a step.
+    """
     values, inverse = np.unique(x, return_inverse=True)
+    if len(values) > 2:
+        first = np.concatenate([[True], np.diff(values) >= apart])
+        values, inverse = values[first], (np.cumsum(first) - 1)[inverse]
     if len(values) <= most + 1:
         return values
     of_value = np.bincount(inverse, share)
