@@ -281,3 +281,14 @@ def test_errors_say_what_to_do(rows):
         KernelRegressor().fit(block for block in [(rows[0], rows[2])])
     with pytest.raises(DataError, match="two classes"):
         KernelClassifier().fit(rows[0], np.zeros(400, int))
+
+
+def test_the_number_of_members_is_bounded_where_there_are_many_parts(rows, monkeypatch):
+    monkeypatch.setattr(models, "MOST_PARTS", 4)
+    monkeypatch.setattr(models, "REPEATED_ROWS", 4000)
+    monkeypatch.setattr(models, "MOST_MEMBERS", 2)
+    model = KernelRegressor(random_state=0).fit(rows[0], rows[2])
+    assert len({trial.part for trial in model.trials_}) == 4
+    curves = [one for one in model.estimators_ if one["columns"].method != "ramps"]
+    assert len(curves) <= 3  # a line through scaled columns does not count
+    assert model.weights_.sum() == pytest.approx(1)

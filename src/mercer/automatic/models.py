@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -100,8 +100,8 @@ MOST_OPTIMISM = 5.0
 SEARCH_SHARE = 0.6
 # Number of rows by which the importances of columns are computed.
 IMPORTANCE_ROWS = 2000
-# Number of times that the search may be repeated within a time limit.
-MOST_TIMED_PARTS = 16
+# Number of times that the search may be repeated within a time limit, and the largest factor of the number of members.
+MOST_TIMED_PARTS, MOST_MORE = 16, 2
 
 PARAGRAPHS |= {
     "automatic_parameters": """\
@@ -313,7 +313,8 @@ class AutomaticModel(BaseEstimator, ABC):
         """Return how much is tried for n rows of d columns, of which a sample is searched."""
         more = 1.0 if self.time_limit is None else max(1.0, self.time_limit / 60)
         most = min(MOST_MEMBERS, max(1, EXACT_ENTRIES // n**2)) if n <= EXACT_ROWS else MOST_LOCAL_MEMBERS
-        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most))
+        # Who gives more time gets more members, each of which costs time in predictions, too.
+        members = int(np.clip(more * MEMBER_ENTRIES / (n * min(d, 100)), 1, most * min(more, MOST_MORE)))
         if self.time_limit is not None:
             return Effort(sampled, MOST_TIMED_PARTS, members, start + SEARCH_SHARE * self.time_limit)
         return Effort(sampled, int(np.clip(REPEATED_ROWS // sampled, 1, MOST_PARTS)), members)
@@ -759,9 +760,23 @@ class KernelClassifier(ClassifierMixin, AutomaticModel):
 
         def of_member(one: FittedMember, scaled: Any) -> Array:
             values = type(one.learner).decision_function.on_arrays(one.learner, scaled)
-            return one.factor * one.learner.probability_scale_ * values
+            return one.learner.probability_scale_ * values
 
-        total = np.sum(self._values(X, of_member), axis=0)
+        return self.joined_logits(self._values(X, of_member))
+
+    def joined_logits(self, logits: Sequence[Array]) -> Array:
+        """Return the logits of the model, given those of its members.
+
+        Parameters
+        ----------
+        logits : sequence of ndarray of shape (n,) or (n, K)
+            Logits of the labels by each member, or by the same learners fitted to other rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+        """
+        total = np.sum([one.factor * values for one, values in zip(self._members, logits, strict=True)], axis=0)
         if self._found is None or self._found.offsets is None:
             return total
         offsets = self._found.offsets

@@ -602,7 +602,7 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     members: list[tuple[Attempt, Option, float]] = []
     for i, found, factor in zip(kept, candidates, factors / total, strict=True):
         if factor > 0:
-            some = parts[:1] if is_line[i] else parts  # a line is the same in all parts
+            some = parts[: 1 if is_line[i] else max(1, effort.members)]  # a line is the same in all parts
             members += [(*found[part], factor / len(some)) for part in some]
     members = sorted(members, key=lambda entry: -entry[2])
     ensemble = np.einsum("c,cmt->mt", factors / total, predictions)

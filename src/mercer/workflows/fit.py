@@ -95,6 +95,8 @@ SEARCH_SECONDS = 20.0
 MEMBER_SHARE, LEAST_FITTED = 0.4, 2000
 # Bytes of a number of a column with copies of it, and their largest share of the memory.
 NUMBER_BYTES, NUMBERS_SHARE = 8 * 4, 0.3
+# Memory of the blocks of features that a thread processes.
+THREAD_BYTES = 4 * 10**8
 # Largest size of a table in memory.
 TABLE_BYTES = 2**30
 
@@ -283,7 +285,7 @@ def fit_file(
         with steps.step("write"):
             if output is not None:
                 saved = _metadata(result, why, refit)
-                result = replace(result, model_path=str(save_model(_plain(model), output, metadata=saved)))
+                result = replace(result, model_path=str(save_model(_plain(model, n_jobs), output, metadata=saved)))
             PeakMemory.note()
             result = replace(
                 result, peak_bytes=PeakMemory.overall, timings=result.timings | {"total": deadline.elapsed}
@@ -410,6 +412,10 @@ def _fit(
     n, width = rows.n_train, rows.train.table.num_columns
     n_labels = len(np.unique(rows.y_train)) if task == "classification" else 0
     threads = count_threads(n_jobs)
+    if memory_limit is not None:
+        release_memory()
+        threads = max(1, min(threads, available_bytes(memory_limit) // THREAD_BYTES))
+        n_jobs = threads
     # Without a limit, the rows that are fitted must not depend on what else the machine does.
     deadline.share = 1.0 if deadline.seconds is None else processor_share(threads)
     rate = threads * deadline.share * (ROW_SPEED if estimator == "auto" else LEARNER_SPEED)
@@ -533,10 +539,13 @@ def _refitted(model: Any, rows: Rows, full: Sample, task: Task, inner: Any) -> A
     return copy.fit(joined, np.concatenate([rows.y_train, rows.y_test]))
 
 
-def _plain(model: Any) -> Any:
-    """Return a model without its report, which cannot be stored."""
-    if "progress" in model.get_params(deep=False):
+def _plain(model: Any, n_jobs: int | None = None) -> Any:
+    """Return a model without its report, which cannot be stored, and without the limits of this process."""
+    parameters = model.get_params(deep=False)
+    if "progress" in parameters:
         model.set_params(progress=False)
+    if "n_jobs" in parameters:
+        model.set_params(n_jobs=n_jobs)
     return model
 
 

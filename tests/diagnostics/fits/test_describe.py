@@ -26,7 +26,8 @@ from mercer.errors import DataError, MercerWarning
 def rows():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(500, 3))
-    return X, np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=500)
+    # A product of columns, so that kernels are better than sums of functions of columns.
+    return X, np.sin(2 * X[:, 0]) * (1 + X[:, 1]) + 0.1 * rng.normal(size=500)
 
 
 @pytest.fixture(scope="module")

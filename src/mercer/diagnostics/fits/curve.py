@@ -12,9 +12,9 @@ from sklearn.base import clone
 
 from mercer.automatic.search import EXACT_ROWS
 from mercer.diagnostics.fits.results import CurvePoint, Score
-from mercer.diagnostics.fits.scores import LEAST_PROBABILITY, score_interval
+from mercer.diagnostics.fits.scores import score_interval
 from mercer.diagnostics.fits.tables import member_rows, row_count, take_rows
-from mercer.errors import MercerError, MercerWarning
+from mercer.errors import DataError, MercerError, MercerWarning
 from mercer.parameters import Choice, Interval, check_parameter
 
 __all__ = ["learning_curve"]
@@ -129,17 +129,21 @@ def _fitted(model: Any, X: Any, y: Array) -> Callable[[Any], Array]:
         return copy.fit(X, y).predict
     learners = [_refitted(pipeline[-1], member_rows(model, pipeline, X), y) for pipeline in pipelines]
     members = list(zip(model.weights_, pipelines, learners, strict=True))
+    if hasattr(model, "classes_") and len(learners[0].classes_) < len(model.classes_):
+        msg = f"These rows have {len(learners[0].classes_)} of the {len(model.classes_)} labels of the model."
+        raise DataError(msg)
 
     def numbers(rows: Any) -> Array:
         return sum(weight * one.predict(member_rows(model, pipeline, rows)) for weight, pipeline, one in members)
 
     def labels(rows: Any) -> Array:
-        # The logits of the model are a weighted sum of those of its members; logarithms of probabilities are logits.
-        logs = [
-            weight * np.log(np.maximum(one.predict_proba(member_rows(model, pipeline, rows)), LEAST_PROBABILITY))
-            for weight, pipeline, one in members
-        ]
-        return learners[0].classes_[np.sum(logs, axis=0).argmax(axis=1)]
+        logits = model.joined_logits(
+            [
+                one.probability_scale_ * one.decision_function(member_rows(model, pipeline, rows))
+                for _, pipeline, one in members
+            ]
+        )
+        return learners[0].classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(axis=1)]
 
     return labels if hasattr(model, "predict_proba") else numbers
 
@@ -148,7 +152,7 @@ def _refitted(learner: Any, X: Any, y: Array) -> Any:
     """Return a copy of a learner with the same kernel, fitted to fewer rows."""
     copy = clone(learner)
     feature_map = copy.feature_map
-    if feature_map is not None and "n_components" in feature_map.get_params(deep=False):
+    if feature_map is not None and "landmarks" in feature_map.get_params(deep=False):
         # Few rows are all landmarks, as in a model of so few rows.
         n = row_count(X)
         copy.set_params(feature_map__n_components=n if n <= EXACT_ROWS else min(n, feature_map.n_components))
