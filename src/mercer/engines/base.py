@@ -489,7 +489,7 @@ def blas_threads_for(size: int) -> AbstractContextManager[None]:
     """Return a context manager that limits BLAS to one thread if matrices are small.
 
     Factorizations of small matrices consist of many short products. On a machine that other programs use, threads of
-    BLAS wait for each other in each of them: fits on two threads took 2 to more than 8 times as long as on one.
+    BLAS wait for each other in each of them: two fits on two threads took 2 and more than 8 times as long as on one.
 
     Parameters
     ----------
