@@ -41,6 +41,10 @@ def test_the_same_seed_gives_the_same_model_and_another_one_another_split(frame)
 def test_other_models_are_measured_on_the_same_rows(frame):
     result = fit_file(frame, "y", estimator="ridge", parameters={"alpha": 1e-3, "n_components": 64})
     assert [one.name for one in result.contenders] == ["mercer", "linear model", "HistGradientBoosting"]
+    ours, *others = result.contenders
+    for one in others:  # the paired difference of the headline scores
+        assert one.difference.value == pytest.approx(ours.scores[0].value - one.scores[0].value)
+        assert one.difference.low <= one.difference.value <= one.difference.high
     assert all(one.scores[0].name == "R2" for one in result.contenders)
     assert len(result.importances) == 3
     assert result.timings["total"] >= result.timings["fit"]

@@ -27,6 +27,7 @@ from mercer.diagnostics.fits import (
     classification_scores,
     describe_fit,
     regression_scores,
+    score_difference,
 )
 from mercer.engines import Report, on_dask
 from mercer.engines.base import count_threads
@@ -239,9 +240,9 @@ def fit_file(
             model, fit_seconds, peak, fitted = _fit(
                 rows, task, estimator, parameters, n_jobs, random_state, memory_limit, scheduler, deadline, steps
             )
-            contenders: list[Contender] = []
+            baselines: list[tuple[Contender, Array]] = []
             if compare:
-                contenders = _baselines(model, rows, task, random_state, memory_limit, deadline, steps)
+                baselines = _baselines(model, rows, task, random_state, memory_limit, deadline, steps)
             with steps.step("measure"):
                 described = describe_fit(
                     model,
@@ -259,6 +260,8 @@ def fit_file(
                 with steps.step("refit") as inner:
                     model = _refitted(model, rows, full, task, inner)
         ours = Contender("mercer", described.scores, fit_seconds, described.predict_seconds, peak, "")
+        compared = partial(score_difference, described.headline, rows.y_test, described.predictions)
+        contenders = [replace(one, difference=compared(other, random_state=random_state)) for one, other in baselines]
         result = FitResult(
             task=task,
             source=name,
@@ -557,8 +560,8 @@ def _baselines(
     memory_limit: int | None,
     deadline: Deadline,
     steps: Steps,
-) -> list[Contender]:
-    """Fit the baselines and return their results."""
+) -> list[tuple[Contender, Array]]:
+    """Fit the baselines; return the results of each, and its predicted targets or labels of the test rows."""
     contenders = []
     for name in (LINEAR, BOOSTING):
         with steps.step(name):
@@ -576,7 +579,9 @@ def _baselines(
             note = baseline.note
             if len(rows.y_train) < rows.n_train and "sample" not in note:
                 note = "; ".join(filter(None, [note, f"fitted to a sample of {len(rows.y_train):,} rows"]))
-            contenders.append(Contender(name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, note))
+            one = Contender(name, scores, baseline.fit_seconds, predict_seconds, baseline.peak_bytes, note)
+            labels = None if baseline.classes is None else np.asarray(baseline.classes)[predicted.argmax(axis=1)]
+            contenders.append((one, predicted if labels is None else labels))
     return contenders
 
 
