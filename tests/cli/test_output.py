@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -83,7 +84,10 @@ def test_signals_leave_no_unfinished_file(folder, number, code):
     lines = (folder / "new.csv").read_text().splitlines()
     (folder / "long.csv").write_text("\n".join([lines[0], *lines[1:] * 6000]))
     before = {path.name for path in folder.iterdir()}
-    process = subprocess.Popen([*START, "predict", "model.mercer", "long.csv"], stderr=subprocess.PIPE, text=True)
+    command = [*START, "predict", "model.mercer", "long.csv"]
+    # A shell lets commands in its background ignore interrupts, and so would this process.
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=default)
     deadline = time.monotonic() + 60
     while not list(folder.glob(".predictions.csv.*.part")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -223,9 +223,11 @@ def test_full_file_system(tmp_path):
 
 SAVING = """
 import os
+import signal
 import sys
 import numpy as np
 from mercer import Gaussian, RandomFourier, save_model
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
 rows = np.random.default_rng(0).normal(size=(30, 30))
 models = [RandomFourier(Gaussian(), n, random_state=0).fit(rows) for n in (20_000, 40_000)]
 for path in sys.stdin:
