@@ -36,9 +36,7 @@ def connected(address: str) -> Iterator[None]:
             msg = f"scheduler must be an address such as 'tcp://10.0.0.1:8786', got {address!r}: {error}."
             raise ParameterError(msg) from error
         except OSError as error:
-            msg = (
-                f"There is no Dask scheduler at {address}, or it did not answer within {TIMEOUT} seconds. Is it running?"
-            )
+            msg = f"There is no Dask scheduler at {address}, or it did not answer within {TIMEOUT} s. Is it running?"
             raise DataError(msg) from error
         with client:
             if not client.scheduler_info()["workers"]:
