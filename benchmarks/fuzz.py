@@ -3,8 +3,9 @@
     python benchmarks/fuzz.py [--quick] [--output DIR]
 
 3000 files of six formats, 500 checkpoints of seven learners, 2000 files of twenty models, and 500 tables through the
-command line. The exit code is 1 if there is a crash, an execution, an error that is not one of mercer's, a case of more than 20 s, a row that an
-independent reader reads otherwise, a fit that continues to another model, or a damaged model that predicts otherwise.
+command line. The exit code is 1 if there is a crash, an execution, an error that is not one of mercer's, a case of
+more than 20 s, a row that an independent reader reads otherwise, a fit that continues to another model, or a damaged
+model that predicts otherwise.
 """
 
 from __future__ import annotations
