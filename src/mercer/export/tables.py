@@ -127,7 +127,7 @@ def _(one: CategoryColumn, column: Value) -> Value:
     table = np.zeros((len(codes), len(one.outputs)))
     one.encode(Column("category", one.dtype, codes, categories), table)
     buckets = int(one.buckets) if one.buckets and not one.complete else 0
-    if buckets:  # other categories are told apart by a hash
+    if buckets:  # other categories are distinguished by a hash
         first = len(one.categories)
         rows = np.zeros((buckets, table.shape[1]))
         rows[np.arange(buckets), first + np.arange(buckets)] = 1.0

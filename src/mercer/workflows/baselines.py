@@ -158,7 +158,7 @@ class TreeColumns:
     """Columns of a table as trees take them: numbers, codes of categories, and NaN for missing cells."""
 
     names: tuple[str, ...]
-    categories: dict[str, Any]  # Arrow arrays of the categories that are told apart
+    categories: dict[str, Any]  # Arrow arrays of the categories that are distinguished
 
     @classmethod
     def of(cls, table: Any) -> TreeColumns:
