@@ -34,7 +34,7 @@ def test_race_is_shown_before_the_maps(demo):
         (row,) = (line for line in text.splitlines() if one.name in line and one.library in line)
         assert f"{one.score:.3f}" in row
     assert text.index("diabetes, R2") < text.index("Feature maps")
-    assert "highest score on" in sentences.race_headline(demo)
+    assert "highest score, alone or with others, on" in sentences.race_headline(demo)
     assert "race" not in written(print_demo, replace(demo, races=()))
 
 

@@ -36,8 +36,8 @@ def race_headline(demo: Demo) -> str:
     others = max(one.fit_seconds for race in demo.races for one in race.runners[1:])
     which = f" ({', '.join(leads)})" if 0 < len(leads) < len(demo.races) else ""
     return (
-        f"Without arguments, mercer has the highest score on {len(leads)} of {len(demo.races)} data sets{which}; "
-        "differences below two standard errors are not significant. Its fits take up to "
+        f"Without arguments, mercer has the highest score, alone or with others, on {len(leads)} of {len(demo.races)} "
+        f"data sets{which}; differences below two standard errors are not significant. Its fits take up to "
         f"{seconds(slowest)}, those of scikit-learn up to {seconds(others)}."
     )
 
