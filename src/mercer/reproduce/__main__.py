@@ -27,7 +27,7 @@ def peak_bytes() -> int | None:
 def main(arguments: list[str]) -> None:
     """Measure all splits of one row, and write them."""
     name, row, methods, splits, quick, folder, file = arguments
-    table, names = TABLES[name], tuple(methods.split(","))
+    table, names = TABLES[name], tuple(json.loads(methods))
     found: dict[str, list[dict[str, object]]] = {method: [] for method in names}
     for split in range(int(splits)):
         measured = table.measure(Trial(Path(folder), row, split, quick == "quick", names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -277,13 +278,13 @@ def _measured(
         if earlier.get("settings") == settings:
             return earlier
     part = output / f"{name}.part"
-    command = [sys.executable, "-m", "mercer.reproduce", table.name, row, ",".join(methods), str(splits)]
+    command = [sys.executable, "-m", "mercer.reproduce", table.name, row, json.dumps(methods), str(splits)]
     command += ["quick" if quick else "full", str(folder.resolve()), str(part)]
     try:
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
         if finished.returncode:
             reason = finished.stderr.strip().splitlines()[-1:] or [f"exit code {finished.returncode}"]
-            msg = f"reproduce: {table.name}, {row} failed: {reason[0]}. Run it alone to see more: {' '.join(command)}"
+            msg = f"reproduce: {table.name}, {row} failed: {reason[0]}. Run it alone to see more: {shlex.join(command)}"
             raise MercerError(msg)
         content = {"settings": settings, **json.loads(part.read_text(encoding="utf-8"))}
     finally:

@@ -1,8 +1,10 @@
 """The tables that can be run again, by name."""
 
-from mercer.reproduce.papers import kar_karnick, munkhoeva
+from mercer.reproduce.papers import eigenpro, gegenbauer, kar_karnick, mmd_fuse, munkhoeva
 from mercer.reproduce.tables import Table
 
 __all__ = ["TABLES"]
 
-TABLES: dict[str, Table] = {table.name: table for table in (kar_karnick.TABLE, munkhoeva.TABLE)}
+TABLES: dict[str, Table] = {
+    module.TABLE.name: module.TABLE for module in (kar_karnick, munkhoeva, eigenpro, gegenbauer, mmd_fuse)
+}
