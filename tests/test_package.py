@@ -49,8 +49,10 @@ def test_the_version_is_the_same_in_every_file():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     recipe = re.search(r'^  version: "(\S+)"$', (ROOT / "packaging/conda/recipe.yaml").read_text(), re.MULTILINE)
-    assert citation is not None and citation.group(1) == project
-    assert recipe is not None and recipe.group(1) == project
+    assert citation is not None
+    assert citation.group(1) == project
+    assert recipe is not None
+    assert recipe.group(1) == project
 
 
 def test_the_conda_recipe_has_the_dependencies_of_the_project():

@@ -45,7 +45,9 @@ def reproduce(
         if not names:
             for table in TABLES.values():
                 typer.echo(f"{table.name}: {table.published.title}; {table.published.measure}")
-            sets = {name: None for table in TABLES.values() for one in table.rows(False) for name in table.datasets(one)}
+            sets = {
+                name: None for table in TABLES.values() for one in table.rows(False) for name in table.datasets(one)
+            }
             typer.echo(f"\nData sets, one npz file each:\n{where(tuple(sorted(sets)))}")
             return
         if row and len(names) != 1:

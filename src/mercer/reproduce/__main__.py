@@ -1,4 +1,4 @@
-"""One row of a table in a process of its own: ``python -m mercer.reproduce TABLE ROW METHODS SPLITS QUICK FOLDER FILE``.
+"""One row of a table in its own process: ``python -m mercer.reproduce TABLE ROW METHODS SPLITS QUICK FOLDER FILE``.
 
 The file receives the figures of all splits and the peak memory of the process; `mercer.reproduce.run` starts it.
 """

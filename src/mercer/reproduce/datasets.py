@@ -38,7 +38,10 @@ DATASETS = {
         "Adult, LIBSVM's version", "LIBSVM data sets, a9a and a9a.t", (48842, 123), "Dense rows, the parts as they are."
     ),
     "ccpp": Dataset(
-        "Combined cycle power plant", "UCI 294, Folds5x2_pp.xlsx, first sheet", (9568, 4), "X is AT, V, AP, RH; y is PE."
+        "Combined cycle power plant",
+        "UCI 294, Folds5x2_pp.xlsx, first sheet",
+        (9568, 4),
+        "X is AT, V, AP, RH; y is PE.",
     ),
     "cod_rna": Dataset("Cod-RNA", "LIBSVM data sets, cod-rna", (59535, 8), "X and y of the training file."),
     "covtype": Dataset(

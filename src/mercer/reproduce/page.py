@@ -29,10 +29,7 @@ def scoreboard_page(board: Scoreboard) -> str:
     from markupsafe import Markup
 
     # The pictures are our own SVG; everything else is escaped.
-    pictures: dict[str, Any] = {
-        table.name: Markup(_picture(table)) if table.rows else None  # noqa: S704
-        for table in board.tables
-    }
+    pictures: dict[str, Any] = {table.name: Markup(_picture(table)) if table.rows else None for table in board.tables}
     return render("scoreboard.html.j2", board=board, pictures=pictures, lead=_lead(board))
 
 

@@ -152,7 +152,9 @@ class Scoreboard(Result):
         lines = []
         for table in self.tables:
             counts = ", ".join(f"{count} {name}" for name, count in table.counts().items() if count)
-            lines += [f"{table.title}: {table.measure}{f' in {table.unit}' if table.unit else ''}; {counts or 'no rows'}"]
+            lines += [
+                f"{table.title}: {table.measure}{f' in {table.unit}' if table.unit else ''}; {counts or 'no rows'}"
+            ]
             for row in table.rows:
                 lines.append(f"  {_line(row)}")
             lines += [f"  skipped: {one}" for one in table.skipped]

@@ -43,7 +43,9 @@ def scale_of(X: np.ndarray, y: np.ndarray) -> float:
     scores = []
     for scale in SCALES:
         landmarks = Nystroem(Matern(nu=0.5, lengthscale=scale), SCALE_CENTERS, random_state=0)
-        scores.append(KernelRidgeClassifier(landmarks, alpha="loo").fit(rows[:n], labels[:n]).score(rows[n:], labels[n:]))
+        scores.append(
+            KernelRidgeClassifier(landmarks, alpha="loo").fit(rows[:n], labels[:n]).score(rows[n:], labels[n:])
+        )
     return SCALES[int(np.argmax(scores))]
 
 
@@ -74,6 +76,6 @@ TABLE = Table(
     rows=lambda quick: tuple(CENTERS)[:2] if quick else tuple(CENTERS),
     splits=lambda row, quick: 1 if quick or CENTERS[row] == 10_000 else 3,
     measure=measure,
-    datasets=lambda row: ("mnist",),
+    datasets=lambda _row: ("mnist",),
     apart=True,
 )

@@ -72,9 +72,9 @@ TABLE = Table(
     name="gegenbauer",
     protocol=PROTOCOL,
     methods=METHODS,
-    rows=lambda quick: ("protein, m = 1024",),
-    splits=lambda row, quick: 1 if quick else 5,
+    rows=lambda _quick: ("protein, m = 1024",),
+    splits=lambda _row, quick: 1 if quick else 5,
     measure=measure,
-    datasets=lambda row: ("protein",),
+    datasets=lambda _row: ("protein",),
     apart=True,
 )

@@ -16,9 +16,9 @@ Array = np.ndarray
 PROTOCOL = """\
 Share of draws in which a test of level 0.05 rejects, for two samples of n rows each. The mixture has four Gaussians at
 (±20, ±20); in the second sample one of them has the standard deviation 1.3 instead of 1. The perturbed uniform density
-has two bumps per column, of random signs, and the amplitude 0.2 in one dimension and 0.4 in two, as in the paper's code.
-MMD-FUSE and MMDAgg are quadratic in n and are not run again; the published figures are means of 200 draws. The median
-kernel is the paper's MMD-Median, here with features. Ours is mmd_test without arguments, in time linear in n."""
+has two bumps per column, of random signs, and the amplitude 0.2 in one dimension and 0.4 in two, as in the paper's
+code. MMD-FUSE and MMDAgg are quadratic in n and are not run again; the published figures are means of 200 draws. The
+median kernel is the paper's MMD-Median, here with features. Ours is mmd_test without arguments, in time linear in n."""
 LEVEL = 0.05
 PROBLEMS = ("mixture", "perturbed uniform, d = 1", "perturbed uniform, d = 2")
 SIZES = (500, 1000, 2000, 3000)
@@ -93,10 +93,8 @@ TABLE = Table(
     name="mmd-fuse",
     protocol=PROTOCOL,
     methods=METHODS,
-    rows=lambda quick: tuple(
-        f"{problem}, n = {n}" for problem in PROBLEMS for n in (SIZES[:2] if quick else SIZES)
-    ),
-    splits=lambda row, quick: QUICK_DRAWS if quick else DRAWS,
+    rows=lambda quick: tuple(f"{problem}, n = {n}" for problem in PROBLEMS for n in (SIZES[:2] if quick else SIZES)),
+    splits=lambda _row, quick: QUICK_DRAWS if quick else DRAWS,
     measure=measure,
-    datasets=lambda row: (),
+    datasets=lambda _row: (),
 )

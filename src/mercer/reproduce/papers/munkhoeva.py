@@ -28,11 +28,11 @@ PROTOCOL = """\
 Relative error between two random samples of 550 rows (LEUKEMIA 10), for the Gaussian kernel of gamma = 1/d and the
 arc-cosine kernels of order 0 and 1. Every method has 2n(d + 1) directions, which are 4n(d + 1) columns for the Gaussian
 kernel and 2n(d + 1) for the others. Rows are prepared as in the authors' code: the first rows of the file divided by
-their largest entry, Powerplant standardized before, LEUKEMIA normalized by rows and then by columns. USPS is smoothed by
-a Gaussian of 0.75 pixels, which is an assumption, made because then, and only then, the paper's own methods have their
-published errors. G and B are run again: where plain features miss the published error at n = 5 by more than a tenth, the
-rows are scaled until they have it, once per data set, for the Gaussian kernel only. Our best is the least mean of the
-maps listed; the first of them, the default map, was not selected."""
+their largest entry, Powerplant standardized before, LEUKEMIA normalized by rows and then by columns. USPS is smoothed
+by a Gaussian of 0.75 pixels, which is an assumption, made because then, and only then, the paper's own methods have
+their published errors. G and B are run again: where plain features miss the published error at n = 5 by more than a tenth,
+the rows are scaled until they have it, once per data set, for the Gaussian kernel only. Our best is the least mean of
+the maps listed; the first of them, the default map, was not selected."""
 STEPS = (1, 2, 3, 4, 5)
 KERNELS = ("RBF", "Arccos 0", "Arccos 1")
 NEURONS: dict[str, Callable[[Array], Array]] = {
@@ -142,7 +142,7 @@ def mapped(kind: type[BaseMap], **options: Any) -> Gram:
 
     def gram(kernel: Any, X: Array, Y: Array, width: int, seed: int) -> Array:
         options_here: Any = options
-        return kind(kernel, width, random_state=seed, **options_here).fit(X).gram(X, Y)  # type: ignore[call-arg]
+        return kind(kernel, width, random_state=seed, **options_here).fit(X).gram(X, Y)
 
     return gram
 
@@ -168,7 +168,7 @@ def whole_blocks(order: int, directions: str) -> Gram:
 def in_coordinates(X: Array, Y: Array) -> tuple[Array, Array]:
     """Return both samples in coordinates of their span, if it is smaller than their space.
 
-    Directions whose law is the same after any rotation may be drawn there: what they do outside does not show.
+    Directions whose distribution is the same after any rotation may be drawn there: what they do outside does not show.
     """
     if len(X) + len(Y) >= X.shape[1]:
         return X, Y
@@ -177,7 +177,7 @@ def in_coordinates(X: Array, Y: Array) -> tuple[Array, Array]:
 
 
 def in_span(gram: Gram, linear: bool = False) -> Gram:
-    """Return an approximate kernel of the same law, drawn in the span of both samples.
+    """Return an approximate kernel of the same distribution, drawn in the span of both samples.
 
     A map with all columns of the rows among its own, `linear`, has as many columns less as these are less.
     """
