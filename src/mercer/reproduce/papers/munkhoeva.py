@@ -30,9 +30,9 @@ arc-cosine kernels of order 0 and 1. Every method has 2n(d + 1) directions, whic
 kernel and 2n(d + 1) for the others. Rows are prepared as in the authors' code: the first rows of the file divided by
 their largest entry, Powerplant standardized before, LEUKEMIA normalized by rows and then by columns. USPS is smoothed
 by a Gaussian of 0.75 pixels, which is an assumption, made because then, and only then, the paper's own methods have
-their published errors. G and B are run again: where plain features miss the published error at n = 5 by more than a tenth,
-the rows are scaled until they have it, once per data set, for the Gaussian kernel only. Our best is the least mean of
-the maps listed; the first of them, the default map, was not selected."""
+their published errors. G and B are run again: where plain features miss the published error at n = 5 by more than a
+tenth, the rows are scaled until they have it, once per data set, for the Gaussian kernel only. Our best is the least
+mean of the maps listed; the first of them, the default map, was not selected."""
 STEPS = (1, 2, 3, 4, 5)
 KERNELS = ("RBF", "Arccos 0", "Arccos 1")
 NEURONS: dict[str, Callable[[Array], Array]] = {
