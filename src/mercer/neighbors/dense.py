@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.engines.base import Report, Workers, report_step, workers
 from mercer.neighbors.base import NeighborIndex, Queries
-from mercer.neighbors.cells import in_cells, search_cells
+from mercer.neighbors.cells import BLOCK_QUERIES, in_cells, search_cells
 
 __all__ = ["DenseIndex"]
 
@@ -59,6 +59,7 @@ class DenseIndex(NeighborIndex):
         return squares
 
     def _search(self, queries: Queries, indices: Array, squares: Array, threads: int, report: Report | None) -> None:
-        with workers(threads) as team:
+        # Starting threads takes longer than a search for few queries.
+        with workers(min(threads, -(-len(queries) // BLOCK_QUERIES))) as team:
             for done in search_cells(self._packed, queries, indices, squares, team, self._reach):
                 report_step(report, done, len(queries), unit="rows")

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from scipy import special
 
 from mercer.data.targets import label_signs
 from mercer.engines import Report, fill_rows, linear_values, report_step
+from mercer.engines.base import count_threads, workers
 from mercer.features import Features, parameter_bytes
 from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
@@ -48,8 +50,13 @@ __all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem"
 Array = np.ndarray
 # Number of predecessors on which rows are conditioned to estimate coefficients, if there are more rows than this.
 PREDECESSORS, FEW_ROWS = 16, 4000
-# Number of rows whose systems are solved at a time.
-STEP = 4096
+# Number of rows whose systems are solved at a time, and of those that are the task of one thread in predictions.
+STEP, TASK = 4096, 256
+# Features of rows are stored in single precision if this changes predictions by less than this share of their standard
+# deviation.
+ROUNDING_SHARE = 1e-3
+# Number of entries of near rows that are gathered at a time.
+GATHERED = 2**20
 # Least conditional variance of a row, in units of the prior variance. Without noise, rows that others determine up to
 # rounding would have none, and the precision matrix would be infinite.
 LEAST_VARIANCE = 1e-12
@@ -128,6 +135,25 @@ class NearProblem:
         """Return the problem of the global part alone."""
         return replace(self, is_local=False, row_features=None, removed=None)
 
+    def in_least_precision(self, alpha: float) -> NearProblem:
+        """Return the same problem with features of rows in single precision, if the variance of the noise permits it.
+
+        Rounding changes each product of features by about half of the machine epsilon times k(x, x). Divided by the
+        roots of the noises of its two rows, the matrix of k near rows changes by at most k times as much, divided by
+        the mean noise. Predictions change by at most about this number, in units of their standard deviation, which is
+        at least that of the noise.
+        """
+        Z = self.row_features
+        if Z is None or not len(Z):
+            return self
+        largest = max(float(np.einsum("ij,ij->i", some, some).max()) for some in np.array_split(Z, -(-len(Z) // STEP)))
+        error = 0.5 * float(np.finfo(np.float32).eps) * self.n_neighbors * largest
+        if not error * float(self.rows.weight.mean()) <= ROUNDING_SHARE * alpha:
+            return self
+        single = Z.astype(np.float32)
+        removed = single if self.removed is Z or self.removed is None else self.removed.astype(np.float32)
+        return replace(self, row_features=single, removed=None if self.removed is None else removed)
+
     def with_rows(self, index: Array) -> NearProblem:
         """Return the problem of the global part with some of the rows, since predictions do not depend on rows."""
         points = self.points[index]
@@ -180,13 +206,18 @@ class NearProblem:
         if not self.is_local:
             m = len(indices)
             return LocalSolution(np.empty((m, 0)), np.zeros(m), None, np.zeros(m))
+        reduced = None
+        if self.removed is not None:
+            reduced = self.kernel.reduced(Z)
+            assert reduced is not None
+            reduced = reduced.astype(self.removed.dtype, copy=False)
         return self.kernel.solve(
             self.points,
             indices,
             points,
             noise,
             features=self.removed,
-            query_features=None if self.removed is None else self.kernel.reduced(Z),
+            query_features=reduced,
             n_jobs=self.n_jobs,
         )
 
@@ -280,8 +311,17 @@ class LeftOut:
 
 
 def near_sums(weights: Array, indices: Array, values: Array) -> Array:
-    """Return the sums over near rows of weights (m, k) times values (n, D)."""
+    """Return the sums over near rows of weights (m, k) times values (n, D), in float64."""
     m, k = indices.shape
+    if values.dtype != np.float64:  # a sparse product would convert the values of all rows
+        out = np.zeros((m, values.shape[1]))
+        step = max(1, GATHERED // max(1, k * values.shape[1]))
+        for start in range(0, m if k and len(values) else 0, step):
+            some = slice(start, start + step)
+            near = indices[some]
+            present = np.where(near < 0, 0.0, weights[some])
+            out[some] = (present[:, None] @ values[np.maximum(near, 0)].astype(np.float64))[:, 0]
+        return out
     present = indices.ravel() >= 0
     counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
     if m * k == 0 or not present.any():
@@ -445,6 +485,7 @@ class NearModel:
         residuals = np.zeros((0, len(scale)))
         if problem.is_local:
             residuals = rows.targets - part.values(problem.row_features)
+            problem = problem.in_least_precision(alpha)
         if rows.offset is not None:
             part = replace(part, intercept=part.intercept + rows.offset)
         return cls(replace(problem, rows=replace(rows, copies=None)), alpha, part, residuals, scale)
@@ -496,15 +537,25 @@ class NearModel:
                 if variance is not None:
                     variance[some] = spread
             return mean, variance
-        for start in range(0, X.shape[0], STEP):
-            some = slice(start, start + STEP)
-            points, Z = problem.query_points(X[some]), problem.query_features(X[some])
-            indices = problem.near(points)
-            solution = problem.solve(indices, points, Z, noise)
+        threads, alone = count_threads(n_jobs), replace(problem, n_jobs=1)
+
+        def fill(start: int, points: Any, indices: Array, first: int) -> None:
+            last = min(first + TASK, points.shape[0])
+            some, near = slice(start + first, start + last), indices[first:last]
+            Z = alone.query_features(X[some])
+            solution = alone.solve(near, points[first:last], Z, noise)
             mean[some] = self.part.values(Z)
-            if problem.is_local:
-                mean[some] += near_sums(solution.weights, indices, self.residuals)
+            if alone.is_local:
+                mean[some] += near_sums(solution.weights, near, self.residuals)
             if variance is not None:
-                spread = self.part.spread(problem.innovations(solution.weights, indices, Z))
-                variance[some] = solution.variance + spread + problem.left_variance(X[some], Z)
+                spread = self.part.spread(alone.innovations(solution.weights, near, Z))
+                variance[some] = solution.variance + spread + alone.left_variance(X[some], Z)
+
+        # Near rows are searched for many queries together, which is faster. The rest is done by tasks of few rows on
+        # all threads, since matrices of few rows are too small for the threads of BLAS.
+        for start in range(0, X.shape[0], STEP):
+            points = problem.query_points(X[start : start + STEP])
+            tasks = range(0, points.shape[0], TASK)
+            with workers(min(threads, len(tasks))) as team:
+                team.run(partial(fill, start, points, problem.near(points)), tasks)
         return mean, variance
