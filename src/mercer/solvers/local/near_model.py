@@ -485,7 +485,6 @@ class NearModel:
         residuals = np.zeros((0, len(scale)))
         if problem.is_local:
             residuals = rows.targets - part.values(problem.row_features)
-            problem = problem.in_least_precision(alpha)
         if rows.offset is not None:
             part = replace(part, intercept=part.intercept + rows.offset)
         return cls(replace(problem, rows=replace(rows, copies=None)), alpha, part, residuals, scale)

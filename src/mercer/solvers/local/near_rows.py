@@ -150,6 +150,11 @@ class NearRows:
             copies=copies,
         )
 
+    def without_inputs(self) -> NearRows:
+        """Return the same rows without columns."""
+        # A copy, because a view would keep all columns in memory.
+        return replace(self, X=self.X[:, :0].copy())
+
     def __len__(self) -> int:
         return len(self.weight)
 
