@@ -143,7 +143,8 @@ class LocalFit:
         problem = model.problem.in_least_precision(model.alpha)
         problem = replace(problem, rows=problem.rows.without_inputs())
         left_out = replace(left_out, rows=left_out.rows.without_inputs())
-        return replace(self, model=replace(model, problem=problem), left_out=left_out)
+        model = replace(model, problem=problem, part=model.part.with_triangle())
+        return replace(self, model=model, left_out=left_out)
 
     def quantile(self, coverage: float) -> Array:
         """Return the factors (t,) of standard deviations at which intervals contain this share of the targets."""

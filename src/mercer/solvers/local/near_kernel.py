@@ -109,7 +109,8 @@ class NearKernel:
         targets : ndarray of shape (n, t), default=None
             Right-hand sides.
         features, query_features : ndarray of shape (n, D) and (m, D), default=None
-            Features z as returned by `reduced`, in float32 or float64. If they are given, the kernel is the residual k(x, y) - z(x)'z(y).
+            Features z as returned by `reduced`, in float32 or float64. If they are given, the kernel is the residual
+            k(x, y) - z(x)'z(y).
         n_jobs : int or None, default=None
             Number of threads; None means all cores.
 

@@ -33,7 +33,7 @@ from scipy import special
 
 from mercer.data.targets import label_signs
 from mercer.engines import Report, fill_rows, linear_values, report_step
-from mercer.engines.base import count_threads, workers
+from mercer.engines.base import blas_threads_for, count_threads, workers
 from mercer.features import Features, parameter_bytes
 from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
@@ -43,6 +43,7 @@ from mercer.solvers.local.near_rows import NearRows
 from mercer.solvers.local.near_source import RowsInSource
 from mercer.solvers.ridge.least_squares import RidgeSolution
 from mercer.solvers.ridge.paths import log_loss_scale
+from mercer.statistics.moments import pack_upper, unpack_upper
 from mercer.statistics.sample import stack
 
 __all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem", "generalized_least_squares"]
@@ -91,6 +92,26 @@ class GlobalPart:
         """Return the solution of a ridge regression, for the targets of `rows`, as if it had no errors."""
         offset = 0.0 if rows.offset is None else rows.offset
         return cls(solution.coef / rows.unit, solution.intercept / rows.unit - offset, None)
+
+    def with_triangle(self) -> GlobalPart:
+        """Return the same part with a root that is an upper triangle, of which half is stored."""
+        if self.root is None or not np.tril(self.root[:, : len(self.root)], -1).any():
+            return self
+        size = len(self.root)
+        square = np.zeros((size, max(size, self.root.shape[1])))
+        square[:, square.shape[1] - self.root.shape[1] :] = self.root
+        with blas_threads_for(size):
+            triangle = scipy.linalg.rq(square, mode="r", overwrite_a=True, check_finite=False)
+        return replace(self, root=np.triu(triangle[:, triangle.shape[1] - size :]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        root = self.root
+        packed = root is not None and root.shape[0] == root.shape[1] and not np.tril(root, -1).any()
+        return {**vars(self), "root": pack_upper(root)} if root is not None and packed else dict(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        root = state["root"]
+        vars(self).update(state, root=unpack_upper(root) if root is not None and root.ndim == 1 else root)
 
     def values(self, Z: Array | None) -> Array:
         """Return the predictions of the global part, given features; None means that there are none."""
