@@ -56,8 +56,8 @@ STEP, TASK = 4096, 256
 # Features of rows are stored in single precision if this changes predictions by less than this share of their standard
 # deviation.
 ROUNDING_SHARE = 1e-3
-# Number of entries of near rows that are gathered at a time.
-GATHERED = 2**20
+# Number of entries of near rows that are gathered at a time, and number of values of a row up to which they are.
+GATHERED, FEW_VALUES = 2**20, 32
 # Least conditional variance of a row, in units of the prior variance. Without noise, rows that others determine up to
 # rounding would have none, and the precision matrix would be infinite.
 LEAST_VARIANCE = 1e-12
@@ -333,23 +333,23 @@ class LeftOut:
 
 def near_sums(weights: Array, indices: Array, values: Array) -> Array:
     """Return the sums over near rows of weights (m, k) times values (n, D), in float64."""
-    m, k = indices.shape
-    if values.dtype != np.float64:  # a sparse product would convert the values of all rows
-        out = np.zeros((m, values.shape[1]))
-        step = max(1, GATHERED // max(1, k * values.shape[1]))
-        for start in range(0, m if k and len(values) else 0, step):
-            some = slice(start, start + step)
-            near = indices[some]
-            present = np.where(near < 0, 0.0, weights[some])
-            out[some] = (present[:, None] @ values[np.maximum(near, 0)].astype(np.float64))[:, 0]
-        return out
-    present = indices.ravel() >= 0
-    counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
-    if m * k == 0 or not present.any():
-        return np.zeros((m, values.shape[1]))
+    (m, k), D = indices.shape, values.shape[1]
+    if m * k == 0 or not len(values) or not (indices >= 0).any():
+        return np.zeros((m, D))
     if indices.max() >= len(values):  # the product of sparse matrices would read outside of the values
         msg = f"The near rows have indices up to {indices.max()}, but there are {len(values)} values of rows."
         raise IndexError(msg)
+    if D <= FEW_VALUES or values.dtype != np.float64:  # a sparse product would convert the values of all rows
+        out = np.empty((m, D))
+        step = max(1, GATHERED // (k * D))
+        for start in range(0, m, step):
+            some = slice(start, start + step)
+            present = np.where(indices[some] < 0, 0.0, weights[some])
+            near = values[np.maximum(indices[some], 0)].astype(np.float64, copy=False)
+            out[some] = (present[:, None] @ near)[:, 0]
+        return out
+    present = indices.ravel() >= 0
+    counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
     matrix = sp.csr_array((weights.ravel()[present], indices.ravel()[present], counts), shape=(m, len(values)))
     return np.asarray(matrix @ values)
 
