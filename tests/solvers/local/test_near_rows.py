@@ -112,13 +112,11 @@ def test_features_are_not_computed_where_all_rows_are_stored():
     def residuals(X):
         raise AssertionError
 
-    def some(block):
-        return block[block.X[:, 0] > 0]
-
-    engine = FilteredEngine(MemoryEngine(X, y, None, block_rows=20), some, "nothing")
+    engine = FilteredEngine(MemoryEngine(X, y, None, block_rows=20), lambda block: block, "nothing")
     rows = collect(engine, 90, 0, np.asarray, centered=False, residuals=residuals)
-    expected = NearRows.of(X[X[:, 0] > 0], y[X[:, 0] > 0], None, len(rows), is_complete=True)
+    expected = NearRows.of(X, y, None, 90, is_complete=True)
     np.testing.assert_array_equal(rows.X, expected.X)
+    np.testing.assert_array_equal(rows.targets, expected.targets)
     assert rows.is_complete
     with pytest.raises(AssertionError):  # there may be more rows than are stored
         collect(engine, 89, 0, np.asarray, centered=False, residuals=residuals)
