@@ -116,6 +116,10 @@ def pack_trapezoid(W: Array) -> Array:
 
 def unpack_trapezoid(packed: Array, shape: tuple[int, int]) -> Array:
     """Return the matrix that `pack_trapezoid` packed, with zeros below its diagonal."""
+    rows, columns = shape
+    if len(packed) != rows * columns - rows * (rows - 1) // 2:  # before memory is allocated for a damaged file
+        msg = f"A triangle of {rows} rows and {columns} columns has other than {len(packed)} entries."
+        raise ValueError(msg)
     W, start = np.zeros(shape, packed.dtype), 0
     for i, row in enumerate(W):
         row[i:] = packed[start : start + shape[1] - i]
