@@ -20,6 +20,7 @@ def test_methods_name_columns_of_the_paper(name):
     for method in table.methods.values():
         assert method.published is None or method.published in columns
     assert any(method.kind == "ours" for method in table.methods.values())
+    assert set(table.published.exact) <= columns
     assert table.published.better in ("lower", "higher")
 
 

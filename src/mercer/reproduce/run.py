@@ -70,7 +70,7 @@ class Row(Result):
     name : str
         Its name.
     published : dict of str to float
-        All figures of the paper.
+        The figures of the paper, without those of exact methods.
     cells : tuple of Cell
         What was measured.
     remark : str
@@ -91,9 +91,8 @@ class Row(Result):
 
     @property
     def best_published(self) -> float | None:
-        """The best figure of the paper's own methods, without the exact ones; of all if it has no other."""
-        exact = {cell.published for cell in self.cells if cell.kind == "exact" and cell.published is not None}
-        figures = [value for value in self.published.values() if value not in exact] or list(self.published.values())
+        """The best figure of the paper, without those of exact methods."""
+        figures = list(self.published.values())
         if not figures:
             return None
         return min(figures) if self.better == "lower" else max(figures)
@@ -317,7 +316,8 @@ def _result(
             for method, splits in group["methods"].items()
             if splits
         ]
-        found.append(Row(row, figures, tuple(cells), published.remarks.get(row, ""), published.better))
+        inexact = {name: value for name, value in figures.items() if name not in published.exact}
+        found.append(Row(row, inexact, tuple(cells), published.remarks.get(row, ""), published.better))
     return TableResult(
         table.name,
         published.title,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
@@ -71,6 +71,8 @@ class Published:
         The figures, by row and method.
     remarks : dict of str to str
         What to know about a row, and why a figure of ours is worse, by row.
+    exact : sequence of str
+        Columns of exact methods, whose figures features approximate and need not exceed.
     """
 
     title: str
@@ -81,6 +83,7 @@ class Published:
     better: Literal["lower", "higher"]
     figures: Mapping[str, Mapping[str, float]]
     remarks: Mapping[str, str] = field(default_factory=dict)
+    exact: Sequence[str] = ()
 
     @classmethod
     def read(cls, name: str) -> Published:
