@@ -55,9 +55,9 @@ def test_weights_are_repetitions():
     counts = np.random.default_rng(1).integers(0, 4, len(X))
     rows = np.repeat(X, counts, axis=0), np.repeat(y, counts, axis=0)
     spectrum = Spectrum.of(moments(feature_map, *rows), centered=False)
-    weighted = calibrated_scales(feature_map, spectrum, SCALES, sample_of(X, y, counts.astype(float)))
-    repeated = calibrated_scales(feature_map, spectrum, SCALES, sample_of(*rows))
-    unweighted = calibrated_scales(feature_map, spectrum, SCALES, sample_of(X, y))
+    weighted = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y, counts.astype(float))), SCALES)
+    repeated = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(*rows)), SCALES)
+    unweighted = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y)), SCALES)
     # The search ends where the gradient is 1e-10 of a curvature of about 0.1.
     np.testing.assert_allclose(weighted.noise, repeated.noise, rtol=1e-6)
     np.testing.assert_allclose(weighted.amplitude, repeated.amplitude, rtol=1e-6)
@@ -107,7 +107,7 @@ def test_nothing_changes_where_landmarks_leave_nothing():
     X, y, _, _ = problem()
     exact = Nystroem(Gaussian(0.7), len(X), landmarks="uniform", random_state=0).fit(X)
     spectrum = Spectrum.of(moments(exact, X, y), centered=False)
-    same = calibrated_scales(exact, spectrum, SCALES, sample_of(X, y))
+    same = calibrated_scales(left_out(exact, spectrum, SCALES, sample_of(X, y)), SCALES)
     np.testing.assert_array_equal(same.noise, SCALES.noise)
     np.testing.assert_array_equal(same.amplitude, SCALES.amplitude)
 
@@ -115,6 +115,6 @@ def test_nothing_changes_where_landmarks_leave_nothing():
 def test_a_given_amplitude_is_not_changed():
     X, y, feature_map, _ = problem()
     spectrum = Spectrum.of(moments(feature_map, X, y), centered=False)
-    found = calibrated_scales(feature_map, spectrum, SCALES, sample_of(X, y), amplitude_given=True)
+    found = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y)), SCALES, amplitude_given=True)
     np.testing.assert_allclose(found.amplitude, SCALES.amplitude, rtol=1e-12)
     assert (found.noise != SCALES.noise).all()

@@ -29,10 +29,11 @@ from scipy import optimize
 from mercer.features import features_of
 from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
+from mercer.solvers.processes.intervals import StandardizedErrors
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import RowSample
 
-__all__ = ["LeftOut", "calibrated_scales", "left_out"]
+__all__ = ["LeftOut", "calibrated_scales", "left_out", "standardized_errors"]
 
 Array = np.ndarray
 # Mean of the residual variance relative to that of the noise, below which the evidence needs no correction.
@@ -74,21 +75,15 @@ class LeftOut:
         return float(value), np.array([noise * slope.sum(), residual * (slope @ self.residual)])
 
 
-def calibrated_scales(
-    feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample, *, amplitude_given: bool = False
-) -> Scales:
+def calibrated_scales(left_out: list[LeftOut], scales: Scales, *, amplitude_given: bool = False) -> Scales:
     """Return the noise, and the amplitude of the residual function, that maximize the leave-one-out density.
 
     Parameters
     ----------
-    feature_map : BaseMap
-        The fitted map, whose kernel minus the approximate kernel is a kernel.
-    spectrum : Spectrum
-        Eigendecomposition of the moments of all rows, which include the sample.
+    left_out : list of LeftOut
+        Leave-one-out errors, for every column of targets.
     scales : Scales
         Noise and amplitude of the model of the features.
-    sample : RowSample
-        Rows and targets.
     amplitude_given : bool, default=False
         Whether the amplitude is not changed.
 
@@ -98,7 +93,7 @@ def calibrated_scales(
         Those given, for targets for which the residual is negligible beside the noise, as where all rows are landmarks.
     """
     noise, amplitude = scales.noise.copy(), scales.amplitude.copy()
-    for t, errors in enumerate(left_out(feature_map, spectrum, scales, sample)):
+    for t, errors in enumerate(left_out):
         unit, prior = float(noise[t]) ** 2, float(amplitude[t]) ** 2
         if not len(errors.squares) or not unit > 0:
             continue
@@ -108,6 +103,15 @@ def calibrated_scales(
         noise[t] *= np.sqrt(shares[0])
         amplitude[t] *= np.sqrt(shares[1])
     return Scales(noise, amplitude)
+
+
+def standardized_errors(left_out: list[LeftOut], scales: Scales) -> StandardizedErrors:
+    """Return leave-one-out errors divided by their standard deviations, for the noise and amplitude of predictions."""
+    ratios = []
+    for errors, noise, amplitude in zip(left_out, scales.noise, scales.amplitude, strict=True):
+        variance = noise**2 + amplitude**2 * errors.residual + errors.posterior
+        ratios.append(np.sqrt(np.divide(errors.squares, variance, out=np.zeros(len(variance)), where=variance > 0)))
+    return StandardizedErrors.of(ratios, [errors.weight for errors in left_out])
 
 
 def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: float) -> Array:
@@ -130,11 +134,27 @@ def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: flo
     return np.exp(found.x)
 
 
-def left_out(feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample) -> list[LeftOut]:
+def left_out(
+    feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample, variance: Array | None = None
+) -> list[LeftOut]:
     """Return the leave-one-out errors of the rows of a sample, for every column of targets.
 
     One copy of a row is left out. If the sample contains all rows, they have their weights; otherwise rows were sampled
     in proportion to their weights, and each has weight one.
+
+    Parameters
+    ----------
+    feature_map : BaseMap
+        The fitted map.
+    spectrum : Spectrum
+        Eigendecomposition of the moments of all rows, which include the sample.
+    scales : Scales
+        Noise and amplitude of the model of the features.
+    sample : RowSample
+        Rows and targets.
+    variance : ndarray of shape (n, t), default=None
+        Posterior variances of the function at the rows of positive weight, without them; None means those of the
+        function of the features.
     """
     assert sample.y is not None
     weight = np.ones(len(sample.y)) if sample.weight is None or not sample.is_complete else sample.weight
@@ -154,12 +174,15 @@ def left_out(feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: R
         used = 1 - leverage[:, t] > LEAST_DISTANCE
         h = np.maximum(leverage[used, t], 0.0)
         squares = np.square(error[used, t] / (1 - h))
-        out.append(LeftOut(squares, residual[used], float(s) ** 2 * h / (1 - h), weight[used]))
+        posterior = float(s) ** 2 * h / (1 - h) if variance is None else variance[used, t]
+        out.append(LeftOut(squares, residual[used], posterior, weight[used]))
     return out
 
 
 def features_and_residual(feature_map: BaseMap, X: Any) -> tuple[Array, Array]:
-    """Return the features Z of rows, and k(x, x) - |z(x)|^2 for each, which is at least zero."""
+    """Return the features Z of rows, and k(x, x) - |z(x)|^2 for each, which is zero if it is not a kernel."""
     Z = features_of(feature_map.features_.astype(X.dtype), X).astype(np.float64, copy=False)
+    if not feature_map.residual_is_kernel:
+        return Z, np.zeros(len(Z))
     diagonal = feature_map.kernel_.diag(X.astype(np.float64))
     return Z, np.maximum(diagonal - np.square(Z).sum(axis=1), 0.0)

@@ -22,6 +22,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
+from mercer.solvers.processes.intervals import StandardizedErrors
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import RowSample
 
@@ -63,6 +64,15 @@ class Representers:
         """
         return scipy.linalg.solve_triangular(self.factors[t], cross, lower=True, check_finite=False)
 
+    def left_out_variance(self, scales: Scales) -> Array:
+        """Return the posterior variances (m, t) of the function at each representer, given all others."""
+        out = np.empty((len(self.weight), len(self.factors)))
+        for t, factor in enumerate(self.factors):
+            root = scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+            with_noise = 1 / np.square(root).sum(axis=0)
+            out[:, t] = scales.amplitude[t] ** 2 * np.maximum(with_noise - scales.alpha[t] / self.weight, 0.0)
+        return out
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -78,6 +88,7 @@ class Posterior:
     # Noise and amplitude of the model of the features; None means `scales`. Those of `scales` are calibrated: its noise
     # is that of new targets, and its amplitude is that of the residual function.
     feature_scales: Scales | None = None
+    errors: StandardizedErrors | None = None  # leave-one-out errors of a sample of the rows
 
     @classmethod
     def of(

@@ -23,9 +23,10 @@ from mercer.learners.defaults import DEFAULT_KERNEL, width_for
 from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
-from mercer.parameters import Choice, Domain, Integer, Interval
-from mercer.solvers.processes.calibration import calibrated_scales
+from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
+from mercer.solvers.processes.calibration import calibrated_scales, left_out, standardized_errors
 from mercer.solvers.processes.evidence import Evidence, Scales
+from mercer.solvers.processes.intervals import METHODS, interval
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
@@ -301,7 +302,7 @@ class GaussianProcessRegressor(Regressor):
         if self.variance_method == "pathwise":
             seed = seed_of(fit.random_state, "representers")
             sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True)
-        elif self._calibrates():
+        else:
             seed = seed_of(fit.random_state, "calibrate")
             d = self.feature_map_.n_features_in_
             size = min(CALIBRATION_ROWS, max(LEAST_CALIBRATION_ROWS, CALIBRATION_ENTRIES // d))
@@ -316,19 +317,24 @@ class GaussianProcessRegressor(Regressor):
         with blas_threads_for(len(statistic.gram)):
             spectrum = Spectrum.of(statistic, centered=False, offset=offset)
             scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
-            pathwise = self.variance_method == "pathwise"
-            calibrated = None
-            if not pathwise and statistic.sample is not None and self._calibrates():
-                given = self._given("amplitude") is not None
-                calibrated = calibrated_scales(
-                    self.feature_map_, spectrum, scales, statistic.sample, amplitude_given=given
-                )
-            representers = statistic.sample if pathwise else None
-            self.posterior_ = posterior = Posterior.of(self.feature_map_, spectrum, scales, representers, calibrated)
+            self.posterior_ = posterior = self._posterior(spectrum, scales, statistic.sample)
         used = posterior.scales
         self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
         self.log_marginal_likelihood_value_ = float(Evidence(spectrum).value(scales).sum())
+
+    def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
+        """Return the posterior, with noise calibrated on leave-one-out errors of a sample where that is needed."""
+        pathwise = self.variance_method == "pathwise"
+        posterior = Posterior.of(self.feature_map_, spectrum, scales, sample if pathwise else None)
+        if sample is None:  # a model of an earlier version, to which rows were added
+            return posterior
+        variance = None if posterior.representers is None else posterior.representers.left_out_variance(scales)
+        errors = left_out(self.feature_map_, spectrum, scales, sample, variance)
+        if self._calibrates():
+            calibrated = calibrated_scales(errors, scales, amplitude_given=self._given("amplitude") is not None)
+            posterior = replace(posterior, scales=calibrated, feature_scales=scales)
+        return replace(posterior, errors=standardized_errors(errors, posterior.scales))
 
     def _calibrates(self) -> bool:
         """Return whether noise and residual variance are calibrated on the leave-one-out errors of a sample."""
@@ -453,6 +459,34 @@ class GaussianProcessRegressor(Regressor):
             fill_rows(posterior.variance_into, X, variance, n_jobs=self.n_jobs, width=width)
             spread = np.sqrt(variance + np.square(posterior.scales.noise) * with_noise)
         return mean, spread[..., 0] if self._single else spread
+
+    @rowwise
+    def predict_interval(self, X: Any, level: float = 0.9, *, method: str = "calibrated") -> Array:
+        """Return intervals that contain a new target with a given probability.
+
+        Parameters
+        ----------
+        %(X)s
+        level : float, default=0.9
+            Probability, > 0 and < 1.
+        method : {"calibrated"}, default="calibrated"
+            "calibrated" intervals are centered at the predictions. Their half-width is the standard deviation of a new
+            target times the quantile of the leave-one-out errors, divided by their standard deviations, of a sample of
+            at most 8192 rows. So targets need not be normally distributed.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, t, 2)
+            Lower and upper ends.
+        """
+        check_parameter(type(self).__name__, "level", level, Interval(0, 1, closed="neither"))
+        check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
+        mean, std = type(self).predict.on_arrays(self, X, return_std=True, with_noise=True)
+        shape = (len(mean), -1)
+        ends = interval(
+            self.posterior_, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), level, method
+        )
+        return ends[:, 0] if self._single else ends
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Return samples of the posterior function at some rows.

@@ -21,7 +21,7 @@ from mercer import (
     Transformed,
 )
 from mercer.engines import base
-from mercer.learners import gp
+from mercer.learners.processes import regressor
 
 
 def data(n=200, d=2, seed=0, noise=0.2):
@@ -492,7 +492,7 @@ def test_given_noise_is_not_calibrated():
     fresh = GaussianProcessRegressor(Nystroem(Gaussian(1.0), 30, random_state=0), noise=0.4, random_state=0)
     model = clone(fresh).fit(X, y)
     assert model.noise_ == 0.4
-    assert model.statistic_.sample is None
+    assert model.posterior_.feature_scales is None
     value = model.log_marginal_likelihood()
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-12)
 
@@ -581,8 +581,8 @@ def test_small_matrices_are_factorized_on_one_thread(monkeypatch, small, threads
         return call
 
     monkeypatch.setattr(base, "SMALL_MATRIX", small)
-    monkeypatch.setattr(gp, "tune_lengthscales", recorded(gp.tune_lengthscales))
-    monkeypatch.setattr(gp.Spectrum, "of", recorded(gp.Spectrum.of))
+    monkeypatch.setattr(regressor, "tune_lengthscales", recorded(regressor.tune_lengthscales))
+    monkeypatch.setattr(regressor.Spectrum, "of", recorded(regressor.Spectrum.of))
     X, y = data(60)
     with threadpool_limits(2, user_api="blas"):
         GaussianProcessRegressor(Gaussian(), random_state=0).fit(X, y)

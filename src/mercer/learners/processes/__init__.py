@@ -1,0 +1,5 @@
+"""Gaussian processes: learners whose predictions have error bars."""
+
+from mercer.learners.processes.regressor import GaussianProcessRegressor
+
+__all__ = ["GaussianProcessRegressor"]
