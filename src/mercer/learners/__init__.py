@@ -2,10 +2,10 @@
 
 from mercer.learners.deformed_search import DeformedSearchCV
 from mercer.learners.glm import KernelLogisticRegression, KernelSVC
-from mercer.learners.processes import GaussianProcessRegressor
 from mercer.learners.kmeans import KernelKMeans
 from mercer.learners.local_correction import LocalCorrection
 from mercer.learners.pca import KernelPCA
+from mercer.learners.processes import GaussianProcessRegressor
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
 __all__ = [
