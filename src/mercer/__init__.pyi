@@ -74,6 +74,7 @@ from .kernels import (
 )
 from .learners import (
     DeformedSearchCV,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
@@ -126,6 +127,7 @@ __all__ = [
     "FeatureGraph",
     "FeatureMap",
     "Gaussian",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "Geometric",
     "Hellinger",

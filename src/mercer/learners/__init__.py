@@ -5,11 +5,12 @@ from mercer.learners.glm import KernelLogisticRegression, KernelSVC
 from mercer.learners.kmeans import KernelKMeans
 from mercer.learners.local_correction import LocalCorrection
 from mercer.learners.pca import KernelPCA
-from mercer.learners.processes import GaussianProcessRegressor
+from mercer.learners.processes import GaussianProcessClassifier, GaussianProcessRegressor
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
 __all__ = [
     "DeformedSearchCV",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "KernelKMeans",
     "KernelLogisticRegression",
