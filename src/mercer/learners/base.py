@@ -665,6 +665,9 @@ class Classifier(ClassifierMixin, Learner):
     coef_: Array
     intercept_: Array
 
+    #: Optional method ``_decision_values(X) -> ndarray of shape (n, columns)``, if they are not linear in the features.
+    _decision_values: Callable[[Any], Array] | None = None
+
     def _coding(self) -> Labels:
         return Labels(self.unlabeled)
 
@@ -722,7 +725,9 @@ class Classifier(ClassifierMixin, Learner):
         """
         check_is_fitted(self)
         local = vars(self).get("local_")
-        if local is None:
+        if self._decision_values is not None:
+            values = self._decision_values(X)
+        elif local is None:
             values = self._linear(X, self.coef_.T, self.intercept_)
         else:
             values, _ = local.predict(validate_rows(self, X, reset=False), n_jobs=self.n_jobs)

@@ -338,7 +338,7 @@ class GaussianProcessClassifier(Classifier):
         square = float(np.square(found.coef[:-1]).sum()) / self._variance_
         posterior = LabelPosterior(
             features,
-            roots.astype(np.float32),
+            roots,
             self._variance_,
             columns,
             bool(self.fit_intercept),
@@ -384,7 +384,9 @@ class GaussianProcessClassifier(Classifier):
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
         """Return means and variances of the latent values, over which probabilities are averaged.
 
-        The means are those of `decision_function`. The variances are those of the functions, given the rows.
+        There is one latent value per label, or a single one, of the second label, if there are two. The logit or the
+        softmax of the means is the probability at the posterior mean. `decision_function` returns the logit or the
+        logarithms of the averaged probabilities instead.
 
         Parameters
         ----------
@@ -397,6 +399,11 @@ class GaussianProcessClassifier(Classifier):
         """
         mean, variance = self._latent(X)
         return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
+
+    def _decision_values(self, X: Any) -> Array:
+        # Logarithms of probabilities, so that labels and decision values agree with the probabilities.
+        logs = np.log(np.maximum(average_probabilities(*self._latent(X)), np.finfo(float).tiny))
+        return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
     def _latent(self, X: Any) -> tuple[Array, Array]:
         self._check_fitted()

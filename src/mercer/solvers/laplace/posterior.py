@@ -24,6 +24,7 @@ from scipy import optimize
 
 from mercer.features import Features, features_of
 from mercer.kernels import Kernel
+from mercer.linalg.triangular import times_triangle
 from mercer.solvers.laplace.evidence import curvature_coupling, probabilities
 from mercer.solvers.laplace.integrals import average_probabilities
 from mercer.solvers.losses.losses import Logistic
@@ -44,7 +45,7 @@ class LabelPosterior:
     """Normal approximation of the posterior of latent functions on features, for one function or one per label."""
 
     features: Features
-    roots: Array  # (k, D + 1, D + 1), float32: R with R R' the covariance of coefficients of features with amplitude
+    roots: Array  # (k, D + 1, D + 1), upper triangular: R R' is the covariance of coefficients of features with amplitude
     variance: float  # squared amplitude
     columns: int  # number of latent functions
     fit_intercept: bool
@@ -62,10 +63,12 @@ class LabelPosterior:
 
     def leverages(self, Z: Array) -> Array:
         """Return the variances (n, k) of the latent values that are due to the coefficients, by Laplace."""
-        root = np.float32(np.sqrt(self.variance))
-        constant = np.full(len(Z), np.float32(self.fit_intercept))
-        rows = np.column_stack([root * Z.astype(np.float32), constant])
-        return np.stack([np.square(rows @ R).sum(axis=1, dtype=np.float64) for R in self.roots], axis=1)
+        rows = np.column_stack([np.sqrt(self.variance) * Z, np.full(len(Z), float(self.fit_intercept))])
+        out, product = np.empty((len(Z), len(self.roots))), np.empty_like(rows)
+        for k, R in enumerate(self.roots):
+            times_triangle(rows, R, product)
+            np.einsum("ij,ij->i", product, product, out=out[:, k])
+        return out
 
     def residuals(self, X: Any, Z: Array) -> Array:
         """Return the variances (n,) that features leave out, which are zero if those have no kernel."""
