@@ -20,13 +20,16 @@ from mercer.features import features_of
 from mercer.kernels import Kernel, Transformed
 from mercer.learners.base import Fit, Regressor
 from mercer.learners.defaults import DEFAULT_KERNEL, width_for
+from mercer.learners.local_correction import NEIGHBORS, LocalCorrection, correction_costs, why_rows_are_stored
+from mercer.learners.processes.neighbors import check_given, fit_neighbors, tune_neighbors, tunes_by_near_rows
 from mercer.maps import BaseMap, DrawnMap, Nystroem
-from mercer.maps.base import check_replayable
+from mercer.maps.base import check_replayable, fresh_copy
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
+from mercer.solvers.local.metric_search import MetricTrial
 from mercer.solvers.processes.calibration import calibrated_scales, left_out, standardized_errors
 from mercer.solvers.processes.evidence import Evidence, Scales
-from mercer.solvers.processes.intervals import METHODS, interval
+from mercer.solvers.processes.intervals import METHODS, interval, log_densities
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
 from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
@@ -39,6 +42,8 @@ __all__ = ["GaussianProcessRegressor"]
 Array = np.ndarray
 # Least number of landmarks of the default map, if there are that many rows.
 LEAST_LANDMARKS = 1024
+# Number of landmarks of the default map if there are near rows, which represent what is local.
+LANDMARKS_BESIDE_NEIGHBORS = 512
 # Number of rows of the sample on which noise is calibrated: their number determines its standard deviation within 1 %.
 # Fewer rows, but no fewer than the least, if rows have many features.
 CALIBRATION_ROWS = 8192
@@ -73,14 +78,17 @@ class GaussianProcessRegressor(Regressor):
         calibrates the noise on leave-one-out errors; see Notes.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
-    lengthscale_tuning : {"shared", "ard"} or None, default="shared"
+    lengthscale_tuning : {"auto", "shared", "ard"} or None, default="auto"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
         determination) tunes one lengthscale per column of X, starting from the spreads of the columns unless the kernel
-        is `Transformed`; None keeps the lengthscales of the kernel, as do kernels
-        that are not shift-invariant.
+        is `Transformed`; None keeps the lengthscales of the kernel, as do kernels that are not shift-invariant. "auto"
+        means "shared", and with `neighbors` the better of "shared" and "ard".
     normalize_y : bool, default=True
         Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero. The
         scale of the targets never matters: noise and amplitude are in their unit.
+    neighbors : int, "auto", LocalCorrection or None, default=None
+        Number of near rows on which predictions are conditioned, or a `LocalCorrection` with further parameters; None
+        means that there are none. The rows are then a part of the model; see Notes.
     variance_method : {"weight-space", "pathwise"}, default="weight-space"
         How the posterior variance is computed; see Notes. "pathwise" is for random features.
     tune_rows : int, default=1000
@@ -164,13 +172,14 @@ class GaussianProcessRegressor(Regressor):
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "noise": Interval(0, closed="neither") | Choice("tune"),
         "amplitude": Interval(0, closed="neither") | Choice("tune"),
-        "lengthscale_tuning": Choice("shared", "ard", None),
+        "lengthscale_tuning": Choice("auto", "shared", "ard", None),
+        "neighbors": NEIGHBORS,
         "variance_method": Choice("weight-space", "pathwise"),
         "tune_rows": Integer(1),
     }
-    solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    solved = frozenset({"posterior_", "local_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
     solves_gram = True
-    tuning_: tuple[Trial, ...]
+    tuning_: tuple[Trial | MetricTrial, ...]
     default_map = landmarks_of_process
 
     def __init__(
@@ -179,8 +188,9 @@ class GaussianProcessRegressor(Regressor):
         *,
         noise: float | Literal["tune"] = "tune",
         amplitude: float | Literal["tune"] = "tune",
-        lengthscale_tuning: Literal["shared", "ard"] | None = "shared",
+        lengthscale_tuning: Literal["auto", "shared", "ard"] | None = "auto",
         normalize_y: bool = True,
+        neighbors: int | Literal["auto"] | LocalCorrection | None = None,
         variance_method: Literal["weight-space", "pathwise"] = "weight-space",
         tune_rows: int = 1000,
         unlabeled: Any = None,
@@ -194,6 +204,7 @@ class GaussianProcessRegressor(Regressor):
         self.amplitude = amplitude
         self.lengthscale_tuning = lengthscale_tuning
         self.normalize_y = normalize_y
+        self.neighbors = neighbors
         self.variance_method = variance_method
         self.tune_rows = tune_rows
         self.unlabeled = unlabeled
@@ -204,11 +215,13 @@ class GaussianProcessRegressor(Regressor):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def _several_passes(self) -> None:
-        return None  # tuning reads a sample first; `_tuned` checks that the rows can be read again
+    def _several_passes(self) -> str | None:
+        # Tuning reads a sample first; `_tuned` checks that the rows can be read again.
+        return why_rows_are_stored(self.neighbors)
 
-    def _costs(self, n: int, D: int) -> dict[str, float]:  # noqa: ARG002 - the signature of the contract
-        return {"solve": 3.0 * D**3}
+    def _costs(self, n: int, D: int) -> dict[str, float]:
+        more = correction_costs(self.neighbors, "evidence", n, self.n_features_in_, D)
+        return {"solve": 3.0 * D**3, **more}
 
     def _tuning_costs(self) -> dict[str, None]:
         # The number of evaluations is not known.
@@ -223,12 +236,27 @@ class GaussianProcessRegressor(Regressor):
         value = getattr(self, name)
         return None if isinstance(value, str) else float(value)
 
+    def _check_neighbors(self) -> None:
+        """Raise if parameters cannot be combined with `neighbors`."""
+        check_given(type(self).__name__, self._given("noise"), self._given("amplitude"))
+        if self.variance_method == "pathwise":
+            msg = (
+                f"{type(self).__name__}: neighbors={self.neighbors!r} has variances of its own, got "
+                "variance_method='pathwise'. Use variance_method='weight-space', or neighbors=None."
+            )
+            raise ParameterError(msg)
+
     def _fit_map(self, fit: Fit) -> BaseMap:
         prototype = fit.feature_map
+        if self.neighbors is not None:
+            self._check_neighbors()
+            if isinstance(prototype, Nystroem) and not isinstance(self.feature_map, BaseMap):
+                few = min(prototype.n_components, LANDMARKS_BESIDE_NEIGHBORS)
+                prototype = fresh_copy(prototype, n_components=few)
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
-        self.tuning_: tuple[Trial, ...] = ()
+        self.tuning_ = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = fit.fitted(prototype)
@@ -271,11 +299,17 @@ class GaussianProcessRegressor(Regressor):
                 "__iter__ starts over), or use lengthscale_tuning=None and give the kernel its lengthscale."
             )
             raise DataError(msg)
-        if self.lengthscale_tuning == "ard" and not isinstance(kernel, Transformed) and self._is_narrow(fit):
+        by_near_rows = self.neighbors is not None and tunes_by_near_rows(kernel, fit)
+        own = self.lengthscale_tuning == "ard" or (by_near_rows and self.lengthscale_tuning == "auto")
+        if own and not isinstance(kernel, Transformed) and self._is_narrow(fit):
             # Lengthscales start at the spreads of their columns: from one common lengthscale, those of columns in other
             # units would not be found.
             prototype = self._scaled(prototype, fit)
             kernel = prototype._kernel()
+        if by_near_rows:
+            roughness = self.feature_map is None
+            tuned, self.tuning_ = tune_neighbors(self, kernel, fit, roughness=roughness)
+            return prototype.with_kernel(tuned)
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
         sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True), fit.report)
@@ -310,7 +344,7 @@ class GaussianProcessRegressor(Regressor):
         # Small eigenvalues matter.
         return MomentSum(self.feature_map_.features_, double=True, sample=sample, n_rows=fit.labeled.n_rows)
 
-    def _solve(self, statistic: Moments, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
+    def _solve(self, statistic: Moments, fit: Fit | None) -> None:
         self._check_parameters()
         self.statistic_ = statistic
         offset = statistic.targets.target_mean if self.normalize_y else None
@@ -319,9 +353,15 @@ class GaussianProcessRegressor(Regressor):
             scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
             self.posterior_ = posterior = self._posterior(spectrum, scales, statistic.sample)
         used = posterior.scales
-        self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
         self.log_marginal_likelihood_value_ = float(Evidence(spectrum).value(scales).sum())
+        self.local_ = None
+        if fit is not None and self.neighbors is not None:
+            self.local_ = local = fit_neighbors(self, spectrum, scales, fit)
+            used = Scales(local.noise, local.amplitude)
+            if local.fit.parts != "global":
+                self.log_marginal_likelihood_value_ = local.log_marginal_likelihood()
+        self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
 
     def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
         """Return the posterior, with noise calibrated on leave-one-out errors of a sample where that is needed."""
@@ -381,6 +421,13 @@ class GaussianProcessRegressor(Regressor):
                 msg = f"{name} must be a finite number > 0, or one for each of {count} targets; got {value!r}."
                 raise ParameterError(msg)
         scales = Scales(*(np.broadcast_to(np.asarray(v, dtype=float), (count,)) for v in given))
+        if self.local_ is not None:
+            if eval_gradient:
+                msg = f"{type(self).__name__}: eval_gradient=True needs neighbors=None, got a fit with neighbors."
+                raise ParameterError(msg)
+            return self.local_.log_marginal_likelihood(
+                None if noise is None else scales.noise, None if amplitude is None else scales.amplitude
+            )
         evidence = Evidence(posterior.spectrum)
         value = float(evidence.value(scales).sum())
         if not eval_gradient:
@@ -441,6 +488,12 @@ class GaussianProcessRegressor(Regressor):
         if return_std and return_cov:
             msg = f"{type(self).__name__}: at most one of return_std and return_cov can be True."
             raise ParameterError(msg)
+        if self.local_ is not None:
+            self._refuse_with_neighbors(return_cov, "return_cov=True", "return_std=True, or neighbors=None")
+            X = self.feature_map_.check_rows(X)
+            mean, std = self.local_.predict(X, return_std=return_std, with_noise=with_noise, n_jobs=self.n_jobs)
+            mean = mean[:, 0] if self._single else mean
+            return mean if std is None else (mean, std[:, 0] if self._single else std)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
         mean = mean[:, 0] if self._single else mean
         if not (return_std or return_cov):
@@ -483,10 +536,48 @@ class GaussianProcessRegressor(Regressor):
         check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
         mean, std = type(self).predict.on_arrays(self, X, return_std=True, with_noise=True)
         shape = (len(mean), -1)
+        posterior = self.posterior_ if self.local_ is None else self.local_
         ends = interval(
-            self.posterior_, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), level, method
+            posterior, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), level, method
         )
         return ends[:, 0] if self._single else ends
+
+    def predict_log_density(self, X: Any, y: Any) -> Array:
+        """Return the log density of new targets.
+
+        The density is that of a Student distribution around the prediction, in units of the standard deviation of a new
+        target. Its width and degrees of freedom are fitted to the leave-one-out errors of a sample of at most 8192
+        rows, so its tails are as heavy as those of the errors. For normally distributed errors it is the normal
+        density.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, t)
+            Targets.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, t)
+        """
+        mean, std = self.predict(X, return_std=True, with_noise=True)
+        targets = np.asarray(y, dtype=np.float64)
+        if targets.shape != mean.shape:
+            msg = f"{type(self).__name__}: y must have the shape {mean.shape} of predictions, got {targets.shape}."
+            raise DataError(msg)
+        posterior = self.posterior_ if self.local_ is None else self.local_
+        shape = (len(mean), -1)
+        values = log_densities(posterior, (targets - mean).reshape(shape), std.reshape(shape))
+        return values[:, 0] if self._single else values
+
+    def _refuse_with_neighbors(self, refused: bool, what: str, instead: str) -> None:
+        if refused and self.local_ is not None:
+            msg = (
+                f"{type(self).__name__}: {what} needs the joint distribution of rows, but with neighbors= each row "
+                f"is predicted from its own near rows. Use {instead}."
+            )
+            raise ParameterError(msg)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Return samples of the posterior function at some rows.
@@ -506,6 +597,7 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         posterior = self.posterior_
+        self._refuse_with_neighbors(True, "sample_y", "neighbors=None")
         X = self.feature_map_.check_rows(X)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
         Z = features_of(self.feature_map_.features_.astype(X.dtype), X).astype(np.float64, copy=False)
