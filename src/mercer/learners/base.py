@@ -636,6 +636,15 @@ class Regressor(RegressorMixin, Learner):
             self._add_rows(X, y, sample_weight)
         return self
 
+    def _labeled_arrays(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return validated rows in memory and their targets (n, t), without rows that are unlabeled."""
+        coding = self._current_coding()
+        X, y, _ = coding.validate(self, X, y, reset=False)
+        if coding.unlabeled is None:
+            return X, y
+        known = has_target(y, coding.unlabeled)
+        return X[known], y[known]
+
     @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,8 +32,10 @@ from mercer.solvers.processes.calibration import calibrated_scales, left_out, st
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.intervals import METHODS, interval, log_densities
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
+from mercer.solvers.processes.paths import SamplePaths, sample_paths
 from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
+from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
@@ -603,3 +606,113 @@ class GaussianProcessRegressor(Regressor):
         Z = features_of(self.feature_map_.features_.astype(X.dtype), X).astype(np.float64, copy=False)
         draws = mean[:, :, None] + posterior.deviations(X, Z, int(n_samples), as_generator(random_state))
         return draws[:, 0] if self._single else draws
+
+    def jackknife(self, X: Any, y: Any) -> Jackknife:
+        """Return leave-one-out predictions of the rows of the fit, and intervals with a guarantee from them.
+
+        Nothing is fitted again: predictions without a row follow from its leverage, exactly for the penalty and the
+        features of this model.
+
+        Parameters
+        ----------
+        X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
+            The rows and targets of the fit, all of them, which was without weights.
+
+        Returns
+        -------
+        Jackknife
+            ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
+            exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
+            about `level`, whatever the distribution of the rows is. The guarantee is for a kernel, noise and landmarks that do not
+            depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+
+        References
+        ----------
+        .. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
+           Statistics.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import Gaussian, GaussianProcessRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, size=(300, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, size=300)
+        >>> model = GaussianProcessRegressor(Gaussian(1.0), random_state=0).fit(X[:200], y[:200])
+        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], level=0.9).T
+        >>> bool(0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).mean() <= 1)
+        True
+        """
+        self._check_fitted()
+        self._refuse_with_neighbors(True, "jackknife", "predict_interval, or neighbors=None")
+        posterior = self.posterior_
+        X, y = self._labeled_arrays(X, y)
+        return jackknife_of(
+            type(self).__name__,
+            self.feature_map_,
+            X,
+            y,
+            alpha=posterior.fitted_scales.alpha,
+            coef=posterior.coef,
+            intercept=posterior.spectrum.offset,
+            fit_intercept=False,
+            mean_offset=bool(self.normalize_y),
+            single=self._single,
+        )
+
+    def sample_path(self, n_samples: int = 1, random_state: Any = 0) -> SamplePaths:
+        """Return samples of the posterior function as functions of x, with gradients.
+
+        Unlike `sample_y`, which samples at rows that are given in advance, a path can be evaluated anywhere, and again:
+        it is one function. This is what Thompson sampling and Bayesian optimization need.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of functions.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed; the same seed gives the same functions.
+
+        Returns
+        -------
+        SamplePaths
+            ``paths(X)`` has the shape (n, n_samples) or (n, t, n_samples), ``paths.gradient(X)`` has the gradients
+            (n, d, n_samples) or (n, d, t, n_samples) where the features have a closed form, as those of
+            `RandomFourier` and of `Nystroem` with isotropic kernels, and ``paths[i]`` is one of the functions.
+
+        Notes
+        -----
+        Means and variances are those of `predict` without noise. With landmarks, what they leave out is a part of the
+        paths as it is of the variance. It is computed from 4096 random Fourier features of the kernel, so that the
+        covariances of this part have a relative error of about 2 %; the kernel must be shift-invariant. With random
+        features and ``variance_method="weight-space"``, paths are as certain as the features are, far from the rows,
+        too: use ``variance_method="pathwise"`` or landmarks to explore.
+
+        Examples
+        --------
+        Thompson sampling: the next row is the minimum of a sampled function.
+
+        >>> import numpy as np
+        >>> from scipy.optimize import minimize
+        >>> from mercer import Gaussian, GaussianProcessRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-2, 2, size=(20, 1))
+        >>> for step in range(10):
+        ...     y = (X[:, 0] - 0.5) ** 2 + 0.01 * rng.normal(size=len(X))
+        ...     model = GaussianProcessRegressor(Gaussian(), random_state=0).fit(X, y)
+        ...     path = model.sample_path(random_state=step)
+        ...     start = X[path(X)[:, 0].argmin()]
+        ...     found = minimize(
+        ...         lambda x: path([x])[0, 0], start, jac=lambda x: path.gradient([x])[0, :, 0], bounds=[(-2, 2)]
+        ...     )
+        ...     X = np.vstack([X, found.x])
+        >>> bool(abs(X[-1, 0] - 0.5) < 0.2)
+        True
+        """
+        self._check_fitted()
+        self._refuse_with_neighbors(True, "sample_path", "neighbors=None")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            msg = f"{type(self).__name__}: n_samples must be an integer >= 1, got {n_samples!r}."
+            raise ParameterError(msg)
+        rng = as_generator(random_state)
+        return sample_paths(self.posterior_, self.feature_map_, int(n_samples), rng, single=self._single)
