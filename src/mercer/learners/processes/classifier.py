@@ -21,6 +21,7 @@ from mercer.kernels import Kernel, Transformed
 from mercer.learners.base import Classifier, Fit, warn_not_converged
 from mercer.learners.defaults import DEFAULT_KERNEL, FIXED_WIDTH, width_for
 from mercer.learners.glm import SAMPLE_SEED, label_factors
+from mercer.learners.processes.plots import plot_classifier
 from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
@@ -431,3 +432,25 @@ class GaussianProcessClassifier(Classifier):
         ndarray of shape (n, K)
         """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+    def plot(self, X: Any, y: Any = None, *, ax: Any = None) -> Any:
+        """Plot the probabilities of a classifier of one or two features.
+
+        For one feature, the picture has one line per label. For two features, colors show the probability of the second
+        of two labels, or the most likely of several labels, paler where it is less likely.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 1) or (n, 2)
+            Rows, such as those of the fit. They are drawn, at most 2000 of them, and their range is shown.
+        y : array-like of shape (n,), default=None
+            Their labels, as which they are drawn.
+        ax : matplotlib Axes, default=None
+            Axes to draw into. None creates a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        self._check_fitted()
+        return plot_classifier(self, X, y, ax)

@@ -23,6 +23,7 @@ from mercer.learners.base import Fit, Regressor
 from mercer.learners.defaults import DEFAULT_KERNEL, width_for
 from mercer.learners.local_correction import NEIGHBORS, LocalCorrection, correction_costs, why_rows_are_stored
 from mercer.learners.processes.neighbors import check_given, fit_neighbors, tune_neighbors, tunes_by_near_rows
+from mercer.learners.processes.plots import plot_regressor
 from mercer.maps import BaseMap, DrawnMap, Nystroem
 from mercer.maps.base import check_replayable, fresh_copy
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
@@ -716,3 +717,29 @@ class GaussianProcessRegressor(Regressor):
             raise ParameterError(msg)
         rng = as_generator(random_state)
         return sample_paths(self.posterior_, self.feature_map_, int(n_samples), rng, single=self._single)
+
+    def plot(self, X: Any, y: Any = None, *, ax: Any = None, target: int = 0, level: float = 0.9) -> Any:
+        """Plot the posterior of a process of one or two features.
+
+        For one feature, the picture has the mean, and bands of the function and of new targets; for two features, the
+        mean as colors, and lines of equal standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 1) or (n, 2)
+            Rows, such as those of the fit. They are drawn, at most 2000 of them, and their range is shown.
+        y : array-like of shape (n,) or (n, t), default=None
+            Their targets, which are drawn if there is one feature.
+        ax : matplotlib Axes, default=None
+            Axes to draw into. None creates a new figure.
+        target : int, default=0
+            Column of targets, if there are several.
+        level : float, default=0.9
+            Probability of the bands, which are normal ones.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        self._check_fitted()
+        return plot_regressor(self, X, y, ax, target=target, level=level)
