@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,8 +48,8 @@ def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: f
     ax = axes_of(ax, name)
     if rows.shape[1] == 1:
         grid = line_of(rows)
-        mean, function = (column_of(part, target) for part in model.predict(grid, return_std=True))
-        _, new = (column_of(part, target) for part in model.predict(grid, return_std=True, with_noise=True))
+        mean, function = (column_of(part, target) for part in at(model.predict, grid, return_std=True))
+        _, new = (column_of(part, target) for part in at(model.predict, grid, return_std=True, with_noise=True))
         factor = normal_factor(level)
         share = f"{100 * level:g} %"
         x, color = grid[:, 0], COLORS[0]
@@ -60,7 +62,7 @@ def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: f
         ax.legend(frameon=False, fontsize=9)
         return ax
     first, second, grid = grid_of(rows)
-    mean, function = (column_of(part, target).reshape(SIDE, SIDE) for part in model.predict(grid, return_std=True))
+    mean, function = (column_of(part, target).reshape(SIDE, SIDE) for part in at(model.predict, grid, return_std=True))
     filled = ax.contourf(first, second, mean, 14, cmap="viridis")
     ax.figure.colorbar(filled, ax=ax, label="mean")
     lines = ax.contour(first, second, function, 5, colors="white", linewidths=0.8, alpha=0.9)
@@ -88,7 +90,7 @@ def plot_classifier(model: Any, X: Any, y: Any, ax: Any) -> Any:
     known = None if labels is None else np.asarray(labels)
     if rows.shape[1] == 1:
         grid = line_of(rows)
-        P = model.predict_proba(grid)
+        P = at(model.predict_proba, grid)
         for k, label in enumerate(model.classes_):
             color = COLORS[k % len(COLORS)]
             ax.plot(grid[:, 0], P[:, k], color=color, lw=1.8, label=f"{label}")
@@ -101,7 +103,7 @@ def plot_classifier(model: Any, X: Any, y: Any, ax: Any) -> Any:
         ax.legend(frameon=False, fontsize=9, title="label")
         return ax
     first, second, grid = grid_of(rows)
-    P = model.predict_proba(grid)
+    P = at(model.predict_proba, grid)
     across, up = names_of(model, 2)
     if len(model.classes_) == 2:
         levels = np.linspace(0, 1, 11)
@@ -126,12 +128,19 @@ def plot_classifier(model: Any, X: Any, y: Any, ax: Any) -> Any:
             chosen_rows = rows[known == label]
             marker, color = MARKERS[k % len(MARKERS)], colors[k % len(colors)]
             ax.scatter(
-                chosen_rows[:, 0], chosen_rows[:, 1], s=14, marker=marker, color=color, edgecolor="white",
+                chosen_rows[:, 0], chosen_rows[:, 1], s=14, marker=marker, color=color, edgecolor=INK,
                 linewidths=0.5, label=f"{label}", zorder=3,
             )  # fmt: skip
         ax.legend(fontsize=9, title="label", framealpha=0.9)
     ax.set(xlabel=across, ylabel=up)
     return ax
+
+
+def at(method: Callable[..., Any], grid: Array, **options: Any) -> Any:
+    """Return the result of a method for the points of a grid, whose columns have no names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return method(grid, **options)
 
 
 def drawn_rows(model: Any, X: Any, y: Any) -> tuple[Array, Any]:

@@ -36,6 +36,9 @@ Array = np.ndarray
 # landmarks are rarely a part of the variance of labels, but far away from all rows they are all of it.
 PRIORS = ((0.0, 0.5), (0.0, 2.0), (np.log(0.01), 2.0))
 BOUNDS = ((0.3, 3.0), (1e-4, 10.0), (1e-4, 1.0))
+# Largest factor of the mean for more than two labels: there, one Newton step with diagonal blocks of the Hessian is
+# somewhat too optimistic, and the amplitude is one that suits rows held out.
+LARGEST_OF_SEVERAL = 1.0
 # Least value of one minus the leverage of a row that is left out.
 LEAST_MARGIN = 1e-3
 
@@ -119,8 +122,11 @@ class LeftOutLabels:
         return -float(self.weight @ np.log(chosen)) / float(self.weight.sum())
 
 
-def calibrated(left_out: LeftOutLabels) -> tuple[float, float, float]:
-    """Return the factors of mean, variance and residual variance of least logarithmic loss, with three digits."""
+def calibrated(left_out: LeftOutLabels) -> tuple[tuple[float, float, float], float]:
+    """Return the factors of mean, variance and residual variance of least logarithmic loss, and this loss.
+
+    The factors are rounded to three digits.
+    """
     total = float(left_out.weight.sum())
 
     def objective(logs: Array) -> float:
@@ -128,9 +134,11 @@ def calibrated(left_out: LeftOutLabels) -> tuple[float, float, float]:
         return left_out.loss(np.exp(logs)) + 0.5 * prior / total
 
     bounds = [tuple(np.log(pair)) for pair in BOUNDS]
+    if left_out.mean.shape[1] > 1:
+        bounds[0] = (bounds[0][0], float(np.log(LARGEST_OF_SEVERAL)))
     starts = [np.array([0.0, np.log(share), np.log(0.01)]) for share in (1.0, 0.1, 0.01)]
     first = min(starts, key=objective)
     options = {"maxiter": 30, "ftol": 1e-9}
     found = optimize.minimize(objective, first, method="L-BFGS-B", bounds=bounds, options=options)
     scale, variance, residual = (float(f"{value:.3g}") for value in np.exp(found.x))
-    return scale, variance, residual
+    return (scale, variance, residual), left_out.loss(np.array([scale, variance, residual]))
