@@ -12,6 +12,12 @@ i. The variances :math:`\sigma^2` of the noise and A of the residual function ma
 leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_, times a prior density of :math:`\log A` around the
 squared amplitude of the evidence, which matters only where the residual is small beside the noise on all rows.
 
+Rows that are landmarks have no residual, but new rows like them would have: what the other landmarks leave,
+:math:`r_{-i}`. With the landmark, this part of the function is one of the features, and its variance
+:math:`a^2 r_{-i}` is a part of the last term. For a landmark of which no copy remains, :math:`r_{-i}` therefore takes
+the place of :math:`r`, and :math:`a^2 r_{-i}` is subtracted from the last term. So A is that of all rows, and not of
+those alone that the choice of landmarks has left.
+
 References
 ----------
 .. [1] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes, Neural
@@ -31,7 +37,7 @@ from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
 from mercer.solvers.processes.intervals import StandardizedErrors
 from mercer.solvers.ridge.least_squares import Spectrum
-from mercer.statistics import RowSample
+from mercer.statistics import RowSample, row_hashes
 
 __all__ = ["LeftOut", "calibrated_scales", "left_out", "standardized_errors"]
 
@@ -169,13 +175,35 @@ def left_out(
         squares = np.square(Z @ spectrum.vectors[:, kept])
         leverage[rows] = squares @ (1 / (spectrum.values[kept, None] + alpha))
         error[rows] = y[rows] - spectrum.offset - Z @ coef
+    own = residuals_of_landmarks(feature_map, X, weight)
     out = []
     for t, s in enumerate(scales.noise):
         used = 1 - leverage[:, t] > LEAST_DISTANCE
         h = np.maximum(leverage[used, t], 0.0)
         squares = np.square(error[used, t] / (1 - h))
         posterior = float(s) ** 2 * h / (1 - h) if variance is None else variance[used, t]
-        out.append(LeftOut(squares, residual[used], posterior, weight[used]))
+        rest = residual[used]
+        if variance is None:
+            prior = float(scales.amplitude[t]) ** 2
+            rest = np.maximum(rest, np.minimum(own[used], posterior / prior if prior > 0 else 0.0))
+            posterior = posterior - prior * np.maximum(rest - residual[used], 0.0)
+        out.append(LeftOut(squares, rest, np.maximum(posterior, 0.0), weight[used]))
+    return out
+
+
+def residuals_of_landmarks(feature_map: BaseMap, X: Any, weight: Array) -> Array:
+    """Return, for rows that are landmarks and of which no copy remains, what other landmarks leave; zero for others."""
+    found = feature_map.features_.landmark_residuals if feature_map.residual_is_kernel else None
+    out = np.zeros(len(weight))
+    if found is None:
+        return out
+    landmarks, residuals = found
+    hashes, known = row_hashes(X), row_hashes(landmarks)
+    order = np.argsort(known, kind="stable")
+    position = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
+    _, index, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    alone = (known[position] == hashes) & (counts[index] == 1) & (weight <= 1)
+    out[alone] = residuals[position[alone]]
     return out
 
 

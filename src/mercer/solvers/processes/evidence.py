@@ -33,6 +33,9 @@ __all__ = ["Evidence", "Scales"]
 Array = np.ndarray
 # Grid of the ratio alpha relative to the largest eigenvalue, from hardly any noise to hardly any signal.
 RATIOS = np.geomspace(1e-20, 1e6, 105)
+# Largest amplitude that is found, relative to the root mean square of the targets. The evidence of nearly linear
+# functions is highest for long lengthscales and very large amplitudes, where it is flat and depends on rounding errors.
+LARGEST_AMPLITUDE = 100.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,9 @@ class Evidence:
             least = np.finfo(float).eps * (1.0 + abs(float(s.offset[t])))
             return noise or least, amplitude or least
         grid = np.log(s.largest) + np.log(RATIOS)
+        if amplitude is None:
+            largest = LARGEST_AMPLITUDE * np.sqrt(s.energy[t] / s.weight)
+            grid = bounded_grid(grid, lambda x: float(np.log(scales(x).amplitude[0] / largest)))
         result = scales(maximize(lambda x: float(column.value(scales(x))[0]), slope, grid))
         return float(result.noise[0]), float(result.amplitude[0])
 
@@ -131,6 +137,18 @@ class Evidence:
         return residual + (np.square(rotated) * alpha / (values * (values + alpha))).sum(axis=0)
 
 
+def bounded_grid(grid: Array, excess: Callable[[float], float]) -> Array:
+    """Return the grid from its first point on at which a decreasing function is negative, and the zero before it."""
+    above = np.array([excess(x) >= 0 for x in grid])
+    if not above.any() or above.all():
+        return grid[-1:] if above.all() else grid
+    last = int(np.flatnonzero(above)[-1])
+    if last + 1 == len(grid):
+        return grid[-1:]
+    start = optimize.brentq(excess, grid[last], grid[last + 1], xtol=1e-14, rtol=1e-14)
+    return np.concatenate([[start], grid[last + 1 :]])
+
+
 def maximize(function: Callable[[float], float], slope: Callable[[float], float], grid: Array) -> float:
     """Return the maximizer of a function of one variable: the zero of its derivative next to the best grid point.
 
@@ -138,6 +156,6 @@ def maximize(function: Callable[[float], float], slope: Callable[[float], float]
     """
     i = int(np.argmax([function(x) for x in grid]))
     low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-    if slope(low) <= 0 or slope(high) >= 0:  # the maximum is at an end of the grid
+    if low == high or slope(low) <= 0 or slope(high) >= 0:  # the maximum is at an end of the grid
         return float(grid[i])
     return float(optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-14))

@@ -25,6 +25,7 @@ from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
 from mercer.maps import BaseMap, RandomFourier
 from mercer.maps.landmarks.lengthscales import isotropic_form
+from mercer.solvers.processes.evidence import LARGEST_AMPLITUDE
 from mercer.solvers.processes.fourier_evidence import FourierEvidence
 from mercer.solvers.processes.gram_evidence import GramEvidence
 from mercer.solvers.processes.lengthscales import dense
@@ -159,7 +160,10 @@ def tune_lengthscales(
         return -value / total, -np.concatenate(parts)[free] / total
 
     distance = np.log(MAX_FACTOR)
-    bounds = [(x - distance, x + distance) for x in first[free]]
+    bounds = [(x - distance, x + distance) for x in first]
+    for i in range(width + t, len(first)):  # the targets have root mean square one
+        bounds[i] = (bounds[i][0], max(min(bounds[i][1], np.log(LARGEST_AMPLITUDE)), first[i]))
+    bounds = [bound for bound, moves in zip(bounds, free, strict=True) if moves]
     found = optimize.minimize(
         objective,
         first[free],
