@@ -26,7 +26,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,7 @@ class LeftOut:
     residual: Array  # (n,), k(x, x) - |z(x)|^2
     posterior: Array  # (n,), posterior variance of the function of the features without the row
     weight: Array  # (n,), numbers of repetitions
+    share: Array | float = 1.0  # (n,), factors of the noise variance of the rows
 
     def density(self, noise: float, residual: float) -> tuple[float, Array]:
         """Return the mean log density of the errors, and its derivatives with respect to the log variances.
@@ -74,11 +75,11 @@ class LeftOut:
         noise, residual : float
             Variances of the noise and of the residual function, for a residual of one.
         """
-        variance = noise + residual * self.residual + self.posterior
+        variance = noise * self.share + residual * self.residual + self.posterior
         share = self.weight / self.weight.sum()
         value = -0.5 * share @ (np.log(2 * np.pi * variance) + self.squares / variance)
         slope = 0.5 * share * (self.squares / variance - 1) / variance
-        return float(value), np.array([noise * slope.sum(), residual * (slope @ self.residual)])
+        return float(value), np.array([noise * (slope * self.share).sum(), residual * (slope @ self.residual)])
 
 
 def calibrated_scales(left_out: list[LeftOut], scales: Scales, *, amplitude_given: bool = False) -> Scales:
@@ -115,7 +116,7 @@ def standardized_errors(left_out: list[LeftOut], scales: Scales) -> Standardized
     """Return leave-one-out errors divided by their standard deviations, for the noise and amplitude of predictions."""
     ratios = []
     for errors, noise, amplitude in zip(left_out, scales.noise, scales.amplitude, strict=True):
-        variance = noise**2 + amplitude**2 * errors.residual + errors.posterior
+        variance = noise**2 * errors.share + amplitude**2 * errors.residual + errors.posterior
         ratios.append(np.sqrt(np.divide(errors.squares, variance, out=np.zeros(len(variance)), where=variance > 0)))
     return StandardizedErrors.of(ratios, [errors.weight for errors in left_out])
 
@@ -123,7 +124,12 @@ def standardized_errors(left_out: list[LeftOut], scales: Scales) -> Standardized
 def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: float) -> Array:
     """Return the factors of the noise variance `unit` and of the residual variance `prior` of highest density."""
     # In units of the noise, since the squares of small targets are small numbers.
-    scaled = LeftOut(errors.squares / unit, errors.residual * (prior / unit), errors.posterior / unit, errors.weight)
+    scaled = replace(
+        errors,
+        squares=errors.squares / unit,
+        residual=errors.residual * (prior / unit),
+        posterior=errors.posterior / unit,
+    )
 
     pull = 1 / (PRIOR_WIDTH**2 * float(errors.weight.sum()))  # of the prior on the mean over rows
 
@@ -141,7 +147,13 @@ def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: flo
 
 
 def left_out(
-    feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample, variance: Array | None = None
+    feature_map: BaseMap,
+    spectrum: Spectrum,
+    scales: Scales,
+    sample: RowSample,
+    variance: Array | None = None,
+    *,
+    repeated: bool = True,
 ) -> list[LeftOut]:
     """Return the leave-one-out errors of the rows of a sample, for every column of targets.
 
@@ -161,9 +173,12 @@ def left_out(
     variance : ndarray of shape (n, t), default=None
         Posterior variances of the function at the rows of positive weight, without them; None means those of the
         function of the features.
+    repeated : bool, default=True
+        Whether weights are repetitions of rows; otherwise they are precisions of their noise.
     """
     assert sample.y is not None
-    weight = np.ones(len(sample.y)) if sample.weight is None or not sample.is_complete else sample.weight
+    known = sample.weight is not None and (sample.is_complete or not repeated)
+    weight = sample.weight if known and sample.weight is not None else np.ones(len(sample.y))
     X, y, weight = sample.X[weight > 0], sample.y[weight > 0], weight[weight > 0]
     kept = spectrum.retained
     alpha, coef = scales.alpha, spectrum.coef(scales.alpha)
@@ -175,19 +190,23 @@ def left_out(
         squares = np.square(Z @ spectrum.vectors[:, kept])
         leverage[rows] = squares @ (1 / (spectrum.values[kept, None] + alpha))
         error[rows] = y[rows] - spectrum.offset - Z @ coef
+    precision = np.ones(len(y))
+    if not repeated:
+        precision, weight = weight, precision
+        leverage *= precision[:, None]
     own = residuals_of_landmarks(feature_map, X, weight)
     out = []
     for t, s in enumerate(scales.noise):
         used = 1 - leverage[:, t] > LEAST_DISTANCE
         h = np.maximum(leverage[used, t], 0.0)
         squares = np.square(error[used, t] / (1 - h))
-        posterior = float(s) ** 2 * h / (1 - h) if variance is None else variance[used, t]
+        posterior = float(s) ** 2 * h / (1 - h) / precision[used] if variance is None else variance[used, t]
         rest = residual[used]
         if variance is None:
             prior = float(scales.amplitude[t]) ** 2
             rest = np.maximum(rest, np.minimum(own[used], posterior / prior if prior > 0 else 0.0))
             posterior = posterior - prior * np.maximum(rest - residual[used], 0.0)
-        out.append(LeftOut(squares, rest, np.maximum(posterior, 0.0), weight[used]))
+        out.append(LeftOut(squares, rest, np.maximum(posterior, 0.0), weight[used], 1 / precision[used]))
     return out
 
 

@@ -56,6 +56,13 @@ class Evidence:
     """The log marginal likelihood of the targets as a function of noise and amplitude."""
 
     spectrum: Spectrum
+    # Number of rows, if weights are precisions of the noise; None if they are repetitions, whose number is the total
+    # weight.
+    count: float | None = None
+
+    @property
+    def _n(self) -> float:
+        return self.spectrum.weight if self.count is None else self.count
 
     def __post_init__(self) -> None:
         self.spectrum.check_squares("The log marginal likelihood", "")
@@ -76,7 +83,7 @@ class Evidence:
         """Return the log marginal likelihood of each column of targets."""
         (values, _, _), alpha, variance = self._retained, scales.alpha, np.square(scales.noise)
         log_det = np.log1p(values / alpha).sum(axis=0)
-        return -0.5 * (self.spectrum.weight * np.log(2 * np.pi * variance) + log_det + self._misfit(alpha) / variance)
+        return -0.5 * (self._n * np.log(2 * np.pi * variance) + log_det + self._misfit(alpha) / variance)
 
     def gradient(self, scales: Scales) -> tuple[Array, Array]:
         """Return the derivatives of the log marginal likelihood with respect to log noise (t,) and log amplitude (t,).
@@ -86,7 +93,7 @@ class Evidence:
         (values, rotated, _), alpha, variance = self._retained, scales.alpha, np.square(scales.noise)
         quadratic = np.square(rotated / (values + alpha)).sum(axis=0) * alpha / variance
         in_log_alpha = 0.5 * ((values / (values + alpha)).sum(axis=0) - quadratic)
-        in_log_variance = 0.5 * (self._misfit(alpha) / variance - self.spectrum.weight)
+        in_log_variance = 0.5 * (self._misfit(alpha) / variance - self._n)
         return 2 * (in_log_variance + in_log_alpha), -2 * in_log_alpha
 
     def best(self, noise: float | None = None, amplitude: float | None = None) -> Scales:
@@ -102,10 +109,10 @@ class Evidence:
 
     def _best_of(self, t: int, noise: float | None, amplitude: float | None) -> tuple[float, float]:
         s = self.spectrum
+        one = slice(t, t + 1)
         column = Evidence(Spectrum(
-            s.values, s.vectors, s.rotated[:, t : t + 1], s.center, s.offset[t : t + 1], s.energy[t : t + 1], s.weight,
-            s.roundoff,
-        ))  # fmt: skip
+            s.values, s.vectors, s.rotated[:, one], s.center, s.offset[one], s.energy[one], s.weight, s.roundoff,
+        ), self.count)  # fmt: skip
 
         def scales(log_alpha: float) -> Scales:
             alpha = np.exp(log_alpha)
@@ -114,7 +121,7 @@ class Evidence:
             elif amplitude is not None:
                 sigma = np.array([float(amplitude) * np.sqrt(alpha)])
             else:
-                sigma = np.sqrt(column._misfit(alpha) / s.weight)
+                sigma = np.sqrt(column._misfit(alpha) / self._n)
             return Scales(sigma, sigma / np.sqrt(alpha))
 
         def slope(log_alpha: float) -> float:
