@@ -56,7 +56,7 @@ class GramEvidence:
         value, in_scales = 0.0, np.zeros(X.shape[1])
         in_noise, in_amplitude = np.zeros_like(log_noise), np.zeros_like(log_amplitude)
         repetitions = float((self.weight - 1).sum()) if self.repeated else 0.0
-        log_weights = np.log(self.weight).sum()  # without them, precisions would change the density by a constant only
+        log_weights = np.log(self.weight).sum()
         for t, y in enumerate(self.targets.T):
             noise, amplitude = np.exp(2 * log_noise[t]), np.exp(2 * log_amplitude[t])
             covariance = amplitude * K

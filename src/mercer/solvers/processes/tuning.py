@@ -142,14 +142,8 @@ def tune_lengthscales(
     starts = []
     for factor in FACTORS:
         value, scales = subset.best(np.full(d, np.log(factor)), noise, amplitude)
-        trials.append(
-            Trial(
-                (factor,),
-                value / (float(subset.weight.sum()) * total / float(weight.sum())) - of_unit,
-                len(subset.targets),
-                "factor",
-            )
-        )
+        size = float(subset.weight.sum()) if repeated else float(len(subset.targets))
+        trials.append(Trial((factor,), value / size - of_unit, len(subset.targets), "factor"))
         starts.append((value, factor, scales))
         report_step(report, len(trials), None, unit="evaluations of the evidence")
     _, factor, scales = max(starts, key=lambda start: start[0])
