@@ -12,11 +12,11 @@ i. The variances :math:`\sigma^2` of the noise and A of the residual function ma
 leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_, times a prior density of :math:`\log A` around the
 squared amplitude of the evidence, which matters only where the residual is small beside the noise on all rows.
 
-Rows that are landmarks have no residual, but new rows like them would have: what the other landmarks leave,
-:math:`r_{-i}`. With the landmark, this part of the function is one of the features, and its variance
-:math:`a^2 r_{-i}` is a part of the last term. For a landmark of which no copy remains, :math:`r_{-i}` therefore takes
-the place of :math:`r`, and :math:`a^2 r_{-i}` is subtracted from the last term. So A is that of all rows, and not of
-those alone that the choice of landmarks has left.
+Rows that are landmarks have no residual, but new rows like them would have. If at most half of the rows are landmarks,
+those of which no copy remains are left out of the calibration. If more are, but not all, the other rows would be a small
+and selected part. Then the residual of a landmark is what the other landmarks leave, :math:`r_{-i}`: with the landmark,
+this part of the function is one of the features, and its variance :math:`a^2 r_{-i}`, a part of the last term, is
+subtracted from it.
 
 References
 ----------
@@ -53,6 +53,8 @@ MAX_FACTOR = 2.0
 LEAST_SHARE, LARGEST_SHARE = 1e-8, 4.0
 # Number of rows whose features are computed at a time, to limit memory.
 ROWS = 1024
+# Largest share of landmarks among the rows for which these are left out of the calibration.
+MOST_LANDMARKS = 0.5
 # A row whose leverage is so close to one has a leave-one-out error of rounding errors, and is left out.
 LEAST_DISTANCE = 1e-8
 
@@ -195,9 +197,13 @@ def left_out(
         precision, weight = weight, precision
         leverage *= precision[:, None]
     own = residuals_of_landmarks(feature_map, X, weight)
+    share = float(weight[own > 0].sum() / weight.sum()) if len(weight) else 0.0
+    others = own == 0 if share <= MOST_LANDMARKS else np.ones(len(own), dtype=bool)
+    if share == 1:  # the features represent the kernel on all rows
+        own = np.zeros_like(own)
     out = []
     for t, s in enumerate(scales.noise):
-        used = 1 - leverage[:, t] > LEAST_DISTANCE
+        used = (1 - leverage[:, t] > LEAST_DISTANCE) & others
         h = np.maximum(leverage[used, t], 0.0)
         squares = np.square(error[used, t] / (1 - h))
         posterior = float(s) ** 2 * h / (1 - h) / precision[used] if variance is None else variance[used, t]
