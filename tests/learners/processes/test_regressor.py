@@ -587,3 +587,74 @@ def test_small_matrices_are_factorized_on_one_thread(monkeypatch, small, threads
     with threadpool_limits(2, user_api="blas"):
         GaussianProcessRegressor(Gaussian(), random_state=0).fit(X, y)
     assert seen == [threads, threads]
+
+
+@pytest.mark.parametrize("feature_map", ["landmarks", "fourier", "pathwise"])
+def test_precisions_are_noise_of_known_variance(feature_map):
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(-2, 2, size=(150, 2)), rng.uniform(-2, 2, size=(20, 2))
+    variance = np.exp(rng.normal(size=150)) * 0.04
+    y = np.sin(2 * X[:, 0]) + np.sqrt(variance) * rng.normal(size=150)
+    kernel, amplitude = Gaussian(0.9), 1.2
+    settings = {"amplitude": amplitude, "lengthscale_tuning": None, "normalize_y": False, "weights": "precisions"}
+    if feature_map == "landmarks":  # all rows, so that the features are exact
+        maps = Nystroem(kernel, 150, landmarks="uniform", random_state=0)
+    else:
+        maps = RandomFourier(kernel, 400, random_state=0)
+        settings["variance_method"] = "pathwise" if feature_map == "pathwise" else "weight-space"
+    model = GaussianProcessRegressor(maps, noise=1.0, random_state=0, **settings).fit(X, y, 1 / variance)
+    mean, std = model.predict(new, return_std=True)
+    Z = model.feature_map_.transform(X)
+    gram, cross = (Z @ Z.T, Z @ model.feature_map_.transform(new).T)
+    exact = ExactProcess(
+        sk.ConstantKernel(amplitude**2, "fixed") * sk.RBF(0.9, "fixed"), alpha=variance, optimizer=None
+    ).fit(X, y)
+    K = amplitude**2 * gram + np.diag(variance)
+    np.testing.assert_allclose(mean, amplitude**2 * cross.T @ np.linalg.solve(K, y), atol=1e-6)
+    if feature_map != "fourier":  # the variance is that of the exact process
+        np.testing.assert_allclose(std, exact.predict(new, return_std=True)[1], atol=1e-5)
+    value = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 150 * np.log(2 * np.pi))
+    constant = -0.5 * np.log(variance).sum()
+    assert model.log_marginal_likelihood_value_ == pytest.approx(value - constant, rel=1e-8)
+    same = GaussianProcessRegressor(maps, noise=1.0, random_state=0, **settings).fit(X, y)
+    assert np.abs(same.predict(new) - mean).max() > 0.01
+
+
+def test_precisions_tune_one_factor_of_the_noise_on_every_engine():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, size=(2000, 2))
+    variance = np.where(X[:, 0] > 0, 1.0, 0.01)
+    y = np.sin(2 * X[:, 0]) + 0.5 * np.sqrt(variance) * rng.normal(size=2000)
+    base = GaussianProcessRegressor(Nystroem(Gaussian(), 60, random_state=0), weights="precisions", random_state=0)
+    model = clone(base).fit(X, y, 1 / variance)
+    # The factor is the root of a mean of 2000 squares: its standard error is 0.5 / sqrt(4000) = 0.008.
+    assert model.noise_ == pytest.approx(0.5, abs=0.035)
+    other = clone(base).set_params(weights="repetitions").fit(X, y, 1 / variance)
+    assert abs(other.noise_ - 0.5) > 0.05
+    blocks = [(X[i : i + 700], y[i : i + 700], 1 / variance[i : i + 700]) for i in (0, 700, 1400)]
+    stream = clone(base).fit(blocks)
+    assert stream.noise_ == pytest.approx(model.noise_, rel=1e-6)
+    parts = clone(base).set_params(lengthscale_tuning=None)
+    whole = clone(parts).fit(X, y, 1 / variance)
+    for block in blocks:
+        parts.partial_fit(*block)
+    assert abs(parts.noise_ / whole.noise_ - 1) < 0.2  # landmarks are those of the first block
+    with pytest.raises(ParameterError, match="weights='precisions'"):
+        clone(base).set_params(neighbors=8).fit(X, y)
+    shares = []
+    for side in (X[:, 0] > 0, X[:, 0] <= 0):
+        mean = model.predict(X[side])
+        shares.append(np.mean(np.abs(y[side] - mean) < 1.645 * 0.5 * np.sqrt(variance[side])))
+    np.testing.assert_allclose(shares, 0.9, atol=0.05)
+
+
+@pytest.mark.parametrize("tuning", ["shared", "ard"])
+def test_constant_precisions_are_a_unit_of_the_noise(tuning):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-2, 2, size=(300, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=300)
+    base = GaussianProcessRegressor(lengthscale_tuning=tuning, weights="precisions", random_state=0)
+    one, many = clone(base).fit(X, y), clone(base).fit(X, y, np.full(300, 1e4))
+    assert many.noise_ == pytest.approx(100 * one.noise_, rel=1e-5)
+    assert many.amplitude_ == pytest.approx(one.amplitude_, rel=1e-5)
+    np.testing.assert_allclose(many.predict(X), one.predict(X), atol=1e-6)

@@ -95,6 +95,11 @@ class GaussianProcessRegressor(Regressor):
         means that there are none. The rows are then a part of the model; see Notes.
     variance_method : {"weight-space", "pathwise"}, default="weight-space"
         How the posterior variance is computed; see Notes. "pathwise" is for random features.
+    weights : {"repetitions", "precisions"}, default="repetitions"
+        What `sample_weight` means. "repetitions": a weight of 2 is equivalent to repeating the row. "precisions": the
+        noise of a row of weight w has the variance ``noise_**2 / w``, so that ``sample_weight=1 / variance`` is noise
+        of a known variance for each row, with ``noise=1.0`` if it is known exactly, and with ``noise="tune"`` if it is
+        known up to a factor. Not with `neighbors`.
     tune_rows : int, default=1000
         Number of rows of the seeded sample on which lengthscales are tuned, and which "pathwise" conditions on.
     %(unlabeled_number)s
@@ -111,9 +116,16 @@ class GaussianProcessRegressor(Regressor):
     noise_, amplitude_ : float or ndarray of shape (t,)
         The standard deviations that `predict` uses: of the noise, and of the function far away from all rows.
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood (evidence) of all rows, summed over targets.
-    tuning_ : tuple of Trial
-        Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each.
+        Log marginal likelihood (evidence) of all rows, summed over targets. With ``weights="precisions"`` it is that of
+        targets times the roots of their weights, which differs by a constant. With `neighbors` it is the sum of the
+        log densities of rows given near rows that precede them in a random order, and NaN if the rows stay in their
+        source.
+    tuning_ : tuple of Trial or MetricTrial
+        Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each. With
+        `neighbors`, the kernels that were tried, and the errors of left-out targets.
+    local_ : NeighborPosterior or None
+        The posterior given near rows, if there are `neighbors`: `fit.parts`, whether the model uses the features
+        ("global"), near rows ("local") or both; `fit.scores`, the leave-one-out losses of these choices.
     coef_ : ndarray of shape (D,) or (t, D)
         Posterior mean of the coefficients of the features, with the amplitude.
     feature_map_ : BaseMap
@@ -179,6 +191,7 @@ class GaussianProcessRegressor(Regressor):
         "lengthscale_tuning": Choice("auto", "shared", "ard", None),
         "neighbors": NEIGHBORS,
         "variance_method": Choice("weight-space", "pathwise"),
+        "weights": Choice("repetitions", "precisions"),
         "tune_rows": Integer(1),
     }
     solved = frozenset({"posterior_", "local_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
@@ -196,6 +209,7 @@ class GaussianProcessRegressor(Regressor):
         normalize_y: bool = True,
         neighbors: int | Literal["auto"] | LocalCorrection | None = None,
         variance_method: Literal["weight-space", "pathwise"] = "weight-space",
+        weights: Literal["repetitions", "precisions"] = "repetitions",
         tune_rows: int = 1000,
         unlabeled: Any = None,
         block_size: int | None = None,
@@ -210,6 +224,7 @@ class GaussianProcessRegressor(Regressor):
         self.normalize_y = normalize_y
         self.neighbors = neighbors
         self.variance_method = variance_method
+        self.weights = weights
         self.tune_rows = tune_rows
         self.unlabeled = unlabeled
         self.block_size = block_size
@@ -243,6 +258,12 @@ class GaussianProcessRegressor(Regressor):
     def _check_neighbors(self) -> None:
         """Raise if parameters cannot be combined with `neighbors`."""
         check_given(type(self).__name__, self._given("noise"), self._given("amplitude"))
+        if not self._repeated:
+            msg = (
+                f"{type(self).__name__}: neighbors={self.neighbors!r} needs weights that are repetitions of rows, got "
+                "weights='precisions'. Use neighbors=None for noise of different variances."
+            )
+            raise ParameterError(msg)
         if self.variance_method == "pathwise":
             msg = (
                 f"{type(self).__name__}: neighbors={self.neighbors!r} has variances of its own, got "
@@ -316,7 +337,9 @@ class GaussianProcessRegressor(Regressor):
             return prototype.with_kernel(tuned)
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
-        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True), fit.report)
+        sample = fit.labeled.sum(
+            partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=self._repeated), fit.report
+        )
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -330,6 +353,7 @@ class GaussianProcessRegressor(Regressor):
                 amplitude=self._given("amplitude"),
                 centered=self.normalize_y,
                 seed=seed,
+                repeated=self._repeated,
                 report=fit.report,
             )
         self.tuning_ = tuning.trials
@@ -339,12 +363,12 @@ class GaussianProcessRegressor(Regressor):
         sample = None
         if self.variance_method == "pathwise":
             seed = seed_of(fit.random_state, "representers")
-            sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True)
+            sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=self._repeated)
         else:
             seed = seed_of(fit.random_state, "calibrate")
             d = self.feature_map_.n_features_in_
             size = min(CALIBRATION_ROWS, max(LEAST_CALIBRATION_ROWS, CALIBRATION_ENTRIES // d))
-            sample = partial(RowSample.of, size=size, seed=seed, by_weight=True)
+            sample = partial(RowSample.of, size=size, seed=seed, by_weight=self._repeated)
         # Small eigenvalues matter.
         return MomentSum(self.feature_map_.features_, double=True, sample=sample, n_rows=fit.labeled.n_rows)
 
@@ -354,11 +378,11 @@ class GaussianProcessRegressor(Regressor):
         offset = statistic.targets.target_mean if self.normalize_y else None
         with blas_threads_for(len(statistic.gram)):
             spectrum = Spectrum.of(statistic, centered=False, offset=offset)
-            scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
+            scales = Evidence(spectrum, self._count(statistic)).best(self._given("noise"), self._given("amplitude"))
             self.posterior_ = posterior = self._posterior(spectrum, scales, statistic.sample)
         used = posterior.scales
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
-        self.log_marginal_likelihood_value_ = float(Evidence(spectrum).value(scales).sum())
+        self.log_marginal_likelihood_value_ = float(Evidence(spectrum, self._count(statistic)).value(scales).sum())
         self.local_ = None
         if fit is not None and self.neighbors is not None:
             self.local_ = local = fit_neighbors(self, spectrum, scales, fit)
@@ -370,15 +394,29 @@ class GaussianProcessRegressor(Regressor):
     def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
         """Return the posterior, with noise calibrated on leave-one-out errors of a sample where that is needed."""
         pathwise = self.variance_method == "pathwise"
-        posterior = Posterior.of(self.feature_map_, spectrum, scales, sample if pathwise else None)
+        posterior = Posterior.of(
+            self.feature_map_, spectrum, scales, sample if pathwise else None, repeated=self._repeated
+        )
         if sample is None:  # a model of an earlier version, to which rows were added
             return posterior
         variance = None if posterior.representers is None else posterior.representers.left_out_variance(scales)
-        errors = left_out(self.feature_map_, spectrum, scales, sample, variance)
+        errors = left_out(self.feature_map_, spectrum, scales, sample, variance, repeated=self._repeated)
         if self._calibrates():
             calibrated = calibrated_scales(errors, scales, amplitude_given=self._given("amplitude") is not None)
             posterior = replace(posterior, scales=calibrated, feature_scales=scales)
         return replace(posterior, errors=standardized_errors(errors, posterior.scales))
+
+    @property
+    def _repeated(self) -> bool:
+        """Whether weights are repetitions of rows."""
+        return self.weights == "repetitions"
+
+    def _count(self, statistic: Moments) -> float | None:
+        """Return the number of rows of positive weight, if weights are precisions; None if they are repetitions."""
+        if self._repeated:
+            return None
+        assert statistic.sample is not None
+        return float(statistic.sample.seen)
 
     def _calibrates(self) -> bool:
         """Return whether noise and residual variance are calibrated on the leave-one-out errors of a sample."""
@@ -432,7 +470,7 @@ class GaussianProcessRegressor(Regressor):
             return self.local_.log_marginal_likelihood(
                 None if noise is None else scales.noise, None if amplitude is None else scales.amplitude
             )
-        evidence = Evidence(posterior.spectrum)
+        evidence = Evidence(posterior.spectrum, self._count(self.statistic_))
         value = float(evidence.value(scales).sum())
         if not eval_gradient:
             return value

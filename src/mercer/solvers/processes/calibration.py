@@ -12,6 +12,12 @@ i. The variances :math:`\sigma^2` of the noise and A of the residual function ma
 leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_, times a prior density of :math:`\log A` around the
 squared amplitude of the evidence, which matters only where the residual is small beside the noise on all rows.
 
+Rows that are landmarks have no residual, but new rows like them would have. If at most half of the rows are landmarks,
+those of which no copy remains are left out of the calibration. If more are, but not all, the other rows would be a small
+and selected part. Then the residual of a landmark is what the other landmarks leave, :math:`r_{-i}`: with the landmark,
+this part of the function is one of the features, and its variance :math:`a^2 r_{-i}`, a part of the last term, is
+subtracted from it.
+
 References
 ----------
 .. [1] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes, Neural
@@ -20,7 +26,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +37,7 @@ from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
 from mercer.solvers.processes.intervals import StandardizedErrors
 from mercer.solvers.ridge.least_squares import Spectrum
-from mercer.statistics import RowSample
+from mercer.statistics import RowSample, row_hashes
 
 __all__ = ["LeftOut", "calibrated_scales", "left_out", "standardized_errors"]
 
@@ -47,6 +53,8 @@ MAX_FACTOR = 2.0
 LEAST_SHARE, LARGEST_SHARE = 1e-8, 4.0
 # Number of rows whose features are computed at a time, to limit memory.
 ROWS = 1024
+# Largest share of landmarks among the rows for which these are left out of the calibration.
+MOST_LANDMARKS = 0.5
 # A row whose leverage is so close to one has a leave-one-out error of rounding errors, and is left out.
 LEAST_DISTANCE = 1e-8
 
@@ -59,6 +67,7 @@ class LeftOut:
     residual: Array  # (n,), k(x, x) - |z(x)|^2
     posterior: Array  # (n,), posterior variance of the function of the features without the row
     weight: Array  # (n,), numbers of repetitions
+    share: Array | float = 1.0  # (n,), factors of the noise variance of the rows
 
     def density(self, noise: float, residual: float) -> tuple[float, Array]:
         """Return the mean log density of the errors, and its derivatives with respect to the log variances.
@@ -68,11 +77,11 @@ class LeftOut:
         noise, residual : float
             Variances of the noise and of the residual function, for a residual of one.
         """
-        variance = noise + residual * self.residual + self.posterior
+        variance = noise * self.share + residual * self.residual + self.posterior
         share = self.weight / self.weight.sum()
         value = -0.5 * share @ (np.log(2 * np.pi * variance) + self.squares / variance)
         slope = 0.5 * share * (self.squares / variance - 1) / variance
-        return float(value), np.array([noise * slope.sum(), residual * (slope @ self.residual)])
+        return float(value), np.array([noise * (slope * self.share).sum(), residual * (slope @ self.residual)])
 
 
 def calibrated_scales(left_out: list[LeftOut], scales: Scales, *, amplitude_given: bool = False) -> Scales:
@@ -109,7 +118,7 @@ def standardized_errors(left_out: list[LeftOut], scales: Scales) -> Standardized
     """Return leave-one-out errors divided by their standard deviations, for the noise and amplitude of predictions."""
     ratios = []
     for errors, noise, amplitude in zip(left_out, scales.noise, scales.amplitude, strict=True):
-        variance = noise**2 + amplitude**2 * errors.residual + errors.posterior
+        variance = noise**2 * errors.share + amplitude**2 * errors.residual + errors.posterior
         ratios.append(np.sqrt(np.divide(errors.squares, variance, out=np.zeros(len(variance)), where=variance > 0)))
     return StandardizedErrors.of(ratios, [errors.weight for errors in left_out])
 
@@ -117,7 +126,12 @@ def standardized_errors(left_out: list[LeftOut], scales: Scales) -> Standardized
 def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: float) -> Array:
     """Return the factors of the noise variance `unit` and of the residual variance `prior` of highest density."""
     # In units of the noise, since the squares of small targets are small numbers.
-    scaled = LeftOut(errors.squares / unit, errors.residual * (prior / unit), errors.posterior / unit, errors.weight)
+    scaled = replace(
+        errors,
+        squares=errors.squares / unit,
+        residual=errors.residual * (prior / unit),
+        posterior=errors.posterior / unit,
+    )
 
     pull = 1 / (PRIOR_WIDTH**2 * float(errors.weight.sum()))  # of the prior on the mean over rows
 
@@ -135,7 +149,13 @@ def maximize_density(errors: LeftOut, unit: float, prior: float, max_factor: flo
 
 
 def left_out(
-    feature_map: BaseMap, spectrum: Spectrum, scales: Scales, sample: RowSample, variance: Array | None = None
+    feature_map: BaseMap,
+    spectrum: Spectrum,
+    scales: Scales,
+    sample: RowSample,
+    variance: Array | None = None,
+    *,
+    repeated: bool = True,
 ) -> list[LeftOut]:
     """Return the leave-one-out errors of the rows of a sample, for every column of targets.
 
@@ -155,9 +175,12 @@ def left_out(
     variance : ndarray of shape (n, t), default=None
         Posterior variances of the function at the rows of positive weight, without them; None means those of the
         function of the features.
+    repeated : bool, default=True
+        Whether weights are repetitions of rows; otherwise they are precisions of their noise.
     """
     assert sample.y is not None
-    weight = np.ones(len(sample.y)) if sample.weight is None or not sample.is_complete else sample.weight
+    known = sample.weight is not None and (sample.is_complete or not repeated)
+    weight = sample.weight if known and sample.weight is not None else np.ones(len(sample.y))
     X, y, weight = sample.X[weight > 0], sample.y[weight > 0], weight[weight > 0]
     kept = spectrum.retained
     alpha, coef = scales.alpha, spectrum.coef(scales.alpha)
@@ -169,13 +192,43 @@ def left_out(
         squares = np.square(Z @ spectrum.vectors[:, kept])
         leverage[rows] = squares @ (1 / (spectrum.values[kept, None] + alpha))
         error[rows] = y[rows] - spectrum.offset - Z @ coef
+    precision = np.ones(len(y))
+    if not repeated:
+        precision, weight = weight, precision
+        leverage *= precision[:, None]
+    own = residuals_of_landmarks(feature_map, X, weight)
+    share = float(weight[own > 0].sum() / weight.sum()) if len(weight) else 0.0
+    others = own == 0 if share <= MOST_LANDMARKS else np.ones(len(own), dtype=bool)
+    if share == 1:  # the features represent the kernel on all rows
+        own = np.zeros_like(own)
     out = []
     for t, s in enumerate(scales.noise):
-        used = 1 - leverage[:, t] > LEAST_DISTANCE
+        used = (1 - leverage[:, t] > LEAST_DISTANCE) & others
         h = np.maximum(leverage[used, t], 0.0)
         squares = np.square(error[used, t] / (1 - h))
-        posterior = float(s) ** 2 * h / (1 - h) if variance is None else variance[used, t]
-        out.append(LeftOut(squares, residual[used], posterior, weight[used]))
+        posterior = float(s) ** 2 * h / (1 - h) / precision[used] if variance is None else variance[used, t]
+        rest = residual[used]
+        if variance is None:
+            prior = float(scales.amplitude[t]) ** 2
+            rest = np.maximum(rest, np.minimum(own[used], posterior / prior if prior > 0 else 0.0))
+            posterior = posterior - prior * np.maximum(rest - residual[used], 0.0)
+        out.append(LeftOut(squares, rest, np.maximum(posterior, 0.0), weight[used], 1 / precision[used]))
+    return out
+
+
+def residuals_of_landmarks(feature_map: BaseMap, X: Any, weight: Array) -> Array:
+    """Return, for rows that are landmarks and of which no copy remains, what other landmarks leave; zero for others."""
+    found = feature_map.features_.landmark_residuals if feature_map.residual_is_kernel else None
+    out = np.zeros(len(weight))
+    if found is None:
+        return out
+    landmarks, residuals = found
+    hashes, known = row_hashes(X), row_hashes(landmarks)
+    order = np.argsort(known, kind="stable")
+    position = order[np.minimum(np.searchsorted(known, hashes, sorter=order), len(known) - 1)]
+    _, index, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    alone = (known[position] == hashes) & (counts[index] == 1) & (weight <= 1)
+    out[alone] = residuals[position[alone]]
     return out
 
 
