@@ -252,8 +252,8 @@ class KernelRidge(Regressor):
         Jackknife
             ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
             exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
-            about `level`, whatever the distribution of the rows is. The guarantee is for a penalty and features that do not
-            depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+            about `level`, whatever the distribution of the rows is. The guarantee is for a penalty and features
+            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
 
         References
         ----------
@@ -274,7 +274,7 @@ class KernelRidge(Regressor):
         """
         self._check_fitted()
         if self.local_ is not None:
-            msg = f"{type(self).__name__}: jackknife needs neighbors=None: use predict_interval, or fit without neighbors."
+            msg = f"{type(self).__name__}: jackknife needs neighbors=None. Use predict_interval, or fit without them."
             raise ParameterError(msg)
         X, y = self._labeled_arrays(X, y)
         return jackknife_of(

@@ -45,8 +45,7 @@ def test_small_variances_have_the_right_effect():
     effect = average_probabilities(mean, variance)[0] - p
     step = 1e-3
     differences = sum(
-        (special.softmax(mean[0] + step * e) - 2 * p + special.softmax(mean[0] - step * e)) / step**2
-        for e in np.eye(3)
+        (special.softmax(mean[0] + step * e) - 2 * p + special.softmax(mean[0] - step * e)) / step**2 for e in np.eye(3)
     )
     np.testing.assert_allclose(effect, 0.5e-3 * differences, rtol=0.05, atol=1e-7)
 

@@ -65,5 +65,10 @@ def test_wide_rows_are_refused():
     wide[:, 0] = np.arange(4)
     with pytest.raises(ParameterError, match="lengthscale_tuning=None"):
         tune_labels(
-            Nystroem(Gaussian(1.0), 4), Gaussian(1.0), sample_of(wide, np.arange(4) % 2), ard=False, variance=None, seed=0
+            Nystroem(Gaussian(1.0), 4),
+            Gaussian(1.0),
+            sample_of(wide, np.arange(4) % 2),
+            ard=False,
+            variance=None,
+            seed=0,
         )

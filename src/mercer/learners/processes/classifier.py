@@ -30,7 +30,7 @@ from mercer.solvers.laplace.posterior import LabelPosterior, LeftOutLabels, cali
 from mercer.solvers.laplace.tuning import LabeledSample, tune_amplitude, tune_labels
 from mercer.solvers.losses.fit import minimize_on_rows, sample_size
 from mercer.solvers.losses.losses import Logistic, Problem
-from mercer.solvers.losses.path import LossPath, choose_weight
+from mercer.solvers.losses.path import choose_weight
 from mercer.solvers.losses.sample import Sample
 from mercer.solvers.processes.tuning import WIDEST, Trial
 from mercer.statistics.feature_cache import RowFeatures
@@ -42,26 +42,12 @@ __all__ = ["GaussianProcessClassifier"]
 Array = np.ndarray
 # Number of rows of the sample on which probabilities are calibrated.
 CALIBRATION_ROWS = 2000
-# Part of the least loss of rows held out by which that of other amplitudes may exceed it.
-NEARLY_BEST = 0.02
 
 
 def landmarks_of_classifier(kernel: Kernel | None, *, n_rows: int | None = None, random_state: Any = None) -> Nystroem:
     """Return the unfitted map of a Gaussian process classifier, given a kernel or None; see `map_of_learner`."""
     count = FIXED_WIDTH if n_rows is None else min(n_rows, max(FIXED_WIDTH, width_for(n_rows)))
     return Nystroem(DEFAULT_KERNEL if kernel is None else kernel, count, random_state=random_state)
-
-
-def within_path(variance: float, path: LossPath) -> float:
-    """Return the squared amplitude of those that suit rows held out which is next to that of highest evidence.
-
-    The evidence of several labels is approximated by diagonal blocks of the Hessian, and may be highest at an amplitude
-    that is too small.
-    """
-    if not np.isfinite(path.losses).all():  # too few rows to hold some out
-        return variance
-    good = path.weights[path.losses <= (1 + NEARLY_BEST) * path.losses.min()]
-    return float(np.clip(variance, good.min(), good.max()))
 
 
 @doc
@@ -82,7 +68,8 @@ class GaussianProcessClassifier(Classifier):
         and no more than rows. None means that columns are divided by their spread, so that their units do not matter,
         and a Matern kernel of smoothness 5/2.
     amplitude : float or "tune", default="tune"
-        Standard deviation a of the latent functions, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
+        Standard deviation a of the latent functions, for a kernel with k(x, x) = 1; "tune" maximizes the evidence for
+        two labels, and minimizes the loss of rows held out for more.
     lengthscale_tuning : {"shared", "ard"} or None, default="shared"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
         determination) tunes one lengthscale per column of X, starting from the spreads of the columns unless the kernel
@@ -152,13 +139,13 @@ class GaussianProcessClassifier(Classifier):
 
     *Evidence.* Lengthscales and amplitude maximize the Laplace approximation of the evidence [1]_ of a sample of
     rows, with exact gradients, on 256 landmarks of the sample; a `RandomFourier` map is tuned on its own features. For
-    more than two labels the evidence is approximate, and the amplitude is limited to those at which the loss of rows
-    held out, at the mode, exceeds the least one by at most 2 %.
+    more than two labels the evidence is an approximation that is highest at amplitudes which are too small, and the
+    amplitude is then that of the least loss of rows held out, as in `KernelLogisticRegression`.
 
     *Calibration.* The posterior of a classifier is skewed, and its Laplace approximation is too cautious [2]_. With
     ``calibrate=True``, three factors correct it: of the mean, of the variance of the coefficients, and of the variance
     that landmarks leave out. They minimize the logarithmic loss of a sample of 2000 rows at most, with the coefficients
-    without each row approximated by one Newton step.
+    without each row approximated by one Newton step. The factor of the mean is at most one for more than two labels.
 
     Probabilities of two labels are exact averages of the logistic function. Those of more labels are averages of the
     softmax over 128 quasi-random normal vectors.
@@ -310,7 +297,7 @@ class GaussianProcessClassifier(Classifier):
         self.tuning_, self._variance_ = tuning.trials, tuning.variance
         return prototype.with_kernel(tuning.kernel)
 
-    def _statistic(self, fit: Fit) -> None:
+    def _statistic(self, fit: Fit) -> None:  # noqa: ARG002 - the signature of the contract
         return None  # the solver asks for its sums
 
     def _solve(self, statistic: None, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
@@ -329,7 +316,8 @@ class GaussianProcessClassifier(Classifier):
             path = choose_weight(
                 problem, counts, fit_intercept=bool(self.fit_intercept), n_jobs=self.n_jobs, report=fit.report
             )
-            self._variance_ = within_path(self._variance_, path)
+            # Too few rows to hold some out have no losses.
+            self._variance_ = path.C if np.isfinite(path.losses).all() else self._variance_
         passes = Passes(fit.report)
         found = minimize_on_rows(
             fit.labeled,
@@ -369,8 +357,8 @@ class GaussianProcessClassifier(Classifier):
         )
         if self.calibrate:
             enter_stage(fit.report, "calibrate")
-            factors, _ = self._calibration(posterior, problem, counts, found.coef)
-            posterior = replace(posterior, factors=factors)
+            scales, _ = self._calibration(posterior, problem, counts, found.coef)
+            posterior = replace(posterior, factors=scales)
         self.posterior_ = posterior
         self.classes_ = counts.labels
         self.calibration_ = posterior.factors
@@ -392,7 +380,9 @@ class GaussianProcessClassifier(Classifier):
         share = 1.0 if counts.sample.is_complete and len(sample.y) == len(counts.sample.key) else 0.0
         # Where rows are a sample of all rows, each has weight one: it was sampled in proportion to its weight.
         weight = sample.weight[used] if share else np.ones(len(codes))
-        left_out = LeftOutLabels.of(posterior, X, Z, Z @ coef[:-1] + coef[-1], codes, weight * problem.label_weight[codes])
+        left_out = LeftOutLabels.of(
+            posterior, X, Z, Z @ coef[:-1] + coef[-1], codes, weight * problem.label_weight[codes]
+        )
         with workers(1):
             return calibrated(left_out)
 

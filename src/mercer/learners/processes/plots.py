@@ -53,8 +53,9 @@ def plot_regressor(model: Any, X: Any, y: Any, ax: Any, *, target: int, level: f
         factor = normal_factor(level)
         share = f"{100 * level:g} %"
         x, color = grid[:, 0], COLORS[0]
-        ax.fill_between(x, mean - factor * new, mean + factor * new, color=color, alpha=0.15, lw=0, label=f"{share} of new targets")  # fmt: skip
-        ax.fill_between(x, mean - factor * function, mean + factor * function, color=color, alpha=0.35, lw=0, label=f"{share} of functions")  # fmt: skip
+        for deviation, alpha, of in ((new, 0.15, "new targets"), (function, 0.35, "functions")):
+            low, high = mean - factor * deviation, mean + factor * deviation
+            ax.fill_between(x, low, high, color=color, alpha=alpha, lw=0, label=f"{share} of {of}")
         ax.plot(x, mean, color=color, lw=1.8, label="mean")
         if values is not None:
             ax.scatter(rows[:, 0], values, s=10, color=INK, alpha=0.6, lw=0, label="rows", zorder=3)

@@ -662,8 +662,8 @@ class GaussianProcessRegressor(Regressor):
         Jackknife
             ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
             exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
-            about `level`, whatever the distribution of the rows is. The guarantee is for a kernel, noise and landmarks that do not
-            depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+            about `level`, whatever the distribution of the rows is. The guarantee is for a kernel, noise and landmarks
+            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
 
         References
         ----------

@@ -40,7 +40,7 @@ class Curvatures:
 
 
 class HessianSum(Accumulator[Curvatures]):
-    """Accumulator of the diagonal blocks of the Hessian of the losses, for features that are multiplied by an amplitude.
+    """Accumulator of the diagonal blocks of the Hessian of the losses, for features multiplied by an amplitude.
 
     Parameters
     ----------

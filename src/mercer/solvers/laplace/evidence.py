@@ -35,7 +35,7 @@ from mercer.solvers.losses.quasi_newton import minimize
 from mercer.solvers.losses.sample import Sample
 from mercer.statistics.feature_cache import RowFeatures
 
-__all__ = ["INTERCEPT_DEVIATION", "LabeledFeatures", "LaplaceValue", "coupling", "curvature_coupling"]
+__all__ = ["INTERCEPT_DEVIATION", "LabeledFeatures", "LaplaceValue", "curvature_coupling", "probabilities"]
 
 Array = np.ndarray
 LOSS = Logistic()

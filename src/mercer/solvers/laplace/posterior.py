@@ -48,7 +48,9 @@ class LabelPosterior:
     """Normal approximation of the posterior of latent functions on features, for one function or one per label."""
 
     features: Features
-    roots: Array  # (k, D + 1, D + 1), upper triangular: R R' is the covariance of coefficients of features with amplitude
+    roots: (
+        Array  # (k, D + 1, D + 1), upper triangular: R R' is the covariance of coefficients of features with amplitude
+    )
     variance: float  # squared amplitude
     columns: int  # number of latent functions
     fit_intercept: bool

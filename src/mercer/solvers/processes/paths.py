@@ -173,9 +173,7 @@ def sample_paths(
     return SamplePaths(feature_map, flat, posterior.spectrum.offset, n_samples, single)
 
 
-def updated_parts(
-    posterior: Posterior, normals: Array, rng: np.random.Generator
-) -> list[tuple[Features, Array]]:
+def updated_parts(posterior: Posterior, normals: Array, rng: np.random.Generator) -> list[tuple[Features, Array]]:
     """Return the parts of prior paths that are updated through the exact kernel to the representers."""
     given, scales = posterior.representers, posterior.scales
     assert given is not None

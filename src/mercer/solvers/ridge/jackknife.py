@@ -211,9 +211,9 @@ def jackknife_of(
         A = gram + penalty * np.eye(len(gram))
         try:
             factor = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError as error:
+        except scipy.linalg.LinAlgError as cause:
             msg = f"{owner}: the penalty {penalty:g} is below the rounding error of the features. Raise alpha."
-            raise ParameterError(msg) from error
+            raise ParameterError(msg) from cause
         root = scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False).T
         white.append(centered @ root)
         whiten.append(root)
