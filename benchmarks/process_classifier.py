@@ -7,8 +7,8 @@ contender chooses everything on training rows:
   are tuned; on usps, whose columns have one unit, with the Matern kernel of the given columns,
 - logistic: `KernelLogisticRegression` on the same features, those of the fitted process, with C on rows held out,
 - SVC: scikit-learn's `CalibratedClassifierCV` of an RBF `SVC`, on standardized columns (usps as given), with C and
-  gamma chosen by three-fold cross-validated accuracy among 3 x 3 values on 1500 rows, fitted to `--svc-rows` of the training
-  rows at most, which is said in the output where it is less than all,
+  gamma chosen by three-fold cross-validated accuracy among 3 x 3 values on 1500 rows, fitted to `--svc-rows` of the
+  training rows at most, which the output says where it is less than all,
 - ridge: `KernelRidgeClassifier` on the same features.
 
     OMP_NUM_THREADS=1 python benchmarks/process_classifier.py --data DIR [--seeds 5] [--rows 0] [--datasets adult ...]
