@@ -316,6 +316,12 @@ def linear_function(model: Any) -> tuple[np.ndarray, np.ndarray, bool]:
     name = type(model).__name__
     if isinstance(model, GaussianProcessRegressor):
         posterior = model.posterior_
+        if model.local_ is not None:
+            msg = (
+                "LinearHead: this GaussianProcessRegressor predicts from near rows, which is no linear function of "
+                "features. Fit it with neighbors=None, or export it by mercer.export.export_model."
+            )
+            raise ExportError(msg)
         return posterior.coef, posterior.spectrum.offset, model._single
     if isinstance(model, KernelPCA):
         coef = model.components_.T * model._scales()

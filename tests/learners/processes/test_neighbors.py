@@ -90,7 +90,7 @@ def test_model_file_predicts_the_same(fitted, tmp_path):
     X, y = rows(50, 3)
     np.testing.assert_array_equal(again.predict_interval(X), fitted.predict_interval(X))
     np.testing.assert_array_equal(again.predict_log_density(X, y), fitted.predict_log_density(X, y))
-    assert again.local_.fit.parts == fitted.local_.fit.parts
+    assert again.local_.parts == fitted.local_.parts
 
 
 def test_blocks_and_rows_in_their_source_give_the_same_model():
@@ -132,3 +132,12 @@ def test_few_rows(n):
     model = GaussianProcessRegressor(neighbors=8, random_state=0).fit(X, y)
     assert np.isfinite(model.predict(X, return_std=True)).all()
     assert np.isfinite(model.predict_interval(X)).all()
+
+
+def test_exported_predictions_are_those_of_near_rows(fitted, tmp_path):
+    from mercer.errors import ExportError
+    from mercer.export import export_model
+
+    export_model(fitted, tmp_path / "model.py", to="python")  # compares results, and raises if they differ
+    with pytest.raises(ExportError, match="local scales"):
+        export_model(fitted, tmp_path / "other.py", to="python", return_std=True)

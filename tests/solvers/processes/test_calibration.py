@@ -34,20 +34,24 @@ def test_left_out_errors_are_those_of_refits():
     spectrum = Spectrum.of(moments(feature_map, X, y), centered=False)
     found = left_out(feature_map, spectrum, SCALES, sample_of(X, y))
     Z = feature_map.transform(X)
+    # Rows that are landmarks are left out, as they are less than half of the rows.
+    used = np.flatnonzero(1 - np.square(Z).sum(axis=1) > 1e-12)
+    assert len(used) == 45
     for t, errors in enumerate(found):
         alpha = SCALES.alpha[t]
-        assert len(errors.squares) == len(X)
-        for i in (0, 7, 31):
+        assert len(errors.squares) == len(used)
+        for position in (0, 7, 31):
+            i = used[position]
             others = np.arange(len(X)) != i
             A = Z[others].T @ Z[others] + alpha * np.eye(Z.shape[1])
             error = y[i, t] - Z[i] @ np.linalg.solve(A, Z[others].T @ y[others, t])
             variance = SCALES.noise[t] ** 2 * Z[i] @ np.linalg.solve(A, Z[i])
             # The condition number of A is below 1e4, and that of 1 - h below 1e2: 1e-16 * 1e6, with a margin.
-            assert errors.squares[i] == pytest.approx(error**2, rel=1e-9)
-            assert errors.posterior[i] == pytest.approx(variance, rel=1e-9)
-            assert errors.residual[i] == pytest.approx(1 - Z[i] @ Z[i], abs=1e-12)
+            assert errors.squares[position] == pytest.approx(error**2, rel=1e-9)
+            assert errors.posterior[position] == pytest.approx(variance, rel=1e-9)
+            assert errors.residual[position] == pytest.approx(1 - Z[i] @ Z[i], abs=1e-12)
         in_sample = np.square(y[:, t] - Z @ spectrum.coef(SCALES.alpha)[:, t])
-        assert (errors.squares > in_sample).all()  # errors of fitted rows would be too small
+        assert (errors.squares > in_sample[used]).all()  # errors of fitted rows would be too small
 
 
 def test_weights_are_repetitions():
@@ -118,3 +122,39 @@ def test_a_given_amplitude_is_not_changed():
     found = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y)), SCALES, amplitude_given=True)
     np.testing.assert_allclose(found.amplitude, SCALES.amplitude, rtol=1e-12)
     assert (found.noise != SCALES.noise).all()
+
+
+def test_residual_of_a_landmark_is_what_the_others_leave():
+    X, y, feature_map, _ = problem(n=40, components=30)
+    spectrum = Spectrum.of(moments(feature_map, X, y), centered=False)
+    found = left_out(feature_map, spectrum, SCALES, sample_of(X, y))[0]
+    landmarks = feature_map.features_.landmarks
+    K = Gaussian(0.7)
+    assert len(found.squares) == len(X)  # most rows are landmarks, so that they are used
+    for s in (0, 11, 29):
+        i = int(np.flatnonzero((X == landmarks[s]).all(axis=1))[0])
+        others = np.delete(landmarks, s, axis=0)
+        cross = K(others, X[i : i + 1])[:, 0]
+        left = 1 - cross @ np.linalg.solve(K(others), cross)
+        total = SCALES.amplitude[0] ** 2 * found.residual[i] + found.posterior[i]
+        # The condition number of the landmarks is about 1e6. Where other rows determine the function at a landmark, the
+        # variance of all features is less than that of its residual.
+        assert found.residual[i] == pytest.approx(min(left, total / SCALES.amplitude[0] ** 2), rel=1e-6, abs=1e-9)
+
+
+def test_precisions_divide_the_noise_of_their_row():
+    X, y, feature_map, _ = problem()
+    weight = np.random.default_rng(2).uniform(0.2, 4, len(X))
+    spectrum = Spectrum.of(moments(feature_map, X, y, weight), centered=False)
+    found = left_out(feature_map, spectrum, SCALES, sample_of(X, y, weight), repeated=False)[0]
+    Z = feature_map.transform(X)
+    used = np.flatnonzero(1 - np.square(Z).sum(axis=1) > 1e-12)
+    for position in (0, 20):
+        i = used[position]
+        others = np.arange(len(X)) != i
+        A = Z[others].T @ (Z[others] * weight[others, None]) + SCALES.alpha[0] * np.eye(Z.shape[1])
+        error = y[i, 0] - Z[i] @ np.linalg.solve(A, Z[others].T @ (weight * y[:, 0])[others])
+        assert found.squares[position] == pytest.approx(error**2, rel=1e-8)
+        variance = SCALES.noise[0] ** 2 * Z[i] @ np.linalg.solve(A, Z[i])
+        assert found.posterior[position] == pytest.approx(variance, rel=1e-8)
+        assert found.share[position] == pytest.approx(1 / weight[i])

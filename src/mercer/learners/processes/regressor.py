@@ -29,6 +29,8 @@ from mercer.maps.base import check_replayable, fresh_copy
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
 from mercer.solvers.local.metric_search import MetricTrial
+from mercer.solvers.local.near_fit import LocalFit
+from mercer.solvers.neighbor_processes.posterior import NeighborPosterior
 from mercer.solvers.processes.calibration import calibrated_scales, left_out, standardized_errors
 from mercer.solvers.processes.evidence import Evidence, Scales
 from mercer.solvers.processes.intervals import METHODS, interval, log_densities
@@ -123,9 +125,9 @@ class GaussianProcessRegressor(Regressor):
     tuning_ : tuple of Trial or MetricTrial
         Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each. With
         `neighbors`, the kernels that were tried, and the errors of left-out targets.
-    local_ : NeighborPosterior or None
-        The posterior given near rows, if there are `neighbors`: `fit.parts`, whether the model uses the features
-        ("global"), near rows ("local") or both; `fit.scores`, the leave-one-out losses of these choices.
+    local_ : LocalFit or None
+        The local part, if there are `neighbors`: `parts`, whether the model uses the features ("global"), near rows
+        ("local") or both; `scores`, the leave-one-out losses of these choices, minus the mean log density.
     coef_ : ndarray of shape (D,) or (t, D)
         Posterior mean of the coefficients of the features, with the amplitude.
     feature_map_ : BaseMap
@@ -194,9 +196,11 @@ class GaussianProcessRegressor(Regressor):
         "weights": Choice("repetitions", "precisions"),
         "tune_rows": Integer(1),
     }
-    solved = frozenset({"posterior_", "local_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
+    solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
     solves_gram = True
     tuning_: tuple[Trial | MetricTrial, ...]
+    #: The posterior given near rows; None if there are no `neighbors`.
+    local_posterior_: NeighborPosterior | None = None
     default_map = landmarks_of_process
 
     def __init__(
@@ -383,9 +387,9 @@ class GaussianProcessRegressor(Regressor):
         used = posterior.scales
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
         self.log_marginal_likelihood_value_ = float(Evidence(spectrum, self._count(statistic)).value(scales).sum())
-        self.local_ = None
+        self.local_posterior_ = None
         if fit is not None and self.neighbors is not None:
-            self.local_ = local = fit_neighbors(self, spectrum, scales, fit)
+            self.local_posterior_ = local = fit_neighbors(self, spectrum, scales, fit)
             used = Scales(local.noise, local.amplitude)
             if local.fit.parts != "global":
                 self.log_marginal_likelihood_value_ = local.log_marginal_likelihood()
@@ -431,6 +435,11 @@ class GaussianProcessRegressor(Regressor):
         self._check_fitted()
         return self.feature_map_.kernel_
 
+    @property
+    def local_(self) -> LocalFit | None:
+        self._check_fitted()
+        return None if self.local_posterior_ is None else self.local_posterior_.fit
+
     # ---- evidence -----------------------------------------------------------------------------
 
     def log_marginal_likelihood(
@@ -463,11 +472,11 @@ class GaussianProcessRegressor(Regressor):
                 msg = f"{name} must be a finite number > 0, or one for each of {count} targets; got {value!r}."
                 raise ParameterError(msg)
         scales = Scales(*(np.broadcast_to(np.asarray(v, dtype=float), (count,)) for v in given))
-        if self.local_ is not None:
+        if self.local_posterior_ is not None:
             if eval_gradient:
                 msg = f"{type(self).__name__}: eval_gradient=True needs neighbors=None, got a fit with neighbors."
                 raise ParameterError(msg)
-            return self.local_.log_marginal_likelihood(
+            return self.local_posterior_.log_marginal_likelihood(
                 None if noise is None else scales.noise, None if amplitude is None else scales.amplitude
             )
         evidence = Evidence(posterior.spectrum, self._count(self.statistic_))
@@ -530,10 +539,11 @@ class GaussianProcessRegressor(Regressor):
         if return_std and return_cov:
             msg = f"{type(self).__name__}: at most one of return_std and return_cov can be True."
             raise ParameterError(msg)
-        if self.local_ is not None:
+        local = self.local_posterior_
+        if local is not None:
             self._refuse_with_neighbors(return_cov, "return_cov=True", "return_std=True, or neighbors=None")
             X = self.feature_map_.check_rows(X)
-            mean, std = self.local_.predict(X, return_std=return_std, with_noise=with_noise, n_jobs=self.n_jobs)
+            mean, std = local.predict(X, return_std=return_std, with_noise=with_noise, n_jobs=self.n_jobs)
             mean = mean[:, 0] if self._single else mean
             return mean if std is None else (mean, std[:, 0] if self._single else std)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
@@ -578,7 +588,7 @@ class GaussianProcessRegressor(Regressor):
         check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
         mean, std = type(self).predict.on_arrays(self, X, return_std=True, with_noise=True)
         shape = (len(mean), -1)
-        posterior = self.posterior_ if self.local_ is None else self.local_
+        posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
         ends = interval(
             posterior, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), level, method
         )
@@ -608,13 +618,13 @@ class GaussianProcessRegressor(Regressor):
         if targets.shape != mean.shape:
             msg = f"{type(self).__name__}: y must have the shape {mean.shape} of predictions, got {targets.shape}."
             raise DataError(msg)
-        posterior = self.posterior_ if self.local_ is None else self.local_
+        posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
         shape = (len(mean), -1)
         values = log_densities(posterior, (targets - mean).reshape(shape), std.reshape(shape))
         return values[:, 0] if self._single else values
 
     def _refuse_with_neighbors(self, refused: bool, what: str, instead: str) -> None:
-        if refused and self.local_ is not None:
+        if refused and self.local_posterior_ is not None:
             msg = (
                 f"{type(self).__name__}: {what} needs the joint distribution of rows, but with neighbors= each row "
                 f"is predicted from its own near rows. Use {instead}."

@@ -137,6 +137,9 @@ def solve_with(
     problem: NearProblem, indices: Array, points: Any, Z: Array | None, noise: Array, residuals: Array
 ) -> tuple[Array, Array, Array]:
     """Return the weights (m, k) and variances (m,) of the systems of near rows, and r' (K + noise)^-1 r (m, t)."""
+    reduced = None if problem.removed is None else problem.kernel.reduced(Z)
+    if problem.removed is not None and reduced is not None:
+        reduced = reduced.astype(problem.removed.dtype, copy=False)
     solution = problem.kernel.solve(
         problem.points,
         indices,
@@ -144,7 +147,7 @@ def solve_with(
         noise,
         targets=residuals,
         features=problem.removed,
-        query_features=None if problem.removed is None else problem.kernel.reduced(Z),
+        query_features=reduced,
         n_jobs=problem.n_jobs,
     )
     assert solution.targets is not None

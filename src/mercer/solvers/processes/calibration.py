@@ -13,10 +13,10 @@ leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_, times a pr
 squared amplitude of the evidence, which matters only where the residual is small beside the noise on all rows.
 
 Rows that are landmarks have no residual, but new rows like them would have. If at most half of the rows are landmarks,
-those of which no copy remains are left out of the calibration. If more are, but not all, the other rows would be a small
-and selected part. Then the residual of a landmark is what the other landmarks leave, :math:`r_{-i}`: with the landmark,
-this part of the function is one of the features, and its variance :math:`a^2 r_{-i}`, a part of the last term, is
-subtracted from it.
+those of which no copy remains are left out of the calibration. If more are, but not all, the other rows would be a
+small and selected part. Then the residual of a landmark is what the other landmarks leave, :math:`r_{-i}`: with the
+landmark, this part of the function is one of the features, and its variance :math:`a^2 r_{-i}`, a part of the last
+term, is subtracted from it.
 
 References
 ----------
