@@ -582,7 +582,7 @@ class GaussianProcessRegressor(Regressor):
         """
         check_parameter(type(self).__name__, "level", level, Interval(0, 1, closed="neither"))
         check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
-        mean, std = type(self).predict.on_arrays(self, X, return_std=True, with_noise=True)
+        mean, std = self.predict(X, return_std=True, with_noise=True)
         shape = (len(mean), -1)
         posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
         ends = interval(
