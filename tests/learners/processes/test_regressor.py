@@ -357,7 +357,7 @@ def test_float32_rows_give_results_close_to_float64():
     [
         ({"noise": 0.0}, r"noise must be a finite number > 0 or 'tune', got 0.0"),
         ({"amplitude": "auto"}, r"amplitude must be a finite number > 0 or 'tune', got 'auto'"),
-        ({"lengthscale_tuning": 2.0}, r"lengthscale_tuning must be one of 'shared', 'ard', None, got 2.0"),
+        ({"lengthscale_tuning": 2.0}, r"lengthscale_tuning must be one of 'auto', 'shared', 'ard', None, got 2.0"),
         ({"variance_method": "exact"}, r"variance_method must be one of 'weight-space', 'pathwise', got 'exact'"),
         ({"tune_rows": 0}, r"tune_rows must be an integer >= 1, got 0"),
         (
@@ -382,7 +382,7 @@ def test_bad_parameters_have_clear_errors(settings, message):
 def test_an_iterator_cannot_be_tuned_on():
     X, y = data(50)
     with pytest.raises(
-        DataError, match=r"lengthscale_tuning='shared' reads a sample of the rows first.*lengthscale_tuning=None"
+        DataError, match=r"lengthscale_tuning='auto' reads a sample of the rows first.*lengthscale_tuning=None"
     ):
         GaussianProcessRegressor(RandomFourier(Gaussian(), 20)).fit(iter([(X, y)]))
 

@@ -24,6 +24,7 @@ from mercer.solvers.neighbor_processes.posterior import NeighborPosterior, neigh
 from mercer.solvers.processes.evidence import Scales
 from mercer.solvers.processes.tuning import WIDEST, rounded, scaled_rows, with_inputs
 from mercer.solvers.ridge.least_squares import RidgeSolution, Spectrum
+from mercer.solvers.ridge.paths import Criterion
 from mercer.statistics import exponentials
 from mercer.statistics.sample import seed_of
 
@@ -160,6 +161,7 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
         fit_near, local.problem, ridge, fit_intercept=centered, seed=left_out, sample=local.sample, mean=local.mean,
         report=fit.report,
     )  # fmt: skip
+    criterion: Criterion = "evidence"
     if not isinstance(alpha, str):
         found = fit_parts(alpha, parts=local.parts, neighbors=local.counts)
         scale = np.full(len(scales.noise), (given[1] / found.unit) ** 2)
@@ -167,7 +169,7 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
         posterior = neighbor_posterior(found, local.problem, order[:LEFT_OUT_ROWS], given=True)
     else:
         alone: tuple[Parts, ...] = tuple(name for name in local.parts if name != "both") or ("local",)
-        tried = [fit_parts(alpha, parts=alone, neighbors=local.counts)]
+        tried = [fit_parts(criterion, parts=alone, neighbors=local.counts)]
         if "both" in local.parts:
             if local.parts == ("both",):
                 first, tried = tried[0], []
@@ -175,7 +177,7 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
                 first = tried[0]
             scored = [score for score in first.scores if score.parts == "local"]
             score = min(scored, key=lambda score: score.loss)
-            for noise in both_noises(score.alpha, ridge.alpha, alpha):
+            for noise in both_noises(score.alpha, ridge.alpha, criterion):
                 tried.append(fit_parts(noise, parts=("both",), neighbors=(score.n_neighbors,)))
         # Fits are compared by the density of left-out targets with local scales and heavy tails.
         some = order[:COMPARED_ROWS]

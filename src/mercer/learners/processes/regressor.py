@@ -155,6 +155,18 @@ class GaussianProcessRegressor(Regressor):
     residual of the kernel. So `noise_` and the amplitude of the residual, `amplitude_`, maximize the density of the
     leave-one-out errors of a sample of at most 8192 rows [4]_. If `noise` is given, nothing is calibrated.
 
+    *Near rows.* With `neighbors`, what the features leave is predicted from the rows nearest to each query, so that
+    both parts together have the kernel of the map; with all rows near, they are the exact process. If `feature_map` is
+    None, there are 512 landmarks, and the smoothness of the Matern kernel, 1/2, 3/2 or 5/2, is chosen too. Lengthscales
+    minimize leave-one-out losses of mini-batches of rows, each given its nearest rows. Features, near rows or both are
+    chosen by the leave-one-out density, and the variance follows the residuals of the near rows [5]_, so that it
+    differs between regions. `noise_` and `amplitude_` are those at an average scale. `noise` and `amplitude` can be
+    both given or both tuned. There are no covariances and samples. The rows are a part of the model, or stay in their
+    source (`LocalCorrection`).
+
+    *Intervals.* `predict_interval` and `predict_log_density` use the distribution of leave-one-out errors of a sample
+    of rows, divided by their standard deviations, since errors of real data often have heavier tails than normal ones.
+
     *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
     all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
     of the exact process is the prior variance [3]_. `Nystroem` avoids this: the residual of the kernel,
@@ -171,6 +183,7 @@ class GaussianProcessRegressor(Regressor):
     .. [3] Quinonero-Candela, Rasmussen (2005), A unifying view of sparse approximate Gaussian process regression, JMLR.
     .. [4] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes,
        Neural Computation.
+    .. [5] Shah, Wilson, Ghahramani (2014), Student-t processes as alternatives to Gaussian processes, AISTATS.
 
     Examples
     --------
@@ -586,7 +599,7 @@ class GaussianProcessRegressor(Regressor):
         """
         check_parameter(type(self).__name__, "level", level, Interval(0, 1, closed="neither"))
         check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
-        mean, std = type(self).predict.on_arrays(self, X, return_std=True, with_noise=True)
+        mean, std = self.predict(X, return_std=True, with_noise=True)
         shape = (len(mean), -1)
         posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
         ends = interval(

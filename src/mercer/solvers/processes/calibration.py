@@ -12,11 +12,10 @@ i. The variances :math:`\sigma^2` of the noise and A of the residual function ma
 leave-one-out errors :math:`e_i = (y_i - \hat y_i) / (1 - h_i)` [1]_, times a prior density of :math:`\log A` around the
 squared amplitude of the evidence, which matters only where the residual is small beside the noise on all rows.
 
-Rows that are landmarks have no residual, but new rows like them would have. If at most half of the rows are landmarks,
-those of which no copy remains are left out of the calibration. If more are, but not all, the other rows would be a
-small and selected part. Then the residual of a landmark is what the other landmarks leave, :math:`r_{-i}`: with the
-landmark, this part of the function is one of the features, and its variance :math:`a^2 r_{-i}`, a part of the last
-term, is subtracted from it.
+Rows that are landmarks have no residual, but new rows like them would have. If more than half of the rows are
+landmarks, but not all, the other rows are a small and selected part, which does not determine A. Then the residual of a
+landmark of which no copy remains is what the other landmarks leave, :math:`r_{-i}`: with the landmark, this part of the
+function is one of the features, and its variance :math:`a^2 r_{-i}`, a part of the last term, is subtracted from it.
 
 References
 ----------
@@ -53,7 +52,7 @@ MAX_FACTOR = 2.0
 LEAST_SHARE, LARGEST_SHARE = 1e-8, 4.0
 # Number of rows whose features are computed at a time, to limit memory.
 ROWS = 1024
-# Largest share of landmarks among the rows for which these are left out of the calibration.
+# Share of landmarks among the rows above which their residual is what other landmarks leave.
 MOST_LANDMARKS = 0.5
 # A row whose leverage is so close to one has a leave-one-out error of rounding errors, and is left out.
 LEAST_DISTANCE = 1e-8
@@ -198,19 +197,18 @@ def left_out(
         leverage *= precision[:, None]
     own = residuals_of_landmarks(feature_map, X, weight)
     share = float(weight[own > 0].sum() / weight.sum()) if len(weight) else 0.0
-    others = own == 0 if share <= MOST_LANDMARKS else np.ones(len(own), dtype=bool)
-    if share == 1:  # the features represent the kernel on all rows
+    if not MOST_LANDMARKS < share < 1:  # where all rows are landmarks, the features represent the kernel on them
         own = np.zeros_like(own)
     out = []
     for t, s in enumerate(scales.noise):
-        used = (1 - leverage[:, t] > LEAST_DISTANCE) & others
+        used = 1 - leverage[:, t] > LEAST_DISTANCE
         h = np.maximum(leverage[used, t], 0.0)
         squares = np.square(error[used, t] / (1 - h))
         posterior = float(s) ** 2 * h / (1 - h) / precision[used] if variance is None else variance[used, t]
         rest = residual[used]
-        if variance is None:
-            prior = float(scales.amplitude[t]) ** 2
-            rest = np.maximum(rest, np.minimum(own[used], posterior / prior if prior > 0 else 0.0))
+        prior = float(scales.amplitude[t]) ** 2
+        if variance is None and own.any() and prior * rest.mean() > NEGLIGIBLE * float(s) ** 2:
+            rest = np.maximum(rest, np.minimum(own[used], posterior / prior))
             posterior = posterior - prior * np.maximum(rest - residual[used], 0.0)
         out.append(LeftOut(squares, rest, np.maximum(posterior, 0.0), weight[used], 1 / precision[used]))
     return out
