@@ -67,7 +67,7 @@ ROUNDS = 8
 # Scores that differ by less than this are equal, for features in float64 and in float32.
 TIE, SINGLE_TIE = 1e-9, 2e-5
 # How much shorter lengthscales are preferred, see `combine_scales`.
-PREFERENCE = 0.5
+PREFERENCE = 0.25
 
 
 # ---- samples as engines ------------------------------------------------------------------------
@@ -539,7 +539,7 @@ def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE
         Statistics >= 0 of the observed samples, then of the permutations. Large values are evidence.
     mean_squares : ndarray of shape (K,)
         Means of the squared kernels over pairs of rows, from 0 to 1.
-    preference : float, default=0.5
+    preference : float, default=0.25
         How much short lengthscales, whose root mean square is small, are preferred.
     tie : float, default=1e-9
         Scores that differ by less than this are equal.
