@@ -74,7 +74,7 @@ def _picture(table: TableResult) -> str:
         panel.invert_yaxis()
         panel.grid(visible=True, axis="both")
         panel.tick_params(axis="y", length=0)
-        panel.set_xlabel(f"{table.measure}{f' in {table.unit}' if table.unit else ''} ({table.better} is better)")
+        figure.supxlabel(f"{table.measure}{f' in {table.unit}' if table.unit else ''}", fontsize="medium")
         figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2)
         return to_svg(figure, table.name)
 

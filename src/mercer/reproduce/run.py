@@ -124,6 +124,11 @@ class TableResult(Result):
     rows: tuple[Row, ...]
     skipped: tuple[str, ...]
 
+    @property
+    def has_exact(self) -> bool:
+        """Whether an exact method was measured."""
+        return any(row.best("exact") is not None for row in self.rows)
+
     def counts(self) -> dict[str, int]:
         """Return how many rows have which verdict."""
         verdicts = [row.verdict for row in self.rows]
