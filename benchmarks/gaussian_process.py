@@ -22,7 +22,7 @@ standard errors over seeds. Columns are standardized on the training rows. Every
   as many, for nothing that shows in the errors),
 - scikit-learn, ARD: the same with a lengthscale for every column, tuned on `--tune-rows` of the sample alone, as ours
   is: every further column makes a step on 5000 rows dearer,
-- xGPR (if installed; its licence allows academic use only): RBF kernel, tuned with 1024 and fitted with 4096 features;
+- xGPR (if installed; its license allows academic use only): RBF kernel, tuned with 1024 and fitted with 4096 features;
   its variances are multiplied by the one factor that suits the test targets best.
 
     OMP_NUM_THREADS=1 python benchmarks/gaussian_process.py --data DIR [--seeds 5] [--features 2048] [--json FILE]

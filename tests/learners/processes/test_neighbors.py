@@ -52,6 +52,7 @@ def test_density_and_intervals_of_new_targets(fitted):
         assert abs(inside - level) < 4 * np.sqrt(level * (1 - level) * (1 / 600 + 1 / 2000))
 
 
+@pytest.mark.slow
 def test_shared_lengthscale_and_given_kernels():
     X, y = rows()
     shared = GaussianProcessRegressor(neighbors=24, lengthscale_tuning="shared", random_state=0).fit(X, y)

@@ -658,3 +658,15 @@ def test_constant_precisions_are_a_unit_of_the_noise(tuning):
     assert many.noise_ == pytest.approx(100 * one.noise_, rel=1e-5)
     assert many.amplitude_ == pytest.approx(one.amplitude_, rel=1e-5)
     np.testing.assert_allclose(many.predict(X), one.predict(X), atol=1e-6)
+
+
+def test_amplitude_is_bounded_where_the_evidence_is_flat():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y = X[:, 0] + 0.05 * rng.normal(size=200)
+    base = GaussianProcessRegressor(Nystroem(Gaussian(1000.0), 200, random_state=0), lengthscale_tuning=None)
+    model = clone(base).fit(X, y)
+    amplitude = model.posterior_.fitted_scales.amplitude[0]
+    assert amplitude == pytest.approx(100 * y.std(), rel=1e-6)
+    free = clone(base).set_params(amplitude=1000 * y.std()).fit(X, y)
+    assert free.log_marginal_likelihood_value_ > model.log_marginal_likelihood_value_  # the bound is active

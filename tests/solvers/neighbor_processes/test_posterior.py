@@ -6,8 +6,6 @@ import pytest
 from mercer import GaussianProcessRegressor, LocalCorrection, Matern
 from mercer.solvers.neighbor_processes.posterior import best_prior, local_scales
 
-NEAR = LocalCorrection(400, parts="local")
-
 
 def rows(n, seed=0):
     rng = np.random.default_rng(seed)
@@ -56,6 +54,7 @@ def test_prior_of_local_scales_is_found():
     assert best_prior(same, rng.chisquare(count, size=n), counts, ones, choices) >= 64
 
 
+@pytest.mark.slow
 def test_regions_of_different_roughness_have_their_own_error_bars():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(3000, 2))
