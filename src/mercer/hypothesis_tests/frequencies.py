@@ -47,6 +47,8 @@ QUANTILES, SHORTEST, LONGEST = (0.05, 0.95), 0.5, 2.0
 # Scaled values beyond this number are moved to it. Their angles are as good as random already, and the cosine of a
 # very large angle is inaccurate.
 FARTHEST = 1e5
+# Samples of sparse rows with at most this many entries are converted to dense ones.
+MOST_ENTRIES = 20_000_000
 # Up to this number of features frequencies are quasi-random points; above, blocks of orthogonal directions.
 MOST_QUASI_RANDOM = 8
 # The range between the quantiles 0.1 and 0.9 of a standard normal variable.
@@ -129,6 +131,9 @@ def scaled_rows(pool: PooledRows) -> ScaledRows:
     not in all rows is divided by its largest distance from this constant. A feature that is constant is dropped.
     """
     X, weight = pool.sample.X, pool.sample.weight
+    is_sparse = sp.issparse(X)
+    if is_sparse and X.shape[0] * X.shape[1] <= MOST_ENTRIES:
+        X = X.toarray()  # so that results are those of dense rows
     center, spread = column_spreads(X, weight)
     if not sp.issparse(X):
         low, high = weighted_quantiles(X, weight, (0.1, 0.9))
@@ -140,7 +145,7 @@ def scaled_rows(pool: PooledRows) -> ScaledRows:
     columns = np.flatnonzero(varies)
     if not len(columns):  # all rows are equal: a test needs at least one feature
         columns, spread = np.arange(1), np.ones_like(spread)
-    return ScaledRows(columns, None if sp.issparse(X) else center[columns], spread[columns], X.shape[1])
+    return ScaledRows(columns, None if is_sparse else center[columns], spread[columns], X.shape[1])
 
 
 def weighted_quantiles(X: Array, weight: Array, levels: tuple[float, ...]) -> Array:

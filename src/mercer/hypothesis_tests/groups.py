@@ -24,7 +24,7 @@ How the parts are used, for two samples (see `mmd_test`)::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -35,21 +35,26 @@ from mercer.data.sources import Reader, source_of
 from mercer.engines import Block, Engine, block_rows_for, empty_rows
 from mercer.errors import DataError
 from mercer.features import Features
+from mercer.hypothesis_tests.frequencies import SharedFrequencies, squared_distances
 from mercer.io.archive import storable
-from mercer.kernels.base import as_rows
+from mercer.kernels.base import as_rows, dense64
 
 __all__ = [
+    "CollectedRows",
     "CombinedScales",
     "GroupPlan",
     "GroupSums",
     "SumByGroup",
     "combine_scales",
+    "exact_statistics",
+    "group_matrices",
     "mean_differences",
     "permuted_labels",
     "plan_groups",
     "sample_engine",
     "sample_means",
     "shuffled",
+    "tie_of",
 ]
 
 Array = np.ndarray
@@ -59,10 +64,10 @@ GROUPS, LEAST_GROUPS = 400, 40
 TILE_ROWS = 1024
 # Rounds of the random permutation of indices.
 ROUNDS = 8
-# Statistics that are smaller than this fraction of their terms are zero; scores that differ by less are equal.
-TIE = 1e-9
+# Scores that differ by less than this are equal, for features in float64 and in float32.
+TIE, SINGLE_TIE = 1e-9, 2e-5
 # How much shorter lengthscales are preferred, see `combine_scales`.
-PREFERENCE = 0.5
+PREFERENCE = 0.25
 
 
 # ---- samples as engines ------------------------------------------------------------------------
@@ -155,7 +160,7 @@ class CheckedRows:
         if self.transform is not None:
             X = self.transform(X)
         X = as_rows(_Named(self.name), X)
-        if X.shape[1] < 1:
+        if X.shape[0] < 1 or X.shape[1] < 1:
             msg = f"{self.name} must have at least 2 rows and one feature, got shape {X.shape}."
             raise DataError(msg)
         if weight is None:
@@ -397,6 +402,96 @@ def mean_differences(samples: Sequence[GroupSums], labels: Array) -> Array:
     return first - second
 
 
+# ---- exact kernels of few rows -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CollectedRows:
+    """All rows of a sample with their indices and weights; a value that supports ``+``."""
+
+    parts: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, block: Block) -> CollectedRows:
+        """Return the rows of one block."""
+        return cls((block,))
+
+    def __add__(self, other: CollectedRows) -> CollectedRows:
+        return CollectedRows(self.parts + other.parts)
+
+    @property
+    def X(self) -> Any:
+        """The rows."""
+        rows = [block.X for block in self.parts]
+        return sp.vstack(rows, format="csr") if any(map(sp.issparse, rows)) else np.concatenate(rows)
+
+    @property
+    def index(self) -> Array:
+        """Indices of the rows in the data."""
+        return np.concatenate([block.index for block in self.parts])
+
+    @property
+    def weight(self) -> Array:
+        """Weights of the rows."""
+        return np.concatenate([np.ones(len(b)) if b.weight is None else b.weight for b in self.parts])
+
+
+def group_matrices(samples: Sequence[CollectedRows], features: SharedFrequencies, plan: GroupPlan) -> Iterator[Array]:
+    """Yield, for each kernel of a collection, the weighted sums of its exact values over all pairs of groups.
+
+    Parameters
+    ----------
+    samples : sequence of CollectedRows
+        All rows of each sample.
+    features : SharedFrequencies
+        The scaling of rows and the collection of kernels.
+    plan : GroupPlan
+        The groups.
+
+    Yields
+    ------
+    ndarray of shape (G + s, G + s)
+        The groups of all s samples, followed by the rows of each sample that are in no group.
+    """
+    X = [dense64(features.scaling(sample.X)) for sample in samples]
+    rows = np.concatenate(X)
+    starts = np.cumsum([0, *plan.counts])
+    group = []
+    for number, sample in enumerate(samples):
+        own = plan.groups_of(number, sample.index)
+        group.append(np.where(own < plan.counts[number], own + starts[number], starts[-1] + number))
+    weight = np.concatenate([sample.weight for sample in samples])
+    n, count = len(rows), int(starts[-1]) + len(samples)
+    indicators = sp.csr_array((weight, np.concatenate(group), np.arange(n + 1)), shape=(n, count))
+    squares = squared_distances(rows)
+    np.fill_diagonal(squares, 0.0)
+    for h in features.collection.lengthscales:
+        half = indicators.T @ np.exp(squares * (-0.5 / h**2))
+        yield np.asarray(half @ indicators)
+
+
+def exact_statistics(
+    samples: Sequence[CollectedRows], features: SharedFrequencies, plan: GroupPlan, labels: Array
+) -> Array:
+    """Return the squared discrepancies (1 + B, K) of two samples by exact kernels, for all permutations of groups.
+
+    The time is quadratic in the number of rows. Parameters are those of `group_matrices` and `mean_differences`.
+    """
+    masses = [sample.weight for sample in samples]
+    groups = [plan.groups_of(i, sample.index) for i, sample in enumerate(samples)]
+    by_group = [np.bincount(g, w, plan.counts[i] + 1) for i, (g, w) in enumerate(zip(groups, masses, strict=True))]
+    weight, rest = np.concatenate([m[:-1] for m in by_group]), np.array([m[-1] for m in by_group])
+    contrasts = np.zeros((len(labels), labels.shape[1] + 2))
+    for number, sign in enumerate((1.0, -1.0)):
+        belongs = labels == number
+        mass = belongs @ weight + rest[number]
+        factor = sign / np.where(mass > 0, mass, 1.0)
+        contrasts[:, :-2] += belongs * factor[:, None]
+        contrasts[:, labels.shape[1] + number] = factor
+    found = [np.einsum("bg,bg->b", contrasts @ K, contrasts) for K in group_matrices(samples, features, plan)]
+    return np.maximum(np.stack(found, axis=1), 0.0)
+
+
 # ---- one p-value of many statistics ------------------------------------------------------------
 
 
@@ -425,7 +520,12 @@ class CombinedScales:
     loudest: int
 
 
-def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE) -> CombinedScales:
+def tie_of(engines: Sequence[Engine]) -> float:
+    """Return the difference up to which scores are equal, which is larger if rows are in float32."""
+    return SINGLE_TIE if any(engine.first().X.dtype == np.float32 for engine in engines) else TIE
+
+
+def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE, tie: float = TIE) -> CombinedScales:
     """Combine the statistics of several kernels into one p-value.
 
     The cube roots of the statistics, which are close to normal for weighted sums of chi-squared variables (Wilson and
@@ -439,20 +539,22 @@ def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE
         Statistics >= 0 of the observed samples, then of the permutations. Large values are evidence.
     mean_squares : ndarray of shape (K,)
         Means of the squared kernels over pairs of rows, from 0 to 1.
-    preference : float, default=0.5
+    preference : float, default=0.25
         How much short lengthscales, whose root mean square is small, are preferred.
+    tie : float, default=1e-9
+        Scores that differ by less than this are equal.
 
     Returns
     -------
     CombinedScales
     """
-    roots = np.cbrt(np.where(M > TIE**2 * M.max(initial=0.0), M, 0.0))
+    roots = np.cbrt(np.where(M > tie**2 * M.max(initial=0.0), M, 0.0))
     spread = roots.std(axis=0)
-    varies = spread > TIE * roots.max(axis=0)
+    varies = spread > tie * roots.max(axis=0)
     z = np.where(varies, (roots - roots.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
     tilted = z - preference * np.sqrt(mean_squares)
     scores = tilted.max(axis=1)
     n = len(M)
-    p_values = (z >= z[0] - TIE * (1 + np.abs(z[0]))).sum(axis=0) / n
-    as_large = int(np.count_nonzero(scores >= scores[0] - TIE * (1 + abs(scores[0]))))
+    p_values = (z >= z[0] - tie * (1 + np.abs(z[0]))).sum(axis=0) / n
+    as_large = int(np.count_nonzero(scores >= scores[0] - tie * (1 + abs(scores[0]))))
     return CombinedScales(scores, z, p_values, as_large / n, int(tilted[0].argmax()))
