@@ -113,6 +113,8 @@ class ScaledRows:
         if len(self.columns) < self.n_features:
             X = X[:, self.columns]
         factors = (1 / self.scale).astype(X.dtype)
+        if sp.issparse(X) and self.center is not None:
+            X = X.toarray()
         if sp.issparse(X):
             X = X.copy()
             X.data *= factors[X.indices]

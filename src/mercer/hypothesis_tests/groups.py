@@ -105,6 +105,9 @@ def sample_engine(
     engine : Engine
     names : tuple of str or None
     """
+    if weight is not None and not hasattr(weight, "dask") and not np.any(np.asarray(weight) != 0):
+        msg = f"{name} must have a row of positive weight, got weights that are all zero."
+        raise DataError(msg)
     reader = SampleReader(name, width, n_jobs, transform)
     if transform is None and hasattr(X, "columns"):
         reader.set_names([str(column) for column in X.columns])
@@ -536,7 +539,8 @@ def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE
     Parameters
     ----------
     M : ndarray of shape (1 + B, K)
-        Statistics >= 0 of the observed samples, then of the permutations. Large values are evidence.
+        Statistics >= 0 of the observed samples, then of the permutations, of kernels with k(x, x) = 1. Large values are
+        evidence.
     mean_squares : ndarray of shape (K,)
         Means of the squared kernels over pairs of rows, from 0 to 1.
     preference : float, default=0.25
@@ -548,7 +552,8 @@ def combine_scales(M: Array, mean_squares: Array, preference: float = PREFERENCE
     -------
     CombinedScales
     """
-    roots = np.cbrt(np.where(M > tie**2 * M.max(initial=0.0), M, 0.0))
+    # The terms of a statistic are at most one, so that this is more than its rounding error.
+    roots = np.cbrt(np.where(M > 1e-5 * tie, M, 0.0))
     spread = roots.std(axis=0)
     varies = spread > tie * roots.max(axis=0)
     z = np.where(varies, (roots - roots.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)

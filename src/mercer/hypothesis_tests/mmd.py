@@ -53,8 +53,8 @@ Array = np.ndarray
 BLOCK_ROWS = 1024
 # Number of components of the adaptive test, up to a number of rows of both samples and above it.
 MANY_COMPONENTS, MANY_ROWS, FEW_COMPONENTS = 2000, 200_000, 800
-# Up to this number of rows of both samples, the statistics are those of exact kernels: this takes less than a second,
-# and in high dimension more components would be needed than there are rows.
+# Up to this number of rows of both samples, the statistics are those of exact kernels: this takes about a second, and
+# in high dimension more components would be needed than there are rows.
 EXACT_ROWS = 4096
 # Number of permutations with which the witness function is compared.
 WITNESS_PERMUTATIONS = 50
@@ -108,7 +108,8 @@ def mmd_test(
         feature map or vectorizer, which is applied first. It must not depend on which sample a row belongs to.
     n_components : int or None, default=None
         Number of components, for ``kernel="adaptive"``: more give more power, up to that of exact kernels. None means
-        2000, or 800 for more than 200,000 rows; for at most 4096 rows of both samples, kernels are then exact.
+        2000, or 800 for more than 200,000 rows. For at most 4096 rows of both samples, None means that the statistics
+        are those of the exact kernels.
     n_permutations : int, default=999
         Number B of permutations. The smallest possible p-value is 1 / (1 + B).
     n_jobs : int or None, default=None
@@ -232,8 +233,8 @@ def _adaptive(
         check_enough(f"mmd_test: {name}", pools[-1])
     pool = pools[0] + pools[1]
     if n_components is None:
-        n_components = MANY_COMPONENTS if pool.rows <= MANY_ROWS else FEW_COMPONENTS
-        is_exact = pool.rows <= EXACT_ROWS
+        is_exact = pool.rows <= EXACT_ROWS  # the features are then for the witness function only
+        n_components = MANY_COMPONENTS if EXACT_ROWS < pool.rows <= MANY_ROWS else FEW_COMPONENTS
     else:
         is_exact = False
     features = shared_frequencies(pool, rng, n_components=n_components)

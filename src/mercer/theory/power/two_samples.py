@@ -167,7 +167,7 @@ def linear_mmd_power(mmd2: float, deviation: float, n: int, level: float = 0.05)
 
     Each term :math:`h = k(x, x') + k(y, y') - k(x, y') - k(x', y)` uses two rows of each sample once [1]_. Its mean is
     the squared discrepancy, and the power is :math:`\Phi(\sqrt{n/2}\, \mathrm{MMD}^2 / \sigma_h - z_\alpha)`.
-    Detectable discrepancies are therefore of order :math:`n^{-1/2}`, while they are of order :math:`n^{-1}` for `mmd_power`.
+    Detectable discrepancies are therefore of order :math:`n^{-1/2}`, and of order :math:`n^{-1}` for `mmd_power`.
 
     Parameters
     ----------
