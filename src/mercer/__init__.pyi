@@ -42,7 +42,18 @@ from .errors import (
 )
 from .export import export_model
 from .graphs import Deformed, FeatureGraph, NeighborGraph
-from .hypothesis_tests import hsic_test, mmd_test
+from .hypothesis_tests import (
+    HSIC,
+    MMD,
+    ConditionalIndependence,
+    DriftMonitor,
+    conditional_independence_test,
+    goodness_of_fit_test,
+    hsic_test,
+    k_sample_test,
+    mmd_test,
+    paired_test,
+)
 from .io import open_rows, open_table
 from .kernels import (
     ArcCosine,
@@ -106,6 +117,8 @@ from .theory import required_components
 __version__: str
 
 __all__ = [
+    "HSIC",
+    "MMD",
     "ArcCosine",
     "CallableKernel",
     "Cauchy",
@@ -115,12 +128,14 @@ __all__ = [
     "ColumnScaler",
     "Composed",
     "CompositionMap",
+    "ConditionalIndependence",
     "Constant",
     "DataError",
     "Deformed",
     "DeformedKernel",
     "DeformedSearchCV",
     "DotProduct",
+    "DriftMonitor",
     "ExponentialDotProduct",
     "ExportError",
     "FeatureGraph",
@@ -182,6 +197,7 @@ __all__ = [
     "choose",
     "compare",
     "component_table",
+    "conditional_independence_test",
     "data",
     "describe_model",
     "diagnostics",
@@ -189,10 +205,12 @@ __all__ = [
     "errors",
     "export",
     "export_model",
+    "goodness_of_fit_test",
     "graphs",
     "hsic_test",
     "hypothesis_tests",
     "io",
+    "k_sample_test",
     "kernels",
     "learners",
     "linalg",
@@ -205,6 +223,7 @@ __all__ = [
     "on_dask",
     "open_rows",
     "open_table",
+    "paired_test",
     "required_components",
     "save_model",
     "solvers",

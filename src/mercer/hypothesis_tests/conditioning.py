@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import ndtri
 
 from mercer.engines import Block, Engine, Report
 from mercer.features import Features, features_of
+from mercer.maps.fourier.projections import DenseProjection
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.solvers.ridge.paths import LeftOut
 from mercer.statistics import MomentSum, exponentials
@@ -19,8 +22,9 @@ __all__ = ["ConditioningFeatures", "NormalScores", "Residuals", "SideFeatures", 
 Array = np.ndarray
 # Multiples of the median distance that are tried as lengthscales, and rounds in which the metric is learned.
 FACTORS, METRIC_ROUNDS = (2.0, 1.0, 0.5, 0.25), 2
-# Rows and components of the regressions by which the metric is learned.
-METRIC_ROWS, METRIC_COMPONENTS = 1000, 100
+# Bounds of the number of rows, and of components, of the regressions by which the metric is learned. They grow with the
+# number of rows, and are small for few rows, where they would take most of the time.
+METRIC_ROWS, METRIC_COMPONENTS = (1000, 4000), (100, 200)
 # Share of the identity in a learned metric, so that a variable that seemed irrelevant is never dropped.
 IDENTITY = 0.05
 # Shares of components by metric: the identity, and the learned metric.
@@ -67,7 +71,9 @@ class NormalScores:
                 scores.append(ndtri(middle))
         return cls(tuple(chosen), tuple(values), tuple(scores))
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: Any) -> Array:
+        if sp.issparse(X):
+            X = X.toarray()
         out = np.empty((len(X), len(self.columns)))
         for j, column in enumerate(self.columns):
             out[:, j] = np.interp(X[:, column], self.values[j], self.scores[j])
@@ -85,8 +91,10 @@ def median_distance(U: Array) -> float:
 
 def waves(U: Array, W: Array) -> Array:
     """Return cosines, then sines, of U @ W, whose squares add up to one."""
-    angles = U @ W
-    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / np.sqrt(max(W.shape[1], 1))
+    out = np.empty((len(U), 2 * W.shape[1]))
+    if out.size:
+        DenseProjection(np.ascontiguousarray(W)).pairs(np.ascontiguousarray(U), 1 / np.sqrt(W.shape[1]), out)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +151,10 @@ class ConditioningFeatures(Features):
 
     def __call__(self, X: Any, out: Array) -> None:
         U = self.scores(X)
-        d, J = U.shape[1], self.frequencies.shape[1]
+        d = U.shape[1]
         out[:, :d] = 0.5 * U
-        angles = U @ self.frequencies
-        out[:, d : d + J] = np.cos(angles) * self.amplitudes
-        out[:, d + J :] = np.sin(angles) * self.amplitudes
+        Z = waves(U, self.frequencies)
+        np.multiply(Z, np.sqrt(len(self.amplitudes)) * np.tile(self.amplitudes, 2), out=out[:, d:])
 
     def modulation(self, X: Array) -> Array:
         """Return factors (n, 2 m) of products of residuals, whose squares add up to one."""
@@ -164,10 +171,16 @@ class _Fit:
     error: float  # sum over targets of the relative errors
 
 
-def _fit(U: Array, F: Array, metric: Array, factor: float, rng: np.random.Generator) -> _Fit:
+def _best_fit(U: Array, F: Array, metric: Array, factors: Sequence[float], rng: np.random.Generator) -> _Fit:
+    """Return the regression with the lowest error, among several multiples of the median distance as lengthscales."""
+    median = median_distance(U @ metric)
+    return min((_fit(U, F, metric, factor, factor * median, rng) for factor in factors), key=lambda fit: fit.error)
+
+
+def _fit(U: Array, F: Array, metric: Array, factor: float, lengthscale: float, rng: np.random.Generator) -> _Fit:
     n, d = U.shape
-    J = METRIC_COMPONENTS // 2
-    W = metric @ (rng.standard_normal((d, J)) / (factor * median_distance(U @ metric)))
+    J = int(np.clip(PER_ROOT * np.sqrt(n), *METRIC_COMPONENTS)) // 2
+    W = metric @ (rng.standard_normal((d, J)) / lengthscale)
     Z = np.concatenate([0.5 * U, waves(U, W)], axis=1)
     Z -= Z.mean(axis=0)
     values, vectors = np.linalg.eigh(Z.T @ Z)
@@ -224,19 +237,20 @@ def conditioning_features(
         Draws the frequencies.
     """
     scores = NormalScores.of(sample, columns)
-    U, F = scores(sample[:METRIC_ROWS]), targets[:METRIC_ROWS]
+    rows = int(np.clip(n_rows // 4, *METRIC_ROWS))
+    U, F = scores(sample[:rows]), targets[:rows]
     F = F - F.mean(axis=0)
     d = U.shape[1]
     J = int(min(max(FEWEST, PER_ROOT * np.sqrt(n_rows)), MOST, max(n_rows // 4, 4))) // 2
     if d == 0:
         return ConditioningFeatures(scores, np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0)))
     identity = np.eye(d)
-    fits = [min((_fit(U, F, identity, f, rng) for f in FACTORS), key=lambda fit: fit.error)]
+    fits = [_best_fit(U, F, identity, FACTORS, rng)]
     metrics = [identity]
     for _ in range(METRIC_ROUNDS if d > 1 else 0):
         metrics.append(_gradient_metric(U, fits[-1]))
         near = [f for f in FACTORS if 0.4 < f / fits[-1].factor < 2.5]
-        fits.append(min((_fit(U, F, metrics[-1], f, rng) for f in near), key=lambda fit: fit.error))
+        fits.append(_best_fit(U, F, metrics[-1], near, rng))
     shares = [(0, 1.0)]
     if d > 1:
         learned = 1 + int(np.argmin([fit.error for fit in fits[1:]]))
@@ -269,6 +283,19 @@ class BothTargets:
         return np.concatenate([self.x(block.X), self.y(block.X)], axis=1), None
 
 
+@dataclass(frozen=True)
+class _Given(Features):
+    """Features of rows that are features already."""
+
+    n_components: int
+
+    def astype(self, dtype: Any) -> Self:  # noqa: ARG002
+        return self
+
+    def __call__(self, X: Any, out: Array) -> None:
+        out[...] = X
+
+
 @dataclass(frozen=True, eq=False)
 class SidesLeftOut:
     """Function of a block that returns the sums of squared leave-one-out errors (2, p) for x and y."""
@@ -284,12 +311,13 @@ class SidesLeftOut:
             chosen = np.exp(-exponentials(block.index.astype(np.uint64), seed=0)) < self.share
             block = Block(block.start, block.X[chosen])
         F, _ = self.targets(block)
+        Z = features_of(self.features, block.X)
         k = self.targets.x.n_components
         out = []
         for side in (slice(0, k), slice(k, None)):
             s = self.spectrum
             part = replace(s, rotated=s.rotated[:, side], offset=s.offset[side], energy=s.energy[side])
-            out.append(LeftOut(self.features, part, self.alphas, True)(Block(block.start, block.X, F[:, side])))
+            out.append(LeftOut(_Given(Z.shape[1]), part, self.alphas, True)(Block(block.start, Z, F[:, side])))
         return np.stack(out)
 
 
