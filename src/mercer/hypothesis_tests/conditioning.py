@@ -40,8 +40,8 @@ SCORED_ROWS = 20_000
 # Components of x and y before and after the projection on principal components, and the share of the variance that the
 # latter explain.
 RAW_COMPONENTS, MOST_COMPONENTS, EXPLAINED = 64, 10, 0.99
-# Components of the conditioning variables that products of residuals are multiplied by, and the number of leading
-# residuals of each side in these products.
+# Largest number of directions of z along which products of residuals may vary, and the number of leading residuals of
+# each side in these products.
 MODULATORS, MODULATED = 6, 2
 
 
@@ -263,9 +263,8 @@ def conditioning_features(
             scale = relative * fits[number].factor * median
             frequencies.append(metrics[number] @ (rng.standard_normal((d, count)) / scale))
             amplitudes.append(np.full(count, np.sqrt(share / len(SPREAD) / count)))
-    modulators = metrics[shares[-1][0]] @ (
-        rng.standard_normal((d, MODULATORS // 2)) / median_distance(U @ metrics[shares[-1][0]])
-    )
+    # A dependence may vary along variables that neither x nor y depends on: all of them, or random directions.
+    modulators = identity if d <= MODULATORS else np.linalg.qr(rng.standard_normal((d, MODULATORS)))[0]
     return ConditioningFeatures(scores, np.concatenate(frequencies, axis=1), np.concatenate(amplitudes), modulators)
 
 
