@@ -96,7 +96,7 @@ def test_level_of_goodness_of_fit_is_exact():
     assert rejected <= binom.isf(1e-4, draws, 0.1)
 
 
-def test_texts_through_a_vectorizer():
+def test_documents_through_a_vectorizer():
     from sklearn.feature_extraction.text import HashingVectorizer
 
     rng = np.random.default_rng(0)

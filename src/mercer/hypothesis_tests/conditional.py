@@ -221,7 +221,7 @@ def conditional_independence_test(
     ----------
     .. [1] Strobl, Zhang, Visweswaran (2019), Approximate kernel-based conditional independence tests for fast
        non-parametric causal discovery, Journal of Causal Inference.
-    .. [2] Shah, Peters (2020), The hardness of conditional independence testing and the generalised covariance measure,
+    .. [2] Shah, Peters (2020), The hardness of conditional independence testing and the generalized covariance measure,
        Annals of Statistics.
 
     Examples
