@@ -62,6 +62,8 @@ Array = np.ndarray
 GROUPS, LEAST_GROUPS = 400, 40
 # Number of rows whose features are computed at a time.
 TILE_ROWS = 1024
+# Up to this number of rows, exact kernels are computed in float64, and above it in float32.
+MOST_DOUBLE_ROWS = 2048
 # Rounds of the random permutation of indices.
 ROUNDS = 8
 # Scores that differ by less than this are equal, for features in float64 and in float32.
@@ -465,12 +467,16 @@ def group_matrices(samples: Sequence[CollectedRows], features: SharedFrequencies
         group.append(np.where(own < plan.counts[number], own + starts[number], starts[-1] + number))
     weight = np.concatenate([sample.weight for sample in samples])
     n, count = len(rows), int(starts[-1]) + len(samples)
-    indicators = sp.csr_array((weight, np.concatenate(group), np.arange(n + 1)), shape=(n, count))
     squares = squared_distances(rows)
     np.fill_diagonal(squares, 0.0)
+    if n > MOST_DOUBLE_ROWS:
+        squares, weight = squares.astype(np.float32), weight.astype(np.float32)
+    indicators = sp.csr_array((weight, np.concatenate(group), np.arange(n + 1)), shape=(n, count))
+    buffer = np.empty_like(squares)
     for h in features.collection.lengthscales:
-        half = indicators.T @ np.exp(squares * (-0.5 / h**2))
-        yield np.asarray(half @ indicators)
+        np.multiply(squares, squares.dtype.type(-0.5 / h**2), out=buffer)
+        np.exp(buffer, out=buffer)
+        yield np.asarray((indicators.T @ buffer) @ indicators, dtype=np.float64)
 
 
 def exact_statistics(

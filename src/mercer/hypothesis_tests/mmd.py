@@ -17,6 +17,8 @@ from mercer.engines.base import workers
 from mercer.errors import DataError
 from mercer.hypothesis_tests.frequencies import pooled_rows, shared_frequencies
 from mercer.hypothesis_tests.groups import (
+    MOST_DOUBLE_ROWS,
+    SINGLE_TIE,
     CollectedRows,
     SumByGroup,
     combine_scales,
@@ -249,7 +251,8 @@ def _adaptive(
             M = exact_statistics([engine.sum(CollectedRows.of) for engine in engines], features, plan, labels)
         else:
             M = features.statistics(differences)
-    combined = combine_scales(M, features.collection.mean_squares, tie=tie_of(engines))
+    tie = SINGLE_TIE if is_exact and pool.rows > MOST_DOUBLE_ROWS else tie_of(engines)
+    combined = combine_scales(M, features.collection.mean_squares, tie=tie)
     report_step(report, n_permutations, n_permutations, unit="permutations")
     rows = pool.sample.X
     witness = Witness(
