@@ -90,8 +90,8 @@ class DriftMonitor:
     alpha : float, default=0.05
         Bound on the probability of a false alarm over the complete run.
     transform : callable or None, default=None
-        Function that is applied to rows first, such as the `transform` of a fitted vectorizer of documents. It must return
-        numbers, one row per row.
+        Function that is applied to rows first, such as the `transform` of a fitted vectorizer of documents. It must
+        return numbers, one row per row.
     n_permutations : int, default=999
         Number B of permutations per batch. With fewer than about 999, no single batch can raise an alarm at 0.05.
     n_jobs : int or None, default=None

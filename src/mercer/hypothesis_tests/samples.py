@@ -64,8 +64,8 @@ def k_sample_test(
         At least two samples of at least two rows each, with the same columns. Files are read in two passes and never
         loaded completely.
     transform : callable or None, default=None
-        Function that is applied to each block of rows first, such as the `transform` of a fitted vectorizer of documents.
-        It must return numbers, one row per row.
+        Function that is applied to each block of rows first, such as the `transform` of a fitted vectorizer of
+        documents. It must return numbers, one row per row.
     n_components : int or None, default=None
         Number of components; None means 1600, or 800 for more than 200,000 rows.
     n_permutations : int, default=999
