@@ -27,6 +27,13 @@ def test_p_values_without_drift_are_uniform_and_uncorrelated():
     assert abs(lagged) < 3.3 / np.sqrt(60)
 
 
+def test_ties_are_broken_at_random():
+    watch = DriftMonitor(np.ones((50, 2)), n_permutations=9, random_state=0)
+    p = [watch.update(np.ones((3, 2))).p_value for _ in range(40)]
+    assert kstest(p, "uniform").pvalue > 1e-3
+    assert not watch.state_.alarm
+
+
 @pytest.mark.slow
 def test_probability_of_any_false_alarm_is_bounded():
     runs, alarms = 200, 0
