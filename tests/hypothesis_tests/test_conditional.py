@@ -110,10 +110,20 @@ def test_categories_ties_constants_and_sparse_rows():
     assert "p = 1" in repr(constant)
 
 
+def test_unordered_categories_as_integers_are_resolved():
+    rng = np.random.default_rng(0)
+    group = rng.integers(30, size=2000)
+    effect = rng.normal(size=30)[group]
+    x, y = effect + 0.5 * rng.normal(size=2000), effect + 0.5 * rng.normal(size=2000)
+    assert conditional_independence_test(x, y, group).p_value > 1e-3
+    assert conditional_independence_test(x, y, group // 3).p_value < 1e-6
+
+
 def test_function_of_z_leaves_nothing_to_test():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(500, 1))
     assert conditional_independence_test(z[:, 0], z[:, 0] + rng.normal(size=500), z).p_value > 1e-3
+    assert conditional_independence_test(z, np.exp(z), z).p_value == 1.0
 
 
 def test_result_prints_and_converts():

@@ -35,6 +35,9 @@ TILE_ROWS = 1024
 LEAST_ROWS = 20
 # Share of the variance of the statistic, relative to that of plain products, of products that vary with z.
 MODULATED_SHARE = 0.5
+# If z explains at least this share of a variable, the variable is a function of z: what is left of it is the error of
+# the regression, and nothing can be learned from it.
+FUNCTION_OF_Z = 0.9999
 # Statistics below this fraction of their terms are rounding error.
 TIE = 1e-20
 
@@ -215,7 +218,8 @@ def conditional_independence_test(
 
     With D components of z and n rows, the test takes time O(n D^2) and memory O(D^2) beside the rows. The attribute
     `explained` of the result shows how much z explains; if x or y depends on z by a function too rough to be resolved,
-    p-values are too small.
+    p-values are too small. If z explains at least 99.99 % of x or of y, the p-value is 1: a function of z is
+    independent of everything given z.
 
     References
     ----------
@@ -272,7 +276,8 @@ def _tested(
     total = engine.sum(ResidualProducts(left), report)
     statistic, weights = null_weights(total, components[0] * components[1], left.inflation)
     null = WeightedChiSquares(weights)
-    log_p = null.log_sf(statistic if statistic > TIE else 0.0)
+    is_function = max(left.explained) >= FUNCTION_OF_Z
+    log_p = null.log_sf(statistic if statistic > TIE and not is_function else 0.0)
     return ConditionalIndependenceTest(
         statistic,
         float(np.exp(log_p)),

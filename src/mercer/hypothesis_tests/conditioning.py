@@ -35,6 +35,11 @@ SPREAD = (1.0, 0.5)
 PER_ROOT, FEWEST, MOST = 3.0, 40, 1200
 # Penalties that are compared by leave-one-out, relative to the largest eigenvalue.
 PENALTIES = np.geomspace(1e-9, 1.0, 19)
+# A conditioning variable is also treated as a category if it has at most this number of distinct values, each of which
+# occurs this number of times on average. All categories together have at most a share of the rows as components.
+MOST_LEVELS, ROWS_PER_LEVEL, LEVEL_SHARE = 64, 8, 8
+# Scores that differ by less are those of equal values.
+SAME_SCORE = 1e-9
 # Number of rows whose leave-one-out errors are compared, at random; all of them if there are fewer.
 SCORED_ROWS = 20_000
 # Components of x and y before and after the projection on principal components, and the share of the variance that the
@@ -138,10 +143,12 @@ class ConditioningFeatures(Features):
     frequencies: Array  # (d, J)
     amplitudes: Array  # (J,)
     modulators: Array  # (d, m), frequencies of the factors of products of residuals
+    levels: tuple[tuple[int, Array], ...] = ()  # columns with few distinct values, and the scores of these values
 
     @property
     def n_components(self) -> int:
-        return len(self.scores.columns) + 2 * self.frequencies.shape[1]
+        indicators = sum(len(values) for _, values in self.levels)
+        return len(self.scores.columns) + indicators + 2 * self.frequencies.shape[1]
 
     def astype(self, dtype: Any) -> Self:  # noqa: ARG002 - sums are in float64, whatever the rows are
         return self
@@ -153,6 +160,9 @@ class ConditioningFeatures(Features):
         U = self.scores(X)
         d = U.shape[1]
         out[:, :d] = 0.5 * U
+        for column, values in self.levels:
+            out[:, d : d + len(values)] = 0.5 * (np.abs(U[:, column, None] - values) < SAME_SCORE)
+            d += len(values)
         Z = waves(U, self.frequencies)
         np.multiply(Z, np.sqrt(len(self.amplitudes)) * np.tile(self.amplitudes, 2), out=out[:, d:])
 
@@ -265,7 +275,14 @@ def conditioning_features(
             amplitudes.append(np.full(count, np.sqrt(share / len(SPREAD) / count)))
     # A dependence may vary along variables that neither x nor y depends on: all of them, or random directions.
     modulators = identity if d <= MODULATORS else np.linalg.qr(rng.standard_normal((d, MODULATORS)))[0]
-    return ConditioningFeatures(scores, np.concatenate(frequencies, axis=1), np.concatenate(amplitudes), modulators)
+    levels, left = [], n_rows // LEVEL_SHARE
+    for column, values in enumerate(scores.scores):
+        if 2 < len(values) <= min(MOST_LEVELS, left, len(sample) // ROWS_PER_LEVEL):
+            levels.append((column, values))
+            left -= len(values)
+    return ConditioningFeatures(
+        scores, np.concatenate(frequencies, axis=1), np.concatenate(amplitudes), modulators, tuple(levels)
+    )
 
 
 # ---- regressions -------------------------------------------------------------------------------
