@@ -43,7 +43,18 @@ from .errors import (
 )
 from .export import export_model
 from .graphs import Deformed, FeatureGraph, NeighborGraph
-from .hypothesis_tests import hsic_test, mmd_test
+from .hypothesis_tests import (
+    HSIC,
+    MMD,
+    ConditionalIndependence,
+    DriftMonitor,
+    conditional_independence_test,
+    goodness_of_fit_test,
+    hsic_test,
+    k_sample_test,
+    mmd_test,
+    paired_test,
+)
 from .io import open_rows, open_table
 from .kernels import (
     ArcCosine,
@@ -108,6 +119,8 @@ from .theory import required_components
 __version__: str
 
 __all__ = [
+    "HSIC",
+    "MMD",
     "ArcCosine",
     "CallableKernel",
     "Cauchy",
@@ -117,12 +130,14 @@ __all__ = [
     "ColumnScaler",
     "Composed",
     "CompositionMap",
+    "ConditionalIndependence",
     "Constant",
     "DataError",
     "Deformed",
     "DeformedKernel",
     "DeformedSearchCV",
     "DotProduct",
+    "DriftMonitor",
     "ExponentialDotProduct",
     "ExportError",
     "FeatureGraph",
@@ -185,6 +200,7 @@ __all__ = [
     "choose",
     "compare",
     "component_table",
+    "conditional_independence_test",
     "data",
     "describe_model",
     "diagnostics",
@@ -192,10 +208,12 @@ __all__ = [
     "errors",
     "export",
     "export_model",
+    "goodness_of_fit_test",
     "graphs",
     "hsic_test",
     "hypothesis_tests",
     "io",
+    "k_sample_test",
     "kernels",
     "learners",
     "linalg",
@@ -208,6 +226,7 @@ __all__ = [
     "on_dask",
     "open_rows",
     "open_table",
+    "paired_test",
     "reproduce",
     "required_components",
     "save_model",
