@@ -41,7 +41,7 @@ from .errors import (
     UnsupportedKernelError,
 )
 from .export import export_model
-from .graphs import Deformed, FeatureGraph, NeighborGraph
+from .graphs import Deformed, FeatureGraph, GraphBasis, NeighborGraph
 from .hypothesis_tests import hsic_test, mmd_test
 from .io import open_rows, open_table
 from .kernels import (
@@ -128,6 +128,7 @@ __all__ = [
     "Gaussian",
     "GaussianProcessRegressor",
     "Geometric",
+    "GraphBasis",
     "Hellinger",
     "HomogeneousFeatures",
     "Intersection",
