@@ -74,6 +74,7 @@ from .kernels import (
 )
 from .learners import (
     DeformedSearchCV,
+    FewLabelClassifier,
     GaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
@@ -125,6 +126,7 @@ __all__ = [
     "ExportError",
     "FeatureGraph",
     "FeatureMap",
+    "FewLabelClassifier",
     "Gaussian",
     "GaussianProcessRegressor",
     "Geometric",

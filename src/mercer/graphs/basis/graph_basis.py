@@ -157,6 +157,8 @@ class GraphBasis(BaseMap):
     nodes_: Array | None
     fitted_rows_: Array | None
     built_from_rows: ClassVar[bool] = True
+    _laplacian: GraphLaplacian | None = None  # this and the next one are not stored in pickles and model files
+    _rows: Any = None  # the nodes
 
     def __init__(
         self,
@@ -241,7 +243,6 @@ class GraphBasis(BaseMap):
         graph, seed = self._graph(), seed_of(self.random_state, "graph")
         enter_stage(report, "build graph")
         X = gathered_rows(engine, graph.max_rows, seed, report)
-        complete = graph.max_rows is None or engine.n_rows is None or engine.n_rows <= graph.max_rows
         distinct = distinct_rows(X) if graph.merges_equal_rows else None
         nodes = X if distinct is None else X[distinct]
         options = {"report": report} if graph.laplacian_reports else {}
@@ -256,9 +257,15 @@ class GraphBasis(BaseMap):
             n_jobs=engine.n_jobs,
             report=report,
         )
-        self.nodes_ = None if not complete else self._nodes_of(X, nodes, distinct)
+        # Rows of weight zero, and those beyond a sample, are no nodes.
+        self.nodes_ = self._nodes_of(X, nodes, distinct) if engine.n_rows in (None, X.shape[0]) else None
         self._finish(X, nodes, laplacian, found, neighborhood_of(graph, laplacian, nodes, seed, engine.n_jobs))
         return self
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        # They are needed during the fit of a learner only, and may take more memory than the features.
+        return {name: None if name in ("_laplacian", "_rows") else value for name, value in state.items()}
 
     @staticmethod
     def _nodes_of(X: Any, nodes: Any, distinct: Array | None) -> Array:
@@ -296,6 +303,7 @@ class GraphBasis(BaseMap):
         if self.normalize:
             features = features.with_factors(factors / np.sqrt(mean_of_squares(features)))
         self.features_ = features
+        self._laplacian, self._rows = laplacian, nodes
         self.kernel_ = GraphKernel(features)
         self.fitted_rows_ = row_hashes(nodes)
         self.signs_ = None
