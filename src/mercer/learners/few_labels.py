@@ -11,16 +11,17 @@ from scipy import special
 
 from mercer._docs import doc
 from mercer.data.results import rowwise
-from mercer.data.targets import label_codes, validate_rows
+from mercer.data.targets import as_targets, has_target, label_codes, plain_labels, validate_rows
 from mercer.engines import linear_values
 from mercer.errors import DataError, ParameterError
-from mercer.features import Features
+from mercer.features import Features, rows_to_features
 from mercer.graphs import GraphBasis
 from mercer.graphs.basis.extension import GraphFeatures
 from mercer.graphs.laplacian_graph import AllRows
 from mercer.kernels import Kernel
 from mercer.learners.base import Classifier, Fit, check_is_fitted
 from mercer.maps import BaseMap, SumMap
+from mercer.maps.base import unchanged_if_it_fails
 from mercer.metric import ScaledColumns
 from mercer.metric.features import MetricFeatures
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
@@ -115,7 +116,7 @@ class FewLabelClassifier(Classifier):
         Number of threshold steps.
     transduction_ : ndarray of shape (n,) or None
         Labels of all rows of the fit, in their order. Labeled rows have their own labels. None if the graph was built
-        from a sample of the rows.
+        from a sample of the rows, or weights are zero.
     left_out_loss_ : float
         Log loss of left-out labels with the selected settings; NaN if no class has two labels.
     probability_scale_ : float
@@ -240,7 +241,9 @@ class FewLabelClassifier(Classifier):
         return None
 
     def _unfitted_map(self, random_state: Any, n_rows: int | None = None) -> BaseMap:  # noqa: ARG002
-        if isinstance(self.feature_map, Kernel) or not (self.feature_map is None or isinstance(self.feature_map, BaseMap)):
+        if isinstance(self.feature_map, Kernel) or not (
+            self.feature_map is None or isinstance(self.feature_map, BaseMap)
+        ):
             msg = (
                 "FewLabelClassifier: feature_map must be a mercer map such as Nystroem(Gaussian('median')), or None, "
                 f"got {self.feature_map!r}."
@@ -254,8 +257,8 @@ class FewLabelClassifier(Classifier):
             return basis
         if self.feature_map.uses_targets or self.feature_map.scales_columns:
             msg = (
-                "FewLabelClassifier: feature_map must be a map that neither learns from targets nor scales columns, got "
-                f"{type(self.feature_map).__name__}. Use scale_columns=True, and the inner map."
+                "FewLabelClassifier: feature_map must be a map that neither learns from targets nor scales columns, "
+                f"got {type(self.feature_map).__name__}. Use scale_columns=True, and the inner map."
             )
             raise ParameterError(msg)
         return SumMap(maps=[basis, self.feature_map], random_state=random_state, n_jobs=self.n_jobs)
@@ -276,9 +279,13 @@ class FewLabelClassifier(Classifier):
         rows = fit.labeled.sum(LabeledFeatures(self.feature_map_.features_), fit.report)
         order = np.argsort(rows.index)  # blocks may be added in any order
         rows = LabeledRows(rows.Z[order], rows.y[order], rows.index[order], rows.weight[order])
+        self._solve_labels(rows, self._nodes_of_labels(rows, fit), fit.random_state)
+
+    def _solve_labels(self, rows: LabeledRows, labeled: Array, random_state: Any) -> None:
+        """Set the fitted attributes, given the features and labels of the labeled rows and their nodes."""
         labels = np.unique(rows.y)
         self._check_two_labels(labels)
-        seed = seed_of(fit.random_state, "folds") % 2**32
+        seed = seed_of(random_state, "folds") % 2**32
         codes = label_codes(rows.y, labels)
         few = FewLabels.of(rows.Z, codes, len(labels), rows.weight)
         prior = self._prior(labels, codes, rows.weight)
@@ -292,7 +299,7 @@ class FewLabelClassifier(Classifier):
         self.balance_, self.alpha_ = setting.balance, setting.penalty
         self.left_out_loss_ = selected.loss
         self.coef_, self.node_values_, self.n_steps_ = coef.T.copy(), None, 0
-        self._labeled_nodes_ = labeled = self._nodes_of_labels(rows, fit)
+        self._labeled_nodes_ = labeled
         steps = self._n_steps(few, prior)
         values = self._node_values(coef)
         if steps:
@@ -307,7 +314,8 @@ class FewLabelClassifier(Classifier):
             node_codes = (values + self.intercept_).argmax(axis=1)
             node_codes[labeled] = codes
         self.probability_scale_ = log_loss_scale(at_labels, codes, np.ones(len(codes)))
-        self.transduction_ = None if basis.nodes_ is None else labels[node_codes[basis.nodes_]]
+        complete = basis.nodes_ is not None and (basis.nodes_ >= 0).all()
+        self.transduction_ = labels[node_codes[basis.nodes_]] if complete else None
 
     def _with_steps(
         self,
@@ -415,12 +423,52 @@ class FewLabelClassifier(Classifier):
         if basis.nodes_ is not None:
             return basis.nodes_[rows.index.astype(np.int64)]
         X = fit.labeled.sum(AllRows.of).joined()
-        return basis.features_.neighborhood.index.query(self._inputs(X), 1)[0][:, 0]
+        return basis.features_.neighborhood(self._inputs(X))[0][:, 0]
 
     def _inputs(self, X: Any) -> Any:
         """Return rows with scaled columns, if columns are scaled."""
         features: Features = self.feature_map_.features_
         return features.inputs(X).astype(X.dtype, copy=False) if isinstance(features, MetricFeatures) else X
+
+    def relabel(self, y: Any) -> FewLabelClassifier:
+        """Fit the model to other labels of the same rows, without building the graph again.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            Labels of all rows of the fit, in their order; the `unlabeled` value where they are not known.
+
+        Returns
+        -------
+        self : FewLabelClassifier
+            The fitted object.
+        """
+        check_is_fitted(self)
+        with unchanged_if_it_fails(self):
+            self._check_parameters()
+            basis = self._basis()
+            if basis.nodes_ is None or basis._laplacian is None:
+                msg = (
+                    "FewLabelClassifier: relabel needs the graph of all rows of the fit, which a graph with max_rows "
+                    "and a model from a file or a pickle do not have. Use fit."
+                )
+                raise DataError(msg)
+            y = np.asarray(as_targets(y))
+            if y.shape != basis.nodes_.shape:
+                msg = (
+                    f"FewLabelClassifier: y must have one label for each of the {len(basis.nodes_)} rows of the fit, "
+                    f"got an array of shape {y.shape}."
+                )
+                raise DataError(msg)
+            index = np.flatnonzero(has_target(y, self.unlabeled) & (basis.nodes_ >= 0))
+            nodes = basis.nodes_[index]
+            Z = np.asarray(basis.features_.at_nodes(nodes), dtype=np.float64)
+            inner = self._inner_map()
+            if isinstance(inner, SumMap):
+                Z = np.hstack([Z, rows_to_features(inner.maps_[1].features_, basis._rows[nodes])])
+            rows = LabeledRows(Z, plain_labels(y[index]), index, np.ones(len(index)))
+            self._solve_labels(rows, nodes, self.random_state)
+        return self
 
     # ---- predicting -----------------------------------------------------------------------------
 
@@ -484,10 +532,11 @@ class FewLabelClassifier(Classifier):
         if basis.nodes_ is None:
             msg = (
                 "FewLabelClassifier: suggest_labels needs a graph of all rows of the fit, but it was built from a part "
-                "of them (max_rows, or weights of zero)."
+                "of them. Fit a graph without max_rows."
             )
             raise DataError(msg)
         nodes, first = np.unique(basis.nodes_, return_index=True)
+        nodes, first = nodes[nodes >= 0], first[nodes >= 0]
         free = np.setdiff1d(nodes, self._labeled_nodes_)
         if not free.size:
             msg = "FewLabelClassifier: all rows of the fit have a label; there is nothing to suggest."
@@ -504,9 +553,7 @@ class FewLabelClassifier(Classifier):
         for start in range(0, len(nodes), BLOCK_ROWS):
             Z = np.asarray(at(nodes[start : start + BLOCK_ROWS]), np.float64) * factors
             gram += Z.T @ Z
-        rows, _ = next_rows(
-            scaled[0], gram / len(nodes), scaled[1], n_rows, noise=PROCESS_NOISE, criterion=criterion
-        )
+        rows, _ = next_rows(scaled[0], gram / len(nodes), scaled[1], n_rows, noise=PROCESS_NOISE, criterion=criterion)
         return first[np.searchsorted(nodes, free[rows])]
 
 

@@ -30,7 +30,7 @@ __all__ = ["Eigenvectors", "null_space", "smoothest_eigenvectors"]
 Array = np.ndarray
 # Up to this number of nodes, and where more than this fraction of all eigenvectors is wanted, the Laplacian is
 # decomposed as a dense matrix, which takes less time than the iteration.
-DENSE_NODES = 1500
+DENSE_NODES = 2500
 DENSE_FRACTION = 0.2
 # Largest number of nodes of a dense matrix, which then takes 2 GiB.
 MOST_DENSE_NODES = 16_000

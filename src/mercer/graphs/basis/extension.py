@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.features import Features
 from mercer.neighbors.base import NeighborIndex
@@ -59,6 +60,8 @@ class Neighborhood:
         weights : ndarray of shape (m, count)
             Weights >= 0. A row that is a node, or a near copy of one, has this node as its only neighbor.
         """
+        if sp.issparse(X) != self.index.sparse:  # a fit to sparse rows, and queries that are dense, or the reverse
+            X = X.toarray() if sp.issparse(X) else sp.csr_array(X)
         found, distances = self.index.query(X, self.count, n_jobs=1)
         if self.bandwidth is None:
             weights = np.ones_like(distances)

@@ -15,7 +15,7 @@ from mercer.graphs.basis.eigenvectors import Eigenvectors, smoothest_eigenvector
 from mercer.graphs.basis.extension import GraphFeatures, Neighborhood
 from mercer.graphs.basis.kernel import GraphKernel
 from mercer.graphs.laplacian import GraphLaplacian
-from mercer.graphs.laplacian_graph import GivenGraph, LaplacianGraph, gathered_rows
+from mercer.graphs.laplacian_graph import GivenGraph, LaplacianGraph, gathered_indices, gathered_rows
 from mercer.graphs.neighbor_graph import NeighborGraph
 from mercer.graphs.neighbors import distinct_rows
 from mercer.kernels import Kernel
@@ -94,8 +94,8 @@ class GraphBasis(BaseMap):
     graph_ : GraphSummary
         Numbers of nodes, edges and connected components of the graph.
     nodes_ : ndarray of shape (n,)
-        The node of each row of the fit, in their order: equal rows are one node. None if the graph was built from a
-        sample of the rows.
+        The node of each row of the fit, in their order: equal rows are one node, and rows of weight zero are none,
+        which is -1. None if the graph was built from a sample of the rows.
     features_ : GraphFeatures
         The fitted map as a function of rows.
     kernel_ : GraphKernel
@@ -123,7 +123,8 @@ class GraphBasis(BaseMap):
     .. [1] Smola, Kondor (2003), Kernels and regularization on graphs, COLT.
     .. [2] Sindhwani, Niyogi, Belkin (2005), Beyond the point cloud: from transductive to semi-supervised learning,
        ICML.
-    .. [3] Bengio et al. (2003), Out-of-sample extensions for LLE, Isomap, MDS, eigenmaps, and spectral clustering, NIPS.
+    .. [3] Bengio et al. (2003), Out-of-sample extensions for LLE, Isomap, MDS, eigenmaps, and spectral clustering,
+       NIPS.
 
     Examples
     --------
@@ -140,7 +141,9 @@ class GraphBasis(BaseMap):
     True
     """
 
-    needs: ClassVar[str] = "no kernel, since its kernel is that of the graph. Join it with other maps by SumMap(maps=[...])"
+    needs: ClassVar[str] = (
+        "no kernel, since its kernel is that of the graph. Join it with other maps by SumMap(maps=[...])"
+    )
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "n_components": Integer(1),
         "strength": Interval(0),
@@ -257,8 +260,11 @@ class GraphBasis(BaseMap):
             n_jobs=engine.n_jobs,
             report=report,
         )
-        # Rows of weight zero, and those beyond a sample, are no nodes.
-        self.nodes_ = self._nodes_of(X, nodes, distinct) if engine.n_rows in (None, X.shape[0]) else None
+        index = gathered_indices(engine, graph.max_rows)
+        self.nodes_ = None
+        if index is not None:
+            self.nodes_ = np.full(index[-1] + 1 if engine.n_rows is None else engine.n_rows, -1)
+            self.nodes_[index] = self._nodes_of(X, nodes, distinct)
         self._finish(X, nodes, laplacian, found, neighborhood_of(graph, laplacian, nodes, seed, engine.n_jobs))
         return self
 

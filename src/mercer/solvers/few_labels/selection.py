@@ -1,7 +1,7 @@
 r"""Selection of the weights of features, and of the ridge penalty, by few labels.
 
-The features are eigenvectors of a graph with eigenvalues :math:`\lambda`, and possibly those of another map. A candidate
-weighs the eigenvectors by :math:`(1 + t (\lambda / \lambda_1)^c)^{-1/2}`, with the smallest positive eigenvalue
+The features are eigenvectors of a graph with eigenvalues :math:`\lambda`, and possibly those of another map. A
+candidate weighs the eigenvectors by :math:`(1 + t (\lambda / \lambda_1)^c)^{-1/2}`, with the smallest positive eigenvalue
 :math:`\lambda_1`, and the other features by a number. Classes have equal weights. The decision values are a ridge fit
 of centered codes of labels without an intercept; in the limit of a large penalty they are
 :math:`\sum_i k(x, x_i) (y_i - \bar y)`, the solution of a Poisson equation with sources of mean zero at the labeled
