@@ -52,7 +52,7 @@ SCALE_ROWS = 2000
 # Number of threshold steps of steps="auto".
 STEPS = 20
 # Folds of labels on which fits with and without threshold steps are compared.
-MOST_STEP_FOLDS = 5
+MOST_STEP_FOLDS = 3
 # Rows among which the next rows to label are searched, and the noise of the process relative to its mean variance.
 MOST_CANDIDATES = 20_000
 PROCESS_NOISE = 0.1

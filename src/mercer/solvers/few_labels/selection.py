@@ -1,9 +1,9 @@
 r"""Selection of the weights of features, and of the ridge penalty, by few labels.
 
 The features are eigenvectors of a graph with eigenvalues :math:`\lambda`, and possibly those of another map. A
-candidate weighs the eigenvectors by :math:`(1 + t (\lambda / \lambda_1)^c)^{-1/2}`, with the smallest positive eigenvalue
-:math:`\lambda_1`, and the other features by a number. Classes have equal weights. The decision values are a ridge fit
-of centered codes of labels without an intercept; in the limit of a large penalty they are
+candidate weighs the eigenvectors by :math:`(1 + t (\lambda / \lambda_1)^c)^{-1/2}`, with the smallest positive
+eigenvalue :math:`\lambda_1`, and the other features by a number. Classes have equal weights. The decision values are a
+ridge fit of centered codes of labels without an intercept; in the limit of a large penalty they are
 :math:`\sum_i k(x, x_i) (y_i - \bar y)`, the solution of a Poisson equation with sources of mean zero at the labeled
 rows [1]_.
 
@@ -40,7 +40,7 @@ BALANCES = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
 DEFAULT_STRENGTH, DEFAULT_POWER, DEFAULT_PENALTY, DEFAULT_BALANCE = 10.0, 1.5, 0.1, 0.5
 MOST_FOLDS = 10
 # Of more labels than this, a sample is used to compare the weights of features; penalties are compared on all labels.
-MOST_COMPARED = 2000
+MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
