@@ -270,12 +270,9 @@ class _Iteration:
                 image -= last * beside[k - 1].astype(Q.dtype)
             beside[k] = np.linalg.norm(image, axis=0)
             last, Q, image = Q, image / np.maximum(beside[k], 1e-12).astype(Q.dtype), last
-        nodes, weights = [], []
-        for j in range(m):
-            ritz, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:, j], beside[:-1, j])
-            nodes.append(ritz)
-            weights.append(vectors[0] ** 2 / m)
-        nodes, weights = np.concatenate(nodes), np.concatenate(weights)
+        rules = [scipy.linalg.eigh_tridiagonal(diagonal[:, j], beside[:-1, j]) for j in range(m)]
+        nodes = np.concatenate([ritz for ritz, _ in rules])
+        weights = np.concatenate([vectors[0] ** 2 / m for _, vectors in rules])
         order = np.argsort(nodes)
         below = np.cumsum(weights[order]) * self.n
         cut = float(np.interp(self.width, below, nodes[order]))
@@ -292,17 +289,15 @@ class _Iteration:
             x[:] = V[:, columns]
             sigma = half / (lowest - center)
             tau = 2.0 / sigma
-            self._step(x, y, image, None, sigma / half, -center * sigma / half, 0.0)
+            self._step(x, y, None, sigma / half, -center * sigma / half, 0.0)
             for _ in range(1, degree):
                 new = 1.0 / (tau - sigma)
-                self._step(y, image, None, x, 2 * new / half, -2 * center * new / half, -sigma * new)
+                self._step(y, image, x, 2 * new / half, -2 * center * new / half, -sigma * new)
                 x, y, image = y, image, x
                 sigma = new
             V[:, columns] = y
 
-    def _step(
-        self, x: Array, out: Array, _: Array | None, last: Array | None, times: float, shift: float, before: float
-    ) -> None:
+    def _step(self, x: Array, out: Array, last: Array | None, times: float, shift: float, before: float) -> None:
         """Write times * L x + shift * x + before * last into `out`, which must not be one of them."""
         starts, indices, values = self.entries
         dtype = x.dtype.type
@@ -363,11 +358,8 @@ class _Iteration:
     def _rotate(self, V: Array) -> tuple[Array, Array]:
         """Rotate orthonormal columns to Ritz vectors in place; return their values and the norms of residuals."""
         image = np.empty((self.n, self.panel), V.dtype)
-        H = np.zeros((self.width, self.width))
-        squares = np.zeros((self.width, self.width))
-        images = self._images(V, image, H)
+        H = self._ritz_matrix(V, image)
         values, vectors = np.linalg.eigh((H + H.T) / 2)
-        del images, squares
         self._times(V, vectors)
         residuals = np.empty(self.width)
         for start in range(0, self.width, self.panel):
@@ -379,11 +371,13 @@ class _Iteration:
             residuals[columns] = np.sqrt(np.einsum("ij,ij->j", out, out, dtype=np.float64))
         return values, residuals
 
-    def _images(self, V: Array, image: Array, H: Array) -> None:
-        """Fill H with V' L V."""
+    def _ritz_matrix(self, V: Array, image: Array) -> Array:
+        """Return V' L V; `image` is a buffer."""
+        H = np.empty((self.width, self.width))
         for start in range(0, self.width, self.panel):
             columns = slice(start, min(start + self.panel, self.width))
             x = np.ascontiguousarray(V[:, columns])
             out = image[:, : x.shape[1]]
             self._multiply(x, out)
             H[:, columns] = self._gram(V, out)
+        return H

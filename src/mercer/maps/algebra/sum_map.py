@@ -138,8 +138,9 @@ class SumMap(DrawnMap):
     @property
     def _joins(self) -> bool:
         """Whether the maps are fitted as they are given, since one of them does not approximate a given kernel."""
-        given = self.kernel is None and self.maps is not None
-        return given and any(isinstance(m, BaseMap) and not isinstance(m, DrawnMap) for m in self.maps)
+        if self.kernel is not None or self.maps is None:
+            return False
+        return any(isinstance(m, BaseMap) and not isinstance(m, DrawnMap) for m in self.maps)
 
     def _weights(self) -> Array:
         """Return the weights of the kernels of joined maps."""
