@@ -60,7 +60,7 @@ THRESHOLDS = (0.6, 0.75, 0.9)
 # Error of the deformed map over that of the plain one: in the graph, and on new rows.
 # Candidates of `few labels` that its labels do not decide: the graph.
 FEW_NEIGHBORS = {"g50c": (20, 50, 100)}
-FEW_COMPONENTS = (50, 100)
+FEW_COMPONENTS = {"g50c": (10, 50)}
 FEW_TARGETS = {"usps": (0.53, 0.60), "mnist": (0.75, 0.80)}
 TARGETS = {"usps": (0.62, 0.66), "usps-test": (0.62, 0.66), "mnist": (None, 0.80)}
 # What the paper reports, per cent: plain and deformed, support vectors and ridge.
@@ -339,7 +339,7 @@ def run(key: str, task: Task, columns: int, make: MakeMap, peers: bool) -> dict[
     methods["deformed"] = of_deformed
     by_graph: tuple[int, int] = (10, 400)
     if not large:
-        tried = list(itertools.product(FEW_NEIGHBORS.get(key, (4, 6, 10)), FEW_COMPONENTS))
+        tried = list(itertools.product(FEW_NEIGHBORS.get(key, (4, 6, 10)), FEW_COMPONENTS.get(key, (50, 100))))
         by_graph, _ = best(
             {setting: float(np.mean([e for e in few_labels(trial, setting) if e is not None])) for setting in tried}
             for trial in task.tuning
