@@ -52,7 +52,7 @@ def test_few_labels_and_rows_outside_the_graph():
 def test_one_label_per_class_uses_the_default_settings_and_class_sizes_help():
     X, truth, y = digits(1, n=1500)
     model = FewLabelClassifier(NeighborGraph(6), 60, random_state=0).fit(X, y)
-    assert (model.strength_, model.power_, model.alpha_) == (10.0, 1.5, 0.1)
+    assert (model.strength_, model.power_, model.alpha_) == (10.0, 2.0, 0.1)
     assert np.isnan(model.left_out_loss_)
     assert model.n_steps_ == 0
     plain = np.mean(model.transduction_ == truth)

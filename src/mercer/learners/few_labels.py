@@ -142,7 +142,7 @@ class FewLabelClassifier(Classifier):
     -----
     Left-out labels are those of folds that have at most one label of each class, so that few labels remain balanced; of
     many labels there are ten folds. Rows of left-out labels remain in the graph. The default settings are replaced only
-    if others are better by more than one standard error.
+    if others are better by more than two standard errors.
 
     Probabilities are :math:`\mathrm{softmax}(a f(x))` of the decision values. The factor minimizes the log loss of
     left-out labels; if there are none, or after threshold steps, that of the labeled rows themselves, which is too

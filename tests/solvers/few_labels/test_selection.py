@@ -81,7 +81,7 @@ def test_factors_make_both_kernels_of_mean_one_and_leave_out_the_constant():
 def test_one_label_per_class_has_the_default_setting():
     labels = problem(3)
     found = select(labels, Parts(np.linspace(0, 1, 9), 9, np.ones(9)), SettingGrid())
-    assert found.setting == Setting(10.0, 1.5, 1.0, 0.1)
+    assert found.setting == Setting(10.0, 2.0, 1.0, 0.1)
     assert found.left_out is None
     assert np.isnan(found.loss)
 

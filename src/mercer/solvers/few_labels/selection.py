@@ -9,7 +9,7 @@ rows [1]_.
 
 Candidates are compared by the log loss of left-out rows. Each fold leaves out at most one label of each class, so that
 the remaining labels are balanced if all are; with many labels there are ten folds. The default candidate is replaced
-only by one that is better by more than the standard error of the difference.
+only by one that is better by more than two standard errors of the difference.
 
 .. [1] Calder, Cook, Thorpe, Slepcev (2020), Poisson learning: graph based semi-supervised learning at very low label
    rates, ICML.
@@ -37,8 +37,10 @@ PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e2)
 STRENGTHS = (1.0, 10.0, 100.0)
 POWERS = (1.0, 1.5, 2.0, 3.0)
 BALANCES = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
-DEFAULT_STRENGTH, DEFAULT_POWER, DEFAULT_PENALTY, DEFAULT_BALANCE = 10.0, 1.5, 0.1, 0.5
+DEFAULT_STRENGTH, DEFAULT_POWER, DEFAULT_PENALTY, DEFAULT_BALANCE = 10.0, 2.0, 0.1, 0.5
 MOST_FOLDS = 10
+# Standard errors by which a candidate must be better than the default: the best of many candidates is optimistic.
+STANDARD_ERRORS = 2.0
 # Of more labels than this, a sample is used to compare the weights of features; penalties are compared on all labels.
 MOST_COMPARED = 1000
 
@@ -264,7 +266,7 @@ def select(labels: FewLabels, parts: Parts, grid: SettingGrid, seed: int = 0) ->
 
 
 def better_than(default: Setting, losses: dict[Setting, Array], weight: Array) -> Setting:
-    """Return the setting of the least mean loss if it is better than the default by more than a standard error."""
+    """Return the setting of the least mean loss if it is better than the default by more than two standard errors."""
     total = weight.sum()
     best = min(losses, key=lambda setting: float(weight @ losses[setting]))
     if default not in losses or best == default:
@@ -273,7 +275,7 @@ def better_than(default: Setting, losses: dict[Setting, Array], weight: Array) -
     mean = float(weight @ gain) / total
     n = len(gain)
     error = np.sqrt(n / max(n - 1, 1) * np.square(weight * (gain - mean)).sum()) / total
-    return best if mean > error else default
+    return best if mean > STANDARD_ERRORS * error else default
 
 
 def factors_of(parts: Parts, setting: Setting) -> Array:
