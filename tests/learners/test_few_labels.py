@@ -20,7 +20,6 @@ from mercer import (
     save_model,
 )
 from mercer.learners.few_labels import has_units
-from mercer.solvers.few_labels.threshold_steps import class_shifts
 
 
 def digits(rate, seed=0, n=500):
@@ -165,7 +164,7 @@ def test_strings_and_another_unlabeled_value():
     y = np.where(np.arange(200) % 20 == 0, names, "unknown")
     model = FewLabelClassifier(n_components=20, unlabeled="unknown", random_state=0).fit(X, y)
     assert model.classes_.tolist() == ["down", "up"]
-    assert model.decision_function(X[:3]).shape == (3, 2)
+    assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == "up")
     assert model.score(X, names) > 0.95
 
 
@@ -189,7 +188,6 @@ def test_joined_map_helps_where_labels_change_within_clusters():
     ).fit(X, y)
     assert both.balance_ < 1.0
     assert np.mean(both.transduction_ == truth) > max(0.9, np.mean(graph.transduction_ == truth) + 0.02)
-    assert class_shifts(both.decision_function(X), None).tolist() == [0.0, 0.0]
 
 
 def test_errors_name_what_is_needed():

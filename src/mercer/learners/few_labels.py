@@ -474,11 +474,18 @@ class FewLabelClassifier(Classifier):
 
     @rowwise
     def decision_function(self, X: Any) -> Array:
-        """Return the decision values of rows, in the graph or not: one value per label.
+        """Return the decision values of rows, in the graph or not: one per label, or for two labels a single value.
+
+        The single value is that of the second label minus that of the first.
 
         %(rows_to_results)s
-        ndarray of shape (n, K)
+        ndarray of shape (n,) or (n, K)
         """
+        values = self._values(X)
+        return values[:, 1] - values[:, 0] if values.shape[1] == 2 else values
+
+    def _values(self, X: Any) -> Array:
+        """Return the decision values (n, K) of rows, one per label."""
         check_is_fitted(self)
         if self.node_values_ is None:
             return self._linear(X, self.coef_.T, self.intercept_)
@@ -497,7 +504,7 @@ class FewLabelClassifier(Classifier):
         %(rows_to_results)s
         ndarray of shape (n,)
         """
-        return self.classes_[self.decision_function(X).argmax(axis=1)]
+        return self.classes_[self._values(X).argmax(axis=1)]
 
     @rowwise
     def predict_proba(self, X: Any) -> Array:
@@ -506,7 +513,7 @@ class FewLabelClassifier(Classifier):
         %(rows_to_results)s
         ndarray of shape (n, K)
         """
-        return special.softmax(self.probability_scale_ * self.decision_function(X), axis=1)
+        return special.softmax(self.probability_scale_ * self._values(X), axis=1)
 
     def suggest_labels(self, n_rows: int = 10, *, criterion: Literal["total", "largest"] = "total") -> Array:
         """Return rows of the fit to label next, each as if those before it were labeled.
