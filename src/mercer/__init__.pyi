@@ -42,7 +42,7 @@ from .errors import (
     UnsupportedKernelError,
 )
 from .export import export_model
-from .graphs import Deformed, FeatureGraph, NeighborGraph
+from .graphs import Deformed, FeatureGraph, GraphBasis, NeighborGraph
 from .hypothesis_tests import (
     HSIC,
     MMD,
@@ -86,6 +86,7 @@ from .kernels import (
 )
 from .learners import (
     DeformedSearchCV,
+    FewLabelClassifier,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelKMeans,
@@ -142,10 +143,12 @@ __all__ = [
     "ExportError",
     "FeatureGraph",
     "FeatureMap",
+    "FewLabelClassifier",
     "Gaussian",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "Geometric",
+    "GraphBasis",
     "Hellinger",
     "HomogeneousFeatures",
     "Intersection",

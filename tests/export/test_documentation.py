@@ -66,7 +66,7 @@ EXAMPLES_OF_KERNELS = {type(kernel).__name__: kernel for kernel in KERNELS} | {
 def public(base):
     """Return the names of the public classes with a base class, except for abstract ones and parameters."""
     found = (getattr(mercer, name) for name in mercer.__all__ if name not in ("Kernel", "torch"))
-    others = (LocalCorrection, mercer.FeatureGraph, mercer.NeighborGraph)
+    others = (LocalCorrection, mercer.FeatureGraph, mercer.NeighborGraph, mercer.GraphBasis, mercer.FewLabelClassifier)
     return {cls.__name__ for cls in found if isinstance(cls, type) and issubclass(cls, base) and cls not in others}
 
 

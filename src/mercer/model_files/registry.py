@@ -31,7 +31,7 @@ _TABLE: dict[str, str] = {
     # Maps, and what they draw.
     "maps.algebra.composition": "CompositionFeatures CompositionMap",
     "maps.algebra.copies": "MixedFeatures ShuffledFeatures",
-    "maps.algebra.joined": "KroneckerFeatures PairedFeatures StackedFeatures",
+    "maps.algebra.joined": "KroneckerFeatures MultipliedFeatures PairedFeatures StackedFeatures",
     "maps.algebra.product_map": "ProductMap",
     "maps.algebra.sum_map": "SumMap",
     "maps.fourier.projections": "ButterflyProjection DenseProjection HadamardProjection Rotations",
@@ -57,6 +57,9 @@ _TABLE: dict[str, str] = {
     "maps.series.tensor_sketch": "CountSketch SketchFeatures TensorSketch",
     # Graphs.
     "graphs.base": "GraphSummary Nodes Penalty",
+    "graphs.basis.extension": "GraphFeatures Neighborhood",
+    "graphs.basis.graph_basis": "GraphBasis",
+    "graphs.basis.kernel": "GraphKernel",
     "graphs.deformed": "Deformed",
     "graphs.feature_graph": "FeatureGraph FeatureLaplacian FeatureMoments",
     "graphs.laplacian": "GraphLaplacian",
@@ -81,6 +84,7 @@ _TABLE: dict[str, str] = {
     "solvers.clusters.exact": "ExactClusters",
     "solvers.clusters.lloyd": "FeatureClusters",
     "solvers.clusters.mini_batch": "RunningMeans",
+    "solvers.few_labels.selection": "Selected Setting",
     "solvers.laplace.posterior": "LabelPosterior",
     "solvers.local.metric_search": "MetricTrial",
     "solvers.local.near_fit": "LocalFit PartScore",
@@ -107,6 +111,7 @@ _TABLE: dict[str, str] = {
     "tables.preprocessor": "ColumnSummary TablePreprocessor UnseenCategories",
     # Learners.
     "learners.deformed_search": "DeformedSearchCV",
+    "learners.few_labels": "FewLabelClassifier",
     "learners.glm": "KernelLogisticRegression KernelSVC",
     "learners.kmeans": "KernelKMeans",
     "learners.local_correction": "LocalCorrection",
