@@ -75,6 +75,7 @@ from .kernels import (
 from .learners import (
     DeformedSearchCV,
     GaussianProcessRegressor,
+    GridGaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
@@ -85,6 +86,7 @@ from .learners import (
 )
 from .maps import (
     CompositionMap,
+    GridFourier,
     HomogeneousFeatures,
     Nystroem,
     PolynomialSketch,
@@ -128,6 +130,8 @@ __all__ = [
     "Gaussian",
     "GaussianProcessRegressor",
     "Geometric",
+    "GridFourier",
+    "GridGaussianProcessRegressor",
     "Hellinger",
     "HomogeneousFeatures",
     "Intersection",

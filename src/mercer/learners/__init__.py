@@ -6,11 +6,13 @@ from mercer.learners.gp import GaussianProcessRegressor
 from mercer.learners.kmeans import KernelKMeans
 from mercer.learners.local_correction import LocalCorrection
 from mercer.learners.pca import KernelPCA
+from mercer.learners.processes import GridGaussianProcessRegressor
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
 __all__ = [
     "DeformedSearchCV",
     "GaussianProcessRegressor",
+    "GridGaussianProcessRegressor",
     "KernelKMeans",
     "KernelLogisticRegression",
     "KernelPCA",

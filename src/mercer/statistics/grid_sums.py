@@ -18,8 +18,17 @@ import numpy as np
 from mercer.engines import Accumulator, Block, Workers
 from mercer.io import storable
 from mercer.linalg.nonuniform import trigonometric_sums
+from mercer.statistics.sample import RowSample
 
-__all__ = ["CoordinateBounds", "GridSum", "GridSums", "TargetScale", "bounds_of_block"]
+__all__ = [
+    "CoordinateBounds",
+    "GridSum",
+    "GridSums",
+    "Survey",
+    "TargetScale",
+    "bounds_of_block",
+    "survey_of_block",
+]
 
 Array = np.ndarray
 # Rows of one transform, which one thread computes. The number is fixed, so that sums do not depend on the threads, and
@@ -70,6 +79,26 @@ def bounds_of_block(block: Block, *, coordinates: Callable[[Any], Array], target
     with np.errstate(over="ignore"):
         scatter = weight @ np.square(y - mean)
     return CoordinateBounds(len(block), total, low, high, mean, scatter)
+
+
+@storable
+@dataclass(frozen=True)
+class Survey:
+    """What is known of rows before a grid is chosen: bounds, moments of targets, and a random sample of rows or None."""
+
+    bounds: CoordinateBounds
+    sample: RowSample | None
+
+    def __add__(self, other: Survey) -> Survey:
+        sample = None if self.sample is None or other.sample is None else self.sample + other.sample
+        return Survey(self.bounds + other.bounds, sample)
+
+
+def survey_of_block(block: Block, *, coordinates: Callable[[Any], Array], size: int, seed: int) -> Survey:
+    """Return the survey of a block of rows, with a sample of `size` rows; zero means no sample."""
+    bounds = bounds_of_block(block, coordinates=coordinates, targets=True)
+    sample = RowSample.of(block, size=size, seed=seed, by_weight=True) if size else None
+    return Survey(bounds, sample)
 
 
 @storable

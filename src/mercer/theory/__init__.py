@@ -24,6 +24,7 @@ from mercer.theory.deformation import (
     matrix_bernstein,
     penalty_norm,
 )
+from mercer.theory.fourier.grid import grid_error, grid_mean_error
 from mercer.theory.maclaurin import (
     dot_product_gradient,
     maclaurin_bound,
@@ -61,6 +62,8 @@ __all__ = [
     "fourier_failure",
     "fourier_uniform_failure",
     "gaussian_phase_constants",
+    "grid_error",
+    "grid_mean_error",
     "hoeffding_radius",
     "jittered_variance",
     "kernel_matrix_failure",

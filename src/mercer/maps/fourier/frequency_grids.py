@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import UnsupportedKernelError
+from mercer.errors import DataError, UnsupportedKernelError
 from mercer.features import Features
 from mercer.kernels import Kernel
 from mercer.kernels.base import dense64
@@ -148,6 +148,24 @@ class GridPart:
         near = outside <= self.reach
         offsets[~near] = 0.0
         return tuple(np.ascontiguousarray(a) for a in (offsets * (2 * np.pi * self.spacing)).T), near
+
+    def check_inside(self, X: Any) -> None:
+        """Raise if rows lie outside of the box by more than rounding."""
+        u = self.summand.coordinates(X)
+        self.check_bounds(u.min(axis=0, initial=np.inf), u.max(axis=0, initial=-np.inf))
+
+    def check_bounds(self, low: Array, high: Array) -> None:
+        """Raise if bounds of coordinates exceed the box by more than rounding."""
+        slack = 1e-6 * (self.half + self.reach)
+        outside = (low < self.center - self.half - slack) | (high > self.center + self.half + slack)
+        if outside.any():
+            axis = int(np.argmax(outside))
+            span = f"{low[axis] - self.center[axis]:.3g} to {high[axis] - self.center[axis]:.3g}"
+            msg = (
+                f"All rows of a fit must lie in the box of its grid, +-{self.half[axis]:.3g} lengthscales around its "
+                f"center, got {span} for coordinate {axis}. Give bounds= of GridFourier for all rows that will be added."
+            )
+            raise DataError(msg)
 
     def waves(self, X: Any) -> tuple[Array, Array]:
         """Return exponentials exp(2 pi i (h j) . u) of rows (n, p), and whether each row is within reach of the box."""

@@ -16,10 +16,10 @@ from mercer.errors import DataError, MercerWarning, ParameterError
 from mercer.kernels import Gaussian, Kernel, Transformed
 from mercer.kernels.spectral import MEDIAN_ROWS
 from mercer.maps.base import BaseMap, check_replayable, fresh_copy, given_kernel
-from mercer.maps.fourier.frequency_grids import NEEDS, GridFeatures, GridPart, Summand, lowest_parts, summands_of
+from mercer.maps.fourier.frequency_grids import NEEDS, GridFeatures, Summand, lowest_parts, summands_of
 from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter, check_parameters
 from mercer.statistics import RowSample
-from mercer.statistics.grid_sums import CoordinateBounds, bounds_of_block
+from mercer.statistics.grid_sums import bounds_of_block
 from mercer.statistics.sample import seed_of
 
 __all__ = ["Coordinates", "GridFourier", "box_of", "grouped_kernel"]
@@ -168,7 +168,8 @@ class GridFourier(BaseMap):
     def grown(self, engine: Engine) -> tuple[Self, Array | None]:
         for part in self.features_.parts:
             seen = engine.sum(partial(bounds_of_block, coordinates=part.summand.coordinates, targets=False))
-            check_inside(type(self).__name__, part, seen)
+            if seen.weight > 0:
+                part.check_bounds(seen.low, seen.high)
         return self, None
 
     # ---- fitting ------------------------------------------------------------------------------
@@ -266,20 +267,6 @@ def checked_bounds(owner: str, bounds: Any, n_features: int) -> Array:
     if ends.shape != (2, n_features) or not np.isfinite(ends).all() or (ends[0] > ends[1]).any():
         raise ParameterError(f"{owner}: {BOX.format(repr(bounds))} The rows have {n_features} columns.")
     return ends
-
-
-def check_inside(owner: str, part: GridPart, seen: CoordinateBounds) -> None:
-    """Raise if rows with a positive weight lie outside of the box of a grid by more than rounding."""
-    slack = 1e-6 * (part.half + part.reach)
-    outside = (seen.low < part.center - part.half - slack) | (seen.high > part.center + part.half + slack)
-    if seen.weight > 0 and outside.any():
-        axis = int(np.argmax(outside))
-        span = f"{seen.low[axis] - part.center[axis]:.3g} to {seen.high[axis] - part.center[axis]:.3g}"
-        msg = (
-            f"{owner}: all rows of a fit must lie in the box of its grid, +-{part.half[axis]:.3g} lengthscales around its "
-            f"center, got {span} for coordinate {axis}. Give bounds= for all rows that will be added."
-        )
-        raise DataError(msg)
 
 
 def grouped_kernel(owner: str, kernel: Kernel, column_groups: ColumnGroups, n_features: int) -> Kernel:

@@ -1,0 +1,5 @@
+"""Gaussian processes: learners whose predictions have error bars."""
+
+from mercer.learners.processes.grid import GridGaussianProcessRegressor
+
+__all__ = ["GridGaussianProcessRegressor"]
