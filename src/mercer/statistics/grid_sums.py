@@ -168,6 +168,9 @@ class GridSum(Accumulator[GridSums]):
         self._total = part if self._total is None else self._total + part
 
     def _sums(self, X: Any, y: Array, weight: Array | None) -> GridSums:
+        rows = len(y)
+        if weight is not None and not weight.all():  # rows of weight zero may lie off the grid
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         scaled = (y - self._scale.center) / self._scale.size
         w = np.ones(len(scaled)) if weight is None else weight
         weighted = scaled if weight is None else scaled * w[:, None]
@@ -184,7 +187,7 @@ class GridSum(Accumulator[GridSums]):
             strengths.imag = weighted[:, i + 1] if i + 1 < weighted.shape[1] else 0.0
             targets += real_and_imaginary(trigonometric_sums(angles, strengths, once, self._eps))
         return GridSums(
-            len(w),
+            rows,
             float(w.sum()),
             weights,
             np.stack(targets)[: weighted.shape[1]],

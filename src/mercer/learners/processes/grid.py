@@ -108,7 +108,7 @@ class GridGaussianProcessRegressor(Regressor):
         Standard deviations of the noise, and of the function far away from all rows.
     edge_ : float
         The ratio n d^2 / noise^2 of the first frequency that is left out, where d^2 is its weight in the kernel: at most
-        0.005, unless `max_components` is too small.
+        0.002, unless `max_components` is too small.
     n_steps_ : int
         Number of steps of conjugate gradients, or zero for a Cholesky factorization.
     coef_ : ndarray of shape (M,) or (t, M)
@@ -131,13 +131,13 @@ class GridGaussianProcessRegressor(Regressor):
     -----
     *Number of components.* An error bound of the kernel alone does not bound the error of the posterior mean: what
     matters is whether n rows determine a coefficient against the noise. So all frequencies are used whose weights d^2
-    have :math:`n d^2 / \sigma^2 > 0.005`. Kernels whose spectral density decays slowly need many of them: the smoothness
+    have :math:`n d^2 / \sigma^2 > 0.002`. Kernels whose spectral density decays slowly need many of them: the smoothness
     of a Matern kernel must be at least half the number of columns.
 
     *Solver.* Up to 2000 components, by Cholesky factorization; beyond that by conjugate gradients, with products by fast
-    Fourier transforms, and the exact block of the 1500 lowest components as preconditioner. Standard deviations and
-    samples take a factorization of the 4000 components of largest weights; the variances of the others are those of rows
-    that are spread evenly over the box. The evidence takes a factorization of all components, at most 8000.
+    Fourier transforms, and the exact block of the 2000 lowest components as preconditioner. Standard deviations and
+    samples take a factorization of the 4000 components of largest weights; the variances of the others follow from the
+    density of rows, and are those of rows that are spread evenly around. The evidence takes a factorization of all components, at most 8000.
 
     *Sums of kernels.* With several groups of columns, second moments are computed as matrix products, in time O(n M^2),
     and there are at most 4000 components.
@@ -145,8 +145,9 @@ class GridGaussianProcessRegressor(Regressor):
     *Rows outside of the box of the fit* return to the prior: the features are periodic, but those of rows at which the
     kernel has decayed to 0.01 of its value on the box are zero.
 
-    *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components. The noise is at least one
-    thousandth of the standard deviation of the targets. `partial_fit` tunes on, and chooses the grid for, the rows of
+    *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components. Lengthscales are at most the width
+    of a column divided by one plus the number of columns, since longer ones need grids much wider than the rows, and the
+    noise is at least one thousandth of the standard deviation of the targets. `partial_fit` tunes on, and chooses the grid for, the rows of
     its first call; later rows must lie in the same box, or in `bounds`.
 
     *finufft.* The transforms are those of the package finufft, if it is installed (``pip install mercer[grid]``), and

@@ -23,12 +23,15 @@ MOST_DENSE = 8000
 VARIANCE_COMPONENTS = 4000
 # Number of components up to which a factorization takes less time than conjugate gradients, and the number of lowest
 # components whose block is the preconditioner.
-FEW, BLOCK = 2000, 1500
-# Relative decrease of the preconditioned residual at which conjugate gradients stop.
-STOP = 1e-7
+FEW, BLOCK = 2000, 2000
+# Relative decrease of the preconditioned residual at which conjugate gradients stop: the root mean square error of the
+# posterior mean at the rows is at most about this share of its root mean square.
+STOP = 1e-5
 # Relative error of values of series.
 SERIES_EPS = 1e-11
 PANEL = 256
+# Values of more than this many functions are products with the features of rows, if these have few entries.
+MANY_COLUMNS, FEW_ENTRIES = 8, 2**24
 
 
 def coefficients_of(system: System, roots: Array, noise: float) -> tuple[Array, int]:
@@ -86,6 +89,8 @@ class GridPosterior:
 
     def values(self, X: Any, coef: Array) -> Array:
         """Return sum_m coef_m z_m(x) (n, t) for unweighted features z."""
+        if coef.shape[1] > MANY_COLUMNS and X.shape[0] * len(coef) <= FEW_ENTRIES:
+            return features_of(self.features.unweighted(), X) @ coef
         out = np.zeros((X.shape[0], coef.shape[1]))
         start = 0
         if self.features.constant:
@@ -110,7 +115,7 @@ class GridPosterior:
 
     def prepare_variance(self) -> None:
         """Factorize the system, before several threads use it."""
-        _ = self.covariance if self.dense else self.variance_series
+        _ = self.covariance if self.dense else (self.variance_series, self._taper, self._rest_of_crowd)
 
     @cached_property
     def index(self) -> Array:
@@ -143,19 +148,42 @@ class GridPosterior:
 
     @cached_property
     def rest(self) -> Array:
-        """Posterior variances of the other components, which are almost those of the prior.
+        """Posterior variances of the other components, for the average density of rows around a row.
 
-        They are those of rows that are spread evenly over the box, d^2 / (1 + n d^2 (P / L)^d / s^2), where the period P
-        of the features is longer than the width L of the box.
+        They are those of rows that are spread evenly: d^2 / (1 + r V d^2 / s^2) for r rows per volume, with V the volume
+        of one period of the features.
         """
         squares = np.square(self.roots)
         squares[self.index] = 0.0
         if self.dense:
             return squares
+        sums, taper = self.system.gram.sums, self._taper
+        crowd = float((np.square(np.abs(sums)) * taper).sum()) / max(self.system.weight, 1e-300)
+        return squares / (1 + crowd * squares / self.noise**2)
+
+    @cached_property
+    def _taper(self) -> Array:
+        """Fourier coefficients of a Gaussian window of one lengthscale, by which the density of rows is smoothed."""
         (part,) = self.features.parts
-        wide = part.half > 0
-        share = float(np.prod(1 / (2 * part.half * part.spacing)[wide]))
-        return squares / (1 + self.system.weight * share * squares / self.noise**2)
+        axes = [np.arange(-2 * m, 2 * m + 1) * h for m, h in zip(part.highest, part.spacing, strict=True)]
+        square = sum(np.square(a) for a in np.meshgrid(*axes, indexing="ij", sparse=True))
+        return np.exp(-2 * np.pi**2 * square)
+
+    @cached_property
+    def _rest_of_crowd(self) -> tuple[Array, Array]:
+        """Logarithms of numbers of rows, and the sum of the variances of the other components for each of them."""
+        squares = np.square(self.roots)
+        squares[self.index] = 0.0
+        squares = squares[squares > 0]
+        crowds = np.linspace(-10, np.log(max(self.system.weight, 1.0)) + 10, 80)
+        return crowds, np.array([(squares / (1 + np.exp(c) * squares / self.noise**2)).sum() for c in crowds])
+
+    def rest_at(self, angles: tuple[Array, ...]) -> Array:
+        """Return the sum of the variances of the other components at rows, by the density of rows around them."""
+        if len(self.index) == self.system.gram.size:
+            return np.zeros(len(angles[0]))
+        crowd = series_values(angles, self.system.gram.sums * self._taper, 1e-6).real
+        return np.interp(np.log(np.maximum(crowd, 1e-5)), *self._rest_of_crowd)
 
     @cached_property
     def variance_series(self) -> Array:
@@ -203,7 +231,7 @@ class GridPosterior:
             angles, near = part.angles(X)
             series = series_values(angles, self.variance_series, SERIES_EPS).real
             alone = self.covariance[0, 0] if self.features.constant else 0.0
-            out += np.where(near, np.maximum(series, 0.0) + self.rest.sum(), alone)
+            out += np.where(near, np.maximum(series, 0.0) + self.rest_at(angles), alone)
         return out[:, None] * np.square(self.size)
 
     def covariances(self, X: Any) -> Array:

@@ -26,7 +26,8 @@ __all__ = ["DenseGram", "Gram", "System", "ToeplitzGram", "conjugate_gradients",
 Array = np.ndarray
 # Number of rows of a block of second moments that are gathered at a time.
 PANEL = 256
-MOST_STEPS = 2000
+# Largest number of steps of conjugate gradients.
+MOST_STEPS = 500
 
 
 class Gram(ABC):
@@ -126,6 +127,12 @@ class ToeplitzGram(Gram):
             out[rows] *= factor[rows, None] * factor
         return out
 
+    def block_sums(self) -> Array:
+        """Return the sums of the components over rows."""
+        inner = tuple(slice(m, 3 * m + 1) for m in self._highest)
+        sums = self.contracted(self.sums[inner])
+        return np.concatenate([sums[:1], sums]) if self.constant else sums
+
     def times(self, vector: Array) -> Array:
         first = int(self.constant)
         unit = vector[first:].copy() if first else vector
@@ -169,7 +176,7 @@ class System:
     Targets are scaled: the mean (or zero) is subtracted, and they are divided by their size.
     """
 
-    gram: Gram
+    gram: Any  # Gram
     cross: Array  # (D, t)
     squares: Array  # (t,), sums of w y^2
     weight: float  # sum of w

@@ -22,20 +22,23 @@ __all__ = ["EDGE", "GridTrial", "Hyperparameters", "PartAngles", "edge_level", "
 
 Array = np.ndarray
 # Largest ratio n d^2 / s^2 of a frequency that is left out of a grid, for n rows, weights d^2 and noise s.
-EDGE = 0.005
+EDGE = 0.002
 # Numbers of rows and of components of the first search, over several starts, and of components of the second one. The
 # evidence takes O(M^3) operations for M components.
-FIRST_ROWS, FIRST_COMPONENTS, COMPONENTS = 1500, 500, 1400
-FIRST_STEPS, STEPS = 12, 25
-# Lengthscales at which the first search starts, as multiples of those of the kernel.
-STARTS = (1.0, 0.3, 0.1, 3.0)
-# Bounds of hyperparameters: lengthscales as multiples of those of the kernel, amplitude and noise in the unit of the
-# standard deviation of the targets.
-FACTORS, AMPLITUDES, NOISES = (1e-3, 1e3), (1e-3, 1e2), (1e-3, 3.0)
+FIRST_ROWS, FIRST_COMPONENTS, COMPONENTS = 1000, 300, 1400
+FIRST_STEPS, STEPS = 10, 20
+# Lengthscales at which the first search starts, as shares of the widths of the columns.
+STARTS = (0.3, 0.1, 0.03)
+# Bounds of hyperparameters: lengthscales as shares of the widths of columns, amplitude and noise in the unit of the
+# standard deviation of the targets. The upper bound of lengthscales is divided by the number of columns plus one: longer
+# ones would need grids with a period much longer than the box, whose systems are almost singular.
+FACTORS, AMPLITUDES, NOISES = (1e-4, 1.0), (1e-3, 30.0), (1e-3, 3.0)
 # Hyperparameters are rounded to this step of their logarithms: finer differences are due to rounding errors, and their
 # evidence is the same.
 ROUND = 1e-4
 SUMS_EPS = 1e-10
+# A search stops when the logarithm of the evidence changes by less than about this.
+ENOUGH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +123,21 @@ def tune_grid(
     report : callable or None, default=None
         Receives the progress.
     """
-    search = Search(summands, start, lengthscales, amplitude, noise, tolerance, report)
+    widths = []
+    for summand in summands:
+        u = summand.coordinates(X)
+        width = np.ptp(u if weight is None else u[weight > 0], axis=0)
+        widths.append(np.where(width > 0, width, 1.0))
+    search = Search(summands, widths, start, lengthscales, amplitude, noise, tolerance, report)
     if not search.size:
         return start, ()
     few = slice(None, None, max(1, -(-X.shape[0] // FIRST_ROWS)))
     some = Sample.of(summands, X[few], y[few], None if weight is None else weight[few], FIRST_COMPONENTS)
-    starts = STARTS if lengthscales is not None else (1.0,)
+    most = min(COMPONENTS, max(FIRST_COMPONENTS, 2 * X.shape[0]))
+    starts = STARTS if lengthscales is not None else STARTS[:1]
     found = [search.run(some, search.first(factor), FIRST_STEPS) for factor in starts]
     best = max(found, key=lambda pair: pair[1])[0]
-    every = Sample.of(summands, X, y, weight, COMPONENTS)
+    every = Sample.of(summands, X, y, weight, most)
     best, _ = search.run(every, best, STEPS)
     return search.at(np.round(best / ROUND) * ROUND), tuple(search.trials)
 
@@ -180,6 +189,7 @@ class Search:
     def __init__(
         self,
         summands: Sequence[Summand],
+        widths: Sequence[Array],
         start: Hyperparameters,
         lengthscales: Literal["shared", "ard"] | None,
         amplitude: bool,
@@ -195,19 +205,25 @@ class Search:
         self.tolerance = tolerance
         self.report = report
         self.trials: list[GridTrial] = []
-        widths = [len(f) for f in start.factors]
-        count = {None: 0, "shared": 1, "ard": sum(widths)}[lengthscales]
+        axes = [len(f) for f in start.factors]
+        count = {None: 0, "shared": 1, "ard": sum(axes)}[lengthscales]
         self.groups = len(summands) if amplitude and len(summands) > 1 else 0
         sizes = [count, self.groups, int(amplitude and not self.groups), int(noise)]
         self.cuts = np.cumsum(sizes)[:-1]
         self.size = sum(sizes)
-        self.owner = np.zeros(sum(widths), int) if lengthscales == "shared" else np.arange(sum(widths))
-        self.widths = np.cumsum(widths)[:-1]
-        limits = [FACTORS] * count + [AMPLITUDES] * (self.groups + sizes[2]) + [NOISES] * sizes[3]
+        self.owner = np.zeros(sum(axes), int) if lengthscales == "shared" else np.arange(sum(axes))
+        self.axes = np.cumsum(axes)[:-1]
+        # A point has the logarithms of lengthscales, or that of their common factor, in the unit of the least width.
+        each = np.concatenate(widths)
+        self.unit = each if lengthscales == "ard" else np.full(count, each.min())
+        longest = FACTORS[1] / (np.repeat(axes, axes) + 1.0)
+        longest = longest if lengthscales == "ard" else np.full(count, float((longest * each).min() / each.min()))
+        factors = [(FACTORS[0], high) for high in longest]
+        limits = factors + [AMPLITUDES] * (self.groups + sizes[2]) + [NOISES] * sizes[3]
         self.limits = [tuple(np.log(limit)) for limit in limits]
 
     def first(self, factor: float) -> Array:
-        """Return the point at which a search starts, for lengthscales multiplied by a factor."""
+        """Return the point at which a search starts, for lengthscales that are a share of the widths."""
         start, parts = self.start, []
         parts.append(np.full(self.cuts[0], np.log(factor)))
         parts.append(np.log(start.amplitude * np.sqrt(start.shares)) if self.groups else np.zeros(0))
@@ -221,7 +237,7 @@ class Search:
         start = self.start
         factors = start.factors
         if len(scales):
-            factors = tuple(np.split(np.exp(scales)[self.owner] * np.concatenate(start.factors), self.widths))
+            factors = tuple(np.split((np.exp(scales) * self.unit)[self.owner], self.axes))
         size, shares = start.amplitude, start.shares
         if len(groups):
             squares = np.exp(2 * groups)
@@ -274,6 +290,6 @@ class Search:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=self.limits,
-                options={"maxiter": steps, "ftol": 1e-7, "gtol": 1e-4},
+                options={"maxiter": steps, "ftol": ENOUGH / sample.total, "gtol": ENOUGH / sample.total},
             )
         return found.x, -float(found.fun)
