@@ -162,10 +162,11 @@ def test_far_rows_return_to_the_prior():
 
 def test_hyperparameters_are_tuned_by_the_evidence():
     X, y, new, target = table(800)
-    model = GridGaussianProcessRegressor(random_state=0).fit(X, y)
+    model = GridGaussianProcessRegressor(Gaussian("median"), random_state=0).fit(X, y)
     assert 0.27 < model.noise_ < 0.33
     assert np.sqrt(np.mean(np.square(model.predict(new) - truth(new)))) < 0.1
     assert len(model.tuning_) > 5
+    assert model.kernel_.lengthscale < 0.4
     z = (target - model.predict(new)) / model.predict(new, return_std=True, with_noise=True)[1]
     assert 0.8 < z.std() < 1.2
     slopes = model.log_marginal_likelihood(eval_gradient=True)[1]

@@ -116,8 +116,10 @@ def test_bounds_and_parameters_are_checked():
         GridFourier(Gaussian(), column_groups="all").fit(X)
     with pytest.raises(DataError, match="column_groups has the index 7"):
         GridFourier(Gaussian(), column_groups=[(7,)]).fit(X)
-    with pytest.raises(ParameterError, match="n_components must be at least 2"):
-        GridFourier(Gaussian(), 1, column_groups="each").fit(X)
+    with pytest.warns(MercerWarning, match="Raise n_components"):  # the second group has no component
+        one = GridFourier(Gaussian(), 1, column_groups="each").fit(X)
+    assert one.transform(X).shape == (20, 1)
+    assert np.abs(one.gram(X) - one.kernel_(X)).max() <= one.error_bound_
     with pytest.raises(ValueError, match="NaN"):
         GridFourier(Gaussian()).fit([[np.nan, 1.0]])
 

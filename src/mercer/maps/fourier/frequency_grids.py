@@ -198,7 +198,7 @@ def lowest_parts(
     for summand, a, b in zip(summands, low, high, strict=True):
         empty = part_without_frequencies(summand, a, b, tolerance)
         parts.append(with_frequencies(empty, lattice_ball(empty.spacing, pairs)))
-    if len(parts) == 1:
+    if len(parts) <= 1:
         return tuple(parts)
     weights = np.concatenate([part.weights[1:] for part in parts])
     owner = np.repeat(np.arange(len(parts)), [len(part.index) for part in parts])

@@ -194,12 +194,12 @@ class GridFourier(BaseMap):
             kernel.diag(first[:1])  # raises if the kernel is not defined for these rows
         constant, summands = summands_of(kernel, type(self).__name__, d)
         low, high = box_of(type(self).__name__, engine, summands, self.bounds, d, report)
-        least = len(summands) + (constant > 0)
-        if self.n_components < least:
-            msg = f"{type(self).__name__}: n_components must be at least {least} for {kernel!r}, got {self.n_components}."
-            raise ParameterError(msg)
-        parts = lowest_parts(summands, low, high, self.n_components - (constant > 0), self.tolerance)
+        # With fewer components than summands, the last summands have none.
+        room = self.n_components - (constant > 0)
+        some = slice(None, max(room, 0))
+        parts = lowest_parts(summands[some], low[some], high[some], room, self.tolerance)
         self._set_fitted(kernel, GridFeatures(parts, float(np.sqrt(constant)), self.n_components), d)
+        self.error_bound_ += sum(summand.mass for summand in summands[len(parts) :])
         mass = constant + sum(summand.mass for summand in summands)
         if self.error_bound_ > LARGE_ERROR * mass:
             msg = (
