@@ -414,9 +414,7 @@ def why_two_passes(alpha: float | Criterion | Literal["auto"]) -> str | None:
     return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
-def moment_sum(
-    model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None
-) -> MomentSum | GridMomentSum:
+def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum | GridMomentSum:
     """Return an empty accumulator of the moments. If targets are labels, it also samples rows for calibration."""
     sample = None
     if targets is numeric_targets and sums_on_grid(model.feature_map_.features_):
@@ -443,7 +441,8 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
     if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
         return moments
     enter_stage(fit.report, "sum over rows in float64")
-    return fit.accumulate(moment_sum(model, fit, targets, double=True))
+    accumulator: Any = moment_sum(model, fit, targets, double=True)
+    return fit.accumulate(accumulator)
 
 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:

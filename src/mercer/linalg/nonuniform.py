@@ -1,9 +1,9 @@
 """Non-uniform fast Fourier transforms: trigonometric sums over points, and values of trigonometric series at points.
 
 The transforms are those of the package finufft if it is installed, and otherwise of a twin in NumPy, which has the same
-accuracy and takes 5 to 30 times as long, most for three axes. Both spread each point over a fine grid by a kernel of w points per axis, where
-w grows with the logarithm of the accuracy, and both take one thread: the result for given points is the same to the bit
-in every call.
+accuracy and takes 5 to 30 times as long, most for three axes. Both spread each point over a fine grid by a kernel of w
+points per axis, where w grows with the logarithm of the accuracy, and both take one thread: the result for given points
+is the same to the bit in every call.
 """
 
 from __future__ import annotations
@@ -90,9 +90,7 @@ def series_values(angles: Sequence[Array], coefficients: Array, eps: float) -> A
 
         transform = getattr(finufft, f"nufft{len(angles)}d2")
         axes = [np.ascontiguousarray(a, dtype=np.float64) for a in angles]
-        return transform(
-            *axes, np.ascontiguousarray(coefficients), eps=eps, isign=1, nthreads=1, upsampfac=UPSAMPLING
-        )
+        return transform(*axes, np.ascontiguousarray(coefficients), eps=eps, isign=1, nthreads=1, upsampfac=UPSAMPLING)
     return numpy_values(angles, coefficients, eps)
 
 
@@ -148,7 +146,8 @@ def stencils(angles: Sequence[Array], fine: tuple[int, ...], width: int) -> Any:
         at = [(first + i) % size for i in range(width)]
         near.append((at, [bump(first + i - position, width) for i in range(width)]))
     for offsets in itertools.product(range(width), repeat=len(fine)):
-        index, weight = np.int64(0), 1.0
+        index: Any = 0
+        weight: Any = 1.0
         for (at, values), offset, size in zip(near, offsets, fine, strict=True):
             index = index * size + at[offset]
             weight = weight * values[offset]
@@ -156,7 +155,7 @@ def stencils(angles: Sequence[Array], fine: tuple[int, ...], width: int) -> Any:
 
 
 def bump(z: Array, width: int) -> Array:
-    """Return the spreading kernel exp(b (sqrt(1 - (2 z / w)^2) - 1)), b = 2.3 w (Barnett, Magland, af Klinteberg 2019)."""
+    """Return the spreading kernel exp(b (sqrt(1 - (2 z / w)^2) - 1)), b = 2.3 w (Barnett et al. 2019)."""
     root = np.sqrt(np.maximum(1 - np.square(2 * z / width), 0))
     return np.exp(2.3 * width * (root - 1))
 
@@ -174,6 +173,8 @@ def transform_of_bump(highest: int, size: int, width: int) -> Array:
     """Return the Fourier transform of the spreading kernel at frequencies from -highest to highest."""
     nodes, weights = np.polynomial.legendre.leggauss(40 + 3 * width)
     k = np.arange(-highest, highest + 1)
-    return (width / 2) * (bump(nodes * width / 2, width) * weights) @ np.cos(
-        np.outer(nodes * width / 2, 2 * np.pi * k / size)
+    return (
+        (width / 2)
+        * (bump(nodes * width / 2, width) * weights)
+        @ np.cos(np.outer(nodes * width / 2, 2 * np.pi * k / size))
     )

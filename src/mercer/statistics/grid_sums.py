@@ -1,8 +1,8 @@
 """Sums over rows of exponentials of an equispaced grid of frequencies, and bounds of coordinates.
 
-Second moments of the features exp(-i k . t), with integer vectors k and angles t of a row, depend only on differences of
-frequencies: the sums of w exp(-i k . t), for k in a box of twice the size, hold them all. So a sum over rows takes one
-non-uniform FFT per block, time that hardly depends on the number of frequencies, and no matrix.
+Second moments of the features exp(-i k . t), with integer vectors k and angles t of a row, depend only on differences
+of frequencies: the sums of w exp(-i k . t), for k in a box of twice the size, hold them all. So a sum over rows takes
+one non-uniform FFT per block, time that hardly depends on the number of frequencies, and no matrix.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def bounds_of_block(block: Block, *, coordinates: Callable[[Any], Array], target
 @storable
 @dataclass(frozen=True)
 class Survey:
-    """What is known of rows before a grid is chosen: bounds, moments of targets, and a random sample of rows or None."""
+    """What is known of rows before a grid is chosen: bounds, moments of targets, and a sample of rows or None."""
 
     bounds: CoordinateBounds
     sample: RowSample | None

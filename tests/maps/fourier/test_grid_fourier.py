@@ -80,7 +80,9 @@ def test_far_rows_have_zero_features_and_near_ones_those_of_the_kernel():
     period = 1 / feature_map.features_.parts[0].spacing[0] * 0.1
     outside = np.array([[1.05], [1.15], [-0.2]])
     assert np.abs(feature_map.gram(outside, X) - kernel(outside, X)).max() < 1e-2
-    far = np.array([[1 + period / 2], [0.5 + period], [1e6], [-1e300]])  # the second is a periodic image of a row inside
+    far = np.array(
+        [[1 + period / 2], [0.5 + period], [1e6], [-1e300]]
+    )  # the second is a periodic image of a row inside
     assert np.abs(feature_map.transform(far)).max() == 0
     jump = np.linspace(1.0, 2.0, 201)[:, None]
     assert np.abs(feature_map.gram(jump, X) - kernel(jump, X)).max() < 0.02

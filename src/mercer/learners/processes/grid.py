@@ -65,26 +65,26 @@ def grid_of_process(kernel: Kernel | None, *, n_rows: int | None = None, random_
 class GridGaussianProcessRegressor(Regressor):
     r"""Gaussian process regression for rows of one to three columns, or sums over groups of as many columns.
 
-    The process has the features of `GridFourier`, cosines and sines of all frequencies of an equispaced grid that matter
-    for the given number of rows and noise, so that it agrees with the exact process to a small fraction of its standard
-    deviation. A fit reads the rows two times, or one time if nothing is tuned and `bounds` are given. Its memory does not
-    depend on the number of rows, and its time per row hardly depends on the number of frequencies: sums over rows are
-    non-uniform fast Fourier transforms [1]_.
+    The process has the features of `GridFourier`, cosines and sines of all frequencies of an equispaced grid that
+    matter for the given number of rows and noise, so that it agrees with the exact process to a small fraction of its
+    standard deviation. A fit reads the rows two times, or one time if nothing is tuned and `bounds` are given. Its
+    memory does not depend on the number of rows, and its time per row hardly depends on the number of frequencies: sums
+    over rows are non-uniform fast Fourier transforms [1]_.
 
     Parameters
     ----------
     feature_map : GridFourier, Kernel or None, default=None
         The kernel, or a map with further parameters, such as `column_groups` for additive kernels, or `bounds`. Its
-        number of components is chosen by the fit. None, also as the kernel of the map, means that columns are divided by
-        their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2.
+        number of components is chosen by the fit. None, also as the kernel of the map, means that columns are divided
+        by their spread, so that their units do not matter, and a Matern kernel of smoothness 5/2.
     noise : float or "tune", default="tune"
         Standard deviation of the noise, in the unit of the targets; "tune" maximizes the evidence.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence. For a sum of
         kernels it also tunes the share of each.
     lengthscale_tuning : {"shared", "ard"} or None, default="shared"
-        "shared" multiplies the lengthscales of the kernel by the factor of highest evidence; "ard" tunes one lengthscale
-        per column; None keeps the lengthscales of the kernel.
+        "shared" multiplies the lengthscales of the kernel by the factor of highest evidence; "ard" tunes one per
+        column; None keeps the lengthscales of the kernel.
     normalize_y : bool, default=True
         Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero.
     max_components : int, default=100000
@@ -107,8 +107,8 @@ class GridGaussianProcessRegressor(Regressor):
     noise_, amplitude_ : float or ndarray of shape (t,)
         Standard deviations of the noise, and of the function far away from all rows.
     edge_ : float
-        The ratio n d^2 / noise^2 of the first frequency that is left out, where d^2 is its weight in the kernel: at most
-        0.002, unless `max_components` is too small.
+        The ratio n d^2 / noise^2 of the first frequency that is left out, where d^2 is its weight in the kernel: at
+        most 0.005, unless `max_components` is too small.
     n_steps_ : int
         Number of steps of conjugate gradients, or zero for a Cholesky factorization.
     coef_ : ndarray of shape (M,) or (t, M)
@@ -127,17 +127,16 @@ class GridGaussianProcessRegressor(Regressor):
     GaussianProcessRegressor : For rows of any number of columns.
     GridFourier : The features, for all learners.
 
-    Notes
-    -----
-    *Number of components.* An error bound of the kernel alone does not bound the error of the posterior mean: what
-    matters is whether n rows determine a coefficient against the noise. So all frequencies are used whose weights d^2
-    have :math:`n d^2 / \sigma^2 > 0.002`. Kernels whose spectral density decays slowly need many of them: the smoothness
-    of a Matern kernel must be at least half the number of columns.
+    Notes ----- *Number of components.* An error bound of the kernel alone does not bound the error of the posterior
+    mean: what matters is whether n rows determine a coefficient against the noise. So all frequencies are used whose
+    weights d^2 have :math:`n d^2 / \sigma^2 > 0.005`. Kernels whose spectral density decays slowly need many of them:
+    the smoothness of a Matern kernel must be at least half the number of columns.
 
-    *Solver.* Up to 2000 components, by Cholesky factorization; beyond that by conjugate gradients, with products by fast
-    Fourier transforms, and the exact block of the 2000 lowest components as preconditioner. Standard deviations and
-    samples take a factorization of the 4000 components of largest weights; the variances of the others follow from the
-    density of rows, and are those of rows that are spread evenly around. The evidence takes a factorization of all components, at most 8000.
+    *Solver.* Up to 2000 components, by Cholesky factorization; beyond that by conjugate gradients, with products by
+    fast Fourier transforms, and the exact block of the 2000 lowest components as preconditioner. Standard deviations
+    and samples take a factorization of the 4000 components of largest weights; the variances of the others follow from
+    the density of rows, and are those of rows that are spread evenly around. The evidence takes a factorization of all
+    components, at most 8000.
 
     *Sums of kernels.* With several groups of columns, second moments are computed as matrix products, in time O(n M^2),
     and there are at most 4000 components.
@@ -146,9 +145,9 @@ class GridGaussianProcessRegressor(Regressor):
     kernel has decayed to 0.01 of its value on the box are zero.
 
     *Tuning* uses a sample of `tune_rows` rows, and grids of at most 1400 components. Lengthscales are at most the width
-    of a column divided by one plus the number of columns, since longer ones need grids much wider than the rows, and the
-    noise is at least one thousandth of the standard deviation of the targets. `partial_fit` tunes on, and chooses the grid for, the rows of
-    its first call; later rows must lie in the same box, or in `bounds`.
+    of a column divided by one plus the number of columns, since longer ones need grids much wider than the rows, and
+    the noise is at least one thousandth of the standard deviation of the targets. `partial_fit` tunes on, and chooses
+    the grid for, the rows of its first call; later rows must lie in the same box, or in `bounds`.
 
     *finufft.* The transforms are those of the package finufft, if it is installed (``pip install mercer[grid]``), and
     otherwise of NumPy, which takes 5 to 30 times as long.
@@ -313,8 +312,18 @@ class GridGaussianProcessRegressor(Regressor):
         )
         engine = fit.labeled
         if prototype.bounds is not None and not sampled:
-            first = engine.first()  # one pass: targets are scaled by those of the first rows
-            return term(first)
+            first = term(engine.first())  # one pass: targets are scaled by those of the first rows
+            if engine.n_rows is None:
+                return first
+            bounds = first.bounds
+            return replace(
+                first,
+                bounds=replace(
+                    bounds,
+                    weight=bounds.weight * max(1.0, engine.n_rows / bounds.rows),
+                    target_scatter=bounds.target_scatter * max(1.0, engine.n_rows / bounds.rows),
+                ),
+            )
         check_replayable(prototype, fit.engine, ", or give bounds=, noise, amplitude and the lengthscale as numbers")
         survey = engine.sum(term, fit.report)
         if survey.bounds.weight <= 0:
@@ -356,7 +365,7 @@ class GridGaussianProcessRegressor(Regressor):
         spread = np.sqrt(bounds.target_scatter / max(bounds.weight, 1e-300))
         center = bounds.target_mean
         if not np.isfinite(spread).all():
-            msg = f"{type(self).__name__}: targets exceed the range in which they can be squared. Divide them by a number."
+            msg = f"{type(self).__name__}: squares of targets exceed the range of float64. Divide them by a number."
             raise DataError(msg)
         if not self.normalize_y:
             spread = np.hypot(spread, center)
@@ -365,7 +374,13 @@ class GridGaussianProcessRegressor(Regressor):
         if self._given("noise") is not None or self._given("amplitude") is not None:
             # A number is in the unit of all targets, which then have a common scale.
             spread = np.full(len(spread), np.sqrt(np.square(spread).mean()))
-        return TargetScale(center, np.where(spread > 0, spread, 1.0))
+        # Rounded, so that rounding errors of means, which differ between engines, do not change the sums.
+        with np.errstate(over="ignore", under="ignore"):
+            center, rounded = (values.astype(np.float32).astype(np.float64) for values in (center, spread))
+        whole = np.isfinite(center) & np.isfinite(rounded) & (rounded > 0)
+        return TargetScale(
+            np.where(whole, center, bounds.target_mean), np.where(whole, rounded, np.where(spread > 0, spread, 1.0))
+        )
 
     def _tuned(
         self,
@@ -377,7 +392,8 @@ class GridGaussianProcessRegressor(Regressor):
         fit: Fit,
     ) -> Hyperparameters:
         sample = survey.sample
-        assert sample is not None and sample.y is not None
+        assert sample is not None
+        assert sample.y is not None
         offset = scale.center if self.normalize_y else np.zeros(len(scale.center))
         found, self.tuning_ = tune_grid(
             summands,
@@ -453,9 +469,9 @@ class GridGaussianProcessRegressor(Regressor):
             return
         msg = (
             f"{type(self).__name__}: the grid of {components} components is too small for these rows and this noise: "
-            f"frequencies are left out for which n d^2 / noise^2 is up to {self.edge_:.2g}, more than {EDGE}, so that the "
-            "mean is smoother than that of the exact process. Raise max_components, or the noise; after partial_fit, "
-            "call fit on all rows."
+            f"frequencies are left out for which n d^2 / noise^2 is up to {self.edge_:.2g}, more than {EDGE}, so "
+            "that the mean is smoother than that of the exact process. Raise max_components, or the noise; after "
+            "partial_fit, call fit on all rows."
         )
         warnings.warn(msg, MercerWarning, stacklevel=2)
 
@@ -509,8 +525,8 @@ class GridGaussianProcessRegressor(Regressor):
         Returns
         -------
         ndarray of shape (k,)
-            One derivative for each coordinate of each summand of the kernel. Their sum is the derivative with respect to
-            a common lengthscale.
+            One derivative for each coordinate of each summand of the kernel. Their sum is the derivative with respect
+            to a common lengthscale.
         """
         by_root = self._evidence(None, None, gradient=True).by_root
         out, start = [], int(self.posterior_.features.constant > 0)
@@ -526,7 +542,7 @@ class GridGaussianProcessRegressor(Regressor):
         self._check_fitted()
         posterior, owner = self.posterior_, type(self).__name__
         for name, value in (("noise", noise), ("amplitude", amplitude)):
-            if value is not None and not (np.isscalar(value) and np.isfinite(value) and value > 0):
+            if value is not None and value not in Interval(0, closed="neither"):
                 msg = f"{owner}: {name} must be a finite number > 0 or None, got {value!r}."
                 raise ParameterError(msg)
         if len(posterior.roots) > MOST_DENSE:
@@ -629,7 +645,7 @@ def chosen_column(columns: Array) -> tuple[int, ...]:
 def with_factor(summand: Summand, factors: Array, mass: float) -> Summand:
     """Return a summand whose lengthscales are multiplied by factors, with another mass."""
     if (factors == factors[0]).all():
-        kernel = replace(summand.kernel, lengthscale=float(summand.kernel.lengthscale * factors[0]))
+        kernel = summand.kernel.with_params(lengthscale=float(summand.kernel.lengthscale) * float(factors[0]))
         return replace(summand, kernel=kernel, mass=float(mass))
     (changed,) = with_factors([summand], [factors], np.array([mass]))
     return changed

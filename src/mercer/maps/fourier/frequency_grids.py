@@ -20,8 +20,8 @@ __all__ = ["NEEDS", "GridFeatures", "GridPart", "Summand", "lowest_parts", "part
 
 Array = np.ndarray
 NEEDS = (
-    "a kernel with a spectral density in closed form, Gaussian() or Matern(nu), or a sum of such kernels of one to three "
-    "columns each; with nu >= 1 for two columns, and nu >= 3/2 for three"
+    "a kernel with a spectral density in closed form, Gaussian() or Matern(nu), or a sum of such kernels of one to "
+    "three columns each; with nu >= 1 for two columns, and nu >= 3/2 for three"
 )
 # Rows outside of the box of the fit have features up to the distance at which the kernel has decayed to this level.
 REACH_LEVEL = 0.01
@@ -137,22 +137,36 @@ class GridPart:
 
     def error_bound(self) -> float:
         """Return a bound on the error of the kernel for pairs of rows in the box."""
-        unit = replace(self.summand.kernel, lengthscale=1.0)
+        unit = self.summand.kernel.with_params(lengthscale=1.0)
         return self.summand.mass * grid_error(unit, 2 * self.half, 1 / self.spacing, self.n_components)
 
     def angles(self, X: Any) -> tuple[tuple[Array, ...], Array]:
         """Return angles of rows, one array per axis, and whether each row is within reach of the box."""
-        offsets = self.summand.coordinates(X) - self.center
-        with np.errstate(over="ignore"):
-            outside = np.sqrt(np.square(np.maximum(np.abs(offsets) - self.half, 0)).sum(axis=1))
-        near = outside <= self.reach
-        offsets[~near] = 0.0
-        return tuple(np.ascontiguousarray(a) for a in (offsets * (2 * np.pi * self.spacing)).T), near
+        offsets = np.ascontiguousarray(self.summand.coordinates(X).T)
+        offsets -= self.center[:, None]
+        if self._inside(offsets):
+            near = np.ones(X.shape[0], bool)
+        else:
+            with np.errstate(over="ignore"):
+                gaps = np.maximum(np.abs(offsets) - self.half[:, None], 0)
+                near = np.square(gaps).sum(axis=0) <= self.reach**2
+            offsets[:, ~near] = 0.0
+        offsets *= (2 * np.pi * self.spacing)[:, None]
+        return tuple(offsets), near
 
-    def check_inside(self, X: Any) -> None:
-        """Raise if rows lie outside of the box by more than rounding."""
-        u = self.summand.coordinates(X)
-        self.check_bounds(u.min(axis=0, initial=np.inf), u.max(axis=0, initial=-np.inf))
+    def angles_inside(self, X: Any) -> tuple[Array, ...]:
+        """Return angles of rows of a fit; raise if rows lie outside of the box by more than rounding."""
+        offsets = np.ascontiguousarray(self.summand.coordinates(X).T)
+        offsets -= self.center[:, None]
+        if not self._inside(offsets):
+            self.check_bounds(offsets.min(axis=1) + self.center, offsets.max(axis=1) + self.center)
+        offsets *= (2 * np.pi * self.spacing)[:, None]
+        return tuple(offsets)
+
+    def _inside(self, offsets: Array) -> bool:
+        """Return whether all rows, as offsets (d, n) from the center, lie in the box."""
+        low, high = offsets.min(axis=1, initial=0.0), offsets.max(axis=1, initial=0.0)
+        return bool((np.maximum(-low, high) <= self.half).all())
 
     def check_bounds(self, low: Array, high: Array) -> None:
         """Raise if bounds of coordinates exceed the box by more than rounding."""
@@ -163,7 +177,7 @@ class GridPart:
             span = f"{low[axis] - self.center[axis]:.3g} to {high[axis] - self.center[axis]:.3g}"
             msg = (
                 f"All rows of a fit must lie in the box of its grid, +-{self.half[axis]:.3g} lengthscales around its "
-                f"center, got {span} for coordinate {axis}. Give bounds= of GridFourier for all rows that will be added."
+                f"center, got {span} for coordinate {axis}. Give bounds= of GridFourier for all rows to be added."
             )
             raise DataError(msg)
 
@@ -277,8 +291,8 @@ class GridFeatures(Features):
     """Features of a grid of frequencies: an optional constant, then the components of each part.
 
     The components of a part are sqrt(w_0), sqrt(2 w_j) cos(2 pi (h j) . u) and sqrt(2 w_j) sin(2 pi (h j) . u), for
-    coordinates u of a row. If one component is left over, it is zero. The object is immutable and picklable, and does not
-    depend on scikit-learn.
+    coordinates u of a row. If one component is left over, it is zero. The object is immutable and picklable, and does
+    not depend on scikit-learn.
     """
 
     parts: tuple[GridPart, ...]

@@ -35,9 +35,9 @@ BOX = "bounds must be None or two sequences of one number per column, the least 
 class GridFourier(BaseMap):
     r"""Fourier features with frequencies on an equispaced grid, for rows of one to three columns.
 
-    The features are cosines and sines of all lowest frequencies of a grid, with weights from the spectral density of the
-    kernel: a quadrature rule of the Fourier integral, not a random sample of it. The map is deterministic, and for few
-    columns its error decreases much faster with the number of components than that of random features [1]_.
+    The features are cosines and sines of all lowest frequencies of a grid, with weights from the spectral density of
+    the kernel: a quadrature rule of the Fourier integral, not a random sample of it. The map is deterministic, and for
+    few columns its error decreases much faster with the number of components than that of random features [1]_.
 
     Parameters
     ----------
@@ -244,7 +244,9 @@ def box_of(
         return split_box(owner, seen.low, seen.high, cuts)
     ends = checked_bounds(owner, bounds, n_features)
     if any(affine.matrix is not None for summand in summands for affine in summand.inputs):
-        msg = f"{owner}: bounds cannot be given for a kernel of columns that are multiplied by a matrix. Use bounds=None."
+        msg = (
+            f"{owner}: bounds cannot be given for a kernel of columns that are multiplied by a matrix. Use bounds=None."
+        )
         raise ParameterError(msg)
     low, high = Coordinates(summands)(ends)
     return split_box(owner, low, high, cuts)
@@ -263,9 +265,10 @@ def checked_bounds(owner: str, bounds: Any, n_features: int) -> Array:
     try:
         ends = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ParameterError(f"{owner}: {BOX.format(repr(bounds))}") from None
+        ends = np.zeros(0)
     if ends.shape != (2, n_features) or not np.isfinite(ends).all() or (ends[0] > ends[1]).any():
-        raise ParameterError(f"{owner}: {BOX.format(repr(bounds))} The rows have {n_features} columns.")
+        msg = f"{owner}: {BOX.format(repr(bounds))} The rows have {n_features} columns."
+        raise ParameterError(msg)
     return ends
 
 

@@ -56,9 +56,7 @@ def evidence_of(system: System, roots: Array, noise: float, *, gradient: bool = 
     quadratic = np.maximum(system.squares - np.square(half).sum(axis=0), 0.0) / square
     determinant = 2 * float(np.log(np.diagonal(factor)).sum())
     n = system.weight
-    value = -0.5 * float(
-        quadratic.sum() + t * (determinant + (n - M) * np.log(square) + n * np.log(2 * np.pi))
-    )
+    value = -0.5 * float(quadratic.sum() + t * (determinant + (n - M) * np.log(square) + n * np.log(2 * np.pi)))
     if not gradient:
         return Evidence(value, np.zeros(M), 0.0)
     b = scipy.linalg.solve_triangular(factor, half, check_finite=False)
@@ -70,7 +68,7 @@ def evidence_of(system: System, roots: Array, noise: float, *, gradient: bool = 
 
 
 def lengthscale_slopes(kernel: IsotropicKernel, spacing: Array, index: Array) -> Array:
-    """Return the derivatives of log d_m with respect to the log lengthscale of each axis, for frequency zero and others.
+    """Return derivatives of log d_m with respect to the log lengthscale of each axis, for frequency zero and others.
 
     Parameters
     ----------

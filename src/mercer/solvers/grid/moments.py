@@ -20,7 +20,7 @@ EPS = 1e-12
 
 
 def sums_on_grid(features: Features) -> bool:
-    """Return whether the second moments of features are sums on a grid of frequencies, without a product of matrices."""
+    """Return whether second moments of features are sums on a grid of frequencies, without products of matrices."""
     return isinstance(features, GridFeatures) and len(features.parts) == 1
 
 

@@ -41,9 +41,7 @@ def coefficients_of(system: System, roots: Array, noise: float) -> tuple[Array, 
     if M > FEW and isinstance(system.gram, ToeplitzGram):
         columns, steps = [], 0
         for column in right.T:
-            b, count, converged = conjugate_gradients(
-                system.gram, roots, noise, column, block=BLOCK, tolerance=STOP
-            )
+            b, count, converged = conjugate_gradients(system.gram, roots, noise, column, block=BLOCK, tolerance=STOP)
             columns.append(b)
             steps = max(steps, count) if converged else -count
         return np.stack(columns, axis=1), steps
@@ -60,8 +58,8 @@ class GridPosterior:
     """The posterior of a process, in the unit of the targets.
 
     The function is offset + size * sum_m d_m b_m z_m(x), with unweighted features z. The variance is that of this sum,
-    plus what the kernel leaves of it: the weights of the frequencies that were left out, and for rows out of reach of the
-    box of a part the variance of that part.
+    plus what the kernel leaves of it: the weights of the frequencies that were left out, and for rows out of reach of
+    the box of a part the variance of that part.
     """
 
     features: GridFeatures  # with the weights of the kernel, without the amplitude
@@ -150,8 +148,8 @@ class GridPosterior:
     def rest(self) -> Array:
         """Posterior variances of the other components, for the average density of rows around a row.
 
-        They are those of rows that are spread evenly: d^2 / (1 + r V d^2 / s^2) for r rows per volume, with V the volume
-        of one period of the features.
+        They are those of rows that are spread evenly: d^2 / (1 + r V d^2 / s^2) for r rows per volume, with V the
+        volume of one period of the features.
         """
         squares = np.square(self.roots)
         squares[self.index] = 0.0

@@ -21,7 +21,16 @@ from mercer.linalg.cholesky import factorize
 from mercer.statistics.grid_sums import GridSums, TargetScale
 from mercer.statistics.moments import Moments, symmetric
 
-__all__ = ["DenseGram", "Gram", "System", "ToeplitzGram", "conjugate_gradients", "dense_factor", "inverse_of", "low_block"]
+__all__ = [
+    "DenseGram",
+    "Gram",
+    "System",
+    "ToeplitzGram",
+    "conjugate_gradients",
+    "dense_factor",
+    "inverse_of",
+    "low_block",
+]
 
 Array = np.ndarray
 # Number of rows of a block of second moments that are gathered at a time.
@@ -96,9 +105,12 @@ class ToeplitzGram(Gram):
         """Real and imaginary parts of the sums, positions of the frequencies relative to zero, and that of zero."""
         strides = np.array([int(np.prod(self.sums.shape[a + 1 :])) for a in range(self.sums.ndim)])
         middle = int(2 * self._highest @ strides)
-        return np.ascontiguousarray(self.sums.real).ravel(), np.ascontiguousarray(self.sums.imag).ravel(), (
-            self.index @ strides
-        ), middle
+        return (
+            np.ascontiguousarray(self.sums.real).ravel(),
+            np.ascontiguousarray(self.sums.imag).ravel(),
+            (self.index @ strides),
+            middle,
+        )
 
     def low(self, size: int) -> Array:
         p, first = len(self.index), int(self.constant)
@@ -118,8 +130,8 @@ class ToeplitzGram(Gram):
             rows = slice(start, start + PANEL)
             minus, plus = middle + k[rows, None] - k, middle + k[rows, None] + k
             s, t = sine[rows, None], sine[None, :]
-            # 2 cos a cos b = C- + C+, 2 sin a sin b = C- - C+, 2 sin a cos b = S+ + S-, 2 cos a sin b = S+ - S-. Sums of
-            # exp(-i k . t) have the real part C and the imaginary part -S.
+            # 2 cos a cos b = C- + C+, 2 sin a sin b = C- - C+, 2 sin a cos b = S+ + S-, 2 cos a sin b = S+ - S-. Sums
+            # of exp(-i k . t) have the real part C and the imaginary part -S.
             mixed = s != t
             part = np.where(mixed, -imaginary[plus], real[minus])
             other = np.where(mixed, -imaginary[minus], real[plus])
@@ -205,7 +217,7 @@ class System:
 
 
 def dense_factor(gram: Gram, roots: Array, noise: float, index: Array | None = None) -> Array | None:
-    """Return the upper Cholesky factor of A = D G D + s^2 I, or of a block of it; None if it is not positive definite."""
+    """Return the Cholesky factor R of A = D G D + s^2 I = R'R, or of a block of A; None if it does not exist."""
     index = np.arange(gram.size) if index is None else index
     A = np.ascontiguousarray(gram.block(index))
     A *= roots[index]
@@ -280,5 +292,3 @@ def gram_diagonal(gram: Gram) -> Array:
         return np.diagonal(gram.matrix).copy()
     assert isinstance(gram, ToeplitzGram)
     return np.full(gram.size, float(gram.sums[tuple((np.array(gram.sums.shape) - 1) // 2)].real))
-
-

@@ -22,7 +22,7 @@ __all__ = ["EDGE", "GridTrial", "Hyperparameters", "PartAngles", "edge_level", "
 
 Array = np.ndarray
 # Largest ratio n d^2 / s^2 of a frequency that is left out of a grid, for n rows, weights d^2 and noise s.
-EDGE = 0.002
+EDGE = 0.005
 # Numbers of rows and of components of the first search, over several starts, and of components of the second one. The
 # evidence takes O(M^3) operations for M components.
 FIRST_ROWS, FIRST_COMPONENTS, COMPONENTS = 1000, 300, 1400
@@ -30,8 +30,8 @@ FIRST_STEPS, STEPS = 10, 20
 # Lengthscales at which the first search starts, as shares of the widths of the columns.
 STARTS = (0.3, 0.1, 0.03)
 # Bounds of hyperparameters: lengthscales as shares of the widths of columns, amplitude and noise in the unit of the
-# standard deviation of the targets. The upper bound of lengthscales is divided by the number of columns plus one: longer
-# ones would need grids with a period much longer than the box, whose systems are almost singular.
+# standard deviation of the targets. The upper bound of lengthscales is divided by the number of columns plus one:
+# longer ones would need grids with a period much longer than the box, whose systems are almost singular.
 FACTORS, AMPLITUDES, NOISES = (1e-4, 1.0), (1e-3, 30.0), (1e-3, 3.0)
 # Hyperparameters are rounded to this step of their logarithms: finer differences are due to rounding errors, and their
 # evidence is the same.
@@ -72,10 +72,7 @@ class PartAngles:
     strict: bool = False
 
     def __call__(self, X: Any) -> tuple[Array, ...]:
-        angles, _ = self.part.angles(X)
-        if self.strict:
-            self.part.check_inside(X)
-        return angles
+        return self.part.angles_inside(X) if self.strict else self.part.angles(X)[0]
 
 
 def edge_level(weight: float, amplitude: float, noise: float, edge: float = EDGE) -> float:
@@ -199,7 +196,7 @@ class Search:
     ) -> None:
         # The coordinates of the sample are already those of the summands.
         self.summands = [
-            replace(summand, kernel=replace(summand.kernel, lengthscale=1.0), inputs=()) for summand in summands
+            replace(summand, kernel=summand.kernel.with_params(lengthscale=1.0), inputs=()) for summand in summands
         ]
         self.start = start
         self.tolerance = tolerance

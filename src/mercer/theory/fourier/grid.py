@@ -1,9 +1,9 @@
 r"""Errors of equispaced grids of Fourier frequencies for isotropic kernels; see `docs/theory/grid.md`.
 
-A grid with spacing :math:`h_a` along axis a replaces the kernel by
-:math:`\sum_j |h|\, \hat k(h \circ j) \cos(2 \pi (h \circ j)^\top (x - y))`, where |h| is the product of the spacings and
-j runs over finitely many integer vectors. By Poisson's summation formula the sum over all j is the sum of
-:math:`k(x - y + P \circ n)` over all integer vectors n, with periods :math:`P_a = 1 / h_a`.
+A grid with spacing :math:`h_a` along axis a replaces the kernel by :math:`\sum_j |h|\, \hat k(h \circ j) \cos(2 \pi (h
+\circ j)^\top (x - y))`, where |h| is the product of the spacings and j runs over finitely many integer vectors. By
+Poisson's summation formula the sum over all j is the sum of :math:`k(x - y + P \circ n)` over all integer vectors n,
+with periods :math:`P_a = 1 / h_a`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def grid_error(kernel: IsotropicKernel, widths: Array, periods: Array, n_compone
     r"""Return a bound on the error of the kernel from a grid of frequencies, for all pairs of rows in a box.
 
     The components are those of the lowest frequencies, a cosine and a sine each, and a constant. The error has two
-    parts [1]_. *Aliasing*, the periodic images of the kernel, is at most the sum of :math:`k(P \circ n - L)` over integer
-    vectors n other than zero. *Truncation* is at most the sum of the weights that are left out,
-    :math:`\sum_n k(P \circ n) - \sum_j |h|\, \hat k(h \circ j)`, which is a finite sum.
+    parts [1]_. *Aliasing*, the periodic images of the kernel, is at most the sum of :math:`k(P \circ n - L)` over
+    integer vectors n other than zero. *Truncation* is at most the sum of the weights that are left out, :math:`\sum_n
+    k(P \circ n) - \sum_j |h|\, \hat k(h \circ j)`, which is a finite sum.
 
     Parameters
     ----------
@@ -114,8 +114,8 @@ def grid_mean_error(error: float, n_rows: int, *, noise: float, target_norm: flo
     Returns
     -------
     float
-        The bound, infinite if it exceeds the range of float64. It holds for any rows, and is far from attained for most:
-        `docs/theory/grid.md` has the criterion that decides in practice.
+        The bound, infinite if it exceeds the range of float64. It holds for any rows, and is far from attained for
+        most: `docs/theory/grid.md` has the criterion that decides in practice.
 
     Examples
     --------
