@@ -132,8 +132,8 @@ class GridGaussianProcessRegressor(Regressor):
     weights d^2 have :math:`n d^2 / \sigma^2 > 0.005`. Kernels whose spectral density decays slowly need many of them:
     the smoothness of a Matern kernel must be at least half the number of columns.
 
-    *Solver.* Up to 2000 components, by Cholesky factorization; beyond that by conjugate gradients, with products by
-    fast Fourier transforms, and the exact block of the 2000 lowest components as preconditioner. Standard deviations
+    *Solver.* Up to 1500 components, by Cholesky factorization; beyond that by conjugate gradients, with products by
+    fast Fourier transforms, and the exact block of the 1000 lowest components as preconditioner. Standard deviations
     and samples take a factorization of the 4000 components of largest weights; the variances of the others follow from
     the density of rows, and are those of rows that are spread evenly around. The evidence takes a factorization of all
     components, at most 8000.
@@ -514,7 +514,7 @@ class GridGaussianProcessRegressor(Regressor):
         value = evidence.value - posterior.system.weight * float(np.log(posterior.size).sum())
         if not eval_gradient:
             return value
-        return value, np.array([evidence.by_noise, evidence.by_root.sum()])
+        return value, np.array([evidence.by_noise, evidence.by_amplitude])
 
     def lengthscale_gradient(self) -> Array:
         """Return the derivatives of the log marginal likelihood with respect to the log lengthscale of each column.
@@ -552,8 +552,10 @@ class GridGaussianProcessRegressor(Regressor):
         roots = posterior.roots
         if amplitude is not None:
             roots = roots * (float(amplitude) / posterior.size[0] / posterior.amplitude)
+        # The factor of all weights, from that of the largest one, which is not zero.
+        factor = float(np.square(roots.max() / posterior.features.roots().max()))
         with blas_threads_for(len(roots)):
-            evidence = evidence_of(posterior.system, roots, s, gradient=gradient)
+            evidence = evidence_of(posterior.system, roots, s, rest=factor * posterior.features.rest, gradient=gradient)
         if evidence is None:
             msg = f"{owner}: the second moments are not positive definite to rounding, for noise={noise}."
             raise ParameterError(msg)

@@ -313,6 +313,11 @@ class GridFeatures(Features):
         first = [np.array([self.constant])] if self.constant else []
         return np.concatenate([*first, *(part.roots() for part in self.parts)])
 
+    @property
+    def rest(self) -> float:
+        """The sum of the weights of all frequencies that are left out."""
+        return sum(max(part.summand.mass - part.mass, 0.0) for part in self.parts)
+
     def unweighted(self) -> GridFeatures:
         """Return the features with all weights equal to one."""
         parts = tuple(replace(part, weights=np.ones_like(part.weights)) for part in self.parts)

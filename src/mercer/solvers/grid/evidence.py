@@ -31,9 +31,12 @@ class Evidence:
     value: float
     by_root: Array  # (M,), with respect to log d_m
     by_noise: float  # with respect to log s
+    by_amplitude: float  # with respect to the logarithm of a common factor of the d_m and of the root of `rest`
 
 
-def evidence_of(system: System, roots: Array, noise: float, *, gradient: bool = True) -> Evidence | None:
+def evidence_of(
+    system: System, roots: Array, noise: float, *, rest: float = 0.0, gradient: bool = True
+) -> Evidence | None:
     """Return the evidence by a Cholesky factorization, in O(M^3) operations; None if A is not positive definite.
 
     Parameters
@@ -44,13 +47,16 @@ def evidence_of(system: System, roots: Array, noise: float, *, gradient: bool = 
         The standard deviations d_m of the coefficients.
     noise : float
         Standard deviation s of the noise, in the unit of the scaled targets.
+    rest : float, default=0.0
+        Variance of the frequencies that are left out, whose sum with all d_m^2 is constant. To rows that are not closer
+        than the shortest of the other wavelengths it is noise, and it is added to s^2.
     gradient : bool, default=True
         Whether derivatives are computed; otherwise they are zero.
     """
-    factor = dense_factor(system.gram, roots, noise)
+    square, M, t = noise**2 + rest, len(roots), system.cross.shape[1]
+    factor = dense_factor(system.gram, roots, float(np.sqrt(square)))
     if factor is None:
         return None
-    square, M, t = noise**2, len(roots), system.cross.shape[1]
     right = roots[:, None] * system.cross
     half = scipy.linalg.solve_triangular(factor, right, trans="T", check_finite=False)
     quadratic = np.maximum(system.squares - np.square(half).sum(axis=0), 0.0) / square
@@ -58,13 +64,17 @@ def evidence_of(system: System, roots: Array, noise: float, *, gradient: bool = 
     n = system.weight
     value = -0.5 * float(quadratic.sum() + t * (determinant + (n - M) * np.log(square) + n * np.log(2 * np.pi)))
     if not gradient:
-        return Evidence(value, np.zeros(M), 0.0)
+        return Evidence(value, np.zeros(M), 0.0, 0.0)
     b = scipy.linalg.solve_triangular(factor, half, check_finite=False)
     diagonal = np.diagonal(inverse_of(factor))
     squares = np.square(b).sum(axis=1)
     by_root = squares - t * (1 - square * diagonal)
     by_noise = float(quadratic.sum() - squares.sum() - t * (square * diagonal.sum() + n - M))
-    return Evidence(value, by_root, by_noise)
+    # With respect to the logarithm of the root of s^2 + rest, of which s and, with the opposite sign, d_m^2 are parts.
+    if rest:
+        by_root -= by_noise * np.square(roots) / square
+    by_amplitude = float(by_root.sum()) + (by_noise * (rest + float(np.square(roots).sum())) / square if rest else 0.0)
+    return Evidence(value, by_root, by_noise * noise**2 / square, by_amplitude)
 
 
 def lengthscale_slopes(kernel: IsotropicKernel, spacing: Array, index: Array) -> Array:

@@ -23,7 +23,7 @@ MOST_DENSE = 8000
 VARIANCE_COMPONENTS = 4000
 # Number of components up to which a factorization takes less time than conjugate gradients, and the number of lowest
 # components whose block is the preconditioner.
-FEW, BLOCK = 2000, 2000
+FEW, BLOCK = 1500, 1000
 # Relative decrease of the preconditioned residual at which conjugate gradients stop: the root mean square error of the
 # posterior mean at the rows is at most about this share of its root mean square.
 STOP = 1e-5

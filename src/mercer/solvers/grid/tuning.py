@@ -250,7 +250,8 @@ class Search:
         # Derivatives need frequencies further out than the evidence does.
         level = edge_level(sample.total, h.amplitude, h.noise, EDGE / 10)
         system, features = sample.system(summands, level, self.tolerance)
-        evidence = evidence_of(system, h.amplitude * features.roots(), h.noise)
+        rest = h.amplitude**2 * features.rest
+        evidence = evidence_of(system, h.amplitude * features.roots(), h.noise, rest=rest)
         if evidence is None:
             return 1e10, np.zeros(len(point))
         by_part, by_factor, start = [], [], 0
@@ -266,9 +267,11 @@ class Search:
         if self.cuts[0]:
             gradient.append(np.bincount(self.owner, np.concatenate(by_factor), self.cuts[0]))
         if self.groups:
-            gradient.append(np.array(by_part))
+            # What is left out of a part grows with its amplitude, too.
+            more = [evidence.by_noise / h.noise**2 * h.amplitude**2 * summand.mass for summand in summands]
+            gradient.append(np.array(by_part) + (np.array(more) if rest else 0.0))
         if self.cuts[2] > self.cuts[1]:
-            gradient.append(np.array([sum(by_part)]))
+            gradient.append(np.array([evidence.by_amplitude]))
         if self.size > self.cuts[2]:
             gradient.append(np.array([evidence.by_noise]))
         self.trials.append(GridTrial(np.concatenate(h.factors), h.amplitude, h.noise, evidence.value))
