@@ -263,7 +263,7 @@ class Search:
             each = by_root[: p + 1].copy()
             each[1:] += by_root[p + 1 :]
             by_factor.append(each @ lengthscale_slopes(part.summand.kernel, part.spacing, part.index))
-        gradient = []
+        gradient: list[Array] = []
         if self.cuts[0]:
             gradient.append(np.bincount(self.owner, np.concatenate(by_factor), self.cuts[0]))
         if self.groups:
