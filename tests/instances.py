@@ -28,6 +28,8 @@ from mercer import (
     GaussianProcessRegressor,
     Geometric,
     GraphBasis,
+    GridFourier,
+    GridGaussianProcessRegressor,
     Hellinger,
     HomogeneousFeatures,
     Intersection,
@@ -161,6 +163,8 @@ MAPS = [
     *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
     *(ResampledFourier(Gaussian("median"), width, pool=4) for width in (1, 7)),
     ResampledFourier(1 + Laplacian(1.4), 9, sampling="leverage"),
+    GridFourier(1 + 2.0 * Gaussian(8.0), 90),
+    GridFourier(Matern(2.5, "median"), 31, column_groups="each"),
     *(
         SphericalRadial(1 + kernel, 9, constant="signed")
         for kernel in SHIFT_INVARIANT
@@ -257,6 +261,11 @@ LEARNERS = [
     GaussianProcessRegressor(
         RandomFourier(Gaussian(0.7), 40), lengthscale_tuning=None, noise=0.3, variance_method="pathwise"
     ),
+    GridGaussianProcessRegressor(
+        GridFourier(Gaussian(1.0), column_groups="each"), noise=0.3, amplitude=1.0, lengthscale_tuning=None
+    ),
+    GridGaussianProcessRegressor(Gaussian(2.0), noise=0.5, amplitude=1.0, lengthscale_tuning=None),
+    KernelRidge(GridFourier(Gaussian(8.0), 91), alpha=0.1),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
     KernelRidgeClassifier(RandomFourier(Matern(lengthscale="median"), 40), alpha="loo"),

@@ -89,6 +89,7 @@ from .learners import (
     FewLabelClassifier,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
+    GridGaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
@@ -99,6 +100,7 @@ from .learners import (
 )
 from .maps import (
     CompositionMap,
+    GridFourier,
     HomogeneousFeatures,
     Nystroem,
     PolynomialSketch,
@@ -149,6 +151,8 @@ __all__ = [
     "GaussianProcessRegressor",
     "Geometric",
     "GraphBasis",
+    "GridFourier",
+    "GridGaussianProcessRegressor",
     "Hellinger",
     "HomogeneousFeatures",
     "Intersection",

@@ -18,6 +18,8 @@ from mercer import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     GraphBasis,
+    GridFourier,
+    GridGaussianProcessRegressor,
     HomogeneousFeatures,
     Intersection,
     KernelClassifier,
@@ -72,6 +74,11 @@ QUICK = [
 
 OTHERS = [
     KernelSVC(narrow(), tol=EXACT),
+    # One group per column: the data sets of the checks have more than three columns.
+    GridFourier(n_components=64, column_groups="each"),
+    GridGaussianProcessRegressor(
+        GridFourier(Gaussian(), column_groups="each"), noise=0.3, amplitude=1.0, lengthscale_tuning=None
+    ),
     SphericalRadial(),
     ResampledFourier(n_components=24),
     Nystroem(n_components=24),

@@ -29,6 +29,7 @@ from mercer.kernels.base import dense64
 from mercer.learners import (
     DeformedSearchCV,
     GaussianProcessRegressor,
+    GridGaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
@@ -271,6 +272,12 @@ def _(model: GaussianProcessRegressor, X: Value, *, with_std: bool = False) -> O
             rest = g.maximum(diagonal(posterior.kernel, X) - g.total(g.square(Z)), 0.0)
             variance = variance + g.reshape(rest, 1) * g.constant(amplitude, "amplitude")
     return {"variable": mean, "std": g.sqrt(variance)}
+
+
+@outputs_of.register
+def _(model: GridGaussianProcessRegressor, X: Value, *, with_std: bool = False) -> Outputs:
+    check_without_std(model, with_std)
+    return {"variable": linear(model, X, np.atleast_2d(model.coef_).T, model.posterior_.offset)}
 
 
 @outputs_of.register

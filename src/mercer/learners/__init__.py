@@ -6,7 +6,11 @@ from mercer.learners.glm import KernelLogisticRegression, KernelSVC
 from mercer.learners.kmeans import KernelKMeans
 from mercer.learners.local_correction import LocalCorrection
 from mercer.learners.pca import KernelPCA
-from mercer.learners.processes import GaussianProcessClassifier, GaussianProcessRegressor
+from mercer.learners.processes import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    GridGaussianProcessRegressor,
+)
 from mercer.learners.ridge import KernelRidge, KernelRidgeClassifier
 
 __all__ = [
@@ -14,6 +18,7 @@ __all__ = [
     "FewLabelClassifier",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
+    "GridGaussianProcessRegressor",
     "KernelKMeans",
     "KernelLogisticRegression",
     "KernelPCA",

@@ -28,6 +28,7 @@ from mercer.learners.local_correction import (
 )
 from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval, check_parameter
+from mercer.solvers.grid.moments import GridMomentSum, sums_on_grid
 from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
 from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
@@ -184,7 +185,7 @@ class KernelRidge(Regressor):
         more = correction_costs(self.neighbors, self.alpha, n, self.n_features_in_, D)
         return {**solving_costs(self.alpha, n, D), **more}
 
-    def _statistic(self, fit: Fit) -> MomentSum:
+    def _statistic(self, fit: Fit) -> MomentSum | GridMomentSum:
         return moment_sum(self, fit, numeric_targets)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
@@ -407,7 +408,7 @@ class KernelRidgeClassifier(Classifier):
         more = correction_costs(self.neighbors, self.alpha, n, self.n_features_in_, D)
         return {**solving_costs(self.alpha, n, D), **more}
 
-    def _statistic(self, fit: Fit) -> MomentSum:
+    def _statistic(self, fit: Fit) -> MomentSum | GridMomentSum:
         return moment_sum(self, fit, label_indicators)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
@@ -468,9 +469,11 @@ def why_two_passes(alpha: float | Criterion | Literal["auto"]) -> str | None:
     return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
-def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:
+def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum | GridMomentSum:
     """Return an empty accumulator of the moments. If targets are labels, it also samples rows for calibration."""
     sample = None
+    if targets is numeric_targets and sums_on_grid(model.feature_map_.features_):
+        return GridMomentSum(model.feature_map_.features_, fit.labeled.first())
     if targets is label_indicators:
         seed = seed_of(fit.random_state, "calibration")
         sample = SampleDistinct(CALIBRATION_ROWS, seed)
@@ -493,7 +496,8 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
     if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
         return moments
     enter_stage(fit.report, "sum over rows in float64")
-    return fit.accumulate(moment_sum(model, fit, targets, double=True))
+    accumulator: Any = moment_sum(model, fit, targets, double=True)
+    return fit.accumulate(accumulator)
 
 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:

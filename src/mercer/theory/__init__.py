@@ -25,6 +25,7 @@ from mercer.theory.deformation import (
     matrix_bernstein,
     penalty_norm,
 )
+from mercer.theory.fourier.grid import grid_error, grid_mean_error
 from mercer.theory.maclaurin import (
     dot_product_gradient,
     maclaurin_bound,
@@ -64,6 +65,8 @@ __all__ = [
     "fourier_uniform_failure",
     "gaussian_phase_constants",
     "graph_truncation_error",
+    "grid_error",
+    "grid_mean_error",
     "hoeffding_radius",
     "jittered_variance",
     "kernel_matrix_failure",
