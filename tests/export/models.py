@@ -35,7 +35,7 @@ def is_of_graph(model):
 
 CLASSIFIERS = (KernelRidgeClassifier, KernelLogisticRegression, KernelSVC)
 # The rows of a local correction may be where the fit has read them: such a model cannot be exported.
-# Nor can eigenvectors of a graph, whose values at new rows are found by a search, and averages over posteriors of labels.
+# Nor can eigenvectors of a graph, whose values at new rows are found by a search, and averages over posteriors.
 MODELS = [
     m
     for m in MAPS + LEARNERS
