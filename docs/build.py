@@ -27,6 +27,9 @@ def copy_sources(source: Path) -> None:
     for old in [p.relative_to(source) for p in source.rglob("*") if p.is_file()]:
         if old not in files and old.parts[0] not in generated and "__pycache__" not in old.parts:
             (source / old).unlink()
+    for old in source.glob("gallery_pages/plot_*"):
+        if not (DOCS / "gallery" / f"{old.name.split('.')[0]}.py").exists():
+            old.unlink()
     for path in sorted(files):
         new = source / path
         if not new.exists() or new.read_bytes() != (DOCS / path).read_bytes():
@@ -50,7 +53,7 @@ def main() -> int:
     source.mkdir(parents=True, exist_ok=True)
     copy_sources(source)
     sys.path.insert(0, str(DOCS / "_extensions"))
-    from api_pages import write_pages
+    from api_pages import MODULES, documented, write_pages
     from site_checks import problems
 
     write_pages(source / "api")
@@ -66,6 +69,8 @@ def main() -> int:
     found = problems(html)
     for problem in found:
         print(problem, file=sys.stderr)
+    for name in [n for n in MODULES if n not in documented()]:
+        print(f"mercer.{name} has no page, because its package is not installed")
     print(f"{html / 'index.html'} after {time.monotonic() - started:.0f} s, {len(found)} problems")
     return int(bool(found))
 

@@ -6,6 +6,7 @@ A new name of a known module needs nothing. A new module needs a line in `MODULE
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +41,16 @@ MODULES = {
 }
 
 
+# Modules that need a package which is not among the requirements of the site.
+OPTIONAL = {"torch": "torch"}
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    """Return the modules whose packages are installed, with their titles and texts."""
+    missing = {name for name, package in OPTIONAL.items() if importlib.util.find_spec(package) is None}
+    return {name: texts for name, texts in MODULES.items() if name not in missing}
+
+
 def exported() -> dict[str, list[str]]:
     """Return the top-level names of `mercer` by their module, in alphabetical order."""
     groups: dict[str, list[str]] = {}
@@ -69,16 +80,16 @@ def pages() -> dict[str, str]:
     if unknown := unknown_modules():
         message = f"docs/_extensions/api_pages.py: MODULES needs a title for {', '.join(sorted(unknown))}."
         raise ValueError(message)
-    top = exported()
-    rows = "\n".join(f"   * - :doc:`{title} <{name}>`\n     - {text}" for name, (title, text) in MODULES.items())
-    toctree = "\n".join(f"   {name}" for name in MODULES)
+    top, modules = exported(), documented()
+    rows = "\n".join(f"   * - :doc:`{title} <{name}>`\n     - {text}" for name, (title, text) in modules.items())
+    toctree = "\n".join(f"   {name}" for name in modules)
     listing = "\n\n".join(
         f"{title}\n{'-' * len(title)}\n\n{_summary('mercer', top[name], stubs=False)}"
-        for name, (title, _) in MODULES.items()
+        for name, (title, _) in modules.items()
         if name in top
     )
     out = {"index.rst": INDEX.format(rows=rows, toctree=toctree, listing=listing)}
-    for name, (title, text) in MODULES.items():
+    for name, (title, text) in modules.items():
         parts = [title, "=" * len(title), "", text, ""]
         if names := top.get(name):
             parts += [_summary("mercer", names, stubs=True), ""]

@@ -14,22 +14,23 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 FENCE = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
-PAGES = re.compile(r"(guide/|theory/|quickstart$|install$|what_exists$)")
+PAGES = re.compile(r"(guide/|theory/|quickstart$|install$|export$)")
 
 
 @contextlib.contextmanager
-def empty_folder() -> Iterator[None]:
+def empty_folder() -> Iterator[str]:
     """Change into a folder that is removed afterwards."""
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            yield
+            yield os.getcwd()
         finally:
             os.chdir(before)
 
@@ -38,7 +39,7 @@ def run_blocks(text: str, name: str) -> list[tuple[str, str]]:
     """Run the Python blocks of a page of Markdown, and return each with what it printed."""
     names: dict[str, Any] = {"__name__": "__main__"}
     results = []
-    with empty_folder():
+    with empty_folder() as folder:
         for match in FENCE.finditer(text):
             printed = io.StringIO()
             # Lines of tracebacks are those of the page.
@@ -47,7 +48,7 @@ def run_blocks(text: str, name: str) -> list[tuple[str, str]]:
                 warnings.simplefilter("error")
                 warnings.filterwarnings("ignore", message="mercer. the compiled kernels are not installed")
                 exec(compile(code, name, "exec"), names)
-            results.append((match.group(1), printed.getvalue()))
+            results.append((match.group(1), printed.getvalue().replace(folder + os.sep, "")))
     return results
 
 

@@ -1,0 +1,82 @@
+"""Python blocks of the pages run, as they do when the site is built."""
+
+import re
+from pathlib import Path
+
+import pytest
+from code_blocks import FENCE, PAGES, run_blocks, with_output
+
+DOCS = Path(__file__).parents[2] / "docs"
+TEXTS = {path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
+WITH_CODE = sorted(name for name, text in TEXTS.items() if FENCE.search(text))
+# One to six processor seconds each.
+LONG = {
+    "export",
+    "guide/coming_from",
+    "guide/error_bars",
+    "guide/few_labels",
+    "guide/how_good",
+    "guide/maps",
+    "guide/tune",
+    "quickstart",
+    "theory/audits",
+    "theory/compositions",
+    "theory/fourier",
+    "theory/sketches",
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in WITH_CODE])
+def test_blocks_run(name):
+    if name in {"guide/serve", "export"}:
+        pytest.importorskip("onnxruntime")
+    assert len(run_blocks(TEXTS[name], f"{name}.md")) == len(FENCE.findall(TEXTS[name]))
+
+
+def test_every_page_with_code_runs_when_the_site_is_built():
+    assert [name for name in WITH_CODE if not PAGES.match(name)] == []
+    assert {f"guide/{name}" for name in ("kernels", "maps", "tune", "files", "serve", "tests")} <= set(WITH_CODE)
+    assert LONG <= set(WITH_CODE)
+
+
+def test_every_theory_page_has_an_experiment():
+    pages = [name for name in TEXTS if name.startswith("theory/") and name not in {"theory/index", "theory/corrections"}]
+    assert [name for name in pages if not FENCE.search(TEXTS[name])] == []
+
+
+def test_output_stands_below_its_block():
+    page = with_output("# Page\n\n```python\na = 2\n```\n\nText.\n\n```python\nprint(a + 1)\n```\n", "page.md")
+    assert page.count(":class: output") == 1
+    assert re.search(r"print\(a \+ 1\)\n```\n\n```{code-block} text\n:class: output\n\n3\n```", page)
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "import warnings; warnings.warn('x')"])
+def test_a_block_that_fails_or_warns_stops_the_build(code):
+    with pytest.raises((ZeroDivisionError, UserWarning)):
+        run_blocks(f"```python\n{code}\n```\n", "page.md")
+
+
+def test_links_between_pages_exist():
+    missing = []
+    for name, text in TEXTS.items():
+        for address in re.findall(r"\]\(([^)#\s]+\.(?:md|rst|py))(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+            target = (DOCS / name).parent / address
+            if "gallery_pages/" in address:
+                target = DOCS / "gallery" / f"{target.stem}.py" if target.stem != "index" else DOCS / "gallery/README.rst"
+            elif "api/" in address:
+                continue  # pages that the build makes, and whose links it checks
+            if not target.exists():
+                missing.append(f"{name}: {address}")
+    assert missing == []
+
+
+def test_scripts_of_the_gallery_are_many_and_short():
+    scripts = sorted((DOCS / "gallery").glob("*.py"))
+    assert len(scripts) >= 15
+    assert [s.name for s in scripts if not s.name.startswith("plot_")] == []
+    for script in scripts:
+        text = script.read_text(encoding="utf-8")
+        assert text.count("\n") < 100, script.name
+        title, underline = text.split("\n")[1:3]
+        assert underline == "=" * len(title), script.name
+        assert "plt.show()" in text, script.name
