@@ -1,8 +1,8 @@
 """Build the site: ``python docs/build.py``, then open ``build/site/html/index.html``.
 
 The pages are read from a copy of this folder in ``build/site/source``, because Sphinx writes generated pages beside the
-others. Every warning is an error. Python blocks of pages and the scripts of the gallery run; ``--quick`` draws no figures
-and runs blocks only. The build ends with a check of internal links, of what pages would load from a network, and of the
+others. Every warning is an error. Python blocks of pages and the scripts of the gallery run; ``--quick`` runs blocks
+only. The build ends with a check of internal links, of what pages would load from a network, and of the
 names of the API.
 """
 

@@ -15,7 +15,10 @@ import mercer
 
 # In the order of the page: module, title, what it is for.
 MODULES = {
-    "automatic": ("Models without arguments", "Choose columns, kernels, penalties and weights by held-out predictions."),
+    "automatic": (
+        "Models without arguments",
+        "Choose columns, kernels, penalties and weights by held-out predictions.",
+    ),
     "learners": ("Learners", "Estimators of scikit-learn's kind on top of any map."),
     "kernels": ("Kernels", "The functions that maps approximate, and their algebra."),
     "maps": ("Feature maps", "From rows to components whose inner products approximate a kernel."),
@@ -46,9 +49,9 @@ OPTIONAL = {"torch": "torch"}
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    """Return the modules whose packages are installed, with their titles and texts."""
+    """Return the modules whose packages are installed, with their titles and descriptions."""
     missing = {name for name, package in OPTIONAL.items() if importlib.util.find_spec(package) is None}
-    return {name: texts for name, texts in MODULES.items() if name not in missing}
+    return {name: words for name, words in MODULES.items() if name not in missing}
 
 
 def exported() -> dict[str, list[str]]:

@@ -72,8 +72,9 @@ def remote_files(html: Path, pages: dict[Path, Page]) -> list[str]:
 
 def missing_names(html: Path) -> list[str]:
     """Return the public names of `mercer` that have no page."""
-    import mercer
     from sphinx.util.inventory import InventoryFile
+
+    import mercer
 
     inventory = InventoryFile.loads((html / "objects.inv").read_bytes(), uri="")
     names = {name for kind in inventory.data if kind.startswith("py:") for name in inventory.data[kind]}

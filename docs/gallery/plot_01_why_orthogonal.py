@@ -2,16 +2,16 @@
 Why orthogonal frequencies
 ==========================
 
-Random Fourier features average the cosines of random frequencies. Independent frequencies, as in most libraries, are not
-the best ones: frequencies with orthogonal directions have the same mean and a fraction of the variance wherever two rows
-are not far apart. Nothing is paid for it.
+Random Fourier features average the cosines of random frequencies. Independent frequencies, as in most libraries,
+are not the best ones: frequencies with orthogonal directions have the same mean and a fraction of the variance
+wherever two rows are not far apart. Nothing is paid for it.
 """
 
 # %%
 # Draw the same kernel value many times
 # -------------------------------------
-# One row stays at the origin, and the other one moves away from it. Every map below is unbiased, so what differs is the
-# spread over draws. It is measured over 150 draws of 64 components.
+# One row stays at the origin, and the other one moves away from it. Every map below is unbiased, so what differs is
+# the spread over draws. It is measured over 150 draws of 64 components.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,7 +27,7 @@ maps = {
     "independent": RandomFourier(Gaussian(1.0), n_components, directions="iid"),
     "orthogonal blocks": RandomFourier(Gaussian(1.0), n_components, directions="orthogonal"),
     "one big block": RandomFourier(Gaussian(1.0), n_components, directions="big_block"),
-    "quadrature": SphericalRadial(Gaussian(1.0), n_components),
+    "quadrature": SphericalRadial(Gaussian(1.0), n_components, constant="signed"),
 }
 draws = {
     name: np.array([m.set_params(random_state=s).fit(rows).gram(rows[:1], rows[1:])[0] for s in range(n_draws)])
@@ -55,7 +55,8 @@ right.legend()
 plt.show()
 
 # %%
-# At half a lengthscale the variance falls by a large factor, which would otherwise take as many times more components:
+# At half a lengthscale the variance falls by a large factor, which would otherwise take as many times more
+# components:
 
 near = int(np.searchsorted(distances, 0.5))
 for name in ("orthogonal blocks", "one big block", "quadrature"):

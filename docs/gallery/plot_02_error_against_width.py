@@ -2,8 +2,9 @@
 Error against width for ten maps
 ================================
 
-Ten ways to approximate one Gaussian kernel on the handwritten digits. The error is the root mean square over pairs of rows
-that the maps have not seen. Random features fall along lines of slope -1/2; maps that look at the rows fall faster.
+Ten ways to approximate one Gaussian kernel on the handwritten digits. The error is the root mean square over pairs
+of rows that the maps have not seen. Random features fall along lines of slope -1/2; maps that look at the rows fall
+faster.
 """
 
 # %%

@@ -2,16 +2,16 @@
 Butterflies
 ===========
 
-Orthogonal directions can be applied without a matrix. A butterfly is a product of log2(P) sparse factors, each of which
-rotates pairs of coordinates. It costs P log2(P) operations where a matrix costs P squared, and with the right distribution of
-its angles each of its columns is exactly uniform on the sphere.
+Orthogonal directions can be applied without a matrix. A butterfly is a product of log2(P) sparse factors, each of
+which rotates pairs of coordinates. It costs P log2(P) operations where a matrix costs P squared, and with the right
+distribution of its angles each of its columns is exactly uniform on the sphere.
 """
 
 # %%
 # The factors
 # -----------
-# At a node that joins two halves of order h, the squared cosine has a Beta(h/2, h/2) distribution. With uniform angles
-# the columns would not be uniform, and the kernel would be biased.
+# At a node that joins two halves of order h, the squared cosine has a Beta(h/2, h/2) distribution. With uniform
+# angles the columns would not be uniform, and the kernel would be biased.
 
 import time
 

@@ -2,13 +2,13 @@
 Kernel k-means on rings
 =======================
 
-K-means separates clusters by straight lines. On kernel features it separates rings, in time linear in the rows, and the same
-seed gives the same clusters in memory, out of core and on Dask.
+K-means separates clusters by straight lines. On kernel features it separates rings, in time linear in the rows, and
+the same seed gives the same clusters in memory, out of core and on Dask.
 """
 
 # %%
-# Three rings
-# -----------
+# Two rings
+# ---------
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,8 +18,8 @@ from sklearn.metrics import adjusted_rand_score
 from mercer import Gaussian, KernelKMeans, KernelPCA
 
 rng = np.random.default_rng(0)
-angle, ring = rng.uniform(0, 2 * np.pi, 3000), rng.integers(0, 3, 3000)
-radius = np.array([0.4, 2.2, 4.5])[ring] + 0.12 * rng.normal(size=3000)
+angle, ring = rng.uniform(0, 2 * np.pi, 3000), rng.integers(0, 2, 3000)
+radius = np.array([0.5, 3.0])[ring] + 0.12 * rng.normal(size=3000)
 X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
 # %%
@@ -27,9 +27,9 @@ X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 # ---------------------
 # Ten starts each; the best one counts.
 
-plain = KMeans(3, n_init=10, random_state=0).fit(X)
-kernel = KernelKMeans(Gaussian(1.2), n_clusters=3, n_init=10, random_state=0).fit(X)
-components = KernelPCA(Gaussian(1.2), n_components=2, random_state=0).fit_transform(X)
+plain = KMeans(2, n_init=10, random_state=0).fit(X)
+kernel = KernelKMeans(Gaussian(1.0), n_clusters=2, n_init=10, random_state=0).fit(X)
+components = KernelPCA(Gaussian(1.0), n_components=2, random_state=0).fit_transform(X)
 
 # %%
 # The last panel shows why: the two leading principal components of the kernel pull the rings apart.

@@ -2,8 +2,8 @@
 Error bars that open
 ====================
 
-A Gaussian process knows where it does not know. The noise, the amplitude and the lengthscale are tuned by the marginal
-likelihood, and the error bars open in the gap and beyond the rows. The cost is linear in the rows.
+A Gaussian process knows where it does not know. The noise, the amplitude and the lengthscale are tuned by the
+marginal likelihood, and the error bars open in the gap and beyond the rows. The cost is linear in the rows.
 """
 
 # %%
@@ -36,11 +36,11 @@ print(f"noise {model.noise_:.3f}, true value 0.25; lengthscale {model.kernel_}")
 grid = np.linspace(-6.5, 6.5, 400)
 mean, std = model.predict(grid[:, None], return_std=True)
 samples = model.sample_y(grid[:, None], n_samples=6, random_state=0)
-function = np.sqrt(np.maximum(std**2 - model.noise_**2, 0))
+_, measurement = model.predict(grid[:, None], return_std=True, with_noise=True)
 
 figure, axes = plt.subplots(figsize=(9, 4.4))
-axes.fill_between(grid, mean - 1.96 * std, mean + 1.96 * std, color="C0", alpha=0.15, lw=0, label="new measurement")
-axes.fill_between(grid, mean - 1.96 * function, mean + 1.96 * function, color="C0", alpha=0.3, lw=0, label="function")
+for spread, alpha, label in ((measurement, 0.15, "new measurement"), (std, 0.3, "function")):
+    axes.fill_between(grid, mean - 1.96 * spread, mean + 1.96 * spread, color="C0", alpha=alpha, lw=0, label=label)
 axes.plot(grid, samples, color="C0", lw=0.7, alpha=0.7)
 axes.plot(grid, mean, "C0", lw=2, label="mean")
 axes.plot(grid, truth(grid), "k--", lw=1, label="truth")

@@ -2,21 +2,22 @@
 A spatial field of a million rows
 =================================
 
-A million noisy measurements of a field in the plane. Gaussian process regression on Fourier features reads them in blocks, so
-memory does not grow with the rows, and returns the field with error bars.
+A million noisy measurements of a field in the plane. Gaussian process regression on Fourier features reads them in
+blocks, so memory does not grow with the rows, and returns the field with error bars.
 """
 
 # %%
 # Measurements
 # ------------
-# Positions are denser in the lower left corner. The field has waves of several lengths, and the noise is as large as the field.
+# Positions are denser in the lower left corner. The field has waves of several lengths, and the noise is as large
+# as the field.
 
 import time
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer import GaussianProcessRegressor, Gaussian, RandomFourier
+from mercer import Gaussian, GaussianProcessRegressor, RandomFourier
 
 rng = np.random.default_rng(0)
 waves, phases = 6 * rng.normal(size=(40, 2)), rng.uniform(0, 2 * np.pi, 40)
@@ -54,14 +55,13 @@ print(f"a million rows in {time.perf_counter() - start:.0f} s; noise {model.nois
 side = np.linspace(0, 1, 120)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 mean, std = model.predict(grid, return_std=True)
-spread = np.sqrt(np.maximum(std**2 - model.noise_**2, 0))
 X, y = next(iter(Measurements()))
 figure, panels = plt.subplots(1, 4, figsize=(13, 3.5), sharey=True)
 options = {"cmap": "RdBu_r", "vmin": -2.5, "vmax": 2.5, "rasterized": True}
 panels[0].pcolormesh(side, side, field(grid).reshape(120, 120), **options)
 panels[1].scatter(*X[:8000].T, c=y[:8000], s=1, **options)
 panels[2].pcolormesh(side, side, mean.reshape(120, 120), **options)
-drawn = panels[3].pcolormesh(side, side, spread.reshape(120, 120), cmap="viridis", rasterized=True)
+drawn = panels[3].pcolormesh(side, side, std.reshape(120, 120), cmap="viridis", rasterized=True)
 figure.colorbar(drawn, ax=panels[3], shrink=0.8)
 names = ("the field", "8000 of a million measurements", "predicted", "standard deviation")
 for axes, title in zip(panels, names, strict=True):

@@ -2,9 +2,9 @@
 A learned metric for rentals of bikes
 =====================================
 
-A kernel with one lengthscale treats all columns alike. `LearnedMetric` learns from the targets which columns matter, and the
-error falls. The table is synthetic, made after the pattern of hourly bike rentals: hours and weather decide, and
-some columns mean nothing.
+A kernel with one lengthscale treats all columns alike. `LearnedMetric` learns from the targets which columns
+matter, and the error falls. The table is synthetic, made after the pattern of hourly bike rentals: hours and
+weather decide, and some columns mean nothing.
 """
 
 # %%
@@ -46,10 +46,12 @@ for name, model in models.items():
     scores[name] = np.sqrt(np.mean((prediction - rentals[test]) ** 2))
 
 # %%
-# Left: the root mean square error on new hours; the noise has a standard deviation of 8. Right: the importances of the columns.
-# The last panel predicts a dry day of 20 degrees.
+# Left: the root mean square error on new hours; the noise has a standard deviation of 8. Right: the importances of
+# the columns. The last panel predicts a dry day of 20 degrees.
 
-day = np.column_stack([np.arange(24), np.full(24, 20.0), np.ones(24), np.zeros(24), np.full(24, 10.0), np.zeros((24, 5))])
+day = np.column_stack(
+    [np.arange(24), np.full(24, 20.0), np.ones(24), np.zeros(24), np.full(24, 10.0), np.zeros((24, 5))]
+)
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4), gridspec_kw={"width_ratios": [1, 1, 1.3]})
 left.bar(list(scores), list(scores.values()), color=["C0", "C1", "C2"])
 left.axhline(8, color="k", ls="--", lw=1)
@@ -61,7 +63,9 @@ middle.set(title="importances of the columns")
 for color, (name, model) in zip(("C0", "C1", "C2"), models.items(), strict=True):
     right.plot(np.arange(24), model.predict(day), color=color, label=name.replace("\n", " "))
 hours = np.arange(24)
-peaks = 320 * (np.exp(-((hours - 8) ** 2) / 2) + np.exp(-((hours - 17.5) ** 2) / 4)) + 60 * np.exp(-((hours - 14) ** 2) / 18)
+peaks = 320 * (np.exp(-((hours - 8) ** 2) / 2) + np.exp(-((hours - 17.5) ** 2) / 4)) + 60 * np.exp(
+    -((hours - 14) ** 2) / 18
+)
 right.plot(hours, peaks * np.exp(-((2 / 14) ** 2) / 2) * 0.94, "k--", lw=1, label="truth")
 right.set(title="a dry working day", xlabel="hour", ylabel="bikes")
 right.legend(fontsize=8)

@@ -2,8 +2,9 @@
 A test that finds a subtle change
 =================================
 
-Two samples with the same mean, the same variance of every coordinate and the same correlation. Tests of moments see nothing. The
-maximum mean discrepancy compares all moments at once, and its witness function shows where the samples differ.
+Two samples with the same mean, the same variance of every coordinate and the same correlation. Tests of moments see
+nothing. The maximum mean discrepancy compares all moments at once, and its witness function shows where the samples
+differ.
 """
 
 # %%
@@ -42,8 +43,8 @@ print(f"mmd_test: p = {result.p_value:.3f}")
 # %%
 # The witness, and the power
 # --------------------------
-# The witness is the difference of the mean features as a function: large where the second sample has more rows.
-# The power is the share of 40 pairs of samples with p <= 0.05.
+# The witness is the difference of the mean features as a function: large where the second sample has more rows. The
+# power is the share of 40 pairs of samples with p <= 0.05.
 
 feature_map = RandomFourier(Gaussian(0.7), 512, random_state=0).fit(X)
 direction = feature_map.transform(Y).mean(axis=0) - feature_map.transform(X).mean(axis=0)

@@ -2,8 +2,9 @@
 A Dask cluster that loses a worker
 ==================================
 
-A fit on a cluster only sums over partitions, so a worker that dies costs the partitions that it had, and not the fit. Here one
-of three worker processes is killed in the middle of a fit, and the model is the same up to the last bits.
+A fit on a cluster only sums over partitions, so a worker that dies costs the partitions that it had, and not the
+fit. Here one of three worker processes is killed in the middle of a fit, and the model is the same up to the last
+bits.
 """
 
 # %%
@@ -42,7 +43,8 @@ model = KernelRidge(RandomFourier(Gaussian(1.0), 200, random_state=0), alpha=1e-
 cluster = LocalCluster(n_workers=0, processes=False, dashboard_address=None, host="127.0.0.1", protocol="tcp")
 command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1"]
 options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-processes = {f"worker {i}": subprocess.Popen([*command, "--no-nanny", "--name", f"worker {i}"], **options) for i in range(3)}
+command += ["--no-nanny", "--name"]
+processes = {name: subprocess.Popen([*command, name], **options) for name in ("one", "two", "three")}
 client = Client(cluster)
 client.wait_for_workers(3, timeout=120)
 names = {worker["id"]: address for address, worker in client.scheduler_info()["workers"].items()}
@@ -53,14 +55,14 @@ names = {worker["id"]: address for address, worker in client.scheduler_info()["w
 # First a fit without a fault, then one in which a worker gets SIGKILL after 0.8 seconds.
 
 undisturbed = model.fit(rows[:, :4], rows[:, 4]).coef_.copy()
-address = names["worker 1"]
+address = names["two"]
 died = []
 
 
 def kill():
     """End the process of a worker by SIGKILL."""
     died.append(time.time())
-    processes["worker 1"].kill()
+    processes["two"].kill()
 
 
 with get_task_stream(client) as stream:
@@ -93,5 +95,4 @@ axes.text(died[0] - zero, len(workers) - 0.4, " SIGKILL", va="bottom")
 labels = ["killed" if worker == address else "worker" for worker in workers]
 axes.set_yticks(range(len(workers)), labels)
 axes.set(xlabel="seconds", title=f"the coefficients differ by {difference:.0e}")
-axes.title.set_position((0.5, 1.15))
 plt.show()

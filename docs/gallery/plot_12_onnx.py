@@ -2,8 +2,8 @@
 A model file served by onnxruntime
 ==================================
 
-A fitted model leaves mercer as one ONNX file of standard operators. The server needs onnxruntime only. The export runs the graph
-and compares it with the model; here the difference and the throughput are measured once more.
+A fitted model leaves mercer as one ONNX file of standard operators. The server needs onnxruntime only. The export
+runs the graph and compares it with the model; here the difference and the throughput are measured once more.
 """
 
 # %%
@@ -37,7 +37,7 @@ print("outputs:", ", ".join(outputs))
 def serve(X):
     """Return the probabilities of the classes, as a server without mercer would."""
     answers = dict(zip(outputs, session.run(None, {rows: X.astype(np.float32)}), strict=True))
-    return next(value for value in answers.values() if np.ndim(value) == 2)
+    return answers["probabilities"]
 
 
 # %%

@@ -2,15 +2,15 @@
 Your own kernel
 ===============
 
-An isotropic kernel needs two formulas: its profile, and the mixture of Gaussian kernels that it is. Every map of isotropic kernels
-then takes it, and `mercer.testing.check_kernel` verifies that the two belong together.
+An isotropic kernel needs two formulas: its profile, and the mixture of Gaussian kernels that it is. Every map of
+isotropic kernels then takes it, and `mercer.testing.check_kernel` verifies that the two belong together.
 """
 
 # %%
 # Two formulas
 # ------------
-# A mixture of Gaussian kernels exp(-tau r^2 / 2) with tau uniform on (0, 2) is (1 - exp(-r^2)) / r^2. It decays like one over
-# the squared distance: far rows still know a little about each other.
+# A mixture of Gaussian kernels exp(-tau r^2 / 2) with tau uniform on (0, 2) is (1 - exp(-r^2)) / r^2. It decays
+# like one over the squared distance: far rows still know a little about each other.
 
 from dataclasses import dataclass
 
@@ -40,8 +40,8 @@ class UniformMixture(IsotropicKernel):
 # %%
 # Its features, without another line
 # ----------------------------------
-# Left: the profile beside known ones, with three draws of Fourier features (dots). Right: functions drawn from the processes
-# with these kernels.
+# Left: the profile beside known ones, with three draws of Fourier features (dots). Right: functions drawn from the
+# processes with these kernels.
 
 r = np.linspace(0, 5, 200)
 line = np.column_stack([r, np.zeros_like(r)])

@@ -2,8 +2,9 @@
 Your own map
 ============
 
-A map is three members: which kernels it accepts, whether it is unbiased, and how its features are drawn. Validation, sparse rows,
-threads, pipelines, audits and Dask are inherited. This one projects the square roots of histograms on random signs.
+A map is three members: which kernels it accepts, whether it is unbiased, and how its features are drawn.
+Validation, sparse rows, threads, pipelines, audits and Dask are inherited. This one projects the square roots of
+histograms on random signs.
 """
 
 # %%
@@ -64,7 +65,8 @@ class HellingerSketch(DrawnMap):
 # %%
 # Is it unbiased?
 # ---------------
-# Left: approximate against exact values for one draw, and the mean of 100 draws. Right: the measured error by width.
+# Left: approximate against exact values for one draw, and the mean of 100 draws. Right: the measured error by
+# width.
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.dirichlet(np.full(200, c), 15) for c in (0.02, 0.1, 1.0)])

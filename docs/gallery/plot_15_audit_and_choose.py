@@ -2,8 +2,9 @@
 Audit a map, and let one be chosen
 ==================================
 
-`audit` measures the error of a fitted map with a confidence interval, and predicts it for other numbers of components. `FeatureMap`
-tries what is possible for a kernel and your rows, and takes the cheapest map that meets a tolerance.
+`audit` measures the error of a fitted map with a confidence interval, and predicts it for other numbers of
+components. `FeatureMap` tries what is possible for a kernel and your rows, and takes the cheapest map that meets a
+tolerance.
 """
 
 # %%
@@ -31,8 +32,8 @@ chosen = FeatureMap(kernel, tol=0.005, random_state=0).fit(X)
 print(chosen.choice_)
 
 # %%
-# Left: exact and approximate kernel values of the audited map. Middle: its error by distance. Right: the predicted error for
-# other numbers of components, and the tolerance.
+# Left: exact and approximate kernel values of the audited map. Middle: its error by distance. Right: the predicted
+# error for other numbers of components, and the tolerance.
 
 rows = X[1000:1200]
 exact, approximate = feature_map.kernel_(rows), feature_map.gram(rows)

@@ -2,8 +2,9 @@
 Why linear cost matters
 =======================
 
-Kernel ridge regression on the same rows with the same kernel: exact, with the matrix of all pairs of rows; with scikit-learn's
-random features; and with mercer, alone and with near rows. The exact model stops where its matrix no longer fits.
+Kernel ridge regression on the same rows with the same kernel: exact, with the matrix of all pairs of rows; with
+scikit-learn's random features; and with mercer, alone and with near rows. The exact model stops where its matrix no
+longer fits.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Thompson sampling
 =================
 
-Where should an expensive function be evaluated next? Draw a function from the posterior and go to its maximum: the draw explores
-where error bars are wide, and exploits where the mean is high.
+Where should an expensive function be evaluated next? Draw a function from the posterior and go to its maximum: the
+draw explores where error bars are wide, and exploits where the mean is high.
 """
 
 # %%

@@ -12,7 +12,9 @@ import mercer
 
 def listed():
     """Return the names of the pages: of `mercer`, and of its modules."""
-    entries = re.compile(r"^\.\. currentmodule:: ([\w.]+)\n\n\.\. autosummary::\n   :toctree: generated\n\n((?:   \w+\n?)+)", re.M)
+    entries = re.compile(
+        r"^\.\. currentmodule:: ([\w.]+)\n\n\.\. autosummary::\n   :toctree: generated\n\n((?:   \w+\n?)+)", re.M
+    )
     return [
         f"{module}.{name}"
         for page, text in api_pages.pages().items()

@@ -7,7 +7,9 @@ import pytest
 from code_blocks import FENCE, PAGES, run_blocks, with_output
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXTS = {path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
+TEXTS = {
+    path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")
+}
 WITH_CODE = sorted(name for name, text in TEXTS.items() if FENCE.search(text))
 # One to six processor seconds each.
 LONG = {
@@ -40,7 +42,9 @@ def test_every_page_with_code_runs_when_the_site_is_built():
 
 
 def test_every_theory_page_has_an_experiment():
-    pages = [name for name in TEXTS if name.startswith("theory/") and name not in {"theory/index", "theory/corrections"}]
+    pages = [
+        name for name in TEXTS if name.startswith("theory/") and name not in {"theory/index", "theory/corrections"}
+    ]
     assert [name for name in pages if not FENCE.search(TEXTS[name])] == []
 
 
@@ -59,10 +63,14 @@ def test_a_block_that_fails_or_warns_stops_the_build(code):
 def test_links_between_pages_exist():
     missing = []
     for name, text in TEXTS.items():
-        for address in re.findall(r"\]\(([^)#\s]+\.(?:md|rst|py))(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        for address in re.findall(
+            r"\]\(([^)#\s]+\.(?:md|rst|py))(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        ):
             target = (DOCS / name).parent / address
             if "gallery_pages/" in address:
-                target = DOCS / "gallery" / f"{target.stem}.py" if target.stem != "index" else DOCS / "gallery/README.rst"
+                target = (
+                    DOCS / "gallery" / f"{target.stem}.py" if target.stem != "index" else DOCS / "gallery/README.rst"
+                )
             elif "api/" in address:
                 continue  # pages that the build makes, and whose links it checks
             if not target.exists():

@@ -22,8 +22,8 @@ class SeparableKernel(ShiftInvariantKernel):
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
     It supplies two formulas. ``profile(t)`` is the factor of one feature,
     f(x_i - y_i) = ``profile(|x_i - y_i| / lengthscale)``. ``spectral_quantile(u)`` is the quantile function of the
-    spectral distribution of one feature. They determine each other, because the profile is the characteristic function of that
-    distribution,
+    spectral distribution of one feature. They determine each other, because the profile is the characteristic function
+    of that distribution,
 
     .. math:: \mathrm{profile}(t) = \int_0^1 \cos(t\, \mathrm{spectral\_quantile}(u))\, du.
 
