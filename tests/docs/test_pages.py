@@ -88,3 +88,20 @@ def test_scripts_of_the_gallery_are_many_and_short():
         title, underline = text.split("\n")[1:3]
         assert underline == "=" * len(title), script.name
         assert "plt.show()" in text, script.name
+
+
+def test_commands_of_the_pages_exist_with_their_options():
+    import typer
+
+    from mercer.cli import app
+
+    commands = typer.main.get_command(app).commands
+    blocks = [
+        block for text in TEXTS.values() for block in re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    ]
+    shown = [line for block in blocks for line in re.findall(r"^mercer (\w.*?)(?: +#.*)?$", block, flags=re.MULTILINE)]
+    assert len(shown) >= 8
+    for line in shown:
+        name, *words = line.split()
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        assert [word for word in words if word.startswith("-") and word != "-" and word not in known] == [], line
