@@ -19,6 +19,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "api_links",
     "code_blocks",
     "mathml",
 ]
@@ -72,6 +73,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 1e9,
+    "write_computation_times": False,  # a page that loads scripts from a network
     "show_memory": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,

@@ -60,8 +60,11 @@ def with_output(text: str, name: str) -> str:
 
     def block(match: re.Match[str]) -> str:
         _, printed = next(results)
-        output = f"\n```{{code-block}} text\n:class: output\n\n{printed.rstrip()}\n```\n" if printed.strip() else ""
-        return match.group(0) + output
+        if not printed.strip():
+            return match.group(0)
+        # Sentences are wrapped; tables are scrolled.
+        style = "output wrapped" if printed.count("\n") <= 3 else "output"
+        return match.group(0) + f"\n```{{code-block}} text\n:class: {style}\n\n{printed.rstrip()}\n```\n"
 
     return FENCE.sub(block, text)
 

@@ -51,7 +51,7 @@ def test_every_theory_page_has_an_experiment():
 def test_output_stands_below_its_block():
     page = with_output("# Page\n\n```python\na = 2\n```\n\nText.\n\n```python\nprint(a + 1)\n```\n", "page.md")
     assert page.count(":class: output") == 1
-    assert re.search(r"print\(a \+ 1\)\n```\n\n```{code-block} text\n:class: output\n\n3\n```", page)
+    assert re.search(r"print\(a \+ 1\)\n```\n\n```{code-block} text\n:class: output wrapped\n\n3\n```", page)
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "import warnings; warnings.warn('x')"])
