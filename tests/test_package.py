@@ -2,10 +2,15 @@
 
 import importlib.metadata
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import mercer
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_public_names_are_sorted_and_exist():
@@ -38,3 +43,21 @@ def test_public_estimators_and_kernels_of_the_folders_are_public_names():
     }
     concrete = {name for name in found if not name.endswith(("Kernel", "Map", "Graph")) or name == "DeformedKernel"}
     assert concrete <= set(mercer.__all__)
+
+
+def test_the_version_is_the_same_in_every_file():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    recipe = re.search(r'^  version: "(\S+)"$', (ROOT / "packaging/conda/recipe.yaml").read_text(), re.MULTILINE)
+    assert citation is not None
+    assert citation.group(1) == project
+    assert recipe is not None
+    assert recipe.group(1) == project
+
+
+def test_the_conda_recipe_has_the_dependencies_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "packaging/conda/recipe.yaml").read_text()
+    run = recipe[recipe.index("  run:\n") : recipe.index("  run_constraints:\n")]
+    listed = {line.strip()[2:].replace(" ", "") for line in run.splitlines() if line.strip().startswith("- ")}
+    assert listed == {*project["dependencies"], "python"}

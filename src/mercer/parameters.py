@@ -23,11 +23,12 @@ The message names the object, the parameter, the allowed values and the value th
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from math import isfinite
 from numbers import Integral, Real
@@ -349,10 +350,8 @@ def count_threads(n_jobs: int | None) -> int:
     Results do not depend on the number of threads, so the default is the fastest choice. Negative values count from
     the number of cores, as in joblib: -1 means all cores, and -2 all cores except 1.
     """
-    import joblib  # imported here because `mercer.linalg` must import without joblib
-
     if n_jobs is None:
-        return int(joblib.cpu_count())
+        return _cores()
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
         msg = f"n_jobs must be None or an integer, got {n_jobs!r}."
         raise ParameterError(msg)
@@ -361,4 +360,19 @@ def count_threads(n_jobs: int | None) -> int:
             "n_jobs must not be 0. Use None for all cores, a number of threads, or -1, -2, ... to count from all cores."
         )
         raise ParameterError(msg)
-    return max(1, joblib.cpu_count() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
+    return max(1, _cores() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    import joblib  # imported here because `mercer.linalg` must import without joblib
+
+    affinity = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return _counted(joblib.cpu_count, affinity, os.environ.get("LOKY_MAX_CPU_COUNT"))
+
+
+@cache
+def _counted(count: Callable[[], int], affinity: frozenset[int] | None, limit: str | None) -> int:  # noqa: ARG001
+    # joblib reads the limits of containers from files, which takes as long as the prediction of a row. The other
+    # arguments are what the number of cores depends on.
+    return int(count())

@@ -478,7 +478,8 @@ constexpr Kernels<T> kernels() {
         sincos_pairs<T>,      cosines<T>,   hadamard_scratch<T>, sign_hadamard<T>, sign_hadamard_pairs<T>,
         butterfly_scratch<T>, butterfly<T>, butterfly_pairs<T>,  dense_scratch<T>, dense<T>,
         dense_pairs<T>,       dense_cosines<T>, sparse_product<T>,
-        system_scratch<T>,    solve_local<T>, solve_given<T>,   gradient_scratch<T>, metric_gradient<T>,
+        system_scratch<T>,    solve_local<T, T>, solve_local<T, float>, solve_given<T>,
+        gradient_scratch<T>,  metric_gradient<T>,
         pack_rows<T>,         nearest_scratch<T>, nearest_rows<T>,
     };
 }

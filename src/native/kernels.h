@@ -164,12 +164,17 @@ struct Kernels {
 
     void (*sparse_product)(SparseRows<T> A, Rows<const T> X, Rows<T> out);
 
-    // Elements of scratch memory that the two functions below need for k neighbors and t targets.
+    // Elements of scratch memory that the three functions below need for k neighbors and t targets.
     std::ptrdiff_t (*system_scratch)(std::ptrdiff_t k, std::ptrdiff_t t);
 
     // `noise_step` is 0 or 1; `targets`, `features` and `query_features` have no columns and are null if absent.
     void (*solve_local)(Neighbors<T> neighbors, const T* noise, std::ptrdiff_t noise_step, Rows<const T> targets,
                         Rows<const T> features, Rows<const T> query_features, Solutions<T> out, T* scratch);
+
+    // The same with features in single precision; the sums of their products are subtracted in that of the rows.
+    void (*solve_local_single)(Neighbors<T> neighbors, const T* noise, std::ptrdiff_t noise_step, Rows<const T> targets,
+                               Rows<const float> features, Rows<const float> query_features, Solutions<T> out,
+                               T* scratch);
 
     void (*solve_given)(GivenSystems<T> given, Solutions<T> out, T* scratch);
 

@@ -243,6 +243,37 @@ std::unique_ptr<T, FreeAligned> allocate(std::ptrdiff_t elements) {
         static_cast<T*>(::operator new(size_t(elements) * sizeof(T), cache_line)));
 }
 
+// Features have the type of the rows, or single precision.
+template <class T, class F, class Solve>
+void define_solve_local(nb::module_& module, const Kernels<T>& kernels, const Solve& function) {
+    module.def(
+        "solve_local",
+        [&kernels, &function](const Matrix<const T>& rows, const Matrix<const std::int64_t>& indices,
+                              const Matrix<const T>& queries, const std::string& profile,
+                              const Vector<const T>& noise, const OptionalMatrix<T>& targets,
+                              const OptionalMatrix<F>& features, const OptionalMatrix<F>& query_features,
+                              const Matrix<T>& weights, const Vector<double>& variance,
+                              const std::optional<Cube<T>>& solved, const Vector<double>& jitter) {
+            const Neighbors<T> neighbors = neighbors_of<T>(rows, indices, queries, profile);
+            const std::ptrdiff_t n = neighbors.rows.rows, m = neighbors.queries.rows, k = neighbors.count;
+            const auto noises = std::ptrdiff_t(noise.shape(0));
+            require_shape(noise, {noises});
+            require(noises == 1 || noises == n);
+            const Rows<const T> goals = optional_rows<T>(targets, n);
+            const Rows<const F> from = optional_rows<F>(features, n);
+            const Rows<const F> to = optional_rows<F>(query_features, m);
+            require(from.columns == to.columns && features.has_value() == query_features.has_value());
+            const Solutions<T> out =
+                solutions_of<T>(weights, variance, solved, jitter, m, k, targets.has_value(), goals.columns);
+            nb::gil_scoped_release release;
+            const auto scratch = allocate<T>(kernels.system_scratch(k, goals.columns));
+            function(neighbors, noise.data(), noises == 1 ? 0 : 1, goals, from, to, out, scratch.get());
+        },
+        "rows"_a.noconvert(), "indices"_a.noconvert(), "queries"_a.noconvert(), "profile"_a, "noise"_a.noconvert(),
+        "targets"_a.noconvert().none(), "features"_a.noconvert().none(), "query_features"_a.noconvert().none(),
+        "weights"_a.noconvert(), "variance"_a.noconvert(), "solved"_a.noconvert().none(), "jitter"_a.noconvert());
+}
+
 template <class T>
 void bind(nb::module_& module, const Kernels<T>& kernels) {
     module.def(
@@ -408,31 +439,9 @@ void bind(nb::module_& module, const Kernels<T>& kernels) {
         "starts"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "X"_a.noconvert(),
         "out"_a.noconvert());
 
-    module.def(
-        "solve_local",
-        [&kernels](const Matrix<const T>& rows, const Matrix<const std::int64_t>& indices,
-                   const Matrix<const T>& queries, const std::string& profile, const Vector<const T>& noise,
-                   const OptionalMatrix<T>& targets, const OptionalMatrix<T>& features,
-                   const OptionalMatrix<T>& query_features, const Matrix<T>& weights, const Vector<double>& variance,
-                   const std::optional<Cube<T>>& solved, const Vector<double>& jitter) {
-            const Neighbors<T> neighbors = neighbors_of<T>(rows, indices, queries, profile);
-            const std::ptrdiff_t n = neighbors.rows.rows, m = neighbors.queries.rows, k = neighbors.count;
-            const auto noises = std::ptrdiff_t(noise.shape(0));
-            require_shape(noise, {noises});
-            require(noises == 1 || noises == n);
-            const Rows<const T> goals = optional_rows<T>(targets, n);
-            const Rows<const T> from = optional_rows<T>(features, n);
-            const Rows<const T> to = optional_rows<T>(query_features, m);
-            require(from.columns == to.columns && features.has_value() == query_features.has_value());
-            const Solutions<T> out =
-                solutions_of<T>(weights, variance, solved, jitter, m, k, targets.has_value(), goals.columns);
-            nb::gil_scoped_release release;
-            const auto scratch = allocate<T>(kernels.system_scratch(k, goals.columns));
-            kernels.solve_local(neighbors, noise.data(), noises == 1 ? 0 : 1, goals, from, to, out, scratch.get());
-        },
-        "rows"_a.noconvert(), "indices"_a.noconvert(), "queries"_a.noconvert(), "profile"_a, "noise"_a.noconvert(),
-        "targets"_a.noconvert().none(), "features"_a.noconvert().none(), "query_features"_a.noconvert().none(),
-        "weights"_a.noconvert(), "variance"_a.noconvert(), "solved"_a.noconvert().none(), "jitter"_a.noconvert());
+    define_solve_local<T, T>(module, kernels, kernels.solve_local);
+    // The functions are tried in this order; features of other types are an error.
+    if constexpr (!std::is_same_v<T, float>) define_solve_local<T, float>(module, kernels, kernels.solve_local_single);
 
     module.def(
         "solve_given",

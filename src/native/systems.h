@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "functions.h"
 #include "sparse.h"
@@ -175,6 +176,14 @@ MERCER_INLINE void for_each_tile(std::ptrdiff_t first, std::ptrdiff_t last, cons
     if (row < last) visit(std::integral_constant<int, 1>(), row);
 }
 
+// The same with up to four packs, which hide the latency of a multiply-add where there is one column.
+template <class T, class Visit>
+MERCER_INLINE void for_each_long_tile(std::ptrdiff_t last, const Visit& visit) {
+    std::ptrdiff_t row = 0;
+    for (; row + 3 * lanes<T> < last; row += 4 * lanes<T>) visit(std::integral_constant<int, 4>(), row);
+    for (; row < last; row += lanes<T>) visit(std::integral_constant<int, 1>(), row);
+}
+
 template <class T>
 MERCER_INLINE std::ptrdiff_t pack_start(std::ptrdiff_t row) {
     return row / lanes<T> * lanes<T>;
@@ -199,12 +208,12 @@ void apply_profile(Profile profile, T* A, std::ptrdiff_t stride, std::ptrdiff_t 
 }
 
 // Calls `use(first, width)` after the features `first` to `first + width` of all rows have been transposed to `to`, for
-// all features in turn. `count` is a multiple of a pack.
+// all features in turn, at most `depth` of them at once. `count` is a multiple of a pack.
 template <class T, class Use>
 MERCER_INLINE void for_each_slab(const T* const* row, std::ptrdiff_t count, std::ptrdiff_t features, T* to,
-                                 std::ptrdiff_t stride, const Use& use) {
-    for (std::ptrdiff_t first = 0; first < features; first += slab) {
-        const std::ptrdiff_t width = smaller(slab, features - first);
+                                 std::ptrdiff_t stride, const Use& use, std::ptrdiff_t depth = slab) {
+    for (std::ptrdiff_t first = 0; first < features; first += depth) {
+        const std::ptrdiff_t width = smaller(depth, features - first);
         for (std::ptrdiff_t i = 0; i < count; i += lanes<T>) {
             std::ptrdiff_t j = 0;
             for (; j + lanes<T> <= width; j += lanes<T>) {
@@ -223,11 +232,11 @@ MERCER_INLINE void for_each_slab(const T* const* row, std::ptrdiff_t count, std:
                 for (int c = 0; c < width - j; ++c) store(to + (j + c) * stride + i, square[c]);
             }
             // The next features of the same rows, which the processor does not foresee.
-            if (first + slab < features)
+            if (first + depth < features)
                 for (int r = 0; r < lanes<T>; ++r)
-                    for (std::ptrdiff_t ahead = 0; ahead < smaller(slab, features - first - slab);
+                    for (std::ptrdiff_t ahead = 0; ahead < smaller(depth, features - first - depth);
                          ahead += 64 / std::ptrdiff_t(sizeof(T)))
-                        ask_for(row[i + r] + first + slab + ahead);
+                        ask_for(row[i + r] + first + depth + ahead);
         }
         use(first, width);
     }
@@ -249,7 +258,7 @@ struct System {
 
     static std::ptrdiff_t size(std::ptrdiff_t k, std::ptrdiff_t t) {
         const std::ptrdiff_t stride = stride_for(k, t);
-        return (2 * round_up(k, group) + slab + 3 + 2 * words) * stride;
+        return (2 * round_up(k, group) + slab + 4 + 2 * words) * stride;
     }
 
     System(std::ptrdiff_t k, std::ptrdiff_t t, T* scratch)
@@ -261,8 +270,9 @@ struct System {
           inverse(X + slab * stride),
           least(inverse + stride),
           noise(least + stride),
-          row(reinterpret_cast<const T**>(noise + stride)),
-          position(reinterpret_cast<std::int64_t*>(noise + (1 + words) * stride)) {}
+          cross(noise + stride),
+          row(reinterpret_cast<const T**>(cross + stride)),
+          position(reinterpret_cast<std::int64_t*>(cross + (1 + words) * stride)) {}
 
     // Finds the neighbors of a query that exist: their positions among its indices, rows and noise.
     void select(const Neighbors<T>& neighbors, std::ptrdiff_t query, const T* all_noise, std::ptrdiff_t noise_step) {
@@ -308,10 +318,105 @@ struct System {
         });
     }
 
-    MERCER_NOINLINE void subtract_features(std::ptrdiff_t features) {
-        for_each_slab<T>(row, padded_rows(), features, X, stride, [&](std::ptrdiff_t, std::ptrdiff_t width) {
-            update(width, false, SubtractProduct<T>());
+    // As `update`, with the query, of which `depth` features are given, apart from the neighbors: its values are in
+    // `cross`. As a further row it would need a pack of its own in every tile.
+    template <class Term>
+    MERCER_INLINE void update_apart(const T* query, std::ptrdiff_t depth, bool fresh, const Term& term) {
+        for (std::ptrdiff_t j = 0; j < columns; j += group) {
+            for_each_tile<T>(pack_start<T>(j), columns, [&](auto packs, std::ptrdiff_t i) {
+                Tile<T, packs()> tile;
+                T* to = A + j * stride + i;
+                if (fresh) tile.clear();
+                else tile.read(to, stride);
+                tile.accumulate(X + i, stride, X + j, stride, 1, depth, term);
+                tile.write(to, stride);
+            });
+        }
+        for_each_long_tile<T>(columns, [&](auto packs, std::ptrdiff_t i) {
+            Pack<T> sum[packs()];
+            MERCER_UNROLL
+            for (int p = 0; p < packs(); ++p) sum[p] = fresh ? broadcast(T(0)) : load(cross + i + p * lanes<T>);
+            for (std::ptrdiff_t s = 0; s < depth; ++s) {
+                MERCER_UNROLL
+                for (int p = 0; p < packs(); ++p) sum[p] = term(load(X + s * stride + i + p * lanes<T>), query[s], sum[p]);
+            }
+            MERCER_UNROLL
+            for (int p = 0; p < packs(); ++p) store(cross + i + p * lanes<T>, sum[p]);
         });
+    }
+
+    MERCER_NOINLINE void distances_apart(const T* query, std::ptrdiff_t features) {
+        if (features == 0) update_apart(query, 0, true, AddSquaredDifference<T>());
+        for_each_slab<T>(row, round_up(columns, lanes<T>), features, X, stride,
+                         [&](std::ptrdiff_t first, std::ptrdiff_t width) {
+                             update_apart(query + first, width, first == 0, AddSquaredDifference<T>());
+                         });
+    }
+
+    template <Profile profile>
+    MERCER_INLINE void profile_apart() {
+        mercer::apply_profile<T, profile, false>(A, stride, columns, columns);
+        mercer::apply_profile<T, profile, false>(cross, stride, columns > 0, columns);
+    }
+
+    void profile_apart(Profile profile) {
+        switch (profile) {
+            case Profile::gaussian: return profile_apart<Profile::gaussian>();
+            case Profile::matern12: return profile_apart<Profile::matern12>();
+            case Profile::matern32: return profile_apart<Profile::matern32>();
+            case Profile::matern52: return profile_apart<Profile::matern52>();
+        }
+    }
+
+    MERCER_NOINLINE void subtract_features(const T* const* from, const T* query, std::ptrdiff_t features) {
+        for_each_slab<T>(from, round_up(columns, lanes<T>), features, X, stride,
+                         [&](std::ptrdiff_t first, std::ptrdiff_t width) {
+                             update_apart(query + first, width, false, SubtractProduct<T>());
+                         });
+    }
+
+    // Subtracts products of features in single precision from a matrix in double precision. Sums of the products of a
+    // slab are in single precision.
+    template <class F, std::enable_if_t<(sizeof(F) < sizeof(T)), int> = 0>
+    MERCER_NOINLINE void subtract_features(const F* const* from, const F* query, std::ptrdiff_t features) {
+        constexpr std::ptrdiff_t in_line = 64 / std::ptrdiff_t(sizeof(F)), ratio = sizeof(T) / sizeof(F);
+        const std::ptrdiff_t padded = round_up(columns, lanes<F>);
+        const std::ptrdiff_t step = ((round_up(padded, in_line) / in_line) | 1) * in_line;
+        const std::ptrdiff_t most = slab * stride * ratio / step / in_line * in_line;
+        F* slabs = reinterpret_cast<F*>(X);
+        for_each_slab<F>(from, padded, features, slabs, step, [&](std::ptrdiff_t first, std::ptrdiff_t width) {
+            for (std::ptrdiff_t j = 0; j < columns; j += group) {
+                for_each_tile<F>(pack_start<F>(j), columns, [&](auto packs, std::ptrdiff_t i) {
+                    constexpr std::ptrdiff_t rows = packs() * lanes<F>;
+                    Tile<F, packs()> tile;
+                    tile.clear();
+                    tile.accumulate(slabs + i, step, slabs + j, step, 1, width, AddProduct<F>());
+                    F sums[group * rows];
+                    tile.write(sums, rows);
+                    for (int c = 0; c < group; ++c) {
+                        T* to = A + (j + c) * stride + i;
+                        for (std::ptrdiff_t r = larger(0, pack_start<T>(j) - i); r < rows; ++r)
+                            to[r] -= T(sums[c * rows + r]);
+                    }
+                });
+            }
+            for_each_long_tile<F>(columns, [&](auto packs, std::ptrdiff_t i) {
+                constexpr std::ptrdiff_t rows = packs() * lanes<F>;
+                Pack<F> sum[packs()];
+                MERCER_UNROLL
+                for (int p = 0; p < packs(); ++p) sum[p] = broadcast(F(0));
+                for (std::ptrdiff_t s = 0; s < width; ++s) {
+                    const Pack<F> y = broadcast(query[first + s]);
+                    MERCER_UNROLL
+                    for (int p = 0; p < packs(); ++p)
+                        sum[p] = multiply_add<F>(load(slabs + s * step + i + p * lanes<F>), y, sum[p]);
+                }
+                F sums[rows];
+                MERCER_UNROLL
+                for (int p = 0; p < packs(); ++p) store(sums + p * lanes<F>, sum[p]);
+                for (std::ptrdiff_t r = 0; r < rows; ++r) cross[i + r] -= T(sums[r]);
+            });
+        }, smaller(most, slab * ratio));
     }
 
     // Replaces the padding by the identity matrix, clears the right-hand sides, and adds the noise to the diagonal.
@@ -470,6 +575,7 @@ struct System {
     T* inverse;  // one over the diagonal of L
     T* least;    // that a pivot must exceed
     T* noise;
+    T* cross;  // of the neighbors and the query
     const T** row;
     std::int64_t* position;
 };
@@ -492,29 +598,32 @@ MERCER_INLINE void ask_for_next(const Neighbors<T>& neighbors, std::ptrdiff_t qu
     }
 }
 
-template <class T>
+template <class T, class F>
 void solve_local(Neighbors<T> neighbors, const T* noise, std::ptrdiff_t noise_step, Rows<const T> targets,
-                 Rows<const T> features, Rows<const T> query_features, Solutions<T> out, T* scratch) {
+                 Rows<const F> features, Rows<const F> query_features, Solutions<T> out, T* scratch) {
     System<T> system(neighbors.count, targets.columns, scratch);
     for (std::ptrdiff_t query = 0; query < neighbors.queries.rows; ++query) {
         double prior = 1;
-        if (features.data) {
-            const T* feature = query_features.data + query * query_features.stride;
+        const F* feature = features.data ? query_features.data + query * query_features.stride : nullptr;
+        if (feature) {
             for (std::ptrdiff_t p = 0; p < features.columns; ++p) prior -= double(feature[p]) * double(feature[p]);
             prior = prior < 0 ? 0 : prior;
         }
         system.select(neighbors, query, noise, noise_step);
         const std::int64_t* index = neighbors.indices + query * neighbors.count;
         ask_for_next(neighbors, query);
-        system.pad_rows(neighbors.queries.data + query * neighbors.queries.stride);
-        system.squared_distances(neighbors.rows.columns);
-        apply_profile<T, false>(neighbors.profile, system.A, system.stride, system.columns, system.rows());
-        if (features.data) {
+        const T* point = neighbors.queries.data + query * neighbors.queries.stride;
+        system.pad_rows(point);
+        system.distances_apart(point, neighbors.rows.columns);
+        system.profile_apart(neighbors.profile);
+        if (feature) {
+            const F** row = reinterpret_cast<const F**>(system.row);
             for (std::ptrdiff_t j = 0; j < system.count; ++j)
-                system.row[j] = features.data + index[system.position[j]] * features.stride;
-            system.pad_rows(query_features.data + query * query_features.stride);
-            system.subtract_features(features.columns);
+                row[j] = features.data + index[system.position[j]] * features.stride;
+            for (std::ptrdiff_t j = system.count; j < round_up(system.columns, lanes<F>); ++j) row[j] = feature;
+            system.subtract_features(row, feature, features.columns);
         }
+        for (std::ptrdiff_t j = 0; j < system.count; ++j) system.A[j * system.stride + system.columns] = system.cross[j];
         system.finish_matrix([](std::ptrdiff_t) { return T(1); });
         system.solve(query, neighbors.count, prior, [&](std::ptrdiff_t j) {
             return targets.data + index[system.position[j]] * targets.stride;

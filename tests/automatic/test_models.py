@@ -1,6 +1,7 @@
 """The models without arguments: raw columns, all sources of rows, limits, and results that can be read."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pytest
@@ -266,6 +267,30 @@ def test_unlabeled_rows_are_ignored(rows):
     model = KernelRegressor(unlabeled=np.nan, random_state=0).fit(X, y)
     assert model.score(rows[1], rows[3]) > 0.7
     assert "400 rows" in model.explain()
+
+
+def test_members_store_what_predictions_use(rows, monkeypatch):
+    complete = []
+
+    def store(learner):
+        complete.append(copy(learner))
+        compress(learner)
+
+    compress = models.compress
+    monkeypatch.setattr(models, "compress", store)
+    monkeypatch.setattr(models, "EXACT_ROWS", 100)  # so that members have near rows
+    monkeypatch.setattr(models, "LEAST_LANDMARKS", 50)
+    model = KernelRegressor(random_state=0).fit(rows[0], rows[2])
+    pairs = list(zip(model._members, complete, strict=True))
+    assert any(one.learner.local_.model.problem.is_local for one, _ in pairs)
+    for one, learner in pairs:
+        assert not hasattr(one.learner, "statistic_")
+        assert hasattr(learner, "statistic_")
+        assert one.learner.local_.model.problem.rows.X.size == 0
+        scaled = one.scaler.transform(rows[1])
+        mean, std = learner.predict(scaled, return_std=True)
+        # Features in single precision change predictions by at most 0.1 % of their standard deviation.
+        assert np.abs((one.learner.predict(scaled) - mean) / std).max() < 1e-3
 
 
 def test_copies_and_pickles(rows, regressor):

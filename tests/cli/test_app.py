@@ -12,7 +12,7 @@ import pytest
 from mercer.cli import app
 
 COMMANDS = [one.name or one.callback.__name__ for one in app.registered_commands]
-FIGURES = {"demo"}  # its example takes long, and tests/cli/test_about.py runs it
+FIGURES = {"demo", "reproduce"}  # their examples take long, and tests/cli/test_about.py and test_papers.py run parts
 
 
 def help_of(run, command):
@@ -26,7 +26,7 @@ def examples(text):
 
 
 def test_all_commands_are_there():
-    expected = "fit predict evaluate report export transform audit compare choose cluster test demo info"
+    expected = "fit predict evaluate report export transform audit compare choose cluster test reproduce demo info"
     assert expected.split() == COMMANDS
 
 

@@ -157,6 +157,27 @@ def test_features_give_the_residual_kernel(implementation, dtype, profile, D):
         assert_solves(solution, i, np.arange(indices.shape[1]), expected, 3 * TOLERANCE[dtype])
 
 
+@profiles
+@pytest.mark.parametrize(("k", "D"), [(1, 1), (6, 30), (20, 127), (33, 300), (64, 127)])
+def test_features_in_single_precision_change_solutions_by_their_rounding(implementation, profile, k, D):
+    rows, indices, queries, targets = problem(np.dtype(float), k=k)
+    together = np.concatenate([rows, queries])
+    values, vectors = np.linalg.eigh(FORMULAS[profile](cdist(together, together)))
+    some = np.zeros((len(together), D), np.float32)
+    some[:, :127] = (0.9 * vectors * np.sqrt(np.maximum(values, 0)))[:, ::-1][:, :D]
+    features, query_features = some[: len(rows)], some[len(rows) :]
+    options = {"features": features, "query_features": query_features}
+    solution = solve_local(rows, indices, queries, profile, 0.5, targets=targets, **options)
+    # An entry changes by a few roundings of sums below one, and weights by at most k times as much over the noise.
+    tolerance = 4 * np.finfo(np.float32).eps * max(k, 4) / 0.5
+    for i in range(len(queries)):
+        expected = dense(rows, indices[i], queries[i], profile, 0.5, targets, features, query_features[i])
+        assert_solves(solution, i, np.arange(k), expected, tolerance)
+        without = dense(rows, indices[i], queries[i], profile, 0.5, targets)  # the twin, which differs
+        if D > 1:
+            assert abs(solution.variance[i] - without[1]) > 10 * tolerance
+
+
 def test_features_that_are_exact_leave_no_variance(implementation, dtype):
     rows, indices, queries, _ = problem(dtype, d=1, k=5)
     features, query_features = np.zeros((len(rows), 2), dtype), np.zeros((len(queries), 2), dtype)

@@ -353,6 +353,7 @@ class AutomaticModel(BaseEstimator, ABC):
             )
             learner = self._learner(feature_map, correction, seed % 2**32)
             learner.fit_engine(scaled, fitted, reader, report)
+            compress(learner)
             scaler = self._scaler(member.scaling, member.columns)
             members.append(FittedMember(member, scaler, learner, member.weight, member.factor))
             seconds = max(seconds, time.perf_counter() - before)
@@ -467,6 +468,16 @@ class AutomaticModel(BaseEstimator, ABC):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def compress(learner: Any) -> None:
+    """Remove from the fitted learner of a member what its predictions do not use: a model has several members.
+
+    These are the sums over rows, to which a learner with near rows cannot add further rows, and the columns of its
+    rows, whose points are stored. Features of rows are rounded to single precision if the noise permits it.
+    """
+    vars(learner).pop("statistic_", None)
+    learner.local_ = learner.local_.compact()
 
 
 def optimism(one: FittedMember, found: Found, level: float | None) -> Array:

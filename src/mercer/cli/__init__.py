@@ -4,7 +4,7 @@ Exit codes are 0 for success, 1 for failure, 2 for wrong usage and 130 for an in
 seconds to import, so they are imported inside the commands, and ``mercer --help`` remains fast.
 """
 
-from mercer.cli import about, maps, models
+from mercer.cli import about, maps, models, papers
 from mercer.cli.app import app, main
 
 __all__ = ["app", "main"]
@@ -22,6 +22,7 @@ for _command in (
     maps.choose,
     maps.cluster,
     maps.two_sample,
+    papers.reproduce,
     about.demo,
     about.info,
 ):

@@ -102,7 +102,7 @@ def stored_rows(model: Any) -> Any:
         return stored_rows(model.steps[0][1]) if len(model.steps) == 1 else None
     fitted = vars(model)
     local = fitted.get("local_")
-    if local is not None and local.model.source is None:
+    if local is not None and local.model.source is None and local.left_out.rows.X.shape[1]:
         return local.left_out.rows.X
     sample = getattr(fitted.get("statistic_"), "sample", None)
     if sample is not None and getattr(sample, "X", None) is not None:

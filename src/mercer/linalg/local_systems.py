@@ -86,8 +86,9 @@ def solve_local(
     targets : ndarray of shape (n, t), optional
         Targets of the rows, for which the systems are solved too.
     features, query_features : ndarray of shape (n, D) and (m, D), optional
-        Features of an approximation of the kernel. The systems are then those of the residual kernel, the profile minus
-        the products of features.
+        Features of an approximation of the kernel, in the dtype of `rows` or in float32. The systems are then those of
+        the residual kernel, the profile minus the products of features. Products of float32 features are summed in
+        float32, at most 128 at a time, and subtracted from the profile in the dtype of `rows`.
     own : ndarray of shape (m,), integer, optional
         Index of the row that is left out of the neighbors of each query, usually the query itself; -1 means none.
     n_jobs : int, optional
@@ -135,8 +136,9 @@ def solve_local(
         msg = f"{name}: features and query_features must be passed together, got one of them. Pass both or none."
         raise ValueError(msg)
     if features is not None and query_features is not None:
-        features = _contiguous(name, "features", features, 2, dtype)
-        query_features = _contiguous(name, "query_features", query_features, 2, dtype)
+        single = getattr(features, "dtype", None) == np.float32
+        features = _contiguous(name, "features", features, 2, np.dtype(np.float32) if single else dtype)
+        query_features = _contiguous(name, "query_features", query_features, 2, features.dtype)
         _check_length(name, "features", features, n, "one per row")
         _check_length(name, "query_features", query_features, m, "one per query")
         if features.shape[1] != query_features.shape[1]:

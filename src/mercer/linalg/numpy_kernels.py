@@ -208,7 +208,7 @@ def solve_local(
         points = np.concatenate([N, queries[part, None]], axis=1)
         K = _profile(profile, _squared_distances(points))
         if features is not None and query_features is not None:
-            F = np.concatenate([features[chosen], query_features[part, None]], axis=1)
+            F = np.concatenate([features[chosen], query_features[part, None]], axis=1).astype(rows.dtype, copy=False)
             K -= F @ F.transpose(0, 2, 1)
         own = np.where(missing, rows.dtype.type(np.inf), noise[chosen] if len(noise) > 1 else noise)
         rhs = None if targets is None else targets[chosen]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mercer.engines.base import Workers
+from mercer.engines.base import Workers, workers
 from mercer.linalg.row_search import PANEL_ROWS, PackedRows, nearest_rows, pack_rows
 from mercer.neighbors.base import Queries
 
-__all__ = ["in_cells", "search_cells"]
+__all__ = ["in_cells", "packed_centers", "search_cells"]
 
 Array = np.ndarray
 # With fewer rows than this there is one cell: visiting cells takes longer than comparing all rows.
@@ -43,14 +43,23 @@ def in_cells(rows: Array, seed: int, team: Workers) -> PackedRows:
 
 
 def search_cells(
-    packed: PackedRows, queries: Queries, indices: Array, squares: Array, team: Workers, reach: float = 1.0
+    packed: PackedRows,
+    queries: Queries,
+    indices: Array,
+    squares: Array,
+    team: Workers,
+    reach: float,
+    centers: PackedRows | None,
 ) -> Iterator[int]:
-    """Fill `indices` and `squares` with the neighbors of queries, and yield how many queries are done."""
+    """Fill `indices` and `squares` with the neighbors of queries, and yield how many queries are done.
+
+    `centers` is what `packed_centers` returns for `packed`.
+    """
     X, count = queries.X, queries.count
-    if len(packed.centers) == 1:
+    if centers is None:
         homes, order = np.zeros(len(X), dtype=np.int64), np.arange(len(X))
     else:
-        homes, _ = _nearest_centers(X, _one_cell(packed.centers / packed.scale, team), team)
+        homes, _ = _nearest_centers(X, centers, team)
         order = np.argsort(homes, kind="stable")
     step = int(np.clip(BLOCK_BYTES // (50 * count), 1, BLOCK_QUERIES))
 
@@ -73,6 +82,14 @@ def search_cells(
         return start + len(part)
 
     return team.in_order(fill, range(0, len(X), step))
+
+
+def packed_centers(packed: PackedRows) -> PackedRows | None:
+    """Return the centers of cells as the rows of one cell, or None if there is one center."""
+    if len(packed.centers) == 1:
+        return None
+    with workers(1) as team:
+        return _one_cell(packed.centers / packed.scale, team)
 
 
 def _scale(rows: Array, origin: Array) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from mercer.engines.base import Report, Workers, report_step, workers
+from mercer.linalg.row_search import PackedRows
 from mercer.neighbors.base import NeighborIndex, Queries
-from mercer.neighbors.cells import in_cells, search_cells
+from mercer.neighbors.cells import BLOCK_QUERIES, in_cells, packed_centers, search_cells
 
 __all__ = ["DenseIndex"]
 
@@ -40,6 +42,11 @@ class DenseIndex(NeighborIndex):
             if search == "approximate" and len(self._packed.centers) > 1:
                 self._reach = self._sufficient_reach(rows, seed, team)
 
+    @cached_property
+    def _centers(self) -> PackedRows | None:
+        """The centers of the cells, in which the nearest one of each query is searched; None if there is one cell."""
+        return packed_centers(self._packed)
+
     def _sufficient_reach(self, rows: Array, seed: int, team: Workers) -> float:
         """Return the least of `REACHES` that finds enough of the neighbors of sampled rows, or 1."""
         some = np.random.default_rng(seed).choice(len(rows), size=min(SAMPLED_ROWS, len(rows)), replace=False)
@@ -54,11 +61,12 @@ class DenseIndex(NeighborIndex):
         """Return the squared distances of the neighbors that are found."""
         shape = len(queries), queries.count
         indices, squares = np.empty(shape, dtype=np.intp), np.empty(shape)
-        for _ in search_cells(self._packed, queries, indices, squares, team, reach):
+        for _ in search_cells(self._packed, queries, indices, squares, team, reach, self._centers):
             pass
         return squares
 
     def _search(self, queries: Queries, indices: Array, squares: Array, threads: int, report: Report | None) -> None:
-        with workers(threads) as team:
-            for done in search_cells(self._packed, queries, indices, squares, team, self._reach):
+        # Starting threads takes longer than a search for few queries.
+        with workers(min(threads, -(-len(queries) // BLOCK_QUERIES))) as team:
+            for done in search_cells(self._packed, queries, indices, squares, team, self._reach, self._centers):
                 report_step(report, done, len(queries), unit="rows")

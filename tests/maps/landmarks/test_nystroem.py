@@ -347,3 +347,12 @@ def test_predictions_in_coefficients_of_landmarks_are_those_of_features():
         np.testing.assert_allclose(model.predict(Y), expected, rtol=0, atol=1e-7)
         np.testing.assert_allclose(model.predict(Y[:1]), expected[:1], rtol=0, atol=1e-7)
         np.testing.assert_allclose(model.predict(Y.astype(np.float32)), expected, rtol=0, atol=1e-3)
+
+
+def test_pickles_have_no_zeros_of_triangles():
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    features = Nystroem(Gaussian(2.0), 300, landmarks="uniform", random_state=0).fit(X).features_
+    assert features.triangular
+    content = pickle.dumps(features)
+    assert len(content) < 0.6 * features.whitening.nbytes
+    assert (pickle.loads(content).whitening == features.whitening).all()

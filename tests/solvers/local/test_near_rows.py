@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import Gaussian, Nystroem
-from mercer.engines import MemoryEngine
+from mercer.engines import FilteredEngine, MemoryEngine
 from mercer.solvers.local import near_rows
 from mercer.solvers.local.near_rows import NearRows, ResidualWeights, collect, unit_of
 
@@ -103,3 +103,20 @@ def test_above_the_limit_rows_that_features_miss_are_more_frequent():
     assert all_rows.is_complete
     assert len(all_rows) == 600
     assert all_rows.offset is None
+
+
+def test_features_are_not_computed_where_all_rows_are_stored():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 2)), rng.normal(size=(90, 1))
+
+    def residuals(X):
+        raise AssertionError
+
+    engine = FilteredEngine(MemoryEngine(X, y, None, block_rows=20), lambda block: block, "nothing")
+    rows = collect(engine, 90, 0, np.asarray, centered=False, residuals=residuals)
+    expected = NearRows.of(X, y, None, 90, is_complete=True)
+    np.testing.assert_array_equal(rows.X, expected.X)
+    np.testing.assert_array_equal(rows.targets, expected.targets)
+    assert rows.is_complete
+    with pytest.raises(AssertionError):  # there may be more rows than are stored
+        collect(engine, 89, 0, np.asarray, centered=False, residuals=residuals)

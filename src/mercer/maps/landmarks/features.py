@@ -46,6 +46,17 @@ class LandmarkFeatures(Features):
     triangular: bool = False  # whether the whitening matrix is upper triangular
     share: float = 0.0  # reciprocal condition number of K_SS, as estimated by LAPACK; zero if it is below `LEAST_SHARE`
 
+    def __getstate__(self) -> dict[str, Any]:
+        W = self.whitening
+        packed = self.triangular and W.shape[0] <= W.shape[1] and not np.tril(W, -1).any()
+        return {**vars(self), "whitening": pack_trapezoid(W) if packed else W}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        W = state["whitening"]
+        if W.ndim == 1:
+            W = unpack_trapezoid(W, (state["landmarks"].shape[0], state["n_components"]))
+        vars(self).update(state, whitening=W)
+
     @property
     def lengthscales(self) -> Lengthscales | None:
         # With fewer components than landmarks, W W' is not the inverse of K_SS, of which the derivative is known.
@@ -96,6 +107,24 @@ class LandmarkValues(Features):
 
     def __call__(self, X: Any, out: Array) -> None:
         out[:] = self.kernel(as_float64(X), self.landmarks)
+
+
+def pack_trapezoid(W: Array) -> Array:
+    """Return the entries on and above the diagonal of a matrix, row after row."""
+    return np.concatenate([row[i:] for i, row in enumerate(W)])
+
+
+def unpack_trapezoid(packed: Array, shape: tuple[int, int]) -> Array:
+    """Return the matrix that `pack_trapezoid` packed, with zeros below its diagonal."""
+    rows, columns = shape
+    if len(packed) != rows * columns - rows * (rows - 1) // 2:  # before memory is allocated for a damaged file
+        msg = f"A triangle of {rows} rows and {columns} columns has other than {len(packed)} entries."
+        raise ValueError(msg)
+    W, start = np.zeros(shape, packed.dtype), 0
+    for i, row in enumerate(W):
+        row[i:] = packed[start : start + shape[1] - i]
+        start += shape[1] - i
+    return W
 
 
 def whitened(kernel: Kernel, landmarks: Any, n_components: int) -> LandmarkFeatures:

@@ -109,7 +109,8 @@ class NearKernel:
         targets : ndarray of shape (n, t), default=None
             Right-hand sides.
         features, query_features : ndarray of shape (n, D) and (m, D), default=None
-            Features z as returned by `reduced`. If they are given, the kernel is the residual k(x, y) - z(x)'z(y).
+            Features z as returned by `reduced`, in float32 or float64. If they are given, the kernel is the residual
+            k(x, y) - z(x)'z(y).
         n_jobs : int or None, default=None
             Number of threads; None means all cores.
 
@@ -142,7 +143,7 @@ class NearKernel:
             near, missing = np.maximum(indices[some], 0), indices[some] < 0
             K, cross, prior = self._values(rows, near, queries[some])
             if features is not None and query_features is not None:
-                Z, z = features[near], query_features[some]
+                Z, z = (values.astype(np.float64, copy=False) for values in (features[near], query_features[some]))
                 K -= Z @ Z.transpose(0, 2, 1)
                 cross -= np.einsum("mkd,md->mk", Z, z)
                 prior = np.maximum(prior - np.square(z).sum(axis=1), 0.0)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from scipy import special
 
 from mercer.data.targets import label_signs
 from mercer.engines import Report, fill_rows, linear_values, report_step
+from mercer.engines.base import blas_threads_for, count_threads, workers
 from mercer.features import Features, parameter_bytes
 from mercer.kernels.base import dense64
 from mercer.linalg.local_systems import LocalSolution
@@ -41,6 +43,7 @@ from mercer.solvers.local.near_rows import NearRows
 from mercer.solvers.local.near_source import RowsInSource
 from mercer.solvers.ridge.least_squares import RidgeSolution
 from mercer.solvers.ridge.paths import log_loss_scale
+from mercer.statistics.moments import pack_upper, unpack_upper
 from mercer.statistics.sample import stack
 
 __all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem", "generalized_least_squares"]
@@ -48,8 +51,13 @@ __all__ = ["GlobalPart", "LeftOut", "LeftOutSystems", "NearModel", "NearProblem"
 Array = np.ndarray
 # Number of predecessors on which rows are conditioned to estimate coefficients, if there are more rows than this.
 PREDECESSORS, FEW_ROWS = 16, 4000
-# Number of rows whose systems are solved at a time.
-STEP = 4096
+# Number of rows whose systems are solved at a time, and of those that are the task of one thread in predictions.
+STEP, TASK = 4096, 256
+# Features of rows are stored in single precision if this changes predictions by less than this share of their standard
+# deviation.
+ROUNDING_SHARE = 1e-3
+# Number of entries of near rows that are gathered at a time, and number of values of a row up to which they are.
+GATHERED, FEW_VALUES = 2**20, 32
 # Least conditional variance of a row, in units of the prior variance. Without noise, rows that others determine up to
 # rounding would have none, and the precision matrix would be infinite.
 LEAST_VARIANCE = 1e-12
@@ -84,6 +92,26 @@ class GlobalPart:
         """Return the solution of a ridge regression, for the targets of `rows`, as if it had no errors."""
         offset = 0.0 if rows.offset is None else rows.offset
         return cls(solution.coef / rows.unit, solution.intercept / rows.unit - offset, None)
+
+    def with_triangle(self) -> GlobalPart:
+        """Return the same part with a root that is an upper triangle, of which half is stored."""
+        if self.root is None or not np.tril(self.root[:, : len(self.root)], -1).any():
+            return self
+        size = len(self.root)
+        square = np.zeros((size, max(size, self.root.shape[1])))
+        square[:, square.shape[1] - self.root.shape[1] :] = self.root
+        with blas_threads_for(size):
+            triangle = scipy.linalg.rq(square, mode="r", overwrite_a=True, check_finite=False)
+        return replace(self, root=np.triu(triangle[:, triangle.shape[1] - size :]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        root = self.root
+        packed = root is not None and root.shape[0] == root.shape[1] and not np.tril(root, -1).any()
+        return {**vars(self), "root": pack_upper(root)} if root is not None and packed else dict(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        root = state["root"]
+        vars(self).update(state, root=unpack_upper(root) if root is not None and root.ndim == 1 else root)
 
     def values(self, Z: Array | None) -> Array:
         """Return the predictions of the global part, given features; None means that there are none."""
@@ -127,6 +155,25 @@ class NearProblem:
     def global_part(self) -> NearProblem:
         """Return the problem of the global part alone."""
         return replace(self, is_local=False, row_features=None, removed=None)
+
+    def in_least_precision(self, alpha: float) -> NearProblem:
+        """Return the same problem with features of rows in single precision, if the variance of the noise permits it.
+
+        Rounding changes each product of features by about half of the machine epsilon times k(x, x). Divided by the
+        roots of the noises of its two rows, the matrix of k near rows changes by at most k times as much, divided by
+        the mean noise. Predictions change by at most about this number, in units of their standard deviation, which is
+        at least that of the noise.
+        """
+        Z = self.row_features
+        if Z is None or not len(Z):
+            return self
+        largest = max(float(np.einsum("ij,ij->i", some, some).max()) for some in np.array_split(Z, -(-len(Z) // STEP)))
+        error = 0.5 * float(np.finfo(np.float32).eps) * self.n_neighbors * largest
+        if not error * float(self.rows.weight.mean()) <= ROUNDING_SHARE * alpha:
+            return self
+        single = Z.astype(np.float32)
+        removed = single if self.removed is Z or self.removed is None else self.removed.astype(np.float32)
+        return replace(self, row_features=single, removed=None if self.removed is None else removed)
 
     def with_rows(self, index: Array) -> NearProblem:
         """Return the problem of the global part with some of the rows, since predictions do not depend on rows."""
@@ -180,13 +227,18 @@ class NearProblem:
         if not self.is_local:
             m = len(indices)
             return LocalSolution(np.empty((m, 0)), np.zeros(m), None, np.zeros(m))
+        reduced = None
+        if self.removed is not None:
+            reduced = self.kernel.reduced(Z)
+            assert reduced is not None
+            reduced = reduced.astype(self.removed.dtype, copy=False)
         return self.kernel.solve(
             self.points,
             indices,
             points,
             noise,
             features=self.removed,
-            query_features=None if self.removed is None else self.kernel.reduced(Z),
+            query_features=reduced,
             n_jobs=self.n_jobs,
         )
 
@@ -280,15 +332,24 @@ class LeftOut:
 
 
 def near_sums(weights: Array, indices: Array, values: Array) -> Array:
-    """Return the sums over near rows of weights (m, k) times values (n, D)."""
-    m, k = indices.shape
-    present = indices.ravel() >= 0
-    counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
-    if m * k == 0 or not present.any():
-        return np.zeros((m, values.shape[1]))
+    """Return the sums over near rows of weights (m, k) times values (n, D), in float64."""
+    (m, k), D = indices.shape, values.shape[1]
+    if m * k == 0 or not len(values) or not (indices >= 0).any():
+        return np.zeros((m, D))
     if indices.max() >= len(values):  # the product of sparse matrices would read outside of the values
         msg = f"The near rows have indices up to {indices.max()}, but there are {len(values)} values of rows."
         raise IndexError(msg)
+    if D <= FEW_VALUES or values.dtype != np.float64:  # a sparse product would convert the values of all rows
+        out = np.empty((m, D))
+        step = max(1, GATHERED // (k * D))
+        for start in range(0, m, step):
+            some = slice(start, start + step)
+            present = np.where(indices[some] < 0, 0.0, weights[some])
+            near = values[np.maximum(indices[some], 0)].astype(np.float64, copy=False)
+            out[some] = (present[:, None] @ near)[:, 0]
+        return out
+    present = indices.ravel() >= 0
+    counts = np.concatenate([[0], np.cumsum((indices >= 0).sum(axis=1))])
     matrix = sp.csr_array((weights.ravel()[present], indices.ravel()[present], counts), shape=(m, len(values)))
     return np.asarray(matrix @ values)
 
@@ -496,15 +557,25 @@ class NearModel:
                 if variance is not None:
                     variance[some] = spread
             return mean, variance
-        for start in range(0, X.shape[0], STEP):
-            some = slice(start, start + STEP)
-            points, Z = problem.query_points(X[some]), problem.query_features(X[some])
-            indices = problem.near(points)
-            solution = problem.solve(indices, points, Z, noise)
+        threads, alone = count_threads(n_jobs), replace(problem, n_jobs=1)
+
+        def fill(start: int, points: Any, indices: Array, first: int) -> None:
+            last = min(first + TASK, points.shape[0])
+            some, near = slice(start + first, start + last), indices[first:last]
+            Z = alone.query_features(X[some])
+            solution = alone.solve(near, points[first:last], Z, noise)
             mean[some] = self.part.values(Z)
-            if problem.is_local:
-                mean[some] += near_sums(solution.weights, indices, self.residuals)
+            if alone.is_local:
+                mean[some] += near_sums(solution.weights, near, self.residuals)
             if variance is not None:
-                spread = self.part.spread(problem.innovations(solution.weights, indices, Z))
-                variance[some] = solution.variance + spread + problem.left_variance(X[some], Z)
+                spread = self.part.spread(alone.innovations(solution.weights, near, Z))
+                variance[some] = solution.variance + spread + alone.left_variance(X[some], Z)
+
+        # Near rows are searched for many queries together, which is faster. The rest is done by tasks of few rows on
+        # all threads, since matrices of few rows are too small for the threads of BLAS.
+        for start in range(0, X.shape[0], STEP):
+            points = problem.query_points(X[start : start + STEP])
+            tasks = range(0, points.shape[0], TASK)
+            with workers(min(threads, len(tasks))) as team:
+                team.run(partial(fill, start, points, problem.near(points)), tasks)
         return mean, variance

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import Block, Engine, Report
+from mercer.engines import Block, CheckpointedEngine, Engine, FilteredEngine, Report
 from mercer.features import Features, rows_to_features
 from mercer.kernels import Kernel
 from mercer.statistics import NearestRows, RowSample, exponentials, row_hashes
@@ -150,6 +150,11 @@ class NearRows:
             copies=copies,
         )
 
+    def without_inputs(self) -> NearRows:
+        """Return the same rows without columns."""
+        # A copy, because a view would keep all columns in memory.
+        return replace(self, X=self.X[:, :0].copy())
+
     def __len__(self) -> int:
         return len(self.weight)
 
@@ -205,10 +210,20 @@ def collect(
         count = positive_rows(rows.weight, len(rows))
         y = targets(np.asarray(rows.y))
         return NearRows.in_units(rows.X, y, rows.weight, count, is_complete=True, centered=centered)
+    bound = most_rows(engine)
+    if bound is not None and bound <= most:  # there is no sample, for which the features of all rows would be computed
+        residuals = None
     sample = engine.sum(partial(sampled, size=most, seed=seed, residuals=residuals), report)
     y = targets(np.asarray(sample.y))
     complete = sample.is_complete
     return NearRows.in_units(sample.X, y, sample.weight, sample.seen, is_complete=complete, centered=centered)
+
+
+def most_rows(engine: Engine) -> int | None:
+    """Return an upper bound of the number of rows of an engine, or None if there is none."""
+    while isinstance(engine, FilteredEngine | CheckpointedEngine):
+        engine = engine.engine
+    return engine.n_rows
 
 
 def sampled(block: Block, *, size: int, seed: int, residuals: ResidualWeights | None) -> RowSample:

@@ -1,0 +1,83 @@
+"""Fitted local models in less memory: features in single precision, triangles, rows without columns."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mercer import KernelRidge, LocalCorrection, Matern, Nystroem
+from mercer.solvers.local.near_model import ROUNDING_SHARE, GlobalPart, near_sums
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=900)
+    return X[:300], y[:300], X[300:]
+
+
+def fitted(rows, parts, alpha=0.05, kernel=None):
+    feature_map = Nystroem(kernel or Matern(1.5, 1.3), 40, random_state=0)
+    model = KernelRidge(feature_map, alpha=alpha, neighbors=LocalCorrection(20, parts=parts), random_state=0)
+    return model.fit(rows[0], rows[1]).local_
+
+
+@pytest.mark.parametrize("parts", ["global", "local", "both"])
+def test_compact_models_predict_the_same(rows, parts):
+    local = fitted(rows, parts)
+    small = local.compact()
+    mean, std = local.predict(rows[2], return_std=True, with_noise=True)
+    found, spread = small.predict(rows[2], return_std=True, with_noise=True)
+    # Rounding errors are below the bound by which single precision was chosen, in units of the standard deviation.
+    assert np.abs((found - mean) / std).max() < (ROUNDING_SHARE if parts == "both" else 1e-12)
+    assert spread == pytest.approx(std, rel=1e-5 if parts == "both" else 1e-12)
+    assert small.quantile(0.9) == pytest.approx(local.quantile(0.9))
+    assert small.nbytes < local.nbytes or parts == "global"
+    restored = pickle.loads(pickle.dumps(small)).predict(rows[2], return_std=True, with_noise=True)
+    assert (restored[0] == found).all()
+    assert (restored[1] == spread).all()
+
+
+@pytest.mark.parametrize(("alpha", "dtype"), [(0.05, np.float32), (1e-4, np.float64)])
+@pytest.mark.parametrize("factor", [1.0, 1e4])
+def test_the_noise_decides_on_the_precision_in_any_unit(rows, alpha, dtype, factor):
+    local = fitted(rows, "both", factor * alpha, factor * Matern(1.5, 1.3))
+    problem = local.compact().model.problem
+    assert problem.row_features.dtype == dtype
+    assert problem.removed.dtype == dtype
+    assert (problem.removed is problem.row_features) == (factor == 1)
+
+
+def test_without_the_rule_single_precision_would_change_predictions(rows):
+    local = fitted(rows, "both", 1e-10)
+    problem = local.model.problem
+    single = replace(problem, row_features=problem.row_features.astype(np.float32))
+    single = replace(single, removed=single.row_features)
+    rounded = replace(local, model=replace(local.model, problem=single))
+    mean, std = local.predict(rows[2], return_std=True, with_noise=True)
+    assert np.abs((rounded.predict(rows[2])[0] - mean) / std).max() > ROUNDING_SHARE
+    assert local.compact().predict(rows[2])[0] == pytest.approx(mean, rel=1e-12, abs=1e-12)
+
+
+def test_sums_over_near_rows_do_not_depend_on_the_type_of_the_values():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(50, 7)).astype(np.float32)
+    indices, weights = rng.integers(-1, 50, size=(30, 5)), rng.normal(size=(30, 5))
+    expected = np.einsum("mk,mkd->md", np.where(indices < 0, 0, weights), values[indices].astype(float))
+    for some in (values, values.astype(float)):
+        assert near_sums(weights, indices, some) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert near_sums(weights[:, :0], indices[:, :0], values).shape == (30, 7)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (6, 4), (4, 6)])
+def test_roots_as_triangles_have_the_same_products(shape):
+    root = np.random.default_rng(0).normal(size=shape)
+    part = GlobalPart(np.ones((shape[0] - 1, 1)), np.ones(1), root)
+    triangle = part.with_triangle()
+    assert triangle.root @ triangle.root.T == pytest.approx(root @ root.T)
+    assert not np.tril(triangle.root, -1).any()
+    assert len(triangle.__getstate__()["root"]) == shape[0] * (shape[0] + 1) // 2
+    for one in (part, triangle):
+        assert (pickle.loads(pickle.dumps(one)).root == one.root).all()
