@@ -35,6 +35,7 @@ MODULES = {
     "export": ("Export", "Fitted models as ONNX graphs or plain NumPy."),
     "torch": ("PyTorch", "Features and linear functions as modules of PyTorch."),
     "workflows": ("Workflows", "The commands of the command line as functions."),
+    "reproduce": ("Published tables", "Tables of papers, run again beside mercer; ``mercer reproduce``."),
     "testing": ("Contracts", "Checks of your own kernels, maps, learners and engines."),
     "errors": ("Errors and warnings", "What mercer raises."),
     "statistics": ("Statistics", "What is summed over rows; for authors of learners."),
