@@ -11,14 +11,17 @@ TEXTS = {
     path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")
 }
 WITH_CODE = sorted(name for name, text in TEXTS.items() if FENCE.search(text))
-# One to six processor seconds each.
+# One to six processor seconds each, or also run by tests/test_readme.py.
 LONG = {
     "export",
+    "guide/clusters",
     "guide/coming_from",
     "guide/error_bars",
     "guide/few_labels",
     "guide/how_good",
     "guide/maps",
+    "guide/serve",
+    "guide/tests",
     "guide/tune",
     "quickstart",
     "theory/audits",
