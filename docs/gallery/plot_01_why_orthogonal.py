@@ -27,7 +27,8 @@ maps = {
     "independent": RandomFourier(Gaussian(1.0), n_components, directions="iid"),
     "orthogonal blocks": RandomFourier(Gaussian(1.0), n_components, directions="orthogonal"),
     "one big block": RandomFourier(Gaussian(1.0), n_components, directions="big_block"),
-    "quadrature": SphericalRadial(Gaussian(1.0), n_components, constant="signed"),
+    # One more component, for the constant of the rule.
+    "quadrature": SphericalRadial(Gaussian(1.0), n_components + 1, constant="signed"),
 }
 draws = {
     name: np.array([m.set_params(random_state=s).fit(rows).gram(rows[:1], rows[1:])[0] for s in range(n_draws)])
