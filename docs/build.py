@@ -56,7 +56,9 @@ def main() -> int:
     from api_pages import MODULES, documented, write_pages
     from site_checks import problems
 
-    write_pages(source / "api")
+    if write_pages(source / "api"):
+        # Autosummary makes stubs for pages that the previous build has known only.
+        shutil.rmtree(target / "doctrees", ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     command += ["-d", str(target / "doctrees"), "-j", str(options.jobs)]
     if options.quick:

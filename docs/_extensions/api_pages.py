@@ -68,8 +68,8 @@ def exported() -> dict[str, list[str]]:
 def extras(module: str) -> list[str]:
     """Return the names that a public module exports beside those of the top level."""
     public = importlib.import_module(f"mercer.{module}")
-    names = [name for name in getattr(public, "__all__", []) if name not in mercer.__all__]
-    things = {name: getattr(public, name) for name in names}
+    things = {name: getattr(public, name) for name in getattr(public, "__all__", [])}
+    things = {name: thing for name, thing in things.items() if getattr(mercer, name, None) is not thing}
     return sorted((n for n, t in things.items() if inspect.isclass(t) or inspect.isfunction(t)), key=str.lower)
 
 
@@ -105,13 +105,19 @@ def pages() -> dict[str, str]:
     return out
 
 
-def write_pages(folder: Path) -> None:
-    """Write the pages into a folder; files that are equal remain untouched, so that they are not built again."""
+def write_pages(folder: Path) -> bool:
+    """Write the pages into a folder, and return whether there are new ones.
+
+    Files that are equal remain untouched, so that they are not built again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    new = False
     for name, text in pages().items():
         path = folder / name
+        new |= not path.exists()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+    return new
 
 
 def _module_of(name: str, thing: object) -> str:

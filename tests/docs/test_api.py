@@ -50,10 +50,10 @@ def test_a_module_without_a_title_raises(monkeypatch):
 
 def test_pages_that_are_equal_are_not_written_again(tmp_path, monkeypatch):
     monkeypatch.setattr(api_pages, "pages", lambda: {"index.rst": "API\n===\n"})
-    api_pages.write_pages(tmp_path)
+    assert api_pages.write_pages(tmp_path)
     path = tmp_path / "index.rst"
     before = path.stat().st_mtime_ns
-    api_pages.write_pages(tmp_path)
+    assert not api_pages.write_pages(tmp_path)
     assert path.stat().st_mtime_ns == before
 
 
