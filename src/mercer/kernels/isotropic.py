@@ -51,7 +51,7 @@ LARGEST_SLOPE = 1e290
 
 
 class IsotropicKernel(ShiftInvariantKernel):
-    r"""Base class of kernels of the Euclidean distance, k(x, y) = profile(|x - y| / lengthscale).
+    r"""Base class of kernels of the Euclidean distance, ``k(x, y) = profile(|x - y| / lengthscale)``.
 
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
     It supplies two formulas, ``profile(r)`` and ``mixing(u)``, which determine each other. The profile is a mixture of
@@ -107,7 +107,7 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     @abstractmethod
     def profile(self, r: np.ndarray) -> np.ndarray:
-        """Return the kernel as a function of r = |x - y| / lengthscale, with profile(0) = 1.
+        """Return the kernel as a function of ``r = |x - y| / lengthscale``, with profile(0) = 1.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class Gaussian(IsotropicKernel):
 
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
-        """Return the kernel exp(-gamma |x - y|^2).
+        """Return the kernel ``exp(-gamma |x - y|^2)``.
 
         Parameters
         ----------
