@@ -22,9 +22,12 @@ from mercer import (
     ExponentialDotProduct,
     FeatureGraph,
     FeatureMap,
+    FewLabelClassifier,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     Geometric,
+    GraphBasis,
     GridFourier,
     GridGaussianProcessRegressor,
     Hellinger,
@@ -229,6 +232,11 @@ DEFORMED = [
     Deformed(Deformed(RandomFourier(Gaussian(0.7), 12)), strength=0.1),
 ]
 MAPS += DEFORMED
+MAPS += [
+    GraphBasis(NeighborGraph(4), 8),
+    GraphBasis(NeighborGraph(3, "binary"), 12, 50.0, 2, laplacian="symmetric", normalize=False),
+    SumMap(maps=[Nystroem(Gaussian(0.7), 6), GraphBasis(NeighborGraph(4), 6)], weights=[1.0, 0.5]),
+]
 MAPS.append(FeatureMap(Gaussian(0.7), 8))
 MAPS += [
     LearnedMetric(Nystroem(Matern(1.5, "median"), 8, landmarks="uniform"), rounds=2),
@@ -269,6 +277,9 @@ LEARNERS = [
     KernelLogisticRegression(
         RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced", tol=1e-22, max_iter=500
     ),
+    GaussianProcessClassifier(
+        RandomFourier(Gaussian(0.7), 40), amplitude=3.0, lengthscale_tuning=None, calibrate=False, tol=1e-22
+    ),
     KernelSVC(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
     KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False, tol=1e-22),
     KernelPCA(RandomFourier(Gaussian(0.7), 40), 5),
@@ -282,6 +293,8 @@ LEARNERS = [
     KernelSVC(RandomFourier(Gaussian(0.7), 40), neighbors=8, tol=1e-22),
     KernelRidge(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=2)),
     KernelRidgeClassifier(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=1), alpha="gcv"),
+    FewLabelClassifier(NeighborGraph(4), 12),
+    FewLabelClassifier(NeighborGraph(4), 8, feature_map=Nystroem(Gaussian(0.7), 6), scale_columns=True),
 ]
 
 
