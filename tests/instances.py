@@ -24,6 +24,7 @@ from mercer import (
     FeatureMap,
     FewLabelClassifier,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     Geometric,
     GraphBasis,
@@ -266,6 +267,9 @@ LEARNERS = [
     KernelLogisticRegression(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
     KernelLogisticRegression(
         RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced", tol=1e-22, max_iter=500
+    ),
+    GaussianProcessClassifier(
+        RandomFourier(Gaussian(0.7), 40), amplitude=3.0, lengthscale_tuning=None, calibrate=False, tol=1e-22
     ),
     KernelSVC(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
     KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False, tol=1e-22),

@@ -76,6 +76,7 @@ from .kernels import (
 from .learners import (
     DeformedSearchCV,
     FewLabelClassifier,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
@@ -129,6 +130,7 @@ __all__ = [
     "FeatureMap",
     "FewLabelClassifier",
     "Gaussian",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "Geometric",
     "GraphBasis",

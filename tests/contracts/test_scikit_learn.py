@@ -15,6 +15,7 @@ from mercer import (
     FeatureGraph,
     FeatureMap,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     GraphBasis,
     HomogeneousFeatures,
@@ -64,6 +65,7 @@ QUICK = [
     KernelRidgeClassifier(narrow()),
     GaussianProcessRegressor(narrow(), lengthscale_tuning=None),
     KernelLogisticRegression(narrow(), tol=EXACT),
+    GaussianProcessClassifier(narrow(), lengthscale_tuning=None, tol=EXACT),
     KernelKMeans(narrow()),
     KernelPCA(narrow()),
 ]
@@ -132,6 +134,7 @@ OTHERS = [
     KernelKMeans(exact=True),
     KernelKMeans(Nystroem(random_state=0), tol=0.0),
     KernelLogisticRegression(tol=EXACT),
+    GaussianProcessClassifier(tol=EXACT),
     KernelLogisticRegression(Nystroem(), C=1.0, fit_intercept=False, class_weight="balanced", tol=EXACT),
     KernelSVC(tol=EXACT),
     KernelSVC(Nystroem(), C=1.0, fit_intercept=False, tol=EXACT),

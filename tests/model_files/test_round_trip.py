@@ -15,6 +15,7 @@ from mercer import (
     Deformed,
     DeformedSearchCV,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelClassifier,
     KernelKMeans,
@@ -42,7 +43,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of few rows and few iterati
 X = np.abs(np.random.default_rng(0).normal(size=(60, 3))) + 0.01
 Y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
 LABELS = np.array(["low", "high"])[(np.median(Y) < Y).astype(int)]
-CLASSIFIERS = (mercer.FewLabelClassifier, KernelRidgeClassifier, KernelLogisticRegression, KernelSVC, KernelClassifier)
+CLASSIFIERS = (
+    mercer.FewLabelClassifier,
+    GaussianProcessClassifier,
+    KernelRidgeClassifier,
+    KernelLogisticRegression,
+    KernelSVC,
+    KernelClassifier,
+)
 METHODS = ("predict", "transform", "predict_proba", "decision_function")
 
 
@@ -112,6 +120,7 @@ OTHERS = [
     TablePreprocessor(),
     KernelKMeans(Gaussian(), 3, random_state=0),
     GaussianProcessRegressor(RandomFourier(Gaussian("median"), 20, random_state=0)),
+    GaussianProcessClassifier(random_state=0),
     make_pipeline(ColumnScaler(), KernelRidge(random_state=0)),
     KernelRegressor(random_state=0, time_limit=1),
     KernelClassifier(random_state=0, time_limit=1),

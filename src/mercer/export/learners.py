@@ -240,6 +240,14 @@ def _(model: KernelRidge, X: Value, *, with_std: bool = False) -> Outputs:
 
 @outputs_of.register
 def _(model: GaussianProcessRegressor, X: Value, *, with_std: bool = False) -> Outputs:
+    if model.local_ is not None:
+        if with_std:
+            msg = (
+                "GaussianProcessRegressor with neighbors= has standard deviations with local scales, which cannot be "
+                "exported. Export the predictions alone, or fit it with neighbors=None."
+            )
+            raise ExportError(msg)
+        return {"variable": local_predictions(model.local_, X)[0]}
     posterior = model.posterior_
     Z = features_of_rows(posterior.features, X).named("Z")
     mean = Z @ g.constant(posterior.coef, "coef") + g.constant(posterior.spectrum.offset, "offset")

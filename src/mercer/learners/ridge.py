@@ -28,6 +28,7 @@ from mercer.learners.local_correction import (
 )
 from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval, check_parameter
+from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
 from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
 from mercer.statistics.distinct import DistinctRows, SampleDistinct
@@ -234,6 +235,60 @@ class KernelRidge(Regressor):
         if self._single:
             mean, std = mean[:, 0], None if std is None else std[:, 0]
         return (mean, std) if return_std else mean
+
+    def jackknife(self, X: Any, y: Any) -> Jackknife:
+        """Return leave-one-out predictions of the rows of the fit, and intervals with a guarantee from them.
+
+        Nothing is fitted again: predictions without a row follow from its leverage, exactly for the penalty and the
+        features of this model.
+
+        Parameters
+        ----------
+        X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
+            The rows and targets of the fit, all of them, which was without weights.
+
+        Returns
+        -------
+        Jackknife
+            ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
+            exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
+            about `level`, whatever the distribution of the rows is. The guarantee is for a penalty and features
+            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+
+        References
+        ----------
+        .. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
+           Statistics.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import Gaussian, KernelRidge
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, size=(300, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, size=300)
+        >>> model = KernelRidge(Gaussian(1.0), alpha=0.1, random_state=0).fit(X[:200], y[:200])
+        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], level=0.9).T
+        >>> bool(0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).mean() <= 1)
+        True
+        """
+        self._check_fitted()
+        if self.local_ is not None:
+            msg = f"{type(self).__name__}: jackknife needs neighbors=None. Use predict_interval, or fit without them."
+            raise ParameterError(msg)
+        X, y = self._labeled_arrays(X, y)
+        return jackknife_of(
+            type(self).__name__,
+            self.feature_map_,
+            X,
+            y,
+            alpha=np.array([self.alpha_]),
+            coef=np.atleast_2d(self.coef_).T,
+            intercept=np.atleast_1d(self.intercept_),
+            fit_intercept=bool(self.fit_intercept),
+            mean_offset=False,
+            single=self._single,
+        )
 
     @available_if(has_neighbors)
     @rowwise

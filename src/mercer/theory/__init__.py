@@ -33,6 +33,7 @@ from mercer.theory.maclaurin import (
     maclaurin_sharp_bound,
     maclaurin_uniform_failure,
 )
+from mercer.theory.power import linear_mmd_power, mmd_power, permutation_level
 from mercer.theory.quadrature import (
     fourier_uniform_failure,
     quadrature_failure,
@@ -67,6 +68,7 @@ __all__ = [
     "jittered_variance",
     "kernel_matrix_failure",
     "kernel_matrix_mean_error",
+    "linear_mmd_power",
     "maclaurin_bound",
     "maclaurin_components",
     "maclaurin_failure",
@@ -74,8 +76,10 @@ __all__ = [
     "maclaurin_sharp_bound",
     "maclaurin_uniform_failure",
     "matrix_bernstein",
+    "mmd_power",
     "orthogonal_covariance",
     "penalty_norm",
+    "permutation_level",
     "phase_variance",
     "quadrature_failure",
     "quadrature_gaussian_variance",
