@@ -127,7 +127,9 @@ class GridGaussianProcessRegressor(Regressor):
     GaussianProcessRegressor : For rows of any number of columns.
     GridFourier : The features, for all learners.
 
-    Notes ----- *Number of components.* An error bound of the kernel alone does not bound the error of the posterior
+    Notes
+    -----
+    *Number of components.* An error bound of the kernel alone does not bound the error of the posterior
     mean: what matters is whether n rows determine a coefficient against the noise. So all frequencies are used whose
     weights d^2 have :math:`n d^2 / \sigma^2 > 0.005`. Kernels whose spectral density decays slowly need many of them:
     the smoothness of a Matern kernel must be at least half the number of columns.
