@@ -112,7 +112,7 @@ def g50c(data: Path) -> Task:
     """Take the published splits; tuned by cross-validation on their labeled rows alone."""
     with np.load(data / "g50c.npz") as file:
         X, y = file["X"], file["y"]
-        splits = list(zip(file["idx_labeled"].astype(int), file["idx_unlabeled"].astype(int), strict=True))
+        splits = list(zip(file["idx_labelled"].astype(int), file["idx_unlabelled"].astype(int), strict=True))
     trials = [Trial(X, y, labeled, unlabeled) for labeled, unlabeled in splits]
     tuning = [fold for trial in trials for fold in trial.fold()]
     return Task("g50c", tuning, trials, "5 folds of the labeled rows of every split, one choice for all splits")

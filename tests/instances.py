@@ -22,9 +22,14 @@ from mercer import (
     ExponentialDotProduct,
     FeatureGraph,
     FeatureMap,
+    FewLabelClassifier,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     Geometric,
+    GraphBasis,
+    GridFourier,
+    GridGaussianProcessRegressor,
     Hellinger,
     HomogeneousFeatures,
     Intersection,
@@ -158,6 +163,8 @@ MAPS = [
     *(SphericalRadial(Gaussian("median"), width) for width in (1, 2, 7)),
     *(ResampledFourier(Gaussian("median"), width, pool=4) for width in (1, 7)),
     ResampledFourier(1 + Laplacian(1.4), 9, sampling="leverage"),
+    GridFourier(1 + 2.0 * Gaussian(8.0), 90),
+    GridFourier(Matern(2.5, "median"), 31, column_groups="each"),
     *(
         SphericalRadial(1 + kernel, 9, constant="signed")
         for kernel in SHIFT_INVARIANT
@@ -225,6 +232,11 @@ DEFORMED = [
     Deformed(Deformed(RandomFourier(Gaussian(0.7), 12)), strength=0.1),
 ]
 MAPS += DEFORMED
+MAPS += [
+    GraphBasis(NeighborGraph(4), 8),
+    GraphBasis(NeighborGraph(3, "binary"), 12, 50.0, 2, laplacian="symmetric", normalize=False),
+    SumMap(maps=[Nystroem(Gaussian(0.7), 6), GraphBasis(NeighborGraph(4), 6)], weights=[1.0, 0.5]),
+]
 MAPS.append(FeatureMap(Gaussian(0.7), 8))
 MAPS += [
     LearnedMetric(Nystroem(Matern(1.5, "median"), 8, landmarks="uniform"), rounds=2),
@@ -249,6 +261,11 @@ LEARNERS = [
     GaussianProcessRegressor(
         RandomFourier(Gaussian(0.7), 40), lengthscale_tuning=None, noise=0.3, variance_method="pathwise"
     ),
+    GridGaussianProcessRegressor(
+        GridFourier(Gaussian(1.0), column_groups="each"), noise=0.3, amplitude=1.0, lengthscale_tuning=None
+    ),
+    GridGaussianProcessRegressor(Gaussian(2.0), noise=0.5, amplitude=1.0, lengthscale_tuning=None),
+    KernelRidge(GridFourier(Gaussian(8.0), 91), alpha=0.1),
     KernelRidgeClassifier(RandomFourier(Gaussian(0.7), 40)),
     KernelRidgeClassifier(RandomFourier(Matern(), 40), alpha="gcv"),
     KernelRidgeClassifier(RandomFourier(Matern(lengthscale="median"), 40), alpha="loo"),
@@ -259,6 +276,9 @@ LEARNERS = [
     KernelLogisticRegression(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
     KernelLogisticRegression(
         RandomFourier(Matern(), 31), C=100.0, fit_intercept=False, class_weight="balanced", tol=1e-22, max_iter=500
+    ),
+    GaussianProcessClassifier(
+        RandomFourier(Gaussian(0.7), 40), amplitude=3.0, lengthscale_tuning=None, calibrate=False, tol=1e-22
     ),
     KernelSVC(RandomFourier(Gaussian(0.7), 40), tol=1e-22),
     KernelSVC(TensorSketch(Polynomial(2), 40), C=10.0, fit_intercept=False, tol=1e-22),
@@ -273,6 +293,8 @@ LEARNERS = [
     KernelSVC(RandomFourier(Gaussian(0.7), 40), neighbors=8, tol=1e-22),
     KernelRidge(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=2)),
     KernelRidgeClassifier(LearnedMetric(RandomFourier(Gaussian("median"), 12), rounds=1), alpha="gcv"),
+    FewLabelClassifier(NeighborGraph(4), 12),
+    FewLabelClassifier(NeighborGraph(4), 8, feature_map=Nystroem(Gaussian(0.7), 6), scale_columns=True),
 ]
 
 

@@ -30,7 +30,15 @@ import sys
 import numpy as np
 from sklearn.datasets import make_moons
 
-from mercer import Deformed, DeformedSearchCV, Gaussian, KernelRidgeClassifier, NeighborGraph, Nystroem
+from mercer import (
+    Deformed,
+    DeformedSearchCV,
+    FewLabelClassifier,
+    Gaussian,
+    KernelRidgeClassifier,
+    NeighborGraph,
+    Nystroem,
+)
 
 LABELS = (1, 2, 5)  # per class
 
@@ -151,6 +159,29 @@ def show_pitfalls() -> None:
 
 
 # %%
+# Which rows to label next
+# ------------------------
+# `FewLabelClassifier` uses the graph alone: its features are the smoothest eigenvectors of the graph (`GraphBasis`),
+# and a Gaussian process on them has a variance at every row. `suggest_labels` returns the rows whose labels would
+# reduce the sum of these variances the most, each as if the rows before it were labeled. They are spread over the
+# moons, away from the labels that are known and from each other. `relabel` fits the model to the new labels, with the
+# same graph.
+
+
+def suggestions(count: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows, the labels that are known, and the rows to label next."""
+    X, truth, y = problem(1, seed)
+    model = FewLabelClassifier(NeighborGraph(n_neighbors=10), n_components=30, random_state=0).fit(X, y)
+    rows = model.suggest_labels(count)
+    before = np.mean(model.transduction_ == truth)
+    asked = y.copy()
+    asked[rows] = truth[rows]
+    after = np.mean(model.relabel(asked).transduction_ == truth)
+    print(f"\none label per class: accuracy {before:.3f}; with {count} suggested labels {after:.3f}")
+    return X, y, rows
+
+
+# %%
 # Cost
 # ----
 # `fit` computes :math:`\Phi^\top L^c \Phi`, at the cost of the second moments of the features that ridge regression
@@ -162,7 +193,8 @@ def show_pitfalls() -> None:
 # %%
 # The figure
 # ----------
-# The color shows the decision function, and the line is the decision boundary. Gray rows have no label.
+# The color shows the decision function, and the line is the decision boundary. Gray rows have no label. The last row
+# shows the rows to label next, in their order.
 
 
 def draw(path: str, seed: int = 0) -> None:
@@ -175,7 +207,7 @@ def draw(path: str, seed: int = 0) -> None:
 
     first, second = "#0b6e99", "#d1662f"
     colors = LinearSegmentedColormap.from_list("sides", ["#9cc9de", "#e4f0f6", "#ffffff", "#fbe9df", "#efb899"])
-    figure, axes = plt.subplots(2, 3, figsize=(10.5, 6.0), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(3, 3, figsize=(10.5, 9.0), sharex=True, sharey=True, layout="constrained")
     x, y_axis = np.meshgrid(np.linspace(-1.6, 2.6, 240), np.linspace(-1.15, 1.65, 160))
     grid = np.column_stack([x.ravel(), y_axis.ravel()])
     for row, (name, feature_map) in enumerate((("without the graph", plain), ("with the graph", deformed))):
@@ -203,6 +235,19 @@ def draw(path: str, seed: int = 0) -> None:
             ax.set(xticks=[], yticks=[])
             for side in ax.spines.values():
                 side.set_color("#bbbbbb")
+    for ax, count in zip(axes[2], (3, 6, 12), strict=True):
+        X, y, rows = suggestions(count, seed)
+        ax.scatter(*X[y < 0].T, s=7, color="#7a7a7a", alpha=0.55, linewidths=0)
+        for label, color, marker in ((0, first, "o"), (1, second, "s")):
+            style = {"s": 85, "color": color, "marker": marker, "edgecolors": "white", "linewidths": 1.4}
+            ax.scatter(*X[y == label].T, zorder=3, **style)
+        ax.scatter(*X[rows].T, s=120, facecolors="white", edgecolors="#333333", linewidths=1.2, zorder=4)
+        for number, row in enumerate(rows, 1):
+            ax.annotate(str(number), X[row], fontsize=7, ha="center", va="center", zorder=5)
+        ax.set_title(f"{count} rows to label next", fontsize=10, loc="left")
+        ax.set(xticks=[], yticks=[])
+        for side in ax.spines.values():
+            side.set_color("#bbbbbb")
     axes[0, 0].legend(loc="lower left", fontsize=8, frameon=True, framealpha=0.9, edgecolor="#dddddd")
     figure.suptitle("Two moons: 600 rows, few labels; accuracy on 2000 new rows", fontsize=12)
     figure.savefig(path, dpi=130)
@@ -213,5 +258,6 @@ if __name__ == "__main__":
     show_accuracy()
     show_tuning()
     show_pitfalls()
+    suggestions()
     if len(sys.argv) > 1:
         draw(sys.argv[1])

@@ -42,8 +42,19 @@ from .errors import (
     UnsupportedKernelError,
 )
 from .export import export_model
-from .graphs import Deformed, FeatureGraph, NeighborGraph
-from .hypothesis_tests import hsic_test, mmd_test
+from .graphs import Deformed, FeatureGraph, GraphBasis, NeighborGraph
+from .hypothesis_tests import (
+    HSIC,
+    MMD,
+    ConditionalIndependence,
+    DriftMonitor,
+    conditional_independence_test,
+    goodness_of_fit_test,
+    hsic_test,
+    k_sample_test,
+    mmd_test,
+    paired_test,
+)
 from .io import open_rows, open_table
 from .kernels import (
     ArcCosine,
@@ -75,7 +86,10 @@ from .kernels import (
 )
 from .learners import (
     DeformedSearchCV,
+    FewLabelClassifier,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
+    GridGaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
@@ -86,6 +100,7 @@ from .learners import (
 )
 from .maps import (
     CompositionMap,
+    GridFourier,
     HomogeneousFeatures,
     Nystroem,
     PolynomialSketch,
@@ -107,6 +122,8 @@ from .theory import required_components
 __version__: str
 
 __all__ = [
+    "HSIC",
+    "MMD",
     "ArcCosine",
     "CallableKernel",
     "Cauchy",
@@ -116,19 +133,26 @@ __all__ = [
     "ColumnScaler",
     "Composed",
     "CompositionMap",
+    "ConditionalIndependence",
     "Constant",
     "DataError",
     "Deformed",
     "DeformedKernel",
     "DeformedSearchCV",
     "DotProduct",
+    "DriftMonitor",
     "ExponentialDotProduct",
     "ExportError",
     "FeatureGraph",
     "FeatureMap",
+    "FewLabelClassifier",
     "Gaussian",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "Geometric",
+    "GraphBasis",
+    "GridFourier",
+    "GridGaussianProcessRegressor",
     "Hellinger",
     "HomogeneousFeatures",
     "Intersection",
@@ -183,6 +207,7 @@ __all__ = [
     "choose",
     "compare",
     "component_table",
+    "conditional_independence_test",
     "data",
     "describe_model",
     "diagnostics",
@@ -190,10 +215,12 @@ __all__ = [
     "errors",
     "export",
     "export_model",
+    "goodness_of_fit_test",
     "graphs",
     "hsic_test",
     "hypothesis_tests",
     "io",
+    "k_sample_test",
     "kernels",
     "learners",
     "linalg",
@@ -206,6 +233,7 @@ __all__ = [
     "on_dask",
     "open_rows",
     "open_table",
+    "paired_test",
     "reproduce",
     "required_components",
     "save_model",

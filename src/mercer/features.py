@@ -123,6 +123,9 @@ class Features(ABC):
         @property
         def linear_form(self) -> LinearForm | None: ...
 
+        @property
+        def landmark_residuals(self) -> tuple[Any, Array] | None: ...
+
     else:
         #: None if the approximate kernel is positive semi-definite, else the sign +1 or -1 of each component.
         signs = None
@@ -132,6 +135,9 @@ class Features(ABC):
         lengthscales = None
         #: The features as linear functions of features that take less time, or None.
         linear_form = None
+        #: Rows at which the features represent the kernel k exactly, and for each of them what the features without it
+        #: would leave of k(x, x); None if there are no such rows.
+        landmark_residuals = None
 
     #: Optional method ``gradients(coef) -> RowGradients or None``: the gradients of the functions z(x)'c with respect
     #: to x, for the features z(x) and each column c of `coef` (n_components, t); None if there is no closed form.

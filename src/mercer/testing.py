@@ -218,7 +218,7 @@ def check_formulas(kernel: Kernel) -> None:
 
 
 def check_isotropic(kernel: IsotropicKernel) -> None:
-    """Check `profile`, `slope`, `mean_mixing` and `size_biased_mixing` against integrals of `mixing` by quadrature."""
+    """Check `profile`, its derivatives and transform, and means of `mixing` against integrals of `mixing`."""
     name = repr(kernel)
     u = np.linspace(0.0, 1.0, 257)[1:-1]
     tau = np.asarray(kernel.mixing(u))
@@ -258,6 +258,20 @@ def check_isotropic(kernel: IsotropicKernel) -> None:
             expect(
                 abs(biased - expected) <= 1e-3 * expected,
                 f"{name}: size_biased_mixing must have the density of mixing times tau / mean_mixing",
+            )
+        if kernel.closed_spectral_density is None:
+            continue
+        for d in (1, 2, 3):  # the transform of exp(-tau r^2 / 2) is (2 pi / tau)^(d/2) exp(-2 (pi s)^2 / tau)
+
+            def transform(u: np.ndarray, s: float = r / 2, d: int = d) -> np.ndarray:
+                tau = np.maximum(kernel.mixing(u), 1e-300)
+                return np.exp(d / 2 * np.log(2 * np.pi / tau) - 2 * np.square(np.pi * s) / tau)
+
+            density = float(kernel.closed_spectral_density(np.array([r / 2]), d)[0])
+            expected = UnitDensity.of(transform).total
+            expect(
+                abs(density - expected) <= 1e-3 * expected + 1e-9,
+                f"{name}: closed_spectral_density({r / 2}, {d}) must be {expected:.6g}, is {density:.6g}",
             )
 
 

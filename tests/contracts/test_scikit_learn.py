@@ -15,7 +15,11 @@ from mercer import (
     FeatureGraph,
     FeatureMap,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
+    GraphBasis,
+    GridFourier,
+    GridGaussianProcessRegressor,
     HomogeneousFeatures,
     Intersection,
     KernelClassifier,
@@ -63,12 +67,18 @@ QUICK = [
     KernelRidgeClassifier(narrow()),
     GaussianProcessRegressor(narrow(), lengthscale_tuning=None),
     KernelLogisticRegression(narrow(), tol=EXACT),
+    GaussianProcessClassifier(narrow(), lengthscale_tuning=None, tol=EXACT),
     KernelKMeans(narrow()),
     KernelPCA(narrow()),
 ]
 
 OTHERS = [
     KernelSVC(narrow(), tol=EXACT),
+    # One group per column: the data sets of the checks have more than three columns.
+    GridFourier(n_components=64, column_groups="each"),
+    GridGaussianProcessRegressor(
+        GridFourier(Gaussian(), column_groups="each"), noise=0.3, amplitude=1.0, lengthscale_tuning=None
+    ),
     SphericalRadial(),
     ResampledFourier(n_components=24),
     Nystroem(n_components=24),
@@ -106,6 +116,7 @@ OTHERS = [
     KernelRidge(LearnedMetric(RandomFourier(n_components=40), rounds=1, random_state=0)),
     Deformed(RandomFourier(n_components=8), NeighborGraph(3, "binary"), power=1.5, rank=2),
     Deformed(Nystroem(), FeatureGraph(20)),
+    GraphBasis(NeighborGraph(3), 8),
     ScaledColumns(),
     ColumnScaler(),
     TablePreprocessor(),
@@ -130,6 +141,7 @@ OTHERS = [
     KernelKMeans(exact=True),
     KernelKMeans(Nystroem(random_state=0), tol=0.0),
     KernelLogisticRegression(tol=EXACT),
+    GaussianProcessClassifier(tol=EXACT),
     KernelLogisticRegression(Nystroem(), C=1.0, fit_intercept=False, class_weight="balanced", tol=EXACT),
     KernelSVC(tol=EXACT),
     KernelSVC(Nystroem(), C=1.0, fit_intercept=False, tol=EXACT),

@@ -56,7 +56,8 @@ CALLS = {
     "NeighborGraph(k=3)": "Did you mean n_neighbors=3?",
     "KernelRidge(Gaussian(), 512)": "KernelRidge takes 1 positional argument (feature_map), got 2: 512 has no name.",
     "Gaussian(1, 2)": "Gaussian takes 1 positional argument (lengthscale), got 2: 2 has no name.",
-    "mmd_test([[1.0]], [[2.0]], kernel='rbf')": 'write mmd_test(feature_map=mercer.Gaussian("median")).',
+    "mmd_test([[1.0]], [[2.0]], gamma=0.5)": "write mmd_test(kernel=mercer.Gaussian(lengthscale=1)).",
+    "mmd_test([[1.0]], [[2.0]], feature_map=None)": "Did you mean kernel=None?",
     "open_rows('rows.csv', label='y')": "Did you mean target='y'?",
 }
 

@@ -7,6 +7,9 @@ from sklearn.base import clone
 from mercer import (
     CallableKernel,
     Deformed,
+    FewLabelClassifier,
+    GaussianProcessClassifier,
+    GraphBasis,
     KernelLogisticRegression,
     KernelRidgeClassifier,
     KernelSVC,
@@ -22,9 +25,24 @@ Y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
 LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, np.quantile(Y, [0.3, 0.6]))]
 # Rows that were not seen, which float32 represents exactly.
 ROWS = (0.99 * X[:20]).astype(np.float32).astype(np.float64)
+
+
+def is_of_graph(model):
+    """Return whether a model has the features of a GraphBasis."""
+    parts = getattr(model, "maps", None) or ()
+    return isinstance(model, GraphBasis | FewLabelClassifier) or any(isinstance(part, GraphBasis) for part in parts)
+
+
 CLASSIFIERS = (KernelRidgeClassifier, KernelLogisticRegression, KernelSVC)
 # The rows of a local correction may be where the fit has read them: such a model cannot be exported.
-MODELS = [m for m in MAPS + LEARNERS if getattr(getattr(m, "neighbors", None), "rows", None) != "source"]
+# Nor can eigenvectors of a graph, whose values at new rows are found by a search, and averages over posteriors.
+MODELS = [
+    m
+    for m in MAPS + LEARNERS
+    if getattr(getattr(m, "neighbors", None), "rows", None) != "source"
+    and not is_of_graph(m)
+    and not isinstance(m, GaussianProcessClassifier)
+]
 
 # One kernel of each class that has values for all rows, and a Matern kernel without an elementary formula.
 KERNELS_BY_CLASS = list({type(k): k for k in KERNELS if not isinstance(k, CallableKernel | Precomputed)}.values())

@@ -15,6 +15,7 @@ from mercer import (
     Deformed,
     DeformedSearchCV,
     Gaussian,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelClassifier,
     KernelKMeans,
@@ -42,7 +43,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of few rows and few iterati
 X = np.abs(np.random.default_rng(0).normal(size=(60, 3))) + 0.01
 Y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
 LABELS = np.array(["low", "high"])[(np.median(Y) < Y).astype(int)]
-CLASSIFIERS = (KernelRidgeClassifier, KernelLogisticRegression, KernelSVC, KernelClassifier)
+CLASSIFIERS = (
+    mercer.FewLabelClassifier,
+    GaussianProcessClassifier,
+    KernelRidgeClassifier,
+    KernelLogisticRegression,
+    KernelSVC,
+    KernelClassifier,
+)
 METHODS = ("predict", "transform", "predict_proba", "decision_function")
 
 
@@ -50,6 +58,8 @@ def fitted(model):
     """Return a fitted copy; graphs of given weights have 24 rows."""
     n = 24 if isinstance(model, Deformed) and sp.issparse(model.graph) else 60
     y = LABELS if isinstance(model, CLASSIFIERS) else Y
+    if isinstance(model, mercer.FewLabelClassifier):
+        model = clone(model).set_params(unlabeled="unknown")
     return clone(model).fit(X[:n], y[:n])
 
 
@@ -110,6 +120,7 @@ OTHERS = [
     TablePreprocessor(),
     KernelKMeans(Gaussian(), 3, random_state=0),
     GaussianProcessRegressor(RandomFourier(Gaussian("median"), 20, random_state=0)),
+    GaussianProcessClassifier(random_state=0),
     make_pipeline(ColumnScaler(), KernelRidge(random_state=0)),
     KernelRegressor(random_state=0, time_limit=1),
     KernelClassifier(random_state=0, time_limit=1),

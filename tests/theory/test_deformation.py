@@ -14,6 +14,7 @@ from mercer.theory import (
     deformation_error,
     deformation_factor,
     deformation_mean_error,
+    graph_truncation_error,
     kernel_matrix_failure,
     kernel_matrix_mean_error,
     matrix_bernstein,
@@ -403,3 +404,13 @@ def test_errors_out_of_all_range_have_bounds():
     assert math.isinf(deformation_factor(0.0, 0.0, math.inf))
     with pytest.raises(ParameterError, match=r"penalty must be small enough for I \+ K M to be within float64"):
         deformation_error(1e200 * np.eye(2), np.eye(2), 1e200 * np.eye(2))
+
+
+def test_truncation_of_a_graph_is_the_norm_of_what_is_left_out():
+    values = np.array([0.0, 0.1, 0.3, 1.2])
+    for k in range(1, 4):
+        left_out = 1.0 / (1.0 + 20.0 * values[k:] ** 1.5)
+        assert graph_truncation_error(values[k], 20.0, 1.5) == pytest.approx(left_out.max())
+    assert graph_truncation_error(np.inf, 20.0, 1.5) == 0.0
+    with pytest.raises(ParameterError, match="next_eigenvalue"):
+        graph_truncation_error(-0.1, 20.0, 1.5)

@@ -27,7 +27,14 @@ def test_two_tables_are_compared_by_their_common_columns():
     assert result.columns == ("a",)
     assert result.n_rows == (100, 100)
     assert result.p_value > 0.05
-    assert two_sample_files(one, other + 1, n_permutations=99).p_value == 0.01
+    shifted = two_sample_files(one, other + 1, n_permutations=99)
+    assert shifted.p_value == 0.01
+    assert [column["name"] for column in shifted.differing] == ["a"]
+    assert shifted.lengthscale > 0
+    given = two_sample_files(one, other + 1, kernel="laplacian", n_permutations=99)
+    assert given.p_value == 0.01
+    assert given.lengthscale is None
+    assert "Laplacian" in given.feature_map
 
 
 def test_samples_that_cannot_be_compared():

@@ -296,7 +296,10 @@ def two_sample(
     ] = None,
     kernel: Kernel = None,
     lengthscale: Lengthscale = None,
-    n_components: NComponents = 512,
+    n_components: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--n-components", min=2, max=2**20, help="Number of components.", show_default="automatic"),
+    ] = None,
     n_permutations: Annotated[
         int, typer.Option("--n-permutations", min=1, max=10**6, help="Number of permutations.")
     ] = 999,
@@ -311,6 +314,8 @@ def two_sample(
     config: Config = None,
 ) -> None:
     """Test whether two samples have the same distribution.
+
+    Without a kernel the test adapts to the scale of the difference.
 
     \b
     Example:
@@ -341,8 +346,17 @@ def two_sample(
         first, other = result.samples
         differs = "differ" if result.p_value <= result.level else "show no difference"
         typer.echo(f"{first} ({result.n_rows[0]:,} rows) and {other} ({result.n_rows[1]:,} rows) {differs}.")
+        statistic = "squared discrepancy" if result.lengthscale is None else "score"
         typer.echo(
-            f"p-value {result.p_value:.4g} with {result.n_permutations:,} permutations; squared discrepancy "
+            f"p-value {result.p_value:.4g} with {result.n_permutations:,} permutations; {statistic} "
             f"{result.statistic:.3g}, threshold {result.threshold:.3g} at level {result.level:g}."
         )
+        if result.lengthscale is not None:
+            typer.echo(
+                f"The evidence is strongest at lengthscale {result.lengthscale:.3g}, in spreads of the columns "
+                f"(z = {result.z:.3g})."
+            )
+        if result.differing and result.p_value <= result.level:
+            shown = ", ".join(f"{column['name']} ({100 * column['share']:.0f} %)" for column in result.differing)
+            typer.echo(f"The difference depends most on {shown}.")
         typer.echo(f"{len(result.columns)} columns were compared, {result.feature_map}.")

@@ -340,7 +340,7 @@ def audit(
     """Measure how well the inner products of the features of a fitted map approximate its kernel.
 
     The approximate and the exact kernel are compared on all pairs of rows of `X`. If `X` has more than `n_rows` rows,
-    they are compared on about `n_rows`^2 random pairs, from which the errors over all pairs are estimated.
+    they are compared on about ``n_rows**2`` random pairs, from which the errors over all pairs are estimated.
 
     Parameters
     ----------
@@ -518,7 +518,7 @@ def audit_matrix(
 
 
 def _estimate(subject: Subject) -> Audit:
-    """Return the `Audit` for all pairs of the rows, without `predicted_rmse`, from about `n_rows`^2 random pairs."""
+    """Return the `Audit` for all pairs of the rows, without `predicted_rmse`, from about ``n_rows**2`` random pairs."""
     n, feature_map = subject.n, subject.feature_map
     features = row_features(feature_map, subject.X)
     rows = row_errors(feature_map, subject.X, features)

@@ -47,6 +47,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "max_iter": ("n_iter", "max_iterations", "iterations", "epochs", "n_epochs", "n_passes"),
     "fit_intercept": ("intercept", "bias"),
     "noise": ("noise_std", "sigma_n", "noise_level"),
+    "kernel": ("feature_map",),
     "feature_map": ("map", "features", "feature_maps", "transformer", "embedding"),
     "estimator": ("model", "base_estimator", "learner"),
     "weight": ("weights", "sample_weight", "constant_value", "scale"),

@@ -29,6 +29,7 @@ from mercer.kernels.base import dense64
 from mercer.learners import (
     DeformedSearchCV,
     GaussianProcessRegressor,
+    GridGaussianProcessRegressor,
     KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
@@ -240,6 +241,14 @@ def _(model: KernelRidge, X: Value, *, with_std: bool = False) -> Outputs:
 
 @outputs_of.register
 def _(model: GaussianProcessRegressor, X: Value, *, with_std: bool = False) -> Outputs:
+    if model.local_ is not None:
+        if with_std:
+            msg = (
+                "GaussianProcessRegressor with neighbors= has standard deviations with local scales, which cannot be "
+                "exported. Export the predictions alone, or fit it with neighbors=None."
+            )
+            raise ExportError(msg)
+        return {"variable": local_predictions(model.local_, X)[0]}
     posterior = model.posterior_
     Z = features_of_rows(posterior.features, X).named("Z")
     mean = Z @ g.constant(posterior.coef, "coef") + g.constant(posterior.spectrum.offset, "offset")
@@ -263,6 +272,12 @@ def _(model: GaussianProcessRegressor, X: Value, *, with_std: bool = False) -> O
             rest = g.maximum(diagonal(posterior.kernel, X) - g.total(g.square(Z)), 0.0)
             variance = variance + g.reshape(rest, 1) * g.constant(amplitude, "amplitude")
     return {"variable": mean, "std": g.sqrt(variance)}
+
+
+@outputs_of.register
+def _(model: GridGaussianProcessRegressor, X: Value, *, with_std: bool = False) -> Outputs:
+    check_without_std(model, with_std)
+    return {"variable": linear(model, X, np.atleast_2d(model.coef_).T, model.posterior_.offset)}
 
 
 @outputs_of.register

@@ -16,13 +16,14 @@ import numpy as np
 from mercer.errors import ExportError
 from mercer.export import graph as g
 from mercer.export.graph import Value
-from mercer.export.kernels import kernel_values
+from mercer.export.kernels import affine_inputs, kernel_values
 from mercer.features import Features
 from mercer.graphs.whitening import LowRankFeatures, WhitenedFeatures
 from mercer.kernels.base import dense64
 from mercer.maps.algebra.composition import CompositionFeatures
 from mercer.maps.algebra.copies import MixedFeatures, ShuffledFeatures
 from mercer.maps.algebra.joined import KroneckerFeatures, PairedFeatures, StackedFeatures
+from mercer.maps.fourier.frequency_grids import GridFeatures
 from mercer.maps.fourier.projections import ButterflyProjection, DenseProjection, HadamardProjection
 from mercer.maps.fourier.random_fourier import TrigFeatures
 from mercer.maps.fourier.spherical_radial import QuadratureFeatures
@@ -187,6 +188,25 @@ def _(features: QuadratureFeatures, X: Value, scales: Lengthscales | None = None
     if rest:
         parts.append(g.sin(g.columns(angles, 0, rest)) * g.constant(amplitudes[:rest], "amplitudes_of_sines"))
     return g.concatenate([*heads, *parts]).named("features", f"Weighted cosines and sines of {m} angles.")
+
+
+@features_of_rows.register
+def _(features: GridFeatures, X: Value, scales: Lengthscales | None = None) -> Value:
+    given = X if scales is None else scaled(X, scales)
+    parts = [g.repeat_rows(np.array([features.constant]), X)] if features.constant else []
+    for part in features.parts:
+        u = given
+        for affine in part.summand.inputs:
+            u = affine_inputs(affine, u)
+        offsets = (u / float(part.summand.kernel.lengthscale) - g.constant(part.center, "center")).named("offsets")
+        outside = g.total(g.square(g.maximum(g.absolute(offsets) - part.half, 0.0)), keepdims=True)
+        near = g.where(g.above(outside, part.reach**2), 0.0, 1.0).named("near", "Zero for rows far from the box.")
+        parts.append(near * float(np.sqrt(part.weights[0])))
+        if len(part.index):
+            angles = (offsets @ g.constant(2 * np.pi * (part.index * part.spacing).T, "frequencies")).named("angles")
+            amplitudes = g.constant(np.sqrt(2 * part.weights[1:]), "amplitudes")
+            parts += [g.cos(angles) * amplitudes * near, g.sin(angles) * amplitudes * near]
+    return with_zeros(parts, features.n_components).named("features", "Cosines and sines of a grid of frequencies.")
 
 
 # ---- histograms ---------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Graphs over rows, graph Laplacians, and feature maps of kernels that are deformed by a graph."""
 
 from mercer.graphs.base import Graph, GraphSummary, GrowingGraph
+from mercer.graphs.basis import GraphBasis
 from mercer.graphs.deformed import Deformed
 from mercer.graphs.feature_graph import FeatureGraph
 from mercer.graphs.laplacian import GraphLaplacian
@@ -11,6 +12,7 @@ __all__ = [
     "Deformed",
     "FeatureGraph",
     "Graph",
+    "GraphBasis",
     "GraphLaplacian",
     "GraphSummary",
     "GrowingGraph",

@@ -43,6 +43,8 @@ class GraphLaplacian:
         How the edges were found: "exact", "approximate", or "given".
     bandwidth : float or None
         Bandwidth of the weights, if they are Gaussian.
+    degree : ndarray of shape (n,) or None
+        The sums of the weights of each node; None if they are not known.
 
     See Also
     --------
@@ -52,6 +54,7 @@ class GraphLaplacian:
     matrix: Any
     search: str = "given"
     bandwidth: float | None = None
+    degree: Array | None = None
 
     @classmethod
     def from_weights(cls, W: Any, *, search: str = "given", bandwidth: float | None = None) -> Self:
@@ -87,7 +90,7 @@ class GraphLaplacian:
         matrix = (sp.diags_array(linked.astype(float)) - scaled).tocsr()
         matrix.eliminate_zeros()
         matrix.sort_indices()
-        return cls(matrix, search, bandwidth)
+        return cls(matrix, search, bandwidth, degree)
 
     @property
     def n_nodes(self) -> int:

@@ -170,6 +170,32 @@ class AllRows:
         return sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.concatenate(parts)
 
 
+@storable
+@dataclass(frozen=True, eq=False)
+class RowIndices:
+    """Accumulator of the indices of the rows with a positive weight."""
+
+    index: Array
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        """Return the indices of the rows of one block."""
+        index = np.asarray(block.index, dtype=np.int64)
+        return cls(index if block.weight is None else index[block.weight > 0])
+
+    def __add__(self, other: RowIndices) -> RowIndices:
+        return RowIndices(np.concatenate([self.index, other.index]))
+
+
+def gathered_indices(engine: Engine, max_rows: int | None) -> Array | None:
+    """Return the indices of the rows that `gathered_rows` returns, or None if it returns a sample."""
+    rows = engine.in_memory
+    if rows is not None and rows.weight is None:
+        return None if max_rows is not None and len(rows) > max_rows else np.arange(len(rows))
+    index = np.sort(engine.sum(RowIndices.of).index)
+    return None if max_rows is not None and len(index) > max_rows else index
+
+
 def gathered_rows(engine: Engine, max_rows: int | None, seed: int, report: Report | None = None) -> Any:
     """Return all rows of an engine with a positive weight, or a uniform sample of at most `max_rows` of them."""
     rows = engine.in_memory

@@ -1,24 +1,49 @@
-"""The kernel two-sample test: maximum mean discrepancy on features, with a permutation null distribution."""
+"""The kernel two-sample test: maximum mean discrepancy on features, with a permutation null distribution.
+
+With ``kernel="adaptive"`` there are ten Gaussian kernels on shared frequencies, and permutations exchange groups of
+rows, see `mercer.hypothesis_tests.groups`. With a given kernel or map, permutations exchange rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer.engines import Block, Report, StagedReport, StreamEngine, enter_stage, reported, stages_of
+from mercer.engines import Block, Report, StagedReport, StreamEngine, enter_stage, report_step, reported, stages_of
+from mercer.engines.base import workers
 from mercer.errors import DataError
+from mercer.hypothesis_tests.frequencies import pooled_rows, shared_frequencies
+from mercer.hypothesis_tests.groups import (
+    MOST_DOUBLE_ROWS,
+    SINGLE_TIE,
+    CollectedRows,
+    SumByGroup,
+    combine_scales,
+    exact_statistics,
+    mean_differences,
+    permuted_labels,
+    plan_groups,
+    sample_engine,
+    tie_of,
+)
 from mercer.hypothesis_tests.permutation import (
     PermutationTest,
+    adaptive_result,
+    check_adaptive_only,
+    check_enough,
+    check_kernel,
     checked_samples,
     fit_to_distinct_rows,
     permutation_result,
 )
+from mercer.hypothesis_tests.witness import ScaleScores, Witness
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.maps.registry import unfitted_map
-from mercer.parameters import known_names
+from mercer.parameters import Choice, Integer, check_parameter, known_names
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.sample import seed_of
 
@@ -28,14 +53,25 @@ Array = np.ndarray
 # Number of rows per block. One thread permutes and sums a block at a time, and the indicators of a thousand
 # permutations of a block nearly fit into its cache.
 BLOCK_ROWS = 1024
+# Number of components of the adaptive test, up to a number of rows of both samples and above it.
+MANY_COMPONENTS, MANY_ROWS, FEW_COMPONENTS = 2000, 200_000, 800
+# Up to this number of rows of both samples, the statistics are those of exact kernels: this takes about a second, and
+# in high dimension more components would be needed than there are rows.
+EXACT_ROWS = 4096
+# Number of permutations with which the witness function is compared.
+WITNESS_PERMUTATIONS = 50
 
 
 @known_names
 def mmd_test(
     X: Any,
     Y: Any,
-    feature_map: BaseMap | Kernel | None = None,
+    kernel: BaseMap | Kernel | str | None = "adaptive",
     *,
+    sample_weight_x: Any = None,
+    sample_weight_y: Any = None,
+    transform: Callable[[Any], Any] | None = None,
+    n_components: int | None = None,
     n_permutations: int = 999,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -43,32 +79,45 @@ def mmd_test(
 ) -> PermutationTest:
     r"""Test whether two samples come from the same distribution, at a cost that is linear in the number of rows.
 
-    The statistic is the unbiased estimate of the squared maximum mean discrepancy. The discrepancy is the distance
-    between the mean features of the two distributions [1]_, and the estimate for samples of m and n rows is
+    By default the test adapts to the scale of the difference. Columns are divided by their spreads, and ten Gaussian
+    kernels, whose lengthscales cover the distances between rows, are approximated on one set of frequencies: kernel k
+    is a vector of weights :math:`a_k`, and its squared maximum mean discrepancy [1]_ is
 
-    .. math:: \frac{|\sum z(x)|^2 - \sum |z(x)|^2}{m (m - 1)} + \frac{|\sum z(y)|^2 - \sum |z(y)|^2}{n (n - 1)}
-        - \frac{2}{m n} \sum z(x)^\top \sum z(y) .
+    .. math:: \sum_j a_{kj} \Bigl| \frac{1}{m} \sum_i e^{i w_j \cdot x_i}
+        - \frac{1}{n} \sum_i e^{i w_j \cdot y_i} \Bigr|^2 .
 
-    It is compared with the statistics of B random divisions of the pooled rows into samples of sizes m and n. The sums
-    for all divisions are computed by one matrix product with the features. With D components the test takes time
-    O(B (m + n) D) and memory O(B D), where the Gram matrix would take O((m + n)^2).
+    Rows are divided at random into groups, and the statistics of B permutations of the groups are computed from the
+    sums over the groups. The cube roots of the statistics of each kernel are standardized, and the score of the test is
+    the largest of them, as in tests that aggregate kernels [2]_ [3]_, which take quadratic time.
 
     Parameters
     ----------
-    X : array-like or CSR of shape (m, d), or what `open_rows` returns
-        The first sample, of at least two rows. Files are read into memory, without their targets.
-    Y : array-like or CSR of shape (n, d), or what `open_rows` returns
+    X : array-like or CSR of shape (m, d), iterable of blocks, result of `open_rows`, or Dask collection
+        The first sample, of at least two rows. Rows are read twice, block by block. Targets in files are ignored.
+    Y : as X, of shape (n, d)
         The second sample, of at least two rows.
-    feature_map : BaseMap, Kernel or None, default=None
-        A feature map; or a kernel, for which a map of 512 components is created. None means a Gaussian kernel whose
-        lengthscale is the median distance of the pooled rows. Parameters that are learned from the rows, such as this
-        lengthscale, do not depend on which sample a row belongs to, so that the test remains exact.
+    kernel : "adaptive", BaseMap, Kernel or None, default="adaptive"
+        "adaptive" is described above. A feature map, or a kernel, for which a map of 512 components is created, gives
+        the test with this kernel alone; None means a Gaussian kernel whose lengthscale is the median distance of the
+        pooled rows. Parameters that are learned from the rows, such as this lengthscale, do not depend on which sample
+        a row belongs to, so that the test remains exact. With a given kernel, rows are read into memory.
+    sample_weight_x, sample_weight_y : array-like, Dask collection or None, default=None
+        Weights >= 0 of the rows of each sample, for ``kernel="adaptive"``. Means become weighted means. Weights are
+        exchanged together with their rows, so that the test is exact if, under the null hypothesis, pairs of row and
+        weight have the same distribution in both samples. Files and blocks have their own weights.
+    transform : callable or None, default=None
+        Function of a block of rows that returns as many rows of numbers, such as the method `transform` of a fitted
+        feature map or vectorizer, which is applied first. It must not depend on which sample a row belongs to.
+    n_components : int or None, default=None
+        Number of components, for ``kernel="adaptive"``: more give more power, up to that of exact kernels. None means
+        2000, or 800 for more than 200,000 rows. For at most 4096 rows of both samples, None means that the statistics
+        are those of the exact kernels.
     n_permutations : int, default=999
-        Number B of random divisions. The smallest possible p-value is 1 / (1 + B).
+        Number B of permutations. The smallest possible p-value is 1 / (1 + B).
     n_jobs : int or None, default=None
         Number of threads; None means all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the permutations, and of the map if `feature_map` is a kernel or None.
+        Seed of the permutations, the groups and the frequencies.
     progress : bool or callable, default=False
         True shows the progress on a terminal, in a notebook, or as lines of a log; a callable receives a `Progress`
         after each block.
@@ -76,7 +125,9 @@ def mmd_test(
     Returns
     -------
     PermutationTest
-        With the attributes `statistic`, `p_value` and `null`, and the method `threshold(level)`.
+        With the attributes `statistic`, `p_value`, `null` and, for the adaptive test, `scales`, the evidence at each
+        lengthscale, and `witness`, the function that shows where the samples differ; and with the methods
+        `threshold(level)`, `to_dict()` and `plot()`.
 
     See Also
     --------
@@ -85,35 +136,135 @@ def mmd_test(
     Notes
     -----
     If both samples come from the same distribution, the p-value is at most `a` with a probability of at most `a`, for
-    every a, distribution, sample size and feature map, because then all divisions of the pooled rows are equally
-    likely, the observed one included. Divisions with a statistic equal to the observed one increase the p-value. More
-    components give more power, up to that of the exact kernel.
+    every a, distribution and sample size, because then all permutations of the groups are equally likely, the observed
+    one included. Scales of columns, lengthscales and frequencies depend on the pooled rows only. Permutations with a
+    score equal to the observed one increase the p-value. Rows may be sorted, since their assignment to groups is
+    random, but different rows must be independent of each other, which is not true for a time series.
 
     References
     ----------
     .. [1] Gretton, Borgwardt, Rasch, Schoelkopf, Smola (2012), A kernel two-sample test, JMLR.
+    .. [2] Schrab, Kim, Albert, Laurent, Guedj, Gretton (2023), MMD aggregated two-sample test, JMLR.
+    .. [3] Biggs, Schrab, Gretton (2023), MMD-FUSE: learning and combining kernels for two-sample testing without data
+       splitting, NeurIPS.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer import mmd_test
     >>> rng = np.random.default_rng(0)
-    >>> X, Y = rng.normal(size=(500, 3)), rng.laplace(size=(400, 3)) / np.sqrt(2)
+    >>> X, Y = rng.normal(size=(500, 3)), rng.normal(size=(400, 3))
+    >>> Y[:, 1] = 0.9 * np.sign(Y[:, 1]) + 0.44 * rng.normal(size=400)  # two peaks, with the same mean and variance
     >>> result = mmd_test(X, Y, random_state=0)
     >>> result.p_value < 0.05
     True
     >>> result.statistic > result.threshold(level=0.05)
     True
+    >>> result.witness.columns(1)[0].column
+    1
+    >>> result.witness(X[:5]).shape
+    (5,)
     """
+    check_parameter("mmd_test", "n_permutations", n_permutations, Integer(1))
+    check_kernel("mmd_test", "kernel", kernel)
+    if isinstance(kernel, str):
+        check_parameter("mmd_test", "n_components", n_components, Choice(None) | Integer(2))
+        report = stages_of("mmd_test", progress)
+        with reported(report):
+            return _adaptive(
+                (X, Y),
+                (sample_weight_x, sample_weight_y),
+                transform,
+                n_components,
+                n_permutations,
+                n_jobs,
+                random_state,
+                report,
+            )
+    given = {"sample_weight_x": sample_weight_x, "sample_weight_y": sample_weight_y, "n_components": n_components}
+    check_adaptive_only("mmd_test", kernel, given)
+    if transform is not None:
+        X, Y = transform(X), transform(Y)
     X, Y = checked_samples("mmd_test", X, Y, n_permutations)
-    if X.shape[1] != Y.shape[1]:
-        msg = f"mmd_test: X and Y must have equal width, got {X.shape[1]} and {Y.shape[1]} features."
-        raise DataError(msg)
+    check_equal_widths("mmd_test", X.shape[1], Y.shape[1])
     engine = StreamEngine([X, Y], lambda rows: (rows, None, None), block_rows=lambda _: BLOCK_ROWS, n_jobs=n_jobs)
-    prototype = unfitted_map("mmd_test", feature_map, random_state)
+    prototype = unfitted_map("mmd_test", kernel, random_state)
     report = stages_of("mmd_test", progress)
     with reported(report):
         return _tested(X, Y, engine, prototype, n_permutations, random_state, report)
+
+
+def check_equal_widths(owner: str, first: int, second: int) -> None:
+    """Raise if two samples have different numbers of features."""
+    if first != second:
+        msg = f"{owner}: X and Y must have equal width, got {first} and {second} features."
+        raise DataError(msg)
+
+
+# ---- the adaptive test -------------------------------------------------------------------------
+
+
+def _adaptive(
+    samples: tuple[Any, Any],
+    weights: tuple[Any, Any],
+    transform: Callable[[Any], Any] | None,
+    n_components: int | None,
+    n_permutations: int,
+    n_jobs: int | None,
+    random_state: Any,
+    report: StagedReport | None,
+) -> PermutationTest:
+    """Return the result of the adaptive `mmd_test` for validated parameters."""
+    opened = [
+        sample_engine(
+            f"mmd_test: {name}", X, weight, width=n_components or MANY_COMPONENTS, n_jobs=n_jobs, transform=transform
+        )
+        for name, X, weight in zip("XY", samples, weights, strict=True)
+    ]
+    engines, names = [engine for engine, _ in opened], opened[0][1]
+    widths = [engine.first().X.shape[1] for engine in engines]
+    check_equal_widths("mmd_test", *widths)
+    if report is not None:
+        report.plan({"sample rows": float(widths[0]), "sum over groups": 5.0 * MANY_COMPONENTS, "permute": 100.0})
+    seed = seed_of(random_state, "groups")
+    rng = np.random.default_rng(seed)
+    pools = []
+    for name, engine in zip("XY", engines, strict=True):
+        enter_stage(report, "sample rows")
+        pools.append(pooled_rows(engine, seed, report))
+        check_enough(f"mmd_test: {name}", pools[-1])
+    pool = pools[0] + pools[1]
+    if n_components is None:
+        is_exact = pool.rows <= EXACT_ROWS  # the features are then for the witness function only
+        n_components = MANY_COMPONENTS if EXACT_ROWS < pool.rows <= MANY_ROWS else FEW_COMPONENTS
+    else:
+        is_exact = False
+    features = shared_frequencies(pool, rng, n_components=n_components)
+    plan = plan_groups([one.rows for one in pools], seed)
+    enter_stage(report, "sum over groups")
+    sums = [engine.sum(SumByGroup(features, plan, i), report) for i, engine in enumerate(engines)]
+    labels = permuted_labels(plan.counts, n_permutations, rng)
+    enter_stage(report, "permute")
+    with workers(1):  # BLAS on one thread: the products are small
+        differences = mean_differences(sums, labels)
+        if is_exact:
+            M = exact_statistics([engine.sum(CollectedRows.of) for engine in engines], features, plan, labels)
+        else:
+            M = features.statistics(differences)
+    tie = SINGLE_TIE if is_exact and pool.rows > MOST_DOUBLE_ROWS else tie_of(engines)
+    combined = combine_scales(M, features.collection.mean_squares, tie=tie)
+    report_step(report, n_permutations, n_permutations, unit="permutations")
+    rows = pool.sample.X
+    witness = Witness(
+        features, differences[0], differences[1 : 1 + WITNESS_PERMUTATIONS], combined.loudest, rows, names
+    )
+    scales = ScaleScores(
+        (features.collection.lengthscales,), M[0], combined.z[0], combined.p_values, (combined.loudest,)
+    )
+    return adaptive_result("mmd_test", combined, scales, plan.rows, witness)
+
+
+# ---- the test with a given kernel --------------------------------------------------------------
 
 
 def _tested(

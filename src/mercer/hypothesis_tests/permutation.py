@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,27 @@ from mercer.choice import FeatureMap
 from mercer.data.sources import source_of
 from mercer.engines import Engine, Report, enter_stage
 from mercer.errors import DataError, ParameterError
+from mercer.errors.spellings import object_hint
+from mercer.hypothesis_tests.frequencies import PooledRows
+from mercer.hypothesis_tests.groups import CombinedScales
+from mercer.hypothesis_tests.witness import ScaleScores, Witness, figure_of_test
+from mercer.kernels import Kernel
 from mercer.kernels.base import as_rows
 from mercer.maps import BaseMap, DrawnMap
 from mercer.maps.base import check_features
 from mercer.parameters import Integer, Interval, check_parameter
 from mercer.solvers.clusters.starts import UniformRows
 
-__all__ = ["PermutationTest", "checked_samples", "fit_to_distinct_rows", "permutation_result"]
+__all__ = [
+    "PermutationTest",
+    "adaptive_result",
+    "check_adaptive_only",
+    "check_enough",
+    "check_kernel",
+    "checked_samples",
+    "fit_to_distinct_rows",
+    "permutation_result",
+]
 
 Array = np.ndarray
 # Two statistics are treated as equal (a tie) if they differ by less than this fraction of the magnitude of the terms
@@ -34,7 +49,8 @@ class PermutationTest:
     name : str
         Name of the test.
     statistic : float
-        The statistic of the observed samples.
+        The statistic of the observed samples. In an adaptive test it is the largest standardized statistic of all
+        lengthscales, less a small penalty for long ones.
     p_value : float
         (1 + b) / (1 + B), where b of the B permutations have a statistic at least as large as the observed one. Under
         the null hypothesis, the p-value is at most `a` with a probability of at most `a`, for all sample sizes [1]_.
@@ -44,6 +60,11 @@ class PermutationTest:
         Sample sizes.
     maps : tuple of str
         The feature maps that were used and the kernels that they approximate.
+    scales : ScaleScores or None
+        The evidence at each lengthscale, for adaptive tests.
+    witness : Witness or None
+        The witness function, for adaptive two-sample tests: ``witness(X)`` is positive at rows where the first sample
+        is denser, and ``witness.columns()`` are the columns that differ most.
 
     References
     ----------
@@ -57,6 +78,8 @@ class PermutationTest:
     null: Array
     rows: tuple[int, ...]
     maps: tuple[str, ...]
+    scales: ScaleScores | None = None
+    witness: Witness | None = None
 
     def threshold(self, level: float = 0.05) -> float:
         """Return the value that the statistic must exceed for a p-value of at most `level`.
@@ -82,6 +105,11 @@ class PermutationTest:
         -------
         dict
         """
+        adaptive: dict[str, Any] = {}
+        if self.scales is not None:
+            adaptive["scales"] = self.scales.to_dict()
+        if self.witness is not None:
+            adaptive["columns"] = [asdict(score) for score in self.witness.columns()]
         return {
             "name": self.name,
             "statistic": self.statistic,
@@ -92,10 +120,27 @@ class PermutationTest:
             "threshold_5_percent": self.threshold(0.05),
             "rows": list(self.rows),
             "maps": list(self.maps),
+            **adaptive,
         }
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure of the null distribution, the lengthscales and the witness function.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            With one panel, or up to three for an adaptive test. It has a method ``savefig(path)``.
+        """
+        title = f"{self.name}: p = {self.p_value:.3g}"
+        return figure_of_test(title, self.statistic, self.null, self.threshold(), self.scales, self.witness)
 
     def __repr__(self) -> str:
         sizes = " and ".join(f"{n:,}" for n in self.rows)
+        if self.scales is not None:
+            return (
+                f"{self.name}: p = {self.p_value:.3g} ({len(self.null):,} permutations), score {self.statistic:.3g}, "
+                f"critical value at 5 % {self.threshold():.3g}; {self.scales!r}; {sizes} rows"
+            )
         return (
             f"{self.name}: statistic {self.statistic:.4g}, p = {self.p_value:.3g} ({len(self.null):,} permutations); "
             f"null distribution {self.null.mean():.3g} +- {self.null.std():.2g}, critical value at 5 % "
@@ -132,6 +177,34 @@ def permutation_result(
     return PermutationTest(name, observed, (1 + as_large) / (1 + len(null)), null, rows, names)
 
 
+def adaptive_result(
+    name: str, combined: CombinedScales, scales: ScaleScores, rows: tuple[int, ...], witness: Witness | None = None
+) -> PermutationTest:
+    """Return the result of an adaptive permutation test.
+
+    Parameters
+    ----------
+    name : str
+        Name of the test.
+    combined : CombinedScales
+        Scores of the observed samples and of the permutations, and the p-value.
+    scales : ScaleScores
+        The evidence at each lengthscale.
+    rows : tuple of int
+        Sample sizes.
+    witness : Witness or None, default=None
+        The witness function.
+
+    Returns
+    -------
+    PermutationTest
+    """
+    counts = " x ".join(str(len(h)) for h in scales.lengthscales)
+    maps = (f"adaptive: {counts} Gaussian kernels on shared frequencies",)
+    null = np.sort(combined.scores[1:])
+    return PermutationTest(name, float(combined.scores[0]), combined.p_value, null, rows, maps, scales, witness)
+
+
 def checked_samples(owner: str, X: Any, Y: Any, n_permutations: int) -> tuple[Any, Any]:
     """Return both samples as validated arrays or CSR matrices, each of at least two rows.
 
@@ -153,6 +226,38 @@ def checked_samples(owner: str, X: Any, Y: Any, n_permutations: int) -> tuple[An
     """
     check_parameter(owner, "n_permutations", n_permutations, Integer(1))
     return _checked_rows(f"{owner}: X", X), _checked_rows(f"{owner}: Y", Y)
+
+
+def check_enough(name: str, pool: PooledRows) -> None:
+    """Raise if a sample has fewer than two rows, or no row of positive weight."""
+    if pool.rows < 2 or not len(pool.sample):
+        width = pool.sample.X.shape[1]
+        what = f"shape {(pool.rows, width)}" if pool.rows < 2 else "weights that are all zero"
+        msg = f"{name} must have at least 2 rows and one feature, got {what}."
+        raise DataError(msg)
+
+
+def check_kernel(owner: str, name: str, kernel: Any) -> None:
+    """Raise if the parameter `kernel` or `kernel_y` is neither "adaptive" nor a map, a kernel or None."""
+    if isinstance(kernel, BaseMap | Kernel) or kernel is None or (kernel == "adaptive" and name == "kernel"):
+        return
+    first = "'adaptive', " if name == "kernel" else ""
+    msg = (
+        f"{owner}: {name} must be {first}a mercer map such as RandomFourier(), a kernel such as Gaussian(), or None, "
+        f"got {kernel!r}. {object_hint(kernel, name)}"
+    )
+    raise ParameterError(msg.rstrip())
+
+
+def check_adaptive_only(owner: str, kernel: Any, given: Mapping[str, Any]) -> None:
+    """Raise if a parameter of adaptive tests is given together with a kernel."""
+    for name, value in given.items():
+        if value is not None:
+            msg = (
+                f"{owner}: {name} is for kernel='adaptive', got kernel={kernel!r}. Leave one of them out"
+                f"{', or give the map n_components' if name == 'n_components' else ''}."
+            )
+            raise ParameterError(msg)
 
 
 def _checked_rows(name: str, X: Any) -> Any:

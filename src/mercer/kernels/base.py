@@ -70,7 +70,7 @@ class Kernel(ABC):
 
     See Also
     --------
-    IsotropicKernel : Base class of kernels f(|x - y|).
+    IsotropicKernel : Base class of kernels ``f(|x - y|)``.
     SeparableKernel : Base class of products over features of f(x_i - y_i).
     ShiftInvariantKernel : Base class of other kernels f(x - y).
     DotProductKernel : Base class of kernels f(x . y).

@@ -51,7 +51,7 @@ LARGEST_SLOPE = 1e290
 
 
 class IsotropicKernel(ShiftInvariantKernel):
-    r"""Base class of kernels of the Euclidean distance, k(x, y) = profile(|x - y| / lengthscale).
+    r"""Base class of kernels of the Euclidean distance, ``k(x, y) = profile(|x - y| / lengthscale)``.
 
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
     It supplies two formulas, ``profile(r)`` and ``mixing(u)``, which determine each other. The profile is a mixture of
@@ -61,8 +61,8 @@ class IsotropicKernel(ShiftInvariantKernel):
 
     Every isotropic kernel that is positive definite in all dimensions is such a mixture [1]_. All other quantities are
     computed from these two formulas, numerically if necessary. A subclass may define closed forms, which are faster:
-    ``closed_slope(r)``, ``closed_mean_mixing()``, ``closed_mean_inverse_mixing()``, ``closed_size_biased_mixing(u)``
-    and ``closed_power(n)``.
+    ``closed_slope(r)``, ``closed_mean_mixing()``, ``closed_mean_inverse_mixing()``, ``closed_size_biased_mixing(u)``,
+    ``closed_spectral_density(s, d)`` and ``closed_power(n)``.
     `mercer.testing.check_kernel` compares them with the two formulas, and the two formulas with each other.
 
     References
@@ -101,10 +101,13 @@ class IsotropicKernel(ShiftInvariantKernel):
     closed_mean_inverse_mixing: ClassVar[OptionalFormula] = None
     #: Optional formula (u) -> ndarray for `size_biased_mixing`.
     closed_size_biased_mixing: ClassVar[OptionalFormula] = None
+    #: Optional formula (s, d) -> ndarray for the Fourier transform of the profile as a function on R^d, at frequencies
+    #: of length s in cycles per lengthscale. Grids of frequencies (`GridFourier`) need it.
+    closed_spectral_density: ClassVar[OptionalFormula] = None
 
     @abstractmethod
     def profile(self, r: np.ndarray) -> np.ndarray:
-        """Return the kernel as a function of r = |x - y| / lengthscale, with profile(0) = 1.
+        """Return the kernel as a function of ``r = |x - y| / lengthscale``, with profile(0) = 1.
 
         Parameters
         ----------
@@ -269,7 +272,7 @@ class Gaussian(IsotropicKernel):
 
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
-        """Return the kernel exp(-gamma |x - y|^2).
+        """Return the kernel ``exp(-gamma |x - y|^2)``.
 
         Parameters
         ----------
@@ -314,6 +317,9 @@ class Gaussian(IsotropicKernel):
 
     def closed_size_biased_mixing(self, uniforms: np.ndarray) -> np.ndarray:
         return np.ones_like(uniforms)
+
+    def closed_spectral_density(self, s: np.ndarray, d: int) -> np.ndarray:
+        return (2 * np.pi) ** (d / 2) * np.exp(-2 * np.square(np.pi * s))
 
 
 @dataclass(frozen=True)
@@ -412,6 +418,14 @@ class Matern(IsotropicKernel):
         # Weighted by tau, the distribution is that of 2 nu / chi^2_{2 nu - 2}.
         with np.errstate(divide="ignore", over="ignore"):
             return self.nu / special.gammaincinv(self.nu - 1, uniforms)
+
+    def closed_spectral_density(self, s: np.ndarray, d: int) -> np.ndarray:
+        if self.nu == np.inf:
+            return Gaussian().closed_spectral_density(s, d)
+        # Rasmussen, Williams (2006), equation 4.15, divided by its value at zero, so that no factor overflows.
+        power = self.nu + d / 2
+        log_zero = d / 2 * math.log(2 * math.pi / self.nu) + special.gammaln(power) - special.gammaln(self.nu)
+        return np.exp(log_zero - power * np.log1p(2 * np.square(np.pi * s) / self.nu))
 
 
 @dataclass(frozen=True)

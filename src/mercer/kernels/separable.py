@@ -21,9 +21,9 @@ class SeparableKernel(ShiftInvariantKernel):
 
     A subclass is a ``@dataclass(frozen=True)`` with a field ``lengthscale: float = 1.0``, the last one by convention.
     It supplies two formulas. ``profile(t)`` is the factor of one feature,
-    f(x_i - y_i) = profile(|x_i - y_i| / lengthscale). ``spectral_quantile(u)`` is the quantile function of the spectral
-    distribution of one feature. They determine each other, because the profile is the characteristic function of that
-    distribution,
+    f(x_i - y_i) = ``profile(|x_i - y_i| / lengthscale)``. ``spectral_quantile(u)`` is the quantile function of the
+    spectral distribution of one feature. They determine each other, because the profile is the characteristic function
+    of that distribution,
 
     .. math:: \mathrm{profile}(t) = \int_0^1 \cos(t\, \mathrm{spectral\_quantile}(u))\, du.
 
@@ -41,7 +41,7 @@ class SeparableKernel(ShiftInvariantKernel):
 
     @abstractmethod
     def profile(self, t: np.ndarray) -> np.ndarray:
-        """Return the factor of one feature: k(x, y) is the product over i of profile(|x_i - y_i| / lengthscale).
+        """Return the factor of one feature: k(x, y) is the product over i of ``profile(|x_i - y_i| / lengthscale)``.
 
         The argument `t` is an array of numbers from 0 to `largest_distance`, which is 1e150 by default. The result has
         the same shape, and profile(0) = 1.
@@ -131,7 +131,7 @@ class Cauchy(SeparableKernel):
 
     See Also
     --------
-    RationalQuadratic : The isotropic analog, with ``alpha=1``: 1 / (1 + |x - y|^2 / (2 l^2)).
+    RationalQuadratic : The isotropic analog, with ``alpha=1``: ``1 / (1 + |x - y|^2 / (2 l^2))``.
 
     References
     ----------

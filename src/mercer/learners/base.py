@@ -636,6 +636,15 @@ class Regressor(RegressorMixin, Learner):
             self._add_rows(X, y, sample_weight)
         return self
 
+    def _labeled_arrays(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return validated rows in memory and their targets (n, t), without rows that are unlabeled."""
+        coding = self._current_coding()
+        X, y, _ = coding.validate(self, X, y, reset=False)
+        if coding.unlabeled is None:
+            return X, y
+        known = has_target(y, coding.unlabeled)
+        return X[known], y[known]
+
     @doc
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions, on rows whose target is known.
@@ -664,6 +673,9 @@ class Classifier(ClassifierMixin, Learner):
     classes_: Array
     coef_: Array
     intercept_: Array
+
+    #: Optional method ``_decision_values(X) -> ndarray of shape (n, columns)``, if they are not linear in the features.
+    _decision_values: Callable[[Any], Array] | None = None
 
     def _coding(self) -> Labels:
         return Labels(self.unlabeled)
@@ -722,7 +734,9 @@ class Classifier(ClassifierMixin, Learner):
         """
         check_is_fitted(self)
         local = vars(self).get("local_")
-        if local is None:
+        if self._decision_values is not None:
+            values = self._decision_values(X)
+        elif local is None:
             values = self._linear(X, self.coef_.T, self.intercept_)
         else:
             values, _ = local.predict(validate_rows(self, X, reset=False), n_jobs=self.n_jobs)

@@ -29,7 +29,7 @@ from mercer.solvers.losses.sample import Sample
 from mercer.statistics.feature_cache import RowFeatures
 from mercer.statistics.label_counts import CountLabels, LabelCounts
 
-__all__ = ["KernelLogisticRegression", "KernelSVC"]
+__all__ = ["KernelLogisticRegression", "KernelSVC", "label_factors"]
 
 Array = np.ndarray
 # The sample is a means to find the minimum and does not change it, so it is the same for every `random_state`.
@@ -182,7 +182,7 @@ class LossClassifier(Classifier):
         enter_stage(fit.report, "count labels")
         counts = fit.labeled.sum(CountLabels(sample_size(self.feature_map_.features_.n_components), SAMPLE_SEED))
         self._check_two_labels(counts.labels)
-        label_weight = self._label_weight(counts.labels, counts.weight)
+        label_weight = label_factors(type(self).__name__, self.class_weight, counts.labels, counts.weight)
         problem = Problem(RowFeatures(self.feature_map_.features_), self.loss, counts.labels, label_weight)
         self.path_ = None
         if isinstance(self.C, str):
@@ -228,29 +228,6 @@ class LossClassifier(Classifier):
         hessian = SampleCurvature(sample, sample, coupling * self.C_, problem, intercept)(coef, accurate=True)
         return LossPart(coef[:-1], coef[-1], self.loss, self.C_, hessian, coupling, intercept)
 
-    def _label_weight(self, labels: Array, weight: Array) -> Array:
-        """Return the factor of the weights of the rows of each label (K,), as the parameter `class_weight` specifies.
-
-        `weight` (K,) is the total sample weight of each label.
-        """
-        choice = self.class_weight
-        if choice is None:
-            return np.ones(len(labels))
-        if isinstance(choice, str):
-            return weight.sum() / (len(labels) * weight)
-        unknown = [label for label in choice if label not in set(labels.tolist())]
-        if unknown and not set(labels.tolist()) <= set(choice):
-            msg = (
-                f"{type(self).__name__}: class_weight has {unknown}, which are not labels of these rows; the labels "
-                f"are {labels.tolist()}."
-            )
-            raise ParameterError(msg)
-        factors = np.array([choice.get(label, 1.0) for label in labels.tolist()], dtype=np.float64)
-        if not (np.isfinite(factors).all() and (factors > 0).all()):
-            msg = f"{type(self).__name__}: weights in class_weight must be finite and > 0, got {choice!r}."
-            raise ParameterError(msg)
-        return factors
-
     # ---- starting from the previous fit -----------------------------------------------------------
 
     def _fit_map(self, fit: Fit) -> BaseMap:
@@ -280,6 +257,36 @@ class LossClassifier(Classifier):
         if not self.fit_intercept:
             coef[-1] = 0.0
         return coef
+
+
+def label_factors(owner: str, choice: Any, labels: Array, weight: Array) -> Array:
+    """Return the factor of the weights of the rows of each label (K,), as a parameter `class_weight` specifies.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the learner, for messages.
+    choice : dict, "balanced" or None
+        The parameter.
+    labels, weight : ndarray of shape (K,)
+        Labels, and the total sample weight of each.
+    """
+    if choice is None:
+        return np.ones(len(labels))
+    if isinstance(choice, str):
+        return weight.sum() / (len(labels) * weight)
+    unknown = [label for label in choice if label not in set(labels.tolist())]
+    if unknown and not set(labels.tolist()) <= set(choice):
+        msg = (
+            f"{owner}: class_weight has {unknown}, which are not labels of these rows; the labels "
+            f"are {labels.tolist()}."
+        )
+        raise ParameterError(msg)
+    factors = np.array([choice.get(label, 1.0) for label in labels.tolist()], dtype=np.float64)
+    if not (np.isfinite(factors).all() and (factors > 0).all()):
+        msg = f"{owner}: weights in class_weight must be finite and > 0, got {choice!r}."
+        raise ParameterError(msg)
+    return factors
 
 
 def same_features(one: BaseMap, other: BaseMap, X: Any) -> bool:

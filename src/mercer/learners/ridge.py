@@ -28,6 +28,8 @@ from mercer.learners.local_correction import (
 )
 from mercer.maps import BaseMap
 from mercer.parameters import Choice, Domain, Interval, check_parameter
+from mercer.solvers.grid.moments import GridMomentSum, sums_on_grid
+from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import RidgeSolution, is_coarse, needs_double, relative_rounding, solve_ridge
 from mercer.solvers.ridge.paths import CRITERIA, Criterion, calibrated_scale, left_out_path
 from mercer.statistics.distinct import DistinctRows, SampleDistinct
@@ -183,7 +185,7 @@ class KernelRidge(Regressor):
         more = correction_costs(self.neighbors, self.alpha, n, self.n_features_in_, D)
         return {**solving_costs(self.alpha, n, D), **more}
 
-    def _statistic(self, fit: Fit) -> MomentSum:
+    def _statistic(self, fit: Fit) -> MomentSum | GridMomentSum:
         return moment_sum(self, fit, numeric_targets)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
@@ -234,6 +236,60 @@ class KernelRidge(Regressor):
         if self._single:
             mean, std = mean[:, 0], None if std is None else std[:, 0]
         return (mean, std) if return_std else mean
+
+    def jackknife(self, X: Any, y: Any) -> Jackknife:
+        """Return leave-one-out predictions of the rows of the fit, and intervals with a guarantee from them.
+
+        Nothing is fitted again: predictions without a row follow from its leverage, exactly for the penalty and the
+        features of this model.
+
+        Parameters
+        ----------
+        X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
+            The rows and targets of the fit, all of them, which was without weights.
+
+        Returns
+        -------
+        Jackknife
+            ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
+            exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
+            about `level`, whatever the distribution of the rows is. The guarantee is for a penalty and features
+            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+
+        References
+        ----------
+        .. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
+           Statistics.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import Gaussian, KernelRidge
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, size=(300, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, size=300)
+        >>> model = KernelRidge(Gaussian(1.0), alpha=0.1, random_state=0).fit(X[:200], y[:200])
+        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], level=0.9).T
+        >>> bool(0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).mean() <= 1)
+        True
+        """
+        self._check_fitted()
+        if self.local_ is not None:
+            msg = f"{type(self).__name__}: jackknife needs neighbors=None. Use predict_interval, or fit without them."
+            raise ParameterError(msg)
+        X, y = self._labeled_arrays(X, y)
+        return jackknife_of(
+            type(self).__name__,
+            self.feature_map_,
+            X,
+            y,
+            alpha=np.array([self.alpha_]),
+            coef=np.atleast_2d(self.coef_).T,
+            intercept=np.atleast_1d(self.intercept_),
+            fit_intercept=bool(self.fit_intercept),
+            mean_offset=False,
+            single=self._single,
+        )
 
     @available_if(has_neighbors)
     @rowwise
@@ -352,7 +408,7 @@ class KernelRidgeClassifier(Classifier):
         more = correction_costs(self.neighbors, self.alpha, n, self.n_features_in_, D)
         return {**solving_costs(self.alpha, n, D), **more}
 
-    def _statistic(self, fit: Fit) -> MomentSum:
+    def _statistic(self, fit: Fit) -> MomentSum | GridMomentSum:
         return moment_sum(self, fit, label_indicators)
 
     def _solve(self, statistic: Moments, fit: Fit | None) -> None:
@@ -413,9 +469,11 @@ def why_two_passes(alpha: float | Criterion | Literal["auto"]) -> str | None:
     return "alpha='loo' reads the rows twice. Use alpha='evidence' or alpha='gcv', which need one pass."
 
 
-def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum:
+def moment_sum(model: Any, fit: Fit, targets: TargetRule, *, double: bool | None = None) -> MomentSum | GridMomentSum:
     """Return an empty accumulator of the moments. If targets are labels, it also samples rows for calibration."""
     sample = None
+    if targets is numeric_targets and sums_on_grid(model.feature_map_.features_):
+        return GridMomentSum(model.feature_map_.features_, fit.labeled.first())
     if targets is label_indicators:
         seed = seed_of(fit.random_state, "calibration")
         sample = SampleDistinct(CALIBRATION_ROWS, seed)
@@ -438,7 +496,8 @@ def refined(model: Any, moments: Moments, fit: Fit | None, targets: TargetRule) 
     if fit is None or not fit.labeled.replayable or not is_coarse(moments, model.alpha):
         return moments
     enter_stage(fit.report, "sum over rows in float64")
-    return fit.accumulate(moment_sum(model, fit, targets, double=True))
+    accumulator: Any = moment_sum(model, fit, targets, double=True)
+    return fit.accumulate(accumulator)
 
 
 def solve(model: Any, moments: Moments, fit: Fit | None, labels: Array | None = None) -> RidgeSolution:

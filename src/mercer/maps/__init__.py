@@ -2,7 +2,7 @@
 
 from mercer.maps.algebra import CompositionMap, ProductMap, SumMap
 from mercer.maps.base import BaseMap, DrawnMap
-from mercer.maps.fourier import RandomFourier, ResampledFourier, SphericalRadial
+from mercer.maps.fourier import GridFourier, RandomFourier, ResampledFourier, SphericalRadial
 from mercer.maps.histogram import HomogeneousFeatures, ThresholdFeatures
 from mercer.maps.landmarks import Nystroem
 from mercer.maps.neurons import RandomNeurons
@@ -13,6 +13,7 @@ __all__ = [
     "BaseMap",
     "CompositionMap",
     "DrawnMap",
+    "GridFourier",
     "HomogeneousFeatures",
     "Nystroem",
     "PolynomialSketch",

@@ -348,8 +348,8 @@ class Moments(Triangular):
     shift : ndarray of shape (D,) or None
         The reference point c; None means zero.
     blur : ndarray of shape (D, D) or None
-        Positive semi-definite matrix B that bounds the rounding error E of `gram` by direction: |v'Ev| is at most about
-        v'Bv for all v. It is set by `transformed`. None means B = ``roundoff * norm(gram)`` times the identity.
+        Positive semi-definite matrix B that bounds the rounding error E of `gram` by direction: ``|v'Ev|`` is at most
+        about v'Bv for all v. It is set by `transformed`. None means B = ``roundoff * norm(gram)`` times the identity.
     sample : RowSample, DistinctRows or None
         Random sample of the rows, or None if no sample was requested.
     """

@@ -19,11 +19,13 @@ from mercer.theory.deformation import (
     deformation_error,
     deformation_factor,
     deformation_mean_error,
+    graph_truncation_error,
     kernel_matrix_failure,
     kernel_matrix_mean_error,
     matrix_bernstein,
     penalty_norm,
 )
+from mercer.theory.fourier.grid import grid_error, grid_mean_error
 from mercer.theory.maclaurin import (
     dot_product_gradient,
     maclaurin_bound,
@@ -32,6 +34,7 @@ from mercer.theory.maclaurin import (
     maclaurin_sharp_bound,
     maclaurin_uniform_failure,
 )
+from mercer.theory.power import linear_mmd_power, mmd_power, permutation_level
 from mercer.theory.quadrature import (
     fourier_uniform_failure,
     quadrature_failure,
@@ -61,10 +64,14 @@ __all__ = [
     "fourier_failure",
     "fourier_uniform_failure",
     "gaussian_phase_constants",
+    "graph_truncation_error",
+    "grid_error",
+    "grid_mean_error",
     "hoeffding_radius",
     "jittered_variance",
     "kernel_matrix_failure",
     "kernel_matrix_mean_error",
+    "linear_mmd_power",
     "maclaurin_bound",
     "maclaurin_components",
     "maclaurin_failure",
@@ -72,8 +79,10 @@ __all__ = [
     "maclaurin_sharp_bound",
     "maclaurin_uniform_failure",
     "matrix_bernstein",
+    "mmd_power",
     "orthogonal_covariance",
     "penalty_norm",
+    "permutation_level",
     "phase_variance",
     "quadrature_failure",
     "quadrature_gaussian_variance",

@@ -17,7 +17,7 @@ from mercer.export.graph import Value, ordered
 from mercer.export.learners import outputs_of
 from mercer.export.maps import Lengthscales, features_of_rows
 from mercer.kernels import Kernel
-from mercer.learners import GaussianProcessRegressor, KernelPCA
+from mercer.learners import GaussianProcessClassifier, GaussianProcessRegressor, KernelPCA
 from mercer.maps.base import BaseMap
 from mercer.parameters import Choice, check_parameter
 from mercer.torch.operations import OPERATIONS
@@ -316,10 +316,22 @@ def linear_function(model: Any) -> tuple[np.ndarray, np.ndarray, bool]:
     name = type(model).__name__
     if isinstance(model, GaussianProcessRegressor):
         posterior = model.posterior_
+        if model.local_ is not None:
+            msg = (
+                "LinearHead: this GaussianProcessRegressor predicts from near rows, which is no linear function of "
+                "features. Fit it with neighbors=None, or export it by mercer.export.export_model."
+            )
+            raise ExportError(msg)
         return posterior.coef, posterior.spectrum.offset, model._single
     if isinstance(model, KernelPCA):
         coef = model.components_.T * model._scales()
         return coef, -model.mean_ @ coef, False
+    if isinstance(model, GaussianProcessClassifier):
+        msg = (
+            f"LinearHead: the decision values of {name} are no linear function of features. Use "
+            "KernelLogisticRegression on its feature_map_."
+        )
+        raise ExportError(msg)
     if not hasattr(model, "coef_") or not hasattr(model, "feature_map_"):
         msg = f"LinearHead needs a fitted learner of mercer that is linear in the features of its map, got {name}."
         raise ExportError(msg)

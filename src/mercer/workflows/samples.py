@@ -33,6 +33,8 @@ Array = np.ndarray
 MOST_ROWS, MOST_TEST_ROWS = 200_000, 100_000
 # Share of the memory that is available for the rows of a test.
 ROWS_SHARE = 0.2
+# Largest number of columns that a test reports as different, and their least score.
+SHOWN_COLUMNS, LEAST_Z = 5, 2.0
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,19 @@ class TwoSampleResult(Result):
     n_rows : tuple of int
         Number of rows of each.
     statistic, threshold, p_value, level : float
-        The squared maximum mean discrepancy, the value that it must exceed for a p-value of `level`, and the p-value.
+        The score of the adaptive test, or the squared maximum mean discrepancy of a given kernel; the value that it
+        must exceed for a p-value of `level`, and the p-value.
     n_permutations : int
         Number of permutations.
     columns : tuple of str
         The columns that were compared.
     feature_map : str
         The feature map and its kernel.
+    lengthscale, z : float or None
+        The lengthscale at which the samples differ most, in units of the spread of the encoded columns, and how many
+        standard deviations of the permutations they differ by. None for a given kernel.
+    differing : tuple of dict
+        The encoded columns that the difference depends on most: name, share and z. Empty for a given kernel.
     seconds : float
         Time, including reading.
     """
@@ -97,6 +105,9 @@ class TwoSampleResult(Result):
     n_permutations: int
     columns: tuple[str, ...]
     feature_map: str
+    lengthscale: float | None
+    z: float | None
+    differing: tuple[dict[str, Any], ...]
     seconds: float
 
 
@@ -203,7 +214,7 @@ def two_sample_files(
     by: str | None = None,
     kernel: str | None = None,
     lengthscale: float | Literal["median"] | None = None,
-    n_components: int = DEFAULT_WIDTH,
+    n_components: int | None = None,
     n_permutations: int = 999,
     level: float = 0.05,
     drop: Sequence[str] = (),
@@ -223,11 +234,15 @@ def two_sample_files(
         The other table; columns that only one of them has are not compared. None means that `by` divides `first`.
     by : str or None, default=None
         A column of `first` with exactly two different values, which divide its rows into the samples.
+    kernel : str or None, default=None
+        Name of a kernel. None means the adaptive test with ten Gaussian kernels, unless `lengthscale` is given.
+    n_components : int or None, default=None
+        Number of components. None means the default of the adaptive test, or 512 for a given kernel.
     n_permutations : int, default=999
         Number of permutations; the smallest possible p-value is 1 / (1 + n_permutations).
     level : float, default=0.05
         Level of the threshold.
-    kernel, lengthscale, n_components, drop, header, memory_limit, n_jobs, random_state, progress
+    lengthscale, drop, header, memory_limit, n_jobs, random_state, progress
         As in `transform_file`.
 
     Returns
@@ -277,20 +292,26 @@ def two_sample_files(
     if not pooled.num_columns:
         msg = "There is no column to compare."
         raise DataError(msg)
-    Z = TablePreprocessor().fit(pooled).transform(pooled)
+    preprocessor = TablePreprocessor().fit(pooled)
+    Z = preprocessor.transform(pooled)
     n = tables[0].num_rows
+    adaptive = kernel is None and lengthscale is None
     feature_map = FeatureMap(
-        kernel_named(kernel, lengthscale), n_components, for_learner=True, random_state=random_state, n_jobs=n_jobs
-    )
+        kernel_named(kernel, lengthscale), n_components or DEFAULT_WIDTH, for_learner=True, random_state=random_state,
+        n_jobs=n_jobs,
+    )  # fmt: skip
     result = mmd_test(
         Z[:n],
         Z[n:],
-        feature_map,
+        "adaptive" if adaptive else feature_map,
+        n_components=n_components if adaptive else None,
         n_permutations=n_permutations,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
     )
+    encoded = preprocessor.get_feature_names_out()
+    found_columns = () if result.witness is None else result.witness.columns(SHOWN_COLUMNS)
     return TwoSampleResult(
         samples=names,
         n_rows=tuple(result.rows),
@@ -301,6 +322,13 @@ def two_sample_files(
         n_permutations=len(result.null),
         columns=tuple(pooled.column_names),
         feature_map="; ".join(result.maps),
+        lengthscale=None if result.scales is None else result.scales.lengthscale[0],
+        z=None if result.scales is None else float(result.scales.z[result.scales.loudest]),
+        differing=tuple(
+            {"name": str(encoded[score.column]), "share": score.share, "z": score.z}
+            for score in found_columns
+            if score.z > LEAST_Z
+        ),
         seconds=time.perf_counter() - start,
     )
 

@@ -55,9 +55,9 @@ def test_weights_are_repetitions():
     counts = np.random.default_rng(1).integers(0, 4, len(X))
     rows = np.repeat(X, counts, axis=0), np.repeat(y, counts, axis=0)
     spectrum = Spectrum.of(moments(feature_map, *rows), centered=False)
-    weighted = calibrated_scales(feature_map, spectrum, SCALES, sample_of(X, y, counts.astype(float)))
-    repeated = calibrated_scales(feature_map, spectrum, SCALES, sample_of(*rows))
-    unweighted = calibrated_scales(feature_map, spectrum, SCALES, sample_of(X, y))
+    weighted = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y, counts.astype(float))), SCALES)
+    repeated = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(*rows)), SCALES)
+    unweighted = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y)), SCALES)
     # The search ends where the gradient is 1e-10 of a curvature of about 0.1.
     np.testing.assert_allclose(weighted.noise, repeated.noise, rtol=1e-6)
     np.testing.assert_allclose(weighted.amplitude, repeated.amplitude, rtol=1e-6)
@@ -107,7 +107,7 @@ def test_nothing_changes_where_landmarks_leave_nothing():
     X, y, _, _ = problem()
     exact = Nystroem(Gaussian(0.7), len(X), landmarks="uniform", random_state=0).fit(X)
     spectrum = Spectrum.of(moments(exact, X, y), centered=False)
-    same = calibrated_scales(exact, spectrum, SCALES, sample_of(X, y))
+    same = calibrated_scales(left_out(exact, spectrum, SCALES, sample_of(X, y)), SCALES)
     np.testing.assert_array_equal(same.noise, SCALES.noise)
     np.testing.assert_array_equal(same.amplitude, SCALES.amplitude)
 
@@ -115,6 +115,40 @@ def test_nothing_changes_where_landmarks_leave_nothing():
 def test_a_given_amplitude_is_not_changed():
     X, y, feature_map, _ = problem()
     spectrum = Spectrum.of(moments(feature_map, X, y), centered=False)
-    found = calibrated_scales(feature_map, spectrum, SCALES, sample_of(X, y), amplitude_given=True)
+    found = calibrated_scales(left_out(feature_map, spectrum, SCALES, sample_of(X, y)), SCALES, amplitude_given=True)
     np.testing.assert_allclose(found.amplitude, SCALES.amplitude, rtol=1e-12)
     assert (found.noise != SCALES.noise).all()
+
+
+def test_residual_of_a_landmark_is_what_the_others_leave():
+    X, y, feature_map, _ = problem(n=40, components=30)
+    spectrum = Spectrum.of(moments(feature_map, X, y), centered=False)
+    found = left_out(feature_map, spectrum, SCALES, sample_of(X, y))[0]
+    landmarks = feature_map.features_.landmarks
+    K = Gaussian(0.7)
+    assert len(found.squares) == len(X)  # most rows are landmarks, so that they are used
+    for s in (0, 11, 29):
+        i = int(np.flatnonzero((X == landmarks[s]).all(axis=1))[0])
+        others = np.delete(landmarks, s, axis=0)
+        cross = K(others, X[i : i + 1])[:, 0]
+        left = 1 - cross @ np.linalg.solve(K(others), cross)
+        total = SCALES.amplitude[0] ** 2 * found.residual[i] + found.posterior[i]
+        # The condition number of the landmarks is about 1e6. Where other rows determine the function at a landmark, the
+        # variance of all features is less than that of its residual.
+        assert found.residual[i] == pytest.approx(min(left, total / SCALES.amplitude[0] ** 2), rel=1e-6, abs=1e-9)
+
+
+def test_precisions_divide_the_noise_of_their_row():
+    X, y, feature_map, _ = problem()
+    weight = np.random.default_rng(2).uniform(0.2, 4, len(X))
+    spectrum = Spectrum.of(moments(feature_map, X, y, weight), centered=False)
+    found = left_out(feature_map, spectrum, SCALES, sample_of(X, y, weight), repeated=False)[0]
+    Z = feature_map.transform(X)
+    for i in (0, 20):
+        others = np.arange(len(X)) != i
+        A = Z[others].T @ (Z[others] * weight[others, None]) + SCALES.alpha[0] * np.eye(Z.shape[1])
+        error = y[i, 0] - Z[i] @ np.linalg.solve(A, Z[others].T @ (weight * y[:, 0])[others])
+        assert found.squares[i] == pytest.approx(error**2, rel=1e-8)
+        variance = SCALES.noise[0] ** 2 * Z[i] @ np.linalg.solve(A, Z[i])
+        assert found.posterior[i] == pytest.approx(variance, rel=1e-8)
+        assert found.share[i] == pytest.approx(1 / weight[i])

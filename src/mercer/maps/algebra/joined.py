@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.features import Features, check_finite, features_of
 
-__all__ = ["KroneckerFeatures", "PairedFeatures", "StackedFeatures"]
+__all__ = ["KroneckerFeatures", "MultipliedFeatures", "PairedFeatures", "StackedFeatures"]
 
 Array = np.ndarray
 
@@ -44,6 +44,33 @@ class StackedFeatures(_JoinedFeatures):
             part(X, out[:, start : start + part.n_components])
             start += part.n_components
         out[:, start:] = 0
+
+
+@dataclass(frozen=True, eq=False)
+class MultipliedFeatures(Features):
+    """Features of a map times a number."""
+
+    features: Features
+    factor: float
+
+    @property
+    def n_components(self) -> int:
+        return self.features.n_components
+
+    @property
+    def signs(self) -> Array | None:
+        return self.features.signs
+
+    @property
+    def is_complex(self) -> bool:
+        return self.features.is_complex
+
+    def astype(self, dtype: Any) -> Self:
+        return replace(self, features=self.features.astype(dtype))
+
+    def __call__(self, X: Any, out: Array) -> None:
+        self.features(X, out)
+        out *= self.factor
 
 
 class PairedFeatures(_JoinedFeatures):

@@ -5,18 +5,29 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, ClassVar
+from functools import partial, reduce
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._docs import doc
+from mercer.engines import Engine, Report, enter_stage
+from mercer.errors import ParameterError
 from mercer.kernels import Constant, Kernel, Matern, Polynomial
-from mercer.maps.algebra.copies import MixedFeatures, Sample, check_unsigned, draw_components, mixed, squared_error
-from mercer.maps.algebra.joined import StackedFeatures
+from mercer.maps.algebra.copies import (
+    MixedFeatures,
+    Sample,
+    check_real,
+    check_unsigned,
+    draw_components,
+    mixed,
+    squared_error,
+)
+from mercer.maps.algebra.joined import MultipliedFeatures, StackedFeatures
 from mercer.maps.algebra.parts import Combination, Parts, best_draw, unbiased_parts, warn_of_zeros
-from mercer.maps.base import BaseMap, DrawnMap
+from mercer.maps.base import BaseMap, DrawnMap, fresh_copy
 from mercer.maps.series.allocation import apportion
+from mercer.statistics.sample import seed_of
 
 __all__ = ["SumMap"]
 
@@ -53,13 +64,18 @@ class SumMap(DrawnMap):
         random combination of all terms.
     maps : sequence of BaseMap, default=None
         An unfitted map for each term; None means the default maps. The `n_components` of these maps is ignored, and new
-        numbers are chosen; see `maps_`.
+        numbers are chosen; see `maps_`. With ``kernel=None`` and a map among them that has no kernel of its own before
+        it is fitted, such as `GraphBasis` or `Deformed`, all maps are fitted to the rows as they are given, with their
+        own kernels and numbers of components, and their features are concatenated.
+    weights : sequence of float, default=None
+        Weights > 0 of the kernels of such maps; None means that all are one.
     %(random_state, n_jobs)s
 
     Attributes
     ----------
     maps_ : tuple of BaseMap
-        The unfitted maps of the terms, with the numbers of components that were chosen. If a term can be represented
+        The unfitted maps of the terms, with the numbers of components that were chosen; or the fitted maps, where they
+        have kernels of their own. If a term can be represented
         exactly by at most n_components / (number of terms) components, its map is exact. The components that remain are
         divided among the other terms in proportion to the square roots of their variances, which are estimated from
         pilot samples. This division minimizes the total variance.
@@ -86,7 +102,7 @@ class SumMap(DrawnMap):
     needs: ClassVar[str] = "a sum of kernels that each have an unbiased map"
     default_kernel: ClassVar[Kernel] = Matern(lengthscale="median") + Polynomial(2)
     features_: StackedFeatures | MixedFeatures
-    maps_: tuple[DrawnMap, ...]
+    maps_: tuple[BaseMap, ...]
 
     def __init__(
         self,
@@ -94,12 +110,14 @@ class SumMap(DrawnMap):
         n_components: int = 512,
         *,
         maps: Sequence[BaseMap] | None = None,
+        weights: Sequence[float] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.maps = maps
+        self.weights = weights
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -114,6 +132,112 @@ class SumMap(DrawnMap):
     @property
     def built_from_rows(self) -> bool:
         return any(part.built_from_rows for part in getattr(self, "maps_", self.maps) or ())
+
+    # ---- maps with kernels of their own -------------------------------------------------------
+
+    @property
+    def _joins(self) -> bool:
+        """Whether the maps are fitted as they are given, since one of them does not approximate a given kernel."""
+        if self.kernel is not None or self.maps is None:
+            return False
+        return any(isinstance(m, BaseMap) and not isinstance(m, DrawnMap) for m in self.maps)
+
+    def _weights(self) -> Array:
+        """Return the weights of the kernels of joined maps."""
+        assert self.maps is not None
+        if self.weights is None:
+            return np.ones(len(self.maps))
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.shape != (len(self.maps),) or not (np.isfinite(weights).all() and (weights > 0).all()):
+            msg = f"SumMap: weights must be {len(self.maps)} finite numbers > 0, one per map, got {self.weights!r}."
+            raise ParameterError(msg)
+        return weights
+
+    def check(self) -> None:
+        super().check()
+        if not self._joins:
+            if self.weights is not None:
+                msg = (
+                    "SumMap: weights are for maps with kernels of their own, such as GraphBasis. Multiply the terms of "
+                    "the kernel by their weights instead: 2.0 * k1 + k2."
+                )
+                raise ParameterError(msg)
+            return
+        assert self.maps is not None
+        self._weights()
+        for part in self.maps:
+            if not isinstance(part, BaseMap) or part.uses_targets:
+                msg = f"SumMap: maps must be mercer maps that do not learn from targets, got {part!r}."
+                raise ParameterError(msg)
+            part.check()
+
+    def _kernel(self) -> Kernel:
+        if not self._joins:
+            return super()._kernel()
+        assert self.maps is not None
+        return reduce(operator.add, [part._kernel() for part in self.maps])
+
+    def needs_rows(self) -> bool:
+        return True if self._joins else super().needs_rows()
+
+    @property
+    def width(self) -> int:
+        if not self._joins:
+            return super().width
+        assert self.maps is not None
+        return sum(part.width for part in getattr(self, "maps_", self.maps))
+
+    @property
+    def refuses_rows(self) -> str | None:
+        if not self._joins:
+            return super().refuses_rows
+        assert self.maps is not None
+        return next((part.refuses_rows for part in self.maps if part.refuses_rows is not None), None)
+
+    def _fit_costs(self, n: int, d: int) -> dict[str, float]:
+        if not self._joins:
+            return super()._fit_costs(n, d)
+        assert self.maps is not None
+        costs: dict[str, Any] = {}
+        for part in self.maps:
+            for name, cost in part.fit_costs(n, d).items():
+                costs[name] = None if cost is None or costs.get(name, 0.0) is None else costs.get(name, 0.0) + cost
+        return costs
+
+    def fit_engine(self, engine: Engine, report: Report | None = None) -> Self:
+        if not self._joins:  # as in the base class, without a further frame, from which warnings count
+            enter_stage(report, "fit map")
+            return self.fit_sample(*self._sample(engine, report), report)
+        self.check()
+        assert self.maps is not None
+        names = [set(part.get_params(deep=False)) for part in self.maps]
+        fitted = []
+        for i, part in enumerate(self.maps):
+            changes: dict[str, Any] = {}
+            if self.random_state is not None and "random_state" in names[i] and part.random_state is None:
+                changes["random_state"] = seed_of(self.random_state, f"part {i}") % 2**32
+            if self.n_jobs is not None and "n_jobs" in names[i]:
+                changes["n_jobs"] = self.n_jobs
+            fitted.append(fresh_copy(part, **changes).fit_engine(engine, report))
+        roots = np.sqrt(self._weights()).tolist()
+        features = tuple(
+            part.features_ if root == 1 else MultipliedFeatures(part.features_, root)
+            for part, root in zip(fitted, roots, strict=True)
+        )
+        for part in fitted:
+            check_real(part, part.features_)
+        self.maps_ = tuple(fitted)
+        kernels = [weighted(part.kernel_, root**2) for part, root in zip(fitted, roots, strict=True)]
+        self.kernel_ = reduce(operator.add, kernels)
+        self.n_features_in_ = fitted[0].n_features_in_
+        self.features_ = StackedFeatures(features, sum(part.n_components for part in features))
+        self.signs_ = self.features_.signs
+        hashes = [part.fitted_rows_ for part in fitted if part.fitted_rows_ is not None]
+        self.fitted_rows_ = np.unique(np.concatenate(hashes)) if hashes else None
+        self._n_features_out = self.features_.n_components
+        return self
+
+    # ---- maps for the terms of a kernel -------------------------------------------------------
 
     def _rows_to_draw(self) -> int:
         return SUMS.parts_of(self, self._kernel()).rows_wanted()

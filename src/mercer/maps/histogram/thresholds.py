@@ -65,7 +65,7 @@ class ThresholdFeatures(DrawnMap):
 
     Attributes
     ----------
-    upper_ : ndarray of shape (n_features_in_,)
+    upper_ : ndarray of shape (n_features,)
         The upper end T of the thresholds of each feature.
     error_bound_ : float or None
         For "stratified", a bound of the absolute error of every approximate kernel value; otherwise None.

@@ -69,6 +69,14 @@ class LandmarkFeatures(Features):
     def linear_form(self) -> LinearForm:
         return LinearForm(LandmarkValues(self.kernel, self.landmarks), self.whitening, self.share, self.triangular)
 
+    @property
+    def landmark_residuals(self) -> tuple[Any, Array] | None:
+        # The residual of a row given the others is one over the diagonal of the inverse of the kernel matrix, W W'.
+        if not self.triangular:
+            return None
+        squares = np.square(self.whitening).sum(axis=1)
+        return self.landmarks, 1 / np.maximum(squares, np.finfo(float).tiny)
+
     def gradients(self, coef: Array) -> RowGradients | None:
         """Return the gradients of z(x)'c with respect to x, for the columns c of `coef`, if the kernel is isotropic."""
         terms = isotropic_terms(self.kernel)

@@ -33,6 +33,9 @@ __all__ = ["Evidence", "Scales"]
 Array = np.ndarray
 # Grid of the ratio alpha relative to the largest eigenvalue, from hardly any noise to hardly any signal.
 RATIOS = np.geomspace(1e-20, 1e6, 105)
+# Largest amplitude that is found, relative to the root mean square of the targets. The evidence of nearly linear
+# functions is highest for long lengthscales and very large amplitudes, where it is flat and depends on rounding errors.
+LARGEST_AMPLITUDE = 100.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,13 @@ class Evidence:
     """The log marginal likelihood of the targets as a function of noise and amplitude."""
 
     spectrum: Spectrum
+    # Number of rows, if weights are precisions of the noise; None if they are repetitions, whose number is the total
+    # weight.
+    count: float | None = None
+
+    @property
+    def _n(self) -> float:
+        return self.spectrum.weight if self.count is None else self.count
 
     def __post_init__(self) -> None:
         self.spectrum.check_squares("The log marginal likelihood", "")
@@ -73,7 +83,7 @@ class Evidence:
         """Return the log marginal likelihood of each column of targets."""
         (values, _, _), alpha, variance = self._retained, scales.alpha, np.square(scales.noise)
         log_det = np.log1p(values / alpha).sum(axis=0)
-        return -0.5 * (self.spectrum.weight * np.log(2 * np.pi * variance) + log_det + self._misfit(alpha) / variance)
+        return -0.5 * (self._n * np.log(2 * np.pi * variance) + log_det + self._misfit(alpha) / variance)
 
     def gradient(self, scales: Scales) -> tuple[Array, Array]:
         """Return the derivatives of the log marginal likelihood with respect to log noise (t,) and log amplitude (t,).
@@ -83,7 +93,7 @@ class Evidence:
         (values, rotated, _), alpha, variance = self._retained, scales.alpha, np.square(scales.noise)
         quadratic = np.square(rotated / (values + alpha)).sum(axis=0) * alpha / variance
         in_log_alpha = 0.5 * ((values / (values + alpha)).sum(axis=0) - quadratic)
-        in_log_variance = 0.5 * (self._misfit(alpha) / variance - self.spectrum.weight)
+        in_log_variance = 0.5 * (self._misfit(alpha) / variance - self._n)
         return 2 * (in_log_variance + in_log_alpha), -2 * in_log_alpha
 
     def best(self, noise: float | None = None, amplitude: float | None = None) -> Scales:
@@ -99,10 +109,10 @@ class Evidence:
 
     def _best_of(self, t: int, noise: float | None, amplitude: float | None) -> tuple[float, float]:
         s = self.spectrum
+        one = slice(t, t + 1)
         column = Evidence(Spectrum(
-            s.values, s.vectors, s.rotated[:, t : t + 1], s.center, s.offset[t : t + 1], s.energy[t : t + 1], s.weight,
-            s.roundoff,
-        ))  # fmt: skip
+            s.values, s.vectors, s.rotated[:, one], s.center, s.offset[one], s.energy[one], s.weight, s.roundoff,
+        ), self.count)  # fmt: skip
 
         def scales(log_alpha: float) -> Scales:
             alpha = np.exp(log_alpha)
@@ -111,7 +121,7 @@ class Evidence:
             elif amplitude is not None:
                 sigma = np.array([float(amplitude) * np.sqrt(alpha)])
             else:
-                sigma = np.sqrt(column._misfit(alpha) / s.weight)
+                sigma = np.sqrt(column._misfit(alpha) / self._n)
             return Scales(sigma, sigma / np.sqrt(alpha))
 
         def slope(log_alpha: float) -> float:
@@ -122,6 +132,9 @@ class Evidence:
             least = np.finfo(float).eps * (1.0 + abs(float(s.offset[t])))
             return noise or least, amplitude or least
         grid = np.log(s.largest) + np.log(RATIOS)
+        if amplitude is None:
+            largest = LARGEST_AMPLITUDE * np.sqrt(s.energy[t] / s.weight)
+            grid = bounded_grid(grid, lambda x: float(np.log(scales(x).amplitude[0] / largest)))
         result = scales(maximize(lambda x: float(column.value(scales(x))[0]), slope, grid))
         return float(result.noise[0]), float(result.amplitude[0])
 
@@ -131,6 +144,18 @@ class Evidence:
         return residual + (np.square(rotated) * alpha / (values * (values + alpha))).sum(axis=0)
 
 
+def bounded_grid(grid: Array, excess: Callable[[float], float]) -> Array:
+    """Return the grid from its first point on at which a decreasing function is negative, and the zero before it."""
+    above = np.array([excess(x) >= 0 for x in grid])
+    if not above.any() or above.all():
+        return grid[-1:] if above.all() else grid
+    last = int(np.flatnonzero(above)[-1])
+    if last + 1 == len(grid):
+        return grid[-1:]
+    start = optimize.brentq(excess, grid[last], grid[last + 1], xtol=1e-14, rtol=1e-14)
+    return np.concatenate([[start], grid[last + 1 :]])
+
+
 def maximize(function: Callable[[float], float], slope: Callable[[float], float], grid: Array) -> float:
     """Return the maximizer of a function of one variable: the zero of its derivative next to the best grid point.
 
@@ -138,6 +163,6 @@ def maximize(function: Callable[[float], float], slope: Callable[[float], float]
     """
     i = int(np.argmax([function(x) for x in grid]))
     low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-    if slope(low) <= 0 or slope(high) >= 0:  # the maximum is at an end of the grid
+    if low == high or slope(low) <= 0 or slope(high) >= 0:  # the maximum is at an end of the grid
         return float(grid[i])
     return float(optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-14))

@@ -30,6 +30,7 @@ class FourierEvidence:
     rows: Array  # (m, d)
     targets: Array  # (m, t), centered if the model has a mean
     weight: Array  # (m,)
+    repeated: bool = True  # whether weights are repetitions of rows; otherwise they are precisions of their noise
 
     def _at(self, log_scales: Array) -> tuple[Features, Spectrum]:
         assert self.features.lengthscales is not None
@@ -38,13 +39,16 @@ class FourierEvidence:
         moments = Moments(Z.T @ (Z * self.weight[:, None]), TargetMoments.of(Z, self.targets, self.weight))
         return features, Spectrum.of(moments, centered=False)
 
+    def _evidence(self, spectrum: Spectrum) -> Evidence:
+        return Evidence(spectrum, None if self.repeated else float(len(self.weight)))
+
     def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
         """Return the log marginal likelihood and its derivatives with respect to all arguments.
 
         The arguments and results are those of `GramEvidence.__call__`.
         """
         features, spectrum = self._at(log_scales)
-        scales, evidence = Scales(np.exp(log_noise), np.exp(log_amplitude)), Evidence(spectrum)
+        scales, evidence = Scales(np.exp(log_noise), np.exp(log_amplitude)), self._evidence(spectrum)
         in_noise, in_amplitude = evidence.gradient(scales)
         in_scales = LengthscaleGradient(features, spectrum, scales)(Block(0, self.rows, self.targets, self.weight))
         return float(evidence.value(scales).sum()), in_scales, in_noise, in_amplitude
@@ -54,6 +58,6 @@ class FourierEvidence:
 
         Arguments and results are those of `GramEvidence.best`.
         """
-        evidence = Evidence(self._at(log_scales)[1])
+        evidence = self._evidence(self._at(log_scales)[1])
         scales = evidence.best(noise, amplitude)
         return float(evidence.value(scales).sum()), scales

@@ -28,6 +28,7 @@ class GramEvidence:
     rows: Array  # (m, d), divided by the lengthscale of the kernel
     targets: Array  # (m, t), centered if the model has a mean
     weight: Array  # (m,), > 0, numbers of repetitions
+    repeated: bool = True  # whether weights are repetitions of rows; otherwise they are precisions of their noise
 
     def __call__(self, log_scales: Array, log_noise: Array, log_amplitude: Array) -> tuple[float, Array, Array, Array]:
         """Return the log marginal likelihood and its derivatives.
@@ -54,7 +55,8 @@ class GramEvidence:
         K, slope = self.kernel.profile(distance), self.kernel.slope(distance)
         value, in_scales = 0.0, np.zeros(X.shape[1])
         in_noise, in_amplitude = np.zeros_like(log_noise), np.zeros_like(log_amplitude)
-        repetitions = float((self.weight - 1).sum())
+        repetitions = float((self.weight - 1).sum()) if self.repeated else 0.0
+        log_weights = np.log(self.weight).sum()
         for t, y in enumerate(self.targets.T):
             noise, amplitude = np.exp(2 * log_noise[t]), np.exp(2 * log_amplitude[t])
             covariance = amplitude * K
@@ -66,7 +68,7 @@ class GramEvidence:
             solved = scipy.linalg.cho_solve((factor, True), y, check_finite=False)
             # A row repeated w times is equivalent to one row with noise variance / w, times the density of w - 1
             # differences of its targets, which are zero.
-            value -= 0.5 * (y @ solved + len(y) * np.log(2 * np.pi) + np.log(self.weight).sum())
+            value -= 0.5 * (y @ solved + len(y) * np.log(2 * np.pi) + log_weights)
             value -= np.log(np.diagonal(factor)).sum() + 0.5 * repetitions * np.log(2 * np.pi * noise)
             inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
             # Twice the derivative with respect to the covariance matrix.
@@ -110,7 +112,7 @@ class GramEvidence:
             energy=self.weight @ np.square(self.targets),
             weight=float(self.weight.sum()),
             roundoff=float(np.finfo(float).eps),
-        ))  # fmt: skip
+        ), None if self.repeated else float(len(self.weight)))  # fmt: skip
         scales = evidence.best(noise, amplitude)
         return float(evidence.value(scales).sum()), scales
 

@@ -22,6 +22,7 @@ from mercer.features import Features, features_of
 from mercer.kernels import Kernel
 from mercer.maps import BaseMap
 from mercer.solvers.processes.evidence import Scales
+from mercer.solvers.processes.intervals import StandardizedErrors
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics import RowSample
 
@@ -40,13 +41,15 @@ class Representers:
     factors: tuple[Array, ...]  # lower Cholesky factors of K + diag(alpha / weight)
 
     @classmethod
-    def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales) -> Self:
+    def of(cls, feature_map: BaseMap, sample: RowSample, scales: Scales, *, repeated: bool = True) -> Self:
         """Return the representers of a sample of rows, for given noise and amplitude.
 
         If the sample contains all rows, each row has its sample weight. Otherwise rows were sampled with probabilities
-        proportional to their sample weights, and each sampled row has weight 1.
+        proportional to their sample weights, and each sampled row has weight 1. If `repeated` is False, weights are
+        precisions of the noise, and rows always have theirs.
         """
-        weight = np.ones(len(sample.index)) if sample.weight is None or not sample.is_complete else sample.weight
+        known = sample.weight is not None and (sample.is_complete or not repeated)
+        weight = sample.weight if known and sample.weight is not None else np.ones(len(sample.index))
         rows = sample.X[weight > 0].astype(np.float64)
         weight = weight[weight > 0]
         K = feature_map.kernel_(rows)
@@ -63,6 +66,15 @@ class Representers:
         """
         return scipy.linalg.solve_triangular(self.factors[t], cross, lower=True, check_finite=False)
 
+    def left_out_variance(self, scales: Scales) -> Array:
+        """Return the posterior variances (m, t) of the function at each representer, given all others."""
+        out = np.empty((len(self.weight), len(self.factors)))
+        for t, factor in enumerate(self.factors):
+            root = scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+            with_noise = 1 / np.square(root).sum(axis=0)
+            out[:, t] = scales.amplitude[t] ** 2 * np.maximum(with_noise - scales.alpha[t] / self.weight, 0.0)
+        return out
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -78,6 +90,7 @@ class Posterior:
     # Noise and amplitude of the model of the features; None means `scales`. Those of `scales` are calibrated: its noise
     # is that of new targets, and its amplitude is that of the residual function.
     feature_scales: Scales | None = None
+    errors: StandardizedErrors | None = None  # leave-one-out errors of a sample of the rows
 
     @classmethod
     def of(
@@ -87,6 +100,8 @@ class Posterior:
         scales: Scales,
         sample: RowSample | None,
         calibrated: Scales | None = None,
+        *,
+        repeated: bool = True,
     ) -> Self:
         """Return the posterior for given moments, noise and amplitude.
 
@@ -102,6 +117,8 @@ class Posterior:
             Rows to condition on with the exact kernel, in function space; None computes the posterior in weight space.
         calibrated : Scales or None, default=None
             Noise of new targets and amplitude of the residual function, where these are not `scales`.
+        repeated : bool, default=True
+            Whether weights are repetitions of rows; otherwise they are precisions of their noise.
         """
         adds_residual = feature_map.residual_is_kernel
         return cls(
@@ -111,7 +128,7 @@ class Posterior:
             coef=spectrum.coef(scales.alpha),
             exact=feature_map.kernel_ if adds_residual or sample is not None else None,
             adds_residual=adds_residual,
-            representers=None if sample is None else Representers.of(feature_map, sample, scales),
+            representers=None if sample is None else Representers.of(feature_map, sample, scales, repeated=repeated),
             feature_scales=None if calibrated is None else scales,
         )
 

@@ -25,6 +25,7 @@ from mercer.features import Features
 from mercer.kernels import Kernel, Transformed
 from mercer.maps import BaseMap, RandomFourier
 from mercer.maps.landmarks.lengthscales import isotropic_form
+from mercer.solvers.processes.evidence import LARGEST_AMPLITUDE
 from mercer.solvers.processes.fourier_evidence import FourierEvidence
 from mercer.solvers.processes.gram_evidence import GramEvidence
 from mercer.solvers.processes.lengthscales import dense
@@ -90,6 +91,7 @@ def tune_lengthscales(
     centered: bool,
     seed: int,
     steps: int = 60,
+    repeated: bool = True,
     report: Report | None = None,
 ) -> Tuning:
     """Maximize the log marginal likelihood of a sample over lengthscales, noise and amplitude.
@@ -112,6 +114,8 @@ def tune_lengthscales(
         Seed of the random features, and of the subset of rows on which starting points are compared.
     steps : int, default=60
         Maximal number of iterations of L-BFGS-B.
+    repeated : bool, default=True
+        Whether weights are repetitions of rows; otherwise they are precisions of their noise.
     report : callable or None, default=None
         Receives the number of evaluations, whose total is not known.
 
@@ -119,15 +123,16 @@ def tune_lengthscales(
     -------
     Tuning
     """
-    X, y, weight = merged(sample)
+    X, y, weight = merged(sample) if repeated else weighted_rows(sample)
     inputs, inner, X = scaled_rows(kernel, X)
     inner = inner.resolve(X, weight)
     y = y - weight @ y / weight.sum() if centered else y
     unit = unit_of(y, weight)
     y = np.round(y / unit / TARGET_STEP) * TARGET_STEP
     noise, amplitude = (None if given is None else given / unit for given in (noise, amplitude))
-    evidence = evidence_of(feature_map, inner, X, y, weight, ard=ard, seed=seed)
-    d, t, n, total = evidence.rows.shape[1], y.shape[1], len(y), float(weight.sum())
+    evidence = replace(evidence_of(feature_map, inner, X, y, weight, ard=ard, seed=seed), repeated=repeated)
+    d, t, n = evidence.rows.shape[1], y.shape[1], len(y)
+    total = float(weight.sum()) if repeated else float(n)
     of_unit = float(t * np.log(unit))  # the density of targets is that of scaled targets divided by their unit
     trials: list[Trial] = []
     subset = evidence
@@ -137,7 +142,8 @@ def tune_lengthscales(
     starts = []
     for factor in FACTORS:
         value, scales = subset.best(np.full(d, np.log(factor)), noise, amplitude)
-        trials.append(Trial((factor,), value / float(subset.weight.sum()) - of_unit, len(subset.targets), "factor"))
+        size = float(subset.weight.sum()) if repeated else float(len(subset.targets))
+        trials.append(Trial((factor,), value / size - of_unit, len(subset.targets), "factor"))
         starts.append((value, factor, scales))
         report_step(report, len(trials), None, unit="evaluations of the evidence")
     _, factor, scales = max(starts, key=lambda start: start[0])
@@ -159,7 +165,10 @@ def tune_lengthscales(
         return -value / total, -np.concatenate(parts)[free] / total
 
     distance = np.log(MAX_FACTOR)
-    bounds = [(x - distance, x + distance) for x in first[free]]
+    bounds = [(x - distance, x + distance) for x in first]
+    for i in range(width + t, len(first)):  # the targets have root mean square one
+        bounds[i] = (bounds[i][0], max(min(bounds[i][1], np.log(LARGEST_AMPLITUDE)), first[i]))
+    bounds = [bound for bound, moves in zip(bounds, free, strict=True) if moves]
     found = optimize.minimize(
         objective,
         first[free],
@@ -207,6 +216,13 @@ def with_inputs(tuned: Kernel, inputs: Transformed | None) -> Kernel:
         lengthscales = tuple((factors if lengthscales is None else factors * np.asarray(lengthscales)).tolist())
         tuned = tuned.kernel
     return Transformed(tuned, columns=inputs.columns, center=inputs.center, lengthscales=lengthscales)
+
+
+def weighted_rows(sample: RowSample) -> tuple[Any, Array, Array]:
+    """Return rows, targets and weights of a sample, without rows of weight zero."""
+    assert sample.y is not None
+    weight = np.ones(len(sample.y)) if sample.weight is None else sample.weight
+    return sample.X[weight > 0], sample.y[weight > 0], weight[weight > 0]
 
 
 def merged(sample: RowSample) -> tuple[Any, Array, Array]:

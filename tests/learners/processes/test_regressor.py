@@ -21,7 +21,7 @@ from mercer import (
     Transformed,
 )
 from mercer.engines import base
-from mercer.learners import gp
+from mercer.learners.processes import regressor
 
 
 def data(n=200, d=2, seed=0, noise=0.2):
@@ -357,7 +357,7 @@ def test_float32_rows_give_results_close_to_float64():
     [
         ({"noise": 0.0}, r"noise must be a finite number > 0 or 'tune', got 0.0"),
         ({"amplitude": "auto"}, r"amplitude must be a finite number > 0 or 'tune', got 'auto'"),
-        ({"lengthscale_tuning": 2.0}, r"lengthscale_tuning must be one of 'shared', 'ard', None, got 2.0"),
+        ({"lengthscale_tuning": 2.0}, r"lengthscale_tuning must be one of 'auto', 'shared', 'ard', None, got 2.0"),
         ({"variance_method": "exact"}, r"variance_method must be one of 'weight-space', 'pathwise', got 'exact'"),
         ({"tune_rows": 0}, r"tune_rows must be an integer >= 1, got 0"),
         (
@@ -382,7 +382,7 @@ def test_bad_parameters_have_clear_errors(settings, message):
 def test_an_iterator_cannot_be_tuned_on():
     X, y = data(50)
     with pytest.raises(
-        DataError, match=r"lengthscale_tuning='shared' reads a sample of the rows first.*lengthscale_tuning=None"
+        DataError, match=r"lengthscale_tuning='auto' reads a sample of the rows first.*lengthscale_tuning=None"
     ):
         GaussianProcessRegressor(RandomFourier(Gaussian(), 20)).fit(iter([(X, y)]))
 
@@ -492,7 +492,7 @@ def test_given_noise_is_not_calibrated():
     fresh = GaussianProcessRegressor(Nystroem(Gaussian(1.0), 30, random_state=0), noise=0.4, random_state=0)
     model = clone(fresh).fit(X, y)
     assert model.noise_ == 0.4
-    assert model.statistic_.sample is None
+    assert model.posterior_.feature_scales is None
     value = model.log_marginal_likelihood()
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-12)
 
@@ -581,9 +581,92 @@ def test_small_matrices_are_factorized_on_one_thread(monkeypatch, small, threads
         return call
 
     monkeypatch.setattr(base, "SMALL_MATRIX", small)
-    monkeypatch.setattr(gp, "tune_lengthscales", recorded(gp.tune_lengthscales))
-    monkeypatch.setattr(gp.Spectrum, "of", recorded(gp.Spectrum.of))
+    monkeypatch.setattr(regressor, "tune_lengthscales", recorded(regressor.tune_lengthscales))
+    monkeypatch.setattr(regressor.Spectrum, "of", recorded(regressor.Spectrum.of))
     X, y = data(60)
     with threadpool_limits(2, user_api="blas"):
         GaussianProcessRegressor(Gaussian(), random_state=0).fit(X, y)
     assert seen == [threads, threads]
+
+
+@pytest.mark.parametrize("feature_map", ["landmarks", "fourier", "pathwise"])
+def test_precisions_are_noise_of_known_variance(feature_map):
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(-2, 2, size=(150, 2)), rng.uniform(-2, 2, size=(20, 2))
+    variance = np.exp(rng.normal(size=150)) * 0.04
+    y = np.sin(2 * X[:, 0]) + np.sqrt(variance) * rng.normal(size=150)
+    kernel, amplitude = Gaussian(0.9), 1.2
+    settings = {"amplitude": amplitude, "lengthscale_tuning": None, "normalize_y": False, "weights": "precisions"}
+    if feature_map == "landmarks":  # all rows, so that the features are exact
+        maps = Nystroem(kernel, 150, landmarks="uniform", random_state=0)
+    else:
+        maps = RandomFourier(kernel, 400, random_state=0)
+        settings["variance_method"] = "pathwise" if feature_map == "pathwise" else "weight-space"
+    model = GaussianProcessRegressor(maps, noise=1.0, random_state=0, **settings).fit(X, y, 1 / variance)
+    mean, std = model.predict(new, return_std=True)
+    Z = model.feature_map_.transform(X)
+    gram, cross = (Z @ Z.T, Z @ model.feature_map_.transform(new).T)
+    exact = ExactProcess(
+        sk.ConstantKernel(amplitude**2, "fixed") * sk.RBF(0.9, "fixed"), alpha=variance, optimizer=None
+    ).fit(X, y)
+    K = amplitude**2 * gram + np.diag(variance)
+    np.testing.assert_allclose(mean, amplitude**2 * cross.T @ np.linalg.solve(K, y), atol=1e-6)
+    if feature_map != "fourier":  # the variance is that of the exact process
+        np.testing.assert_allclose(std, exact.predict(new, return_std=True)[1], atol=1e-5)
+    value = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 150 * np.log(2 * np.pi))
+    constant = -0.5 * np.log(variance).sum()
+    assert model.log_marginal_likelihood_value_ == pytest.approx(value - constant, rel=1e-8)
+    same = GaussianProcessRegressor(maps, noise=1.0, random_state=0, **settings).fit(X, y)
+    assert np.abs(same.predict(new) - mean).max() > 0.01
+
+
+def test_precisions_tune_one_factor_of_the_noise_on_every_engine():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, size=(2000, 2))
+    variance = np.where(X[:, 0] > 0, 1.0, 0.01)
+    y = np.sin(2 * X[:, 0]) + 0.5 * np.sqrt(variance) * rng.normal(size=2000)
+    base = GaussianProcessRegressor(Nystroem(Gaussian(), 60, random_state=0), weights="precisions", random_state=0)
+    model = clone(base).fit(X, y, 1 / variance)
+    # The factor is the root of a mean of 2000 squares: its standard error is 0.5 / sqrt(4000) = 0.008.
+    assert model.noise_ == pytest.approx(0.5, abs=0.035)
+    other = clone(base).set_params(weights="repetitions").fit(X, y, 1 / variance)
+    assert abs(other.noise_ - 0.5) > 0.05
+    blocks = [(X[i : i + 700], y[i : i + 700], 1 / variance[i : i + 700]) for i in (0, 700, 1400)]
+    stream = clone(base).fit(blocks)
+    assert stream.noise_ == pytest.approx(model.noise_, rel=1e-6)
+    parts = clone(base).set_params(lengthscale_tuning=None)
+    whole = clone(parts).fit(X, y, 1 / variance)
+    for block in blocks:
+        parts.partial_fit(*block)
+    assert abs(parts.noise_ / whole.noise_ - 1) < 0.2  # landmarks are those of the first block
+    with pytest.raises(ParameterError, match="weights='precisions'"):
+        clone(base).set_params(neighbors=8).fit(X, y)
+    shares = []
+    for side in (X[:, 0] > 0, X[:, 0] <= 0):
+        mean = model.predict(X[side])
+        shares.append(np.mean(np.abs(y[side] - mean) < 1.645 * 0.5 * np.sqrt(variance[side])))
+    np.testing.assert_allclose(shares, 0.9, atol=0.05)
+
+
+@pytest.mark.parametrize("tuning", ["shared", "ard"])
+def test_constant_precisions_are_a_unit_of_the_noise(tuning):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-2, 2, size=(300, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=300)
+    base = GaussianProcessRegressor(lengthscale_tuning=tuning, weights="precisions", random_state=0)
+    one, many = clone(base).fit(X, y), clone(base).fit(X, y, np.full(300, 1e4))
+    assert many.noise_ == pytest.approx(100 * one.noise_, rel=1e-5)
+    assert many.amplitude_ == pytest.approx(one.amplitude_, rel=1e-5)
+    np.testing.assert_allclose(many.predict(X), one.predict(X), atol=1e-6)
+
+
+def test_amplitude_is_bounded_where_the_evidence_is_flat():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y = X[:, 0] + 0.05 * rng.normal(size=200)
+    base = GaussianProcessRegressor(Nystroem(Gaussian(1000.0), 200, random_state=0), lengthscale_tuning=None)
+    model = clone(base).fit(X, y)
+    amplitude = model.posterior_.fitted_scales.amplitude[0]
+    assert amplitude == pytest.approx(100 * y.std(), rel=1e-6)
+    free = clone(base).set_params(amplitude=1000 * y.std()).fit(X, y)
+    assert free.log_marginal_likelihood_value_ > model.log_marginal_likelihood_value_  # the bound is active

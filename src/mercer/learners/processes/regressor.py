@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,15 +21,24 @@ from mercer.features import features_of
 from mercer.kernels import Kernel, Transformed
 from mercer.learners.base import Fit, Regressor
 from mercer.learners.defaults import DEFAULT_KERNEL, width_for
+from mercer.learners.local_correction import NEIGHBORS, LocalCorrection, correction_costs, why_rows_are_stored
+from mercer.learners.processes.neighbors import check_given, fit_neighbors, tune_neighbors, tunes_by_near_rows
+from mercer.learners.processes.plots import plot_regressor
 from mercer.maps import BaseMap, DrawnMap, Nystroem
-from mercer.maps.base import check_replayable
+from mercer.maps.base import check_replayable, fresh_copy
 from mercer.metric.scaled_columns import sample_of_columns, scaled_inputs
-from mercer.parameters import Choice, Domain, Integer, Interval
-from mercer.solvers.processes.calibration import calibrated_scales
+from mercer.parameters import Choice, Domain, Integer, Interval, check_parameter
+from mercer.solvers.local.metric_search import MetricTrial
+from mercer.solvers.local.near_fit import LocalFit
+from mercer.solvers.neighbor_processes.posterior import NeighborPosterior
+from mercer.solvers.processes.calibration import calibrated_scales, left_out, standardized_errors
 from mercer.solvers.processes.evidence import Evidence, Scales
+from mercer.solvers.processes.intervals import METHODS, interval, log_densities
 from mercer.solvers.processes.lengthscales import LengthscaleGradient
+from mercer.solvers.processes.paths import SamplePaths, sample_paths
 from mercer.solvers.processes.posterior import Posterior
 from mercer.solvers.processes.tuning import FOURIER_COMPONENTS, WIDEST, Trial, tune_lengthscales
+from mercer.solvers.ridge.jackknife import Jackknife, jackknife_of
 from mercer.solvers.ridge.least_squares import Spectrum
 from mercer.statistics.moments import Moments, MomentSum
 from mercer.statistics.sample import RowSample, as_generator, seed_of
@@ -38,6 +48,8 @@ __all__ = ["GaussianProcessRegressor"]
 Array = np.ndarray
 # Least number of landmarks of the default map, if there are that many rows.
 LEAST_LANDMARKS = 1024
+# Number of landmarks of the default map if there are near rows, which represent what is local.
+LANDMARKS_BESIDE_NEIGHBORS = 512
 # Number of rows of the sample on which noise is calibrated: their number determines its standard deviation within 1 %.
 # Fewer rows, but no fewer than the least, if rows have many features.
 CALIBRATION_ROWS = 8192
@@ -72,16 +84,24 @@ class GaussianProcessRegressor(Regressor):
         calibrates the noise on leave-one-out errors; see Notes.
     amplitude : float or "tune", default="tune"
         Standard deviation of the function, for a kernel with k(x, x) = 1; "tune" maximizes the evidence.
-    lengthscale_tuning : {"shared", "ard"} or None, default="shared"
+    lengthscale_tuning : {"auto", "shared", "ard"} or None, default="auto"
         "shared" multiplies the lengthscale of the kernel by the factor of highest evidence; "ard" (automatic relevance
         determination) tunes one lengthscale per column of X, starting from the spreads of the columns unless the kernel
-        is `Transformed`; None keeps the lengthscales of the kernel, as do kernels
-        that are not shift-invariant.
+        is `Transformed`; None keeps the lengthscales of the kernel, as do kernels that are not shift-invariant. "auto"
+        means "shared", and with `neighbors` the better of "shared" and "ard".
     normalize_y : bool, default=True
         Whether the mean of the targets is subtracted, and added to predictions; otherwise the prior mean is zero. The
         scale of the targets never matters: noise and amplitude are in their unit.
+    neighbors : int, "auto", LocalCorrection or None, default=None
+        Number of near rows on which predictions are conditioned, or a `LocalCorrection` with further parameters; None
+        means that there are none. The rows are then a part of the model; see Notes.
     variance_method : {"weight-space", "pathwise"}, default="weight-space"
         How the posterior variance is computed; see Notes. "pathwise" is for random features.
+    weights : {"repetitions", "precisions"}, default="repetitions"
+        What `sample_weight` means. "repetitions": a weight of 2 is equivalent to repeating the row. "precisions": the
+        noise of a row of weight w has the variance ``noise_**2 / w``, so that ``sample_weight=1 / variance`` is noise
+        of a known variance for each row, with ``noise=1.0`` if it is known exactly, and with ``noise="tune"`` if it is
+        known up to a factor. Not with `neighbors`.
     tune_rows : int, default=1000
         Number of rows of the seeded sample on which lengthscales are tuned, and which "pathwise" conditions on.
     %(unlabeled_number)s
@@ -98,9 +118,16 @@ class GaussianProcessRegressor(Regressor):
     noise_, amplitude_ : float or ndarray of shape (t,)
         The standard deviations that `predict` uses: of the noise, and of the function far away from all rows.
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood (evidence) of all rows, summed over targets.
-    tuning_ : tuple of Trial
-        Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each.
+        Log marginal likelihood (evidence) of all rows, summed over targets. With ``weights="precisions"`` it is that of
+        targets times the roots of their weights, which differs by a constant. With `neighbors` it is the sum of the
+        log densities of rows given near rows that precede them in a random order, and NaN if the rows stay in their
+        source.
+    tuning_ : tuple of Trial or MetricTrial
+        Lengthscales that were tried, as factors of those at which the search starts, and the evidence of each. With
+        `neighbors`, the kernels that were tried, and the errors of left-out targets.
+    local_ : LocalFit or None
+        The local part, if there are `neighbors`: `parts`, whether the model uses the features ("global"), near rows
+        ("local") or both; `scores`, the leave-one-out losses of these choices, minus the mean log density.
     coef_ : ndarray of shape (D,) or (t, D)
         Posterior mean of the coefficients of the features, with the amplitude.
     feature_map_ : BaseMap
@@ -128,6 +155,18 @@ class GaussianProcessRegressor(Regressor):
     residual of the kernel. So `noise_` and the amplitude of the residual, `amplitude_`, maximize the density of the
     leave-one-out errors of a sample of at most 8192 rows [4]_. If `noise` is given, nothing is calibrated.
 
+    *Near rows.* With `neighbors`, what the features leave is predicted from the rows nearest to each query, so that
+    both parts together have the kernel of the map; with all rows near, they are the exact process. If `feature_map` is
+    None, there are 512 landmarks, and the smoothness of the Matern kernel, 1/2, 3/2 or 5/2, is chosen too. Lengthscales
+    minimize leave-one-out losses of mini-batches of rows, each given its nearest rows. Features, near rows or both are
+    chosen by the leave-one-out density, and the variance follows the residuals of the near rows [5]_, so that it
+    differs between regions. `noise_` and `amplitude_` are those at an average scale. `noise` and `amplitude` can be
+    both given or both tuned. There are no covariances and samples. The rows are a part of the model, or stay in their
+    source (`LocalCorrection`).
+
+    *Intervals.* `predict_interval` and `predict_log_density` use the distribution of leave-one-out errors of a sample
+    of rows, divided by their standard deviations, since errors of real data often have heavier tails than normal ones.
+
     *Variance starvation.* A map of D random features has no more than D degrees of freedom. With more rows than that,
     all coefficients are determined, and the posterior variance is small everywhere, also far from the rows, where that
     of the exact process is the prior variance [3]_. `Nystroem` avoids this: the residual of the kernel,
@@ -144,6 +183,7 @@ class GaussianProcessRegressor(Regressor):
     .. [3] Quinonero-Candela, Rasmussen (2005), A unifying view of sparse approximate Gaussian process regression, JMLR.
     .. [4] Sundararajan, Keerthi (2001), Predictive approaches for choosing hyperparameters in Gaussian processes,
        Neural Computation.
+    .. [5] Shah, Wilson, Ghahramani (2014), Student-t processes as alternatives to Gaussian processes, AISTATS.
 
     Examples
     --------
@@ -163,13 +203,17 @@ class GaussianProcessRegressor(Regressor):
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
         "noise": Interval(0, closed="neither") | Choice("tune"),
         "amplitude": Interval(0, closed="neither") | Choice("tune"),
-        "lengthscale_tuning": Choice("shared", "ard", None),
+        "lengthscale_tuning": Choice("auto", "shared", "ard", None),
+        "neighbors": NEIGHBORS,
         "variance_method": Choice("weight-space", "pathwise"),
+        "weights": Choice("repetitions", "precisions"),
         "tune_rows": Integer(1),
     }
     solved = frozenset({"posterior_", "noise_", "amplitude_", "coef_", "log_marginal_likelihood_value_"})
     solves_gram = True
-    tuning_: tuple[Trial, ...]
+    tuning_: tuple[Trial | MetricTrial, ...]
+    #: The posterior given near rows; None if there are no `neighbors`.
+    local_posterior_: NeighborPosterior | None = None
     default_map = landmarks_of_process
 
     def __init__(
@@ -178,9 +222,11 @@ class GaussianProcessRegressor(Regressor):
         *,
         noise: float | Literal["tune"] = "tune",
         amplitude: float | Literal["tune"] = "tune",
-        lengthscale_tuning: Literal["shared", "ard"] | None = "shared",
+        lengthscale_tuning: Literal["auto", "shared", "ard"] | None = "auto",
         normalize_y: bool = True,
+        neighbors: int | Literal["auto"] | LocalCorrection | None = None,
         variance_method: Literal["weight-space", "pathwise"] = "weight-space",
+        weights: Literal["repetitions", "precisions"] = "repetitions",
         tune_rows: int = 1000,
         unlabeled: Any = None,
         block_size: int | None = None,
@@ -193,7 +239,9 @@ class GaussianProcessRegressor(Regressor):
         self.amplitude = amplitude
         self.lengthscale_tuning = lengthscale_tuning
         self.normalize_y = normalize_y
+        self.neighbors = neighbors
         self.variance_method = variance_method
+        self.weights = weights
         self.tune_rows = tune_rows
         self.unlabeled = unlabeled
         self.block_size = block_size
@@ -203,11 +251,13 @@ class GaussianProcessRegressor(Regressor):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def _several_passes(self) -> None:
-        return None  # tuning reads a sample first; `_tuned` checks that the rows can be read again
+    def _several_passes(self) -> str | None:
+        # Tuning reads a sample first; `_tuned` checks that the rows can be read again.
+        return why_rows_are_stored(self.neighbors)
 
-    def _costs(self, n: int, D: int) -> dict[str, float]:  # noqa: ARG002 - the signature of the contract
-        return {"solve": 3.0 * D**3}
+    def _costs(self, n: int, D: int) -> dict[str, float]:
+        more = correction_costs(self.neighbors, "evidence", n, self.n_features_in_, D)
+        return {"solve": 3.0 * D**3, **more}
 
     def _tuning_costs(self) -> dict[str, None]:
         # The number of evaluations is not known.
@@ -222,12 +272,33 @@ class GaussianProcessRegressor(Regressor):
         value = getattr(self, name)
         return None if isinstance(value, str) else float(value)
 
+    def _check_neighbors(self) -> None:
+        """Raise if parameters cannot be combined with `neighbors`."""
+        check_given(type(self).__name__, self._given("noise"), self._given("amplitude"))
+        if not self._repeated:
+            msg = (
+                f"{type(self).__name__}: neighbors={self.neighbors!r} needs weights that are repetitions of rows, got "
+                "weights='precisions'. Use neighbors=None for noise of different variances."
+            )
+            raise ParameterError(msg)
+        if self.variance_method == "pathwise":
+            msg = (
+                f"{type(self).__name__}: neighbors={self.neighbors!r} has variances of its own, got "
+                "variance_method='pathwise'. Use variance_method='weight-space', or neighbors=None."
+            )
+            raise ParameterError(msg)
+
     def _fit_map(self, fit: Fit) -> BaseMap:
         prototype = fit.feature_map
+        if self.neighbors is not None:
+            self._check_neighbors()
+            if isinstance(prototype, Nystroem) and not isinstance(self.feature_map, BaseMap):
+                few = min(prototype.n_components, LANDMARKS_BESIDE_NEIGHBORS)
+                prototype = fresh_copy(prototype, n_components=few)
         if self.feature_map is None:
             check_replayable(prototype, fit.engine)
             prototype = self._scaled(prototype, fit)
-        self.tuning_: tuple[Trial, ...] = ()
+        self.tuning_ = ()
         if self.lengthscale_tuning is not None:
             prototype = self._tuned(replace(fit, feature_map=prototype))
         fitted = fit.fitted(prototype)
@@ -270,14 +341,22 @@ class GaussianProcessRegressor(Regressor):
                 "__iter__ starts over), or use lengthscale_tuning=None and give the kernel its lengthscale."
             )
             raise DataError(msg)
-        if self.lengthscale_tuning == "ard" and not isinstance(kernel, Transformed) and self._is_narrow(fit):
+        by_near_rows = self.neighbors is not None and tunes_by_near_rows(kernel, fit)
+        own = self.lengthscale_tuning == "ard" or (by_near_rows and self.lengthscale_tuning == "auto")
+        if own and not isinstance(kernel, Transformed) and self._is_narrow(fit):
             # Lengthscales start at the spreads of their columns: from one common lengthscale, those of columns in other
             # units would not be found.
             prototype = self._scaled(prototype, fit)
             kernel = prototype._kernel()
+        if by_near_rows:
+            roughness = self.feature_map is None
+            tuned, self.tuning_ = tune_neighbors(self, kernel, fit, roughness=roughness)
+            return prototype.with_kernel(tuned)
         seed = seed_of(fit.random_state, "tune")
         enter_stage(fit.report, "tune lengthscales")
-        sample = fit.labeled.sum(partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True), fit.report)
+        sample = fit.labeled.sum(
+            partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=self._repeated), fit.report
+        )
         if not len(sample.index):
             msg = "All sample weights are zero: there is nothing to fit."
             raise DataError(msg)
@@ -291,6 +370,7 @@ class GaussianProcessRegressor(Regressor):
                 amplitude=self._given("amplitude"),
                 centered=self.normalize_y,
                 seed=seed,
+                repeated=self._repeated,
                 report=fit.report,
             )
         self.tuning_ = tuning.trials
@@ -300,35 +380,60 @@ class GaussianProcessRegressor(Regressor):
         sample = None
         if self.variance_method == "pathwise":
             seed = seed_of(fit.random_state, "representers")
-            sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=True)
-        elif self._calibrates():
+            sample = partial(RowSample.of, size=self.tune_rows, seed=seed, by_weight=self._repeated)
+        else:
             seed = seed_of(fit.random_state, "calibrate")
             d = self.feature_map_.n_features_in_
             size = min(CALIBRATION_ROWS, max(LEAST_CALIBRATION_ROWS, CALIBRATION_ENTRIES // d))
-            sample = partial(RowSample.of, size=size, seed=seed, by_weight=True)
+            sample = partial(RowSample.of, size=size, seed=seed, by_weight=self._repeated)
         # Small eigenvalues matter.
         return MomentSum(self.feature_map_.features_, double=True, sample=sample, n_rows=fit.labeled.n_rows)
 
-    def _solve(self, statistic: Moments, fit: Fit | None) -> None:  # noqa: ARG002 - the signature of the contract
+    def _solve(self, statistic: Moments, fit: Fit | None) -> None:
         self._check_parameters()
         self.statistic_ = statistic
         offset = statistic.targets.target_mean if self.normalize_y else None
         with blas_threads_for(len(statistic.gram)):
             spectrum = Spectrum.of(statistic, centered=False, offset=offset)
-            scales = Evidence(spectrum).best(self._given("noise"), self._given("amplitude"))
-            pathwise = self.variance_method == "pathwise"
-            calibrated = None
-            if not pathwise and statistic.sample is not None and self._calibrates():
-                given = self._given("amplitude") is not None
-                calibrated = calibrated_scales(
-                    self.feature_map_, spectrum, scales, statistic.sample, amplitude_given=given
-                )
-            representers = statistic.sample if pathwise else None
-            self.posterior_ = posterior = Posterior.of(self.feature_map_, spectrum, scales, representers, calibrated)
+            scales = Evidence(spectrum, self._count(statistic)).best(self._given("noise"), self._given("amplitude"))
+            self.posterior_ = posterior = self._posterior(spectrum, scales, statistic.sample)
         used = posterior.scales
-        self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
         self.coef_ = posterior.coef[:, 0] if self._single else posterior.coef.T
-        self.log_marginal_likelihood_value_ = float(Evidence(spectrum).value(scales).sum())
+        self.log_marginal_likelihood_value_ = float(Evidence(spectrum, self._count(statistic)).value(scales).sum())
+        self.local_posterior_ = None
+        if fit is not None and self.neighbors is not None:
+            self.local_posterior_ = local = fit_neighbors(self, spectrum, scales, fit)
+            used = Scales(local.noise, local.amplitude)
+            if local.fit.parts != "global":
+                self.log_marginal_likelihood_value_ = local.log_marginal_likelihood()
+        self.noise_, self.amplitude_ = self._one_or_all(used.noise), self._one_or_all(used.amplitude)
+
+    def _posterior(self, spectrum: Spectrum, scales: Scales, sample: RowSample | None) -> Posterior:
+        """Return the posterior, with noise calibrated on leave-one-out errors of a sample where that is needed."""
+        pathwise = self.variance_method == "pathwise"
+        posterior = Posterior.of(
+            self.feature_map_, spectrum, scales, sample if pathwise else None, repeated=self._repeated
+        )
+        if sample is None:  # a model of an earlier version, to which rows were added
+            return posterior
+        variance = None if posterior.representers is None else posterior.representers.left_out_variance(scales)
+        errors = left_out(self.feature_map_, spectrum, scales, sample, variance, repeated=self._repeated)
+        if self._calibrates():
+            calibrated = calibrated_scales(errors, scales, amplitude_given=self._given("amplitude") is not None)
+            posterior = replace(posterior, scales=calibrated, feature_scales=scales)
+        return replace(posterior, errors=standardized_errors(errors, posterior.scales))
+
+    @property
+    def _repeated(self) -> bool:
+        """Whether weights are repetitions of rows."""
+        return self.weights == "repetitions"
+
+    def _count(self, statistic: Moments) -> float | None:
+        """Return the number of rows of positive weight, if weights are precisions; None if they are repetitions."""
+        if self._repeated:
+            return None
+        assert statistic.sample is not None
+        return float(statistic.sample.seen)
 
     def _calibrates(self) -> bool:
         """Return whether noise and residual variance are calibrated on the leave-one-out errors of a sample."""
@@ -342,6 +447,11 @@ class GaussianProcessRegressor(Regressor):
     def kernel_(self) -> Kernel:
         self._check_fitted()
         return self.feature_map_.kernel_
+
+    @property
+    def local_(self) -> LocalFit | None:
+        self._check_fitted()
+        return None if self.local_posterior_ is None else self.local_posterior_.fit
 
     # ---- evidence -----------------------------------------------------------------------------
 
@@ -375,7 +485,14 @@ class GaussianProcessRegressor(Regressor):
                 msg = f"{name} must be a finite number > 0, or one for each of {count} targets; got {value!r}."
                 raise ParameterError(msg)
         scales = Scales(*(np.broadcast_to(np.asarray(v, dtype=float), (count,)) for v in given))
-        evidence = Evidence(posterior.spectrum)
+        if self.local_posterior_ is not None:
+            if eval_gradient:
+                msg = f"{type(self).__name__}: eval_gradient=True needs neighbors=None, got a fit with neighbors."
+                raise ParameterError(msg)
+            return self.local_posterior_.log_marginal_likelihood(
+                None if noise is None else scales.noise, None if amplitude is None else scales.amplitude
+            )
+        evidence = Evidence(posterior.spectrum, self._count(self.statistic_))
         value = float(evidence.value(scales).sum())
         if not eval_gradient:
             return value
@@ -435,6 +552,13 @@ class GaussianProcessRegressor(Regressor):
         if return_std and return_cov:
             msg = f"{type(self).__name__}: at most one of return_std and return_cov can be True."
             raise ParameterError(msg)
+        local = self.local_posterior_
+        if local is not None:
+            self._refuse_with_neighbors(return_cov, "return_cov=True", "return_std=True, or neighbors=None")
+            X = self.feature_map_.check_rows(X)
+            mean, std = local.predict(X, return_std=return_std, with_noise=with_noise, n_jobs=self.n_jobs)
+            mean = mean[:, 0] if self._single else mean
+            return mean if std is None else (mean, std[:, 0] if self._single else std)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
         mean = mean[:, 0] if self._single else mean
         if not (return_std or return_cov):
@@ -454,6 +578,72 @@ class GaussianProcessRegressor(Regressor):
             spread = np.sqrt(variance + np.square(posterior.scales.noise) * with_noise)
         return mean, spread[..., 0] if self._single else spread
 
+    @rowwise
+    def predict_interval(self, X: Any, level: float = 0.9, *, method: str = "calibrated") -> Array:
+        """Return intervals that contain a new target with a given probability.
+
+        Parameters
+        ----------
+        %(X)s
+        level : float, default=0.9
+            Probability, > 0 and < 1.
+        method : {"calibrated"}, default="calibrated"
+            "calibrated" intervals are centered at the predictions. Their half-width is the standard deviation of a new
+            target times the quantile of the leave-one-out errors, divided by their standard deviations, of a sample of
+            at most 8192 rows. So targets need not be normally distributed.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, t, 2)
+            Lower and upper ends.
+        """
+        check_parameter(type(self).__name__, "level", level, Interval(0, 1, closed="neither"))
+        check_parameter(type(self).__name__, "method", method, Choice(*METHODS))
+        mean, std = self.predict(X, return_std=True, with_noise=True)
+        shape = (len(mean), -1)
+        posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
+        ends = interval(
+            posterior, self.feature_map_.check_rows(X), mean.reshape(shape), std.reshape(shape), level, method
+        )
+        return ends[:, 0] if self._single else ends
+
+    def predict_log_density(self, X: Any, y: Any) -> Array:
+        """Return the log density of new targets.
+
+        The density is that of a Student distribution around the prediction, in units of the standard deviation of a new
+        target. Its width and degrees of freedom are fitted to the leave-one-out errors of a sample of at most 8192
+        rows, so its tails are as heavy as those of the errors. For normally distributed errors it is the normal
+        density.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, t)
+            Targets.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, t)
+        """
+        mean, std = self.predict(X, return_std=True, with_noise=True)
+        targets = np.asarray(y, dtype=np.float64)
+        if targets.shape != mean.shape:
+            msg = f"{type(self).__name__}: y must have the shape {mean.shape} of predictions, got {targets.shape}."
+            raise DataError(msg)
+        posterior = self.posterior_ if self.local_posterior_ is None else self.local_posterior_
+        shape = (len(mean), -1)
+        values = log_densities(posterior, (targets - mean).reshape(shape), std.reshape(shape))
+        return values[:, 0] if self._single else values
+
+    def _refuse_with_neighbors(self, refused: bool, what: str, instead: str) -> None:
+        if refused and self.local_posterior_ is not None:
+            msg = (
+                f"{type(self).__name__}: {what} needs the joint distribution of rows, but with neighbors= each row "
+                f"is predicted from its own near rows. Use {instead}."
+            )
+            raise ParameterError(msg)
+
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Return samples of the posterior function at some rows.
 
@@ -472,8 +662,145 @@ class GaussianProcessRegressor(Regressor):
         """
         self._check_fitted()
         posterior = self.posterior_
+        self._refuse_with_neighbors(True, "sample_y", "neighbors=None")
         X = self.feature_map_.check_rows(X)
         mean = self._linear(X, posterior.coef, posterior.spectrum.offset)
         Z = features_of(self.feature_map_.features_.astype(X.dtype), X).astype(np.float64, copy=False)
         draws = mean[:, :, None] + posterior.deviations(X, Z, int(n_samples), as_generator(random_state))
         return draws[:, 0] if self._single else draws
+
+    def jackknife(self, X: Any, y: Any) -> Jackknife:
+        """Return leave-one-out predictions of the rows of the fit, and intervals with a guarantee from them.
+
+        Nothing is fitted again: predictions without a row follow from its leverage, exactly for the penalty and the
+        features of this model.
+
+        Parameters
+        ----------
+        X, y : array-like or CSR of shape (n, d), array-like of shape (n,) or (n, t)
+            The rows and targets of the fit, all of them, which was without weights.
+
+        Returns
+        -------
+        Jackknife
+            ``jackknife.interval(X, level)`` returns the intervals of jackknife+ for new rows [JK]_. If rows are
+            exchangeable, they contain a new target with a probability of at least ``2 * level - 1``, and usually of
+            about `level`, whatever the distribution of the rows is. The guarantee is for a kernel, noise and landmarks
+            that do not depend on these rows. `predictions`, `residuals` and `leverages` are attributes.
+
+        References
+        ----------
+        .. [JK] Barber, Candes, Ramdas, Tibshirani (2021), Predictive inference with the jackknife+, Annals of
+           Statistics.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import Gaussian, GaussianProcessRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, size=(300, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, size=300)
+        >>> model = GaussianProcessRegressor(Gaussian(1.0), random_state=0).fit(X[:200], y[:200])
+        >>> lower, upper = model.jackknife(X[:200], y[:200]).interval(X[200:], level=0.9).T
+        >>> bool(0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).mean() <= 1)
+        True
+        """
+        self._check_fitted()
+        self._refuse_with_neighbors(True, "jackknife", "predict_interval, or neighbors=None")
+        posterior = self.posterior_
+        X, y = self._labeled_arrays(X, y)
+        return jackknife_of(
+            type(self).__name__,
+            self.feature_map_,
+            X,
+            y,
+            alpha=posterior.fitted_scales.alpha,
+            coef=posterior.coef,
+            intercept=posterior.spectrum.offset,
+            fit_intercept=False,
+            mean_offset=bool(self.normalize_y),
+            single=self._single,
+        )
+
+    def sample_path(self, n_samples: int = 1, random_state: Any = 0) -> SamplePaths:
+        """Return samples of the posterior function as functions of x, with gradients.
+
+        Unlike `sample_y`, which samples at rows that are given in advance, a path can be evaluated anywhere, and again:
+        it is one function. This is what Thompson sampling and Bayesian optimization need.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of functions.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed; the same seed gives the same functions.
+
+        Returns
+        -------
+        SamplePaths
+            ``paths(X)`` has the shape (n, n_samples) or (n, t, n_samples), ``paths.gradient(X)`` has the gradients
+            (n, d, n_samples) or (n, d, t, n_samples) where the features have a closed form, as those of
+            `RandomFourier` and of `Nystroem` with isotropic kernels, and ``paths[i]`` is one of the functions.
+
+        Notes
+        -----
+        Means and variances are those of `predict` without noise. With landmarks, what they leave out is a part of the
+        paths as it is of the variance. It is computed from 4096 random Fourier features of the kernel, so that the
+        covariances of this part have a relative error of about 2 %; the kernel must be shift-invariant. With random
+        features and ``variance_method="weight-space"``, paths are as certain as the features are, far from the rows,
+        too: use ``variance_method="pathwise"`` or landmarks to explore.
+
+        Examples
+        --------
+        Thompson sampling: the next row is the minimum of a sampled function.
+
+        >>> import numpy as np
+        >>> from scipy.optimize import minimize
+        >>> from mercer import Gaussian, GaussianProcessRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-2, 2, size=(20, 1))
+        >>> for step in range(10):
+        ...     y = (X[:, 0] - 0.5) ** 2 + 0.01 * rng.normal(size=len(X))
+        ...     model = GaussianProcessRegressor(Gaussian(), random_state=0).fit(X, y)
+        ...     path = model.sample_path(random_state=step)
+        ...     start = X[path(X)[:, 0].argmin()]
+        ...     found = minimize(
+        ...         lambda x: path([x])[0, 0], start, jac=lambda x: path.gradient([x])[0, :, 0], bounds=[(-2, 2)]
+        ...     )
+        ...     X = np.vstack([X, found.x])
+        >>> bool(abs(X[-1, 0] - 0.5) < 0.2)
+        True
+        """
+        self._check_fitted()
+        self._refuse_with_neighbors(True, "sample_path", "neighbors=None")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            msg = f"{type(self).__name__}: n_samples must be an integer >= 1, got {n_samples!r}."
+            raise ParameterError(msg)
+        rng = as_generator(random_state)
+        return sample_paths(self.posterior_, self.feature_map_, int(n_samples), rng, single=self._single)
+
+    def plot(self, X: Any, y: Any = None, *, ax: Any = None, target: int = 0, level: float = 0.9) -> Any:
+        """Plot the posterior of a process of one or two features.
+
+        For one feature, the picture has the mean, and bands of the function and of new targets; for two features, the
+        mean as colors, and lines of equal standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 1) or (n, 2)
+            Rows, such as those of the fit. They are drawn, at most 2000 of them, and their range is shown.
+        y : array-like of shape (n,) or (n, t), default=None
+            Their targets, which are drawn if there is one feature.
+        ax : matplotlib Axes, default=None
+            Axes to draw into. None creates a new figure.
+        target : int, default=0
+            Column of targets, if there are several.
+        level : float, default=0.9
+            Probability of the bands, which are normal ones.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        self._check_fitted()
+        return plot_regressor(self, X, y, ax, target=target, level=level)

@@ -1,0 +1,207 @@
+"""Level, power and time of the test of conditional independence, beside causal-learn's KCI on the same samples.
+
+    python benchmarks/conditional_independence.py [--quick] [--runs 400] [--power-runs 200] [--peer DIR] [--output DIR]
+
+The problems are post-nonlinear models of Strobl, Zhang and Visweswaran (2019): functions are drawn from the identity,
+the square, the cube, tanh and exp(-|t|), and noise is standard normal.
+
+- chain: x = g(e), z_j = g_j(x + e_j), y = h(mean of z + e); fork: x = g(mean of z + e), y = h(mean of z + e).
+- strong fork: the same with the sum of z divided by the root of its dimension, so that z matters in high dimension.
+- rough fork: x and y are sin(3 t) plus noise, with a direction t in three dimensions. It is shown, not judged: the
+  function is too rough for few rows, and every test by regression rejects it.
+
+Level: the share of rejections at 5 % without dependence must be within three standard errors of 5 %. Power: x and y
+have a common noise; KCI must not reject more often than mercer by more than two standard errors of the difference on
+the same samples. Times are processor seconds on one thread. Install causal-learn anywhere and pass its directory as
+``--peer`` (``pip install --target DIR --no-deps causal-learn``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from harness import Check, Report, format_table, parser_for, pick
+
+from mercer import conditional_independence_test
+
+LEVEL = 0.05
+RUNS, POWER_RUNS = 400, 200
+FUNCTIONS = (lambda t: t, np.square, lambda t: t**3, np.tanh, lambda t: np.exp(-np.abs(t)))
+Variables = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def drawn(rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """Return one of the functions at random."""
+    return FUNCTIONS[rng.integers(len(FUNCTIONS))]
+
+
+def chain(n: int, d: int, rng: np.random.Generator, common: float = 0.0) -> Variables:
+    """Return x, y and z of a chain x -> z -> y, with common noise of x and y."""
+    noise = common * rng.normal(size=n)
+    x = drawn(rng)(rng.normal(size=n) + noise)
+    z = np.stack([drawn(rng)(x + rng.normal(size=n)) for _ in range(d)], axis=1)
+    return x[:, None], drawn(rng)(z.mean(axis=1) + rng.normal(size=n) + noise)[:, None], z
+
+
+def fork(n: int, d: int, rng: np.random.Generator, common: float = 0.0, power: float = 1.0) -> Variables:
+    """Return x, y and z of a fork x <- z -> y; `power` divides the sum of z by that power of its dimension."""
+    z, noise = rng.normal(size=(n, d)), common * rng.normal(size=n)
+    t = z.sum(axis=1) / d**power + noise
+    x, y = (drawn(rng)(t + rng.normal(size=n))[:, None] for _ in range(2))
+    return x, y, z
+
+
+def strong_fork(n: int, d: int, rng: np.random.Generator, common: float = 0.0) -> Variables:
+    """Return a fork whose strength does not decrease with the dimension of z."""
+    return fork(n, d, rng, common, power=0.5)
+
+
+def rough_fork(n: int, d: int, rng: np.random.Generator) -> Variables:
+    """Return a fork by a function with several periods."""
+    z = rng.normal(size=(n, d))
+    t = np.sin(3 * z.sum(axis=1) / np.sqrt(d))
+    return (t + 0.5 * rng.normal(size=n))[:, None], (t + 0.5 * rng.normal(size=n))[:, None], z
+
+
+def sign_change(n: int, d: int, rng: np.random.Generator, common: float = 0.0) -> Variables:
+    """Return a dependence whose sign is that of the last conditioning variable."""
+    z, noise = rng.normal(size=(n, d)), common * rng.normal(size=n)
+    x = z[:, 0] + rng.normal(size=n) + noise
+    y = z[:, 0] + rng.normal(size=n) + np.sign(z[:, -1]) * noise
+    return x[:, None], y[:, None], z
+
+
+# Problem, number of conditioning variables, rows, and the share of the runs, which are fewer where they take long.
+LEVELS: tuple[tuple[Any, int, int, float], ...] = (
+    *((p, d, 500, 1.0) for p in (chain, fork, strong_fork) for d in (1, 5, 10)),
+    *((p, d, 2000, 0.5) for p in (chain, fork, strong_fork) for d in (1, 5, 10)),
+    *((p, d, 10_000, 0.15) for p in (chain, strong_fork) for d in (1, 5, 10)),
+    *((p, d, 100_000, 0.04) for p in (chain, strong_fork) for d in (1, 5, 10)),
+)
+ROUGH = ((1, 2000), (3, 2000), (3, 100_000))
+POWERS: tuple[tuple[Any, int, float], ...] = (
+    *((chain, d, 0.8) for d in (1, 5, 10)),
+    *((fork, d, 0.6) for d in (1, 5, 10)),
+    *((strong_fork, d, 0.6) for d in (3, 10)),
+    (sign_change, 2, 1.0),
+)
+
+
+def p_values(test: Any, problem: Any, d: int, n: int, runs: int, **options: Any) -> tuple[np.ndarray, float]:
+    """Return the p-values of many samples, and the processor seconds of one test."""
+    found, seconds = [], 0.0
+    for run in range(runs):
+        variables = problem(n, d, np.random.default_rng([run, n, d]), **options)
+        start = time.process_time()
+        found.append(test(*variables, run))
+        seconds += time.process_time() - start
+    return np.array(found), seconds / runs
+
+
+def ours(x: np.ndarray, y: np.ndarray, z: np.ndarray, seed: int) -> float:
+    """Return the p-value of mercer."""
+    return conditional_independence_test(x, y, z, n_jobs=1, random_state=seed).p_value
+
+
+def kci(folder: str | None) -> Any:
+    """Return causal-learn's test as a function of the variables and a seed, or None if it is not installed."""
+    if folder is not None:
+        sys.path.insert(0, folder)
+    try:
+        from causallearn.utils.KCI.KCI import KCI_CInd
+    except ImportError:
+        return None
+    return lambda x, y, z, seed: float(KCI_CInd().compute_pvalue(x, y, z)[0])  # noqa: ARG005
+
+
+def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = parser_for(__doc__.splitlines()[0], rounds=1, quick_rounds=1)
+    parser.add_argument("--runs", type=int, help="samples for each level of up to 500 rows")
+    parser.add_argument("--power-runs", type=int, help="samples for each power")
+    parser.add_argument("--most-rows", type=int, help="largest number of rows")
+    parser.add_argument("--peer", help="directory in which causal-learn is installed, if it is not importable")
+    options = parser.parse_args(arguments)
+    options.runs = pick(options.quick, options.runs, RUNS, 60)
+    options.power_runs = pick(options.quick, options.power_runs, POWER_RUNS, 20)
+    options.most_rows = pick(options.quick, options.most_rows, 100_000, 2000)
+    return options
+
+
+def levels(report: Report, runs: int, most_rows: int) -> None:
+    """Measure shares of rejections without dependence."""
+    rows = []
+    for problem, d, n, share in LEVELS:
+        count = max(8, round(runs * share))
+        if n > most_rows:
+            continue
+        p, seconds = p_values(ours, problem, d, n, count)
+        rate, bound = float(np.mean(p <= LEVEL)), 3 * np.sqrt(LEVEL * (1 - LEVEL) / count)
+        name = f"level, {problem.__name__}, {d} of z, {n} rows"
+        report.checks.append(Check(name, rate, at_most=LEVEL + bound, at_least=max(0.0, LEVEL - bound)))
+        report.results[name] = {"rate": rate, "runs": count, "mean p": float(p.mean()), "seconds": seconds}
+        rows.append((problem.__name__, f"{d}", f"{n}", f"{count}", f"{rate:.3f}", f"{p.mean():.3f}", f"{seconds:.3f}"))
+        print("  ".join(rows[-1]), flush=True)
+    for d, n in ROUGH:
+        if n <= most_rows:
+            p, _ = p_values(ours, rough_fork, d, n, max(8, round(runs * (0.02 if n > 10_000 else 0.1))))
+            report.results[f"rejections, rough_fork, {d} of z, {n} rows"] = float(np.mean(p <= LEVEL))
+            report.notes.append(f"rough fork, {d} of z, {n} rows: rejected {np.mean(p <= LEVEL):.2f} (not judged)")
+    head = ("problem", "z", "rows", "runs", "rejected", "mean p", "seconds")
+    print("\n" + format_table(head, rows), flush=True)
+
+
+def powers(report: Report, peer: Any, runs: int) -> None:
+    """Measure shares of rejections of dependent variables at 500 rows, beside the peer on the same samples."""
+    for problem, d, common in POWERS:
+        mine, seconds = p_values(ours, problem, d, 500, runs, common=common)
+        theirs, their_seconds = p_values(peer, problem, d, 500, runs, common=common)
+        hits = (mine <= LEVEL).astype(float), (theirs <= LEVEL).astype(float)
+        difference = hits[0] - hits[1]
+        error = float(difference.std() / np.sqrt(runs))
+        name = f"power, {problem.__name__}, {d} of z"
+        report.checks.append(Check(f"{name}: mercer - KCI", float(difference.mean()), at_least=-2 * error))
+        report.results[name] = {
+            "mercer": float(hits[0].mean()),
+            "kci": float(hits[1].mean()),
+            "seconds": [seconds, their_seconds],
+        }
+        print(
+            f"{name}: mercer {hits[0].mean():.3f} ({seconds:.3f} s), KCI {hits[1].mean():.3f} ({their_seconds:.3f} s)"
+        )
+
+
+def times(report: Report, peer: Any) -> None:
+    """Measure processor seconds at 2000 rows."""
+    for d in (1, 5, 10):
+        _, mine = p_values(ours, fork, d, 2000, 10)
+        _, theirs = p_values(peer, fork, d, 2000, 1)
+        report.checks.append(Check(f"seconds of KCI / mercer, 2000 rows, {d} of z", theirs / mine, at_least=100.0))
+        report.results[f"seconds, 2000 rows, {d} of z"] = {"mercer": mine, "kci": theirs}
+        print(f"2000 rows, {d} of z: mercer {mine:.3f} s, KCI {theirs:.2f} s", flush=True)
+
+
+def main() -> None:
+    """Run, print, write."""
+    options = options_of()
+    sizes = {"runs": options.runs, "power_runs": options.power_runs, "most_rows": options.most_rows}
+    judged = options.runs == RUNS and options.power_runs == POWER_RUNS
+    report = Report("conditional_independence", sizes | {"level": LEVEL}, judged=judged)
+    report.begin()
+    peer = kci(options.peer)
+    if peer is None:
+        report.notes.append("causal-learn is not installed: powers and times of KCI are left out")
+    else:
+        times(report, peer)
+        powers(report, peer, options.power_runs)
+    levels(report, options.runs, options.most_rows)
+    report.finish(options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Few labels, many rows: accuracy beside Poisson learning on one graph, rows outside the graph, time and memory.
+
+    python benchmarks/few_labels.py --data DIR [--parts mnist outside eigenvectors million] [--draws 100] [--quick]
+
+DIR holds mnist.npz. Every setting of ours is selected by the labels of a draw.
+
+mnist
+    MNIST, all 70,000 rows on 50 principal components, one graph of ten neighbors for all methods; 1, 2, 3 and 5 labels
+    per class, drawn `--draws` times: `FewLabelClassifier` without and with the sizes of the classes, beside Laplace
+    learning, Poisson learning and PoissonMBO of GraphLearning (PyPI: graphlearning) if it can be imported. Accuracy on
+    the unlabeled rows. PoissonMBO takes half a minute per draw; `--slow-draws` limits it and ours with class sizes.
+outside
+    The same with the graph of the first 60,000 rows: accuracy on their unlabeled rows, and on the 10,000 others.
+eigenvectors
+    400 eigenvectors of the graph of 60,000 rows: processor time beside SciPy's eigsh on one thread.
+million
+    Generated rows of 20 features near curves of ten classes, 1000 labels: time and memory of a fit by the number of
+    rows (`--rows`), each in a new process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from harness import Check, Report, format_table, parser_for
+
+from mercer import FewLabelClassifier, NeighborGraph
+from mercer.graphs.basis import smoothest_eigenvectors
+
+RATES = (1, 2, 3, 5)
+COMPONENTS = 300
+PRINCIPAL = 50
+KEPT_OUT = 10_000
+
+
+def mnist(data: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return all rows on their first principal components, and their labels."""
+    with np.load(data / "mnist.npz") as file:
+        X = np.concatenate([file["X_train"], file["X_test"]]).astype(np.float32) / 255
+        y = np.concatenate([file["y_train"], file["y_test"]]).astype(int)
+    centered = X - X.mean(axis=0)
+    _, vectors = np.linalg.eigh((centered.T @ centered).astype(np.float64))
+    return centered @ vectors[:, ::-1][:, :PRINCIPAL].astype(np.float32), y
+
+
+def draw(y: np.ndarray, rate: int, seed: int) -> np.ndarray:
+    """Return rows to label, so many of each class."""
+    rng = np.random.default_rng(1000 * rate + seed)
+    return np.concatenate([rng.choice(np.flatnonzero(y == c), rate, replace=False) for c in np.unique(y)])
+
+
+def labels_of(y: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Return the labels of some rows, and -1 elsewhere."""
+    out = np.full(len(y), -1)
+    out[some] = y[some]
+    return out
+
+
+def weights_of(model: FewLabelClassifier) -> Any:
+    """Return the weights of the edges of the graph of a fitted model."""
+    laplacian = model._basis()._laplacian
+    assert laplacian is not None
+    root = sp.diags_array(np.sqrt(laplacian.degree))
+    W = (root @ (sp.eye_array(laplacian.n_nodes) - laplacian.matrix) @ root).tocsr()
+    W.setdiag(0.0)
+    W.eliminate_zeros()
+    return sp.csr_matrix(W)
+
+
+def fitted(X: np.ndarray, y: np.ndarray) -> FewLabelClassifier:
+    """Return a model whose graph is built, on the labels of one draw."""
+    model = FewLabelClassifier(NeighborGraph(10), COMPONENTS, random_state=0, n_jobs=1, scale_columns=False)
+    return model.fit(X, labels_of(y, draw(y, 1, 0)))
+
+
+def peers_on(W: Any, prior: np.ndarray) -> dict[str, Any]:
+    """Return the methods of GraphLearning on a graph, or none if the package is not installed."""
+    if importlib.util.find_spec("graphlearning") is None:
+        return {}
+    import graphlearning as gl
+
+    graph = gl.graph(W)
+    return {
+        "Laplace": lambda: gl.ssl.laplace(graph),
+        "Poisson": lambda: gl.ssl.poisson(graph),
+        "PoissonMBO, sizes": lambda: gl.ssl.poisson_mbo(graph, prior),
+    }
+
+
+def run_mnist(X: np.ndarray, y: np.ndarray, draws: int, slow: int, rates: tuple[int, ...], report: Report) -> None:
+    """Compare methods on one graph."""
+    start = time.process_time()
+    model = fitted(X, y)
+    print(f"graph and eigenvectors: {time.process_time() - start:.0f} s of processor time", flush=True)
+    sizes = np.bincount(y) / len(y)
+    peers = peers_on(weights_of(model), sizes)
+    table = []
+    for rate in rates:
+        found: dict[str, list[float]] = {}
+        for seed in range(draws):
+            some = draw(y, rate, seed)
+            rest = np.setdiff1d(np.arange(len(y)), some)
+
+            def record(name: str, labels: np.ndarray, rest: np.ndarray = rest, found: dict = found) -> None:
+                found.setdefault(name, []).append(100 * float(np.mean(labels[rest] == y[rest])))
+
+            record("ours", model.set_params(class_prior=None).relabel(labels_of(y, some)).transduction_)
+            if seed < slow:
+                record("ours, sizes", model.set_params(class_prior=sizes).relabel(labels_of(y, some)).transduction_)
+            for name, make in peers.items():
+                if "sizes" not in name or seed < slow:
+                    record(name, make().fit_predict(some, y[some]))
+            print(rate, seed, {name: round(values[-1], 2) for name, values in found.items()}, flush=True)
+        report.results[f"mnist {rate}"] = found
+        for name, values in found.items():
+            error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+            table.append((str(rate), name, f"{np.mean(values):.2f}", f"{error:.2f}", str(len(values))))
+        for ours, other in (("ours", "Poisson"), ("ours, sizes", "PoissonMBO, sizes")):
+            if other in found:
+                gaps = np.array(found[ours]) - np.array(found[other])
+                error = float(gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+                name = f"{rate} labels per class: {ours} minus {other} plus a standard error"
+                report.checks.append(Check(name, float(gaps.mean()) + error, at_least=0.0))
+    print(format_table(("labels per class", "method", "accuracy, %", "standard error", "draws"), table))
+
+
+def run_outside(X: np.ndarray, y: np.ndarray, draws: int, slow: int, rates: tuple[int, ...], report: Report) -> None:
+    """Compare rows in the graph with rows outside."""
+    inside = slice(0, len(y) - KEPT_OUT)
+    model = fitted(X[inside], y[inside])
+    sizes = np.bincount(y[inside]) / len(y[inside])
+    for rate in rates:
+        gaps = []
+        for seed in range(draws):
+            some = draw(y[inside], rate, seed)
+            rest = np.setdiff1d(np.arange(len(y) - KEPT_OUT), some)
+            for prior in (None, sizes) if seed < slow else (None,):
+                model.set_params(class_prior=prior).relabel(labels_of(y[inside], some))
+                within = 100 * float(np.mean(model.transduction_[rest] == y[inside][rest]))
+                outside = 100 * model.score(X[len(y) - KEPT_OUT :], y[len(y) - KEPT_OUT :])
+                gaps.append((within, outside))
+                print(rate, seed, prior is not None, round(within, 2), round(outside, 2), flush=True)
+        report.results[f"outside {rate}"] = gaps
+        mean = np.mean(gaps, axis=0)
+        report.checks.append(Check(f"{rate} labels per class: inside minus outside", mean[0] - mean[1], at_most=1.0))
+
+
+def run_eigenvectors(X: np.ndarray, report: Report) -> None:
+    """Compare processor times of eigenvectors."""
+    from scipy.sparse.linalg import eigsh
+
+    laplacian = NeighborGraph(10).laplacian(X[:60_000])
+    start = time.process_time()
+    found = smoothest_eigenvectors(laplacian, 400, n_jobs=1)
+    ours = time.process_time() - start
+    start = time.process_time()
+    values, _ = eigsh(sp.eye_array(laplacian.n_nodes) - laplacian.matrix, 400, which="LA")
+    theirs = time.process_time() - start
+    gap = float(np.abs(np.sort(1 - values) - found.values).max())
+    report.results["eigenvectors"] = {"ours": ours, "eigsh": theirs, "largest gap of eigenvalues": gap}
+    report.checks.append(Check("eigenvectors: processor time over eigsh", ours / theirs, at_most=1 / 3))
+    print(f"400 eigenvectors: {ours:.0f} s, eigsh {theirs:.0f} s; gap of eigenvalues {gap:.2g}", flush=True)
+
+
+def generated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows near ten closed curves in 20 dimensions, and the number of their curve."""
+    rng = np.random.default_rng(seed)
+    y, t = rng.integers(0, 10, n), rng.uniform(0, 2 * np.pi, n)
+    frames = np.random.default_rng(7).normal(size=(10, 4, 20)).astype(np.float32)
+    curve = np.column_stack([np.cos(t), np.sin(t), np.cos(2 * t), np.sin(2 * t)]).astype(np.float32)
+    X = 0.15 * rng.standard_normal((n, 20), dtype=np.float32)
+    for label in range(10):
+        rows = y == label
+        X[rows] += curve[rows] @ frames[label]
+    return X, y
+
+
+def fit_generated(n: int) -> None:
+    """Fit rows in this process, and print time, memory and accuracy."""
+    X, y = generated(n)
+    start, processor = time.perf_counter(), time.process_time()
+    some = np.random.default_rng(1).choice(n, 1000, replace=False)
+    model = FewLabelClassifier(NeighborGraph(10), 128, random_state=0).fit(X, labels_of(y, some))
+    result = {
+        "rows": n,
+        "seconds": time.perf_counter() - start,
+        "processor": time.process_time() - processor,
+        "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "accuracy": float(np.mean(model.transduction_ == y)),
+    }
+    print(json.dumps(result))
+
+
+def run_million(rows: list[int], report: Report) -> None:
+    """Measure fits by the number of rows."""
+    found = []
+    for n in rows:
+        done = subprocess.run([sys.executable, __file__, "--fit", str(n)], capture_output=True, text=True, check=True)
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+        print(found[-1], flush=True)
+    report.results["million"] = found
+    last = found[-1]
+    if last["rows"] >= 10**6:
+        report.checks.append(Check("a million rows: minutes", last["seconds"] / 60, at_most=10.0))
+        report.checks.append(Check("a million rows: GiB", last["gib"], at_most=4.0))
+    if len(found) > 1:
+        exponent = np.log(last["processor"] / found[0]["processor"]) / np.log(last["rows"] / found[0]["rows"])
+        report.checks.append(Check("exponent of processor time against rows", float(exponent), at_most=1.15))
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = parser_for(__doc__.splitlines()[0], 1, 1)
+    parser.add_argument("--data", type=Path, help="directory of mnist.npz")
+    parser.add_argument("--parts", nargs="+", default=["mnist", "outside", "eigenvectors", "million"])
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--slow-draws", type=int, default=100)
+    parser.add_argument("--rates", type=int, nargs="+", default=list(RATES))
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
+    parser.add_argument("--fit", type=int, help="fit so many generated rows in this process, and print a record")
+    options = parser.parse_args()
+    if options.fit is not None:
+        fit_generated(options.fit)
+        return
+    draws = 3 if options.quick else options.draws
+    slow, rates = min(draws, options.slow_draws), tuple(options.rates)
+    report = Report("few_labels", {"parts": options.parts, "draws": draws, "slow draws": slow, "rates": rates})
+    report.judged = not options.quick and draws == slow == 100
+    report.begin()
+    if set(options.parts) - {"million"}:
+        X, y = mnist(options.data)
+    if "mnist" in options.parts:
+        run_mnist(X, y, draws, slow, rates, report)
+    if "outside" in options.parts:
+        run_outside(X, y, draws, slow, rates, report)
+    if "eigenvectors" in options.parts:
+        run_eigenvectors(X, report)
+    if "million" in options.parts:
+        run_million(options.rows, report)
+    report.finish(options.output)
+
+
+if __name__ == "__main__":
+    main()

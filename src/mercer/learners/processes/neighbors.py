@@ -1,0 +1,214 @@
+"""Gaussian processes on near rows: tuning by leave-one-out densities of mini-batches, and the fit of the local part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import Report, enter_stage
+from mercer.errors import ParameterError
+from mercer.kernels import Kernel, Matern, Transformed
+from mercer.kernels.base import dense64
+from mercer.learners.base import Fit
+from mercer.learners.local_correction import local_problem
+from mercer.linalg.numpy_kernels import ProfileName
+from mercer.solvers.local.metric_search import HELD_ROWS, NOISE, MetricTrial, left_out_predictions, search_metric
+from mercer.solvers.local.metric_tuning import STEPS, NumberLoss, TunedMetric, tune_metric
+from mercer.solvers.local.near_fit import Parts, both_noises, fit_near
+from mercer.solvers.local.near_kernel import MATERN, NearKernel
+from mercer.solvers.local.near_rows import collect
+from mercer.solvers.neighbor_processes.posterior import NeighborPosterior, neighbor_posterior
+from mercer.solvers.processes.evidence import Scales
+from mercer.solvers.processes.tuning import WIDEST, rounded, scaled_rows, with_inputs
+from mercer.solvers.ridge.least_squares import RidgeSolution, Spectrum
+from mercer.solvers.ridge.paths import Criterion
+from mercer.statistics import exponentials
+from mercer.statistics.sample import seed_of
+
+__all__ = ["check_given", "fit_neighbors", "tune_neighbors", "tunes_by_near_rows"]
+
+Array = np.ndarray
+# Profiles that are compared if no kernel is given, from rough to smooth.
+PROFILES: tuple[ProfileName, ...] = ("matern12", "matern32", "matern52")
+# Number of rows on which lengthscales are tuned; fewer, but no fewer than the least, if they have many features.
+TUNED_ROWS, LEAST_TUNED_ROWS = 100_000, 10_000
+TUNED_ENTRIES = 20_000_000
+# Number of left-out rows by which local scales and intervals are calibrated.
+LEFT_OUT_ROWS = 8192
+# Number of left-out rows by which fits with different parts are compared.
+COMPARED_ROWS = 2000
+
+
+def tunes_by_near_rows(kernel: Kernel, fit: Fit) -> bool:
+    """Return whether the lengthscales of a kernel can be tuned by the densities of rows given their near rows."""
+    first = fit.engine.first().X[:100]
+    if first.shape[1] > WIDEST:
+        return False
+    near = NearKernel.of(kernel.resolve(dense64(first), None))
+    return (
+        near.profile is not None
+        and near.amplitude == 1
+        and not (isinstance(kernel, Transformed) and kernel.matrix is not None)
+    )
+
+
+def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> tuple[Kernel, tuple[MetricTrial, ...]]:
+    """Return the kernel whose lengthscales have the highest leave-one-out density, and all trials.
+
+    Parameters
+    ----------
+    model : GaussianProcessRegressor
+        The learner, with its parameters `lengthscale_tuning`, `normalize_y` and `n_jobs`.
+    kernel : Kernel
+        A kernel for which `tunes_by_near_rows` is true.
+    fit : Fit
+        The rows.
+    roughness : bool
+        Whether the smoothness of the kernel is chosen too.
+    """
+    enter_stage(fit.report, "tune lengthscales")
+    seed = seed_of(fit.random_state, "tune") % 2**32
+    d = fit.labeled.first().X.shape[1]
+    most = min(TUNED_ROWS, max(LEAST_TUNED_ROWS, TUNED_ENTRIES // d))
+    rows = collect(fit.labeled, most, seed, np.asarray, centered=bool(model.normalize_y), report=fit.report)
+    inputs, inner, X = scaled_rows(kernel, dense64(rows.X))
+    base = NearKernel.of(inner.resolve(X, rows.weight)).isotropic
+    assert base is not None
+    profile = NearKernel.of(base).profile
+    assert profile is not None
+    profiles = PROFILES if roughness else (profile,)
+    options = {"seed": seed, "n_jobs": model.n_jobs, "report": fit.report}
+    if model.lengthscale_tuning == "shared" or len(rows) < 3:
+        start = 1 / float(base.lengthscale)
+        chosen, factors, trials = search_shared(X, rows.targets, rows.weight, profiles, start, **options)
+    else:
+        search = search_metric(X, rows.targets, rows.weight, profiles, labels=False, full=False, **options)
+        chosen, factors, trials = search.profile, 1 / search.tuned.matrix, search.trials
+    if roughness:
+        base = Matern({name: nu for nu, name in MATERN.items()}[chosen])
+    if (factors == factors[0]).all():
+        tuned: Kernel = base.with_params(lengthscale=rounded(factors[:1])[0])
+    else:
+        tuned = Transformed(base.with_params(lengthscale=1.0), lengthscales=rounded(factors))
+    return with_inputs(tuned, inputs), trials
+
+
+def search_shared(
+    X: Array,
+    targets: Array,
+    weight: Array,
+    profiles: tuple[ProfileName, ...],
+    start: float,
+    *,
+    seed: int,
+    n_jobs: int | None,
+    report: Report | None,
+) -> tuple[ProfileName, Array, tuple[MetricTrial, ...]]:
+    """Tune one lengthscale for all features with each profile.
+
+    Returns
+    -------
+    profile : str
+        That of the least error of left-out targets.
+    lengthscales : ndarray of shape (d,)
+        Its lengthscale, once for each feature.
+    trials : tuple of MetricTrial
+        All trials.
+    """
+    unit = max(float(np.sqrt(weight @ np.square(targets).mean(axis=1) / weight.sum())), np.finfo(float).tiny)
+    scaled = np.ascontiguousarray(targets / unit)
+    held = np.sort(np.random.default_rng(seed).choice(len(X), min(len(X), HELD_ROWS), replace=False))
+    found: list[tuple[MetricTrial, TunedMetric]] = []
+    tuned = TunedMetric(np.full(X.shape[1], start), NOISE, 1.0, np.empty(0))
+    for profile in profiles if len(X) > 2 else profiles[-1:]:
+        tuned = tune_metric(
+            X, scaled, weight, profile, tuned, NumberLoss(),
+            kind="shared", steps=STEPS // 2 if len(X) > 2 else 0, seed=seed, n_jobs=n_jobs, report=report,
+        )  # fmt: skip
+        predicted, _ = left_out_predictions(X, scaled, weight, profile, tuned, held, n_jobs)
+        error = float(weight[held] @ np.square(scaled[held] - predicted).sum(axis=1) / weight[held].sum())
+        found.append((MetricTrial(profile, "shared", error, tuned.noise), tuned))
+    trial, tuned = min(found, key=lambda entry: entry[0].error)
+    return trial.profile, 1 / tuned.matrix, tuple(entry[0] for entry in found)
+
+
+def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> NeighborPosterior:
+    """Fit the local part of a process, and choose its parts and its noise by leave-one-out densities.
+
+    Parameters
+    ----------
+    model : GaussianProcessRegressor
+        The learner, with its parameters `neighbors`, `normalize_y` and `n_jobs`, and the fitted map.
+    spectrum : Spectrum
+        Eigendecomposition of the moments.
+    scales : Scales
+        Noise and amplitude of the model of the features.
+    fit : Fit
+        The rows.
+    """
+    centered = bool(model.normalize_y)
+    given = [model._given("noise"), model._given("amplitude")]
+    alpha: Any = "evidence" if None in given else (given[0] / given[1]) ** 2
+    local = local_problem(model, fit, np.asarray, len(scales.noise), centered=centered, with_features=True)
+    left_out = seed_of(fit.random_state, "left out")
+    ridge = ridge_of(spectrum, scales, centered=centered)
+    keys = exponentials(np.arange(len(local.problem.rows), dtype=np.uint64), left_out)
+    order = np.argsort(keys, kind="stable") if local.sample is None else local.sample
+    fit_parts = partial(
+        fit_near, local.problem, ridge, fit_intercept=centered, seed=left_out, sample=local.sample, mean=local.mean,
+        report=fit.report,
+    )  # fmt: skip
+    criterion: Criterion = "evidence"
+    if not isinstance(alpha, str):
+        found = fit_parts(alpha, parts=local.parts, neighbors=local.counts)
+        scale = np.full(len(scales.noise), (given[1] / found.unit) ** 2)
+        found = replace(found, model=replace(found.model, scale=scale))
+        posterior = neighbor_posterior(found, local.problem, order[:LEFT_OUT_ROWS], given=True)
+    else:
+        alone: tuple[Parts, ...] = tuple(name for name in local.parts if name != "both") or ("local",)
+        tried = [fit_parts(criterion, parts=alone, neighbors=local.counts)]
+        if "both" in local.parts:
+            if local.parts == ("both",):
+                first, tried = tried[0], []
+            else:
+                first = tried[0]
+            scored = [score for score in first.scores if score.parts == "local"]
+            score = min(scored, key=lambda score: score.loss)
+            for noise in both_noises(score.alpha, ridge.alpha, criterion):
+                tried.append(fit_parts(noise, parts=("both",), neighbors=(score.n_neighbors,)))
+        # Fits are compared by the density of left-out targets with local scales and heavy tails.
+        some = order[:COMPARED_ROWS]
+        densities = [float(neighbor_posterior(one, local.problem, some).log_density.sum()) for one in tried]
+        found = tried[int(np.argmax(densities))]
+        scores = tuple(
+            replace(score, loss=-density) if score.parts == one.parts else score
+            for one, density in zip(tried, densities, strict=True)
+            for score in one.scores
+        )
+        posterior = neighbor_posterior(replace(found, scores=scores), local.problem, order[:LEFT_OUT_ROWS])
+    if local.source is not None:
+        found = posterior.fit
+        posterior = replace(posterior, fit=replace(found, model=found.model.in_source(local.source)))
+    return posterior
+
+
+def ridge_of(spectrum: Spectrum, scales: Scales, *, centered: bool) -> RidgeSolution:
+    """Return the model of the features as a ridge regression, with one penalty for all targets."""
+    alpha = float(np.exp(np.log(scales.alpha).mean()))
+    root, coef = spectrum.root(alpha), spectrum.coef(alpha)
+    constant = 1 / spectrum.weight if centered else 0.0
+    return RidgeSolution(alpha, coef, spectrum.offset, None, lambda Z: Z @ root, spectrum.center, constant)
+
+
+def check_given(owner: str, noise: float | None, amplitude: float | None) -> None:
+    """Raise if one of noise and amplitude is given and the other is not."""
+    if (noise is None) != (amplitude is None):
+        one, other = ("noise", "amplitude") if amplitude is None else ("amplitude", "noise")
+        msg = (
+            f"{owner}: neighbors= tunes the ratio of noise and amplitude, and needs both or none of them, got {one} "
+            f"without {other}. Give {other} too, or leave both at 'tune'."
+        )
+        raise ParameterError(msg)

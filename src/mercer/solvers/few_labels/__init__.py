@@ -1,0 +1,1 @@
+"""Classification with few labels among many rows of a graph: selection of weights, threshold steps, rows to label."""

@@ -1,0 +1,1 @@
+"""Gaussian processes on equispaced grids of frequencies: systems, evidence and posterior."""

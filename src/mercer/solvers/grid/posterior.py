@@ -1,0 +1,281 @@
+"""The posterior of a Gaussian process on a grid: mean, variance and samples of the function at rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from mercer.features import features_of
+from mercer.linalg.nonuniform import series_values
+from mercer.maps.fourier.frequency_grids import GridFeatures, GridPart
+from mercer.solvers.grid.systems import DenseGram, System, ToeplitzGram, conjugate_gradients, dense_factor, inverse_of
+
+__all__ = ["MOST_DENSE", "GridPosterior", "coefficients_of"]
+
+Array = np.ndarray
+# Largest number of components for which the evidence is computed, by a factorization.
+MOST_DENSE = 8000
+# Number of components of largest weights whose posterior covariance is computed by a factorization.
+VARIANCE_COMPONENTS = 4000
+# Number of components up to which a factorization takes less time than conjugate gradients, and the number of lowest
+# components whose block is the preconditioner.
+FEW, BLOCK = 1500, 1000
+# Relative decrease of the preconditioned residual at which conjugate gradients stop: the root mean square error of the
+# posterior mean at the rows is at most about this share of its root mean square.
+STOP = 1e-5
+# Relative error of values of series.
+SERIES_EPS = 1e-11
+PANEL = 256
+# Values of more than this many functions are products with the features of rows, if these have few entries.
+MANY_COLUMNS, FEW_ENTRIES = 8, 2**24
+
+
+def coefficients_of(system: System, roots: Array, noise: float) -> tuple[Array, int]:
+    """Return the posterior means b of the coefficients (M, t), and the number of steps; zero for a factorization."""
+    right = roots[:, None] * system.cross
+    M = system.gram.size
+    if M > FEW and isinstance(system.gram, ToeplitzGram):
+        columns, steps = [], 0
+        for column in right.T:
+            b, count, converged = conjugate_gradients(system.gram, roots, noise, column, block=BLOCK, tolerance=STOP)
+            columns.append(b)
+            steps = max(steps, count) if converged else -count
+        return np.stack(columns, axis=1), steps
+    factor = dense_factor(system.gram, roots, noise)
+    if factor is None:
+        msg = "The second moments of the grid are not positive definite to rounding. Raise the noise."
+        raise np.linalg.LinAlgError(msg)
+    half = scipy.linalg.solve_triangular(factor, right, trans="T", check_finite=False)
+    return scipy.linalg.solve_triangular(factor, half, check_finite=False), 0
+
+
+@dataclass(frozen=True, eq=False)
+class GridPosterior:
+    """The posterior of a process, in the unit of the targets.
+
+    The function is offset + size * sum_m d_m b_m z_m(x), with unweighted features z. The variance is that of this sum,
+    plus what the kernel leaves of it: the weights of the frequencies that were left out, and for rows out of reach of
+    the box of a part the variance of that part.
+    """
+
+    features: GridFeatures  # with the weights of the kernel, without the amplitude
+    system: System
+    coef: Array  # (M, t), the means b
+    amplitude: float  # in the unit of scaled targets
+    noise: float
+    size: Array  # (t,)
+    offset: Array  # (t,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the factorization, which can be computed again.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def roots(self) -> Array:
+        """Standard deviations d_m of the coefficients, with the amplitude."""
+        return self.amplitude * self.features.roots()
+
+    # ---- mean ---------------------------------------------------------------------------------
+
+    def mean(self, X: Any) -> Array:
+        """Return the posterior mean (n, t) at rows."""
+        return self.offset + self.size * self.values(X, self.roots[:, None] * self.coef)
+
+    def values(self, X: Any, coef: Array) -> Array:
+        """Return sum_m coef_m z_m(x) (n, t) for unweighted features z."""
+        if coef.shape[1] > MANY_COLUMNS and X.shape[0] * len(coef) <= FEW_ENTRIES:
+            return features_of(self.features.unweighted(), X) @ coef
+        out = np.zeros((X.shape[0], coef.shape[1]))
+        start = 0
+        if self.features.constant:
+            out += coef[0]
+            start = 1
+        for part in self.features.parts:
+            stop = start + part.n_components
+            angles, near = part.angles(X)
+            gram = box_of_part(part)
+            for j in range(coef.shape[1]):
+                series = gram.expanded(coef[start:stop, j])
+                out[:, j] += np.where(near, series_values(angles, series, SERIES_EPS).real, 0.0)
+            start = stop
+        return out
+
+    # ---- variance -----------------------------------------------------------------------------
+
+    @property
+    def dense(self) -> bool:
+        """Whether variances are computed from the features of rows, as for sums over groups of columns."""
+        return isinstance(self.system.gram, DenseGram)
+
+    def prepare_variance(self) -> None:
+        """Factorize the system, before several threads use it."""
+        _ = self.covariance if self.dense else (self.variance_series, self._taper, self._rest_of_crowd)
+
+    @cached_property
+    def index(self) -> Array:
+        """Indices of the components whose posterior covariance is computed, those of largest weights."""
+        return self.system.gram.low(VARIANCE_COMPONENTS)
+
+    @property
+    def block_noise(self) -> float:
+        """Standard deviation of the noise for these components: what is not known of the others is noise to them."""
+        return float(np.sqrt(self.noise**2 + self.rest.sum()))
+
+    @cached_property
+    def factor(self) -> Array:
+        """Upper Cholesky factor of the block of A of these components."""
+        factor = dense_factor(self.system.gram, self.roots, self.block_noise, self.index)
+        if factor is None:
+            msg = "The second moments of the grid are not positive definite to rounding. Raise the noise."
+            raise np.linalg.LinAlgError(msg)
+        return factor
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Posterior covariance of the coefficients of unweighted features, for the components of largest weights."""
+        C = inverse_of(self.factor.copy())
+        roots = self.roots[self.index]
+        C *= self.block_noise**2
+        C *= roots
+        C *= roots[:, None]
+        return C
+
+    @cached_property
+    def rest(self) -> Array:
+        """Posterior variances of the other components, for the average density of rows around a row.
+
+        They are those of rows that are spread evenly: d^2 / (1 + r V d^2 / s^2) for r rows per volume, with V the
+        volume of one period of the features.
+        """
+        squares = np.square(self.roots)
+        squares[self.index] = 0.0
+        if self.dense:
+            return squares
+        sums, taper = self.system.gram.sums, self._taper
+        crowd = float((np.square(np.abs(sums)) * taper).sum()) / max(self.system.weight, 1e-300)
+        return squares / (1 + crowd * squares / self.noise**2)
+
+    @cached_property
+    def _taper(self) -> Array:
+        """Fourier coefficients of a Gaussian window of one lengthscale, by which the density of rows is smoothed."""
+        (part,) = self.features.parts
+        axes = [np.arange(-2 * m, 2 * m + 1) * h for m, h in zip(part.highest, part.spacing, strict=True)]
+        square = sum(np.square(a) for a in np.meshgrid(*axes, indexing="ij", sparse=True))
+        return np.exp(-2 * np.pi**2 * square)
+
+    @cached_property
+    def _rest_of_crowd(self) -> tuple[Array, Array]:
+        """Logarithms of numbers of rows, and the sum of the variances of the other components for each of them."""
+        squares = np.square(self.roots)
+        squares[self.index] = 0.0
+        squares = squares[squares > 0]
+        crowds = np.linspace(-10, np.log(max(self.system.weight, 1.0)) + 10, 80)
+        return crowds, np.array([(squares / (1 + np.exp(c) * squares / self.noise**2)).sum() for c in crowds])
+
+    def rest_at(self, angles: tuple[Array, ...]) -> Array:
+        """Return the sum of the variances of the other components at rows, by the density of rows around them."""
+        if len(self.index) == self.system.gram.size:
+            return np.zeros(len(angles[0]))
+        crowd = series_values(angles, self.system.gram.sums * self._taper, 1e-6).real
+        return np.interp(np.log(np.maximum(crowd, 1e-5)), *self._rest_of_crowd)
+
+    @cached_property
+    def variance_series(self) -> Array:
+        """Coefficients of the variance of the sum over a part as a trigonometric series."""
+        (part,) = self.features.parts
+        first = int(self.features.constant > 0)
+        C = self.covariance
+        part = part.truncated((len(C) - 1 - first) // 2)
+        p, m = len(part.index), np.array(part.highest)
+        shape = tuple(4 * m + 1)
+        strides = np.array([int(np.prod(shape[a + 1 :])) for a in range(len(shape))])
+        middle, k = int(2 * m @ strides), part.index @ strides
+        total = int(np.prod(shape))
+        cosines, sines = np.zeros(total), np.zeros(total)
+        # The components 1 and, if there is one, the constant.
+        zero = slice(0, first + 1)
+        cosines[middle] += C[zero, zero].sum()
+        crossed = 2 * np.sqrt(2) * C[zero].sum(axis=0)
+        cosines += np.bincount(middle + k, crossed[first + 1 : first + 1 + p], total)
+        sines += np.bincount(middle + k, crossed[first + 1 + p :], total)
+        cc = C[first + 1 : first + 1 + p, first + 1 : first + 1 + p]
+        ss = C[first + 1 + p :, first + 1 + p :]
+        cs = C[first + 1 : first + 1 + p, first + 1 + p :]
+        for start in range(0, p, PANEL):
+            rows = slice(start, start + PANEL)
+            minus, plus = (middle + k[rows, None] + sign * k for sign in (-1, 1))
+            cosines += np.bincount(minus.ravel(), (cc[rows] + ss[rows]).ravel(), total)
+            cosines += np.bincount(plus.ravel(), (cc[rows] - ss[rows]).ravel(), total)
+            sines += np.bincount(plus.ravel(), 2 * cs[rows].ravel(), total)
+            sines -= np.bincount(minus.ravel(), 2 * cs[rows].ravel(), total)
+        return (cosines - 1j * sines).reshape(shape)
+
+    def variance(self, X: Any) -> Array:
+        """Return the posterior variance of the function (n, t) at rows."""
+        out = np.zeros(X.shape[0])
+        for part in self.features.parts:
+            _, near = part.angles(X)
+            mass = part.summand.mass
+            out += self.amplitude**2 * np.where(near, max(mass - part.mass, 0.0), mass)
+        if self.dense:
+            Z = features_of(self.features.unweighted(), X)
+            out += np.einsum("ij,ij->i", Z @ self.covariance, Z)
+        else:
+            (part,) = self.features.parts
+            angles, near = part.angles(X)
+            series = series_values(angles, self.variance_series, SERIES_EPS).real
+            alone = self.covariance[0, 0] if self.features.constant else 0.0
+            out += np.where(near, np.maximum(series, 0.0) + self.rest_at(angles), alone)
+        return out[:, None] * np.square(self.size)
+
+    def covariances(self, X: Any) -> Array:
+        """Return the posterior covariance of the function (n, n, t) at rows."""
+        Z = features_of(self.features.unweighted(), X)
+        out = (Z * self.rest) @ Z.T
+        Z = Z[:, self.index]
+        out += Z @ self.covariance @ Z.T
+        for part in self.features.parts:
+            _, near = part.angles(X)
+            left = self.amplitude**2 * max(part.summand.mass - part.mass, 0.0)
+            out[np.diag_indices(len(out))] += np.where(near, left, 0.0)
+            far = np.flatnonzero(~near)
+            if len(far):
+                out[np.ix_(far, far)] += self.prior(part, X[far])
+        return out[..., None] * np.square(self.size)
+
+    def prior(self, part: GridPart, X: Any) -> Array:
+        """Return the prior covariance of a part at rows, in the unit of scaled targets."""
+        u = part.summand.coordinates(X)
+        gap = np.sqrt(np.square(u[:, None] - u).sum(axis=2))
+        unit = part.summand.kernel
+        return self.amplitude**2 * part.summand.mass * unit.profile(np.minimum(gap, unit.largest_distance))
+
+    # ---- samples ------------------------------------------------------------------------------
+
+    def samples(self, X: Any, count: int, rng: np.random.Generator) -> Array:
+        """Return samples of the function (n, t, count) at rows.
+
+        At rows out of reach of the box of a part, samples of that part are samples of the prior, joint for these rows.
+        """
+        n, t = X.shape[0], self.coef.shape[1]
+        steps = np.sqrt(self.rest)[:, None] * rng.standard_normal((self.system.gram.size, t * count))
+        draws = rng.standard_normal((len(self.index), t * count))
+        draws = self.block_noise * scipy.linalg.solve_triangular(self.factor, draws, check_finite=False)
+        steps[self.index] = self.roots[self.index, None] * draws
+        out = self.values(X, np.repeat(self.roots[:, None] * self.coef, count, axis=1) + steps)
+        for part in self.features.parts:
+            _, near = part.angles(X)
+            if not near.all():
+                prior = self.prior(part, X[~near])
+                root = np.linalg.cholesky(prior + 1e-10 * prior[0, 0] * np.eye(len(prior)))
+                out[~near] += root @ rng.standard_normal((len(prior), t * count))
+        return self.offset[:, None] + self.size[:, None] * out.reshape(n, t, count)
+
+
+def box_of_part(part: GridPart) -> ToeplitzGram:
+    """Return an operator without sums, for the layout of the frequencies of a part."""
+    return ToeplitzGram(np.broadcast_to(np.complex128(0), tuple(4 * m + 1 for m in part.highest)), part.index)

@@ -1,0 +1,1 @@
+"""Gaussian process classification on features: the Laplace approximation, its evidence, and its calibration."""

@@ -1,0 +1,1 @@
+"""Errors of grids of Fourier frequencies."""

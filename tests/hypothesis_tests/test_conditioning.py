@@ -1,0 +1,68 @@
+"""Normal scores, features of conditioning variables, and residuals, against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from mercer.engines import Block
+from mercer.features import features_of
+from mercer.hypothesis_tests.conditioning import (
+    BothTargets,
+    NormalScores,
+    SideFeatures,
+    conditioning_features,
+    residuals,
+)
+from mercer.hypothesis_tests.groups import sample_engine
+
+
+def test_normal_scores_ignore_units_and_monotone_transformations():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_cauchy(300), rng.integers(4, size=300), np.ones(300)])
+    scores = NormalScores.of(X, (0, 1, 2))
+    U = scores(X)
+    assert U.shape == (300, 2)
+    assert np.abs(U[:, 0].mean()) < 1e-10
+    assert U[:, 0].std() == pytest.approx(1, abs=0.02)
+    assert len(np.unique(U[:, 1])) == 4
+    other = np.column_stack([1e9 * X[:, 0] - 7, np.exp(X[:, 1]), X[:, 2]])
+    np.testing.assert_allclose(NormalScores.of(other, (0, 1, 2))(other), U, atol=1e-12)
+
+
+def test_residuals_are_those_of_scikit_learns_ridge():
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(400, 3))
+    rows = np.column_stack([np.tanh(z[:, :1]) + 0.5 * rng.normal(size=(400, 1)), z[:, 1] + rng.normal(size=400), z])
+    engine, _ = sample_engine("test", rows)
+    targets = BothTargets(SideFeatures.of(rows, (0,), rng), SideFeatures.of(rows, (1,), rng))
+    F, _ = targets(Block(0, rows))
+    features = conditioning_features(rows, (2, 3, 4), F, len(rows), rng)
+    left = residuals(engine, targets, features)
+    Z = features_of(features, rows)
+    k = targets.x.n_components
+    for side, alpha, mine in zip((slice(0, k), slice(k, None)), left.alphas, left(rows), strict=True):
+        fit = Ridge(alpha=alpha, solver="svd").fit(Z, F[:, side])
+        np.testing.assert_allclose(mine, F[:, side] - fit.predict(Z), atol=1e-6)
+    assert 0.05 < left.explained[0] < 0.6
+
+
+def test_number_of_components_grows_as_the_root_of_the_rows():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(500, 4))
+    targets = rng.normal(size=(500, 2))
+    widths = [conditioning_features(rows, (2, 3), targets, n, rng).n_components for n in (500, 50_000, 10**7)]
+    assert widths[0] < widths[1] < widths[2]
+    assert widths[1] == pytest.approx(10 * widths[0], rel=0.1)
+    assert widths[2] <= 1210
+
+
+def test_metric_stretches_the_direction_that_matters():
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(1000, 8))
+    t = z @ np.full(8, 8**-0.5)
+    F = np.column_stack([np.sin(t), np.cos(t)]) + 0.3 * rng.normal(size=(1000, 2))
+    features = conditioning_features(z, tuple(range(8)), F, 1000, rng)
+    W = features.frequencies
+    along = np.square(W.T @ np.full(8, 8**-0.5)).mean()
+    across = np.square(W).sum(axis=0).mean() - along
+    assert along > 2 * across / 7  # equal to one seventh for the metric of the rows

@@ -1,0 +1,144 @@
+"""The process with near rows: tuning, what it refuses, engines, weights and model files."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from mercer import (
+    GaussianProcessRegressor,
+    LocalCorrection,
+    Matern,
+    RationalQuadratic,
+    Transformed,
+    load_model,
+    save_model,
+)
+from mercer.errors import DataError, ParameterError
+
+
+def rows(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 3))
+    return X, np.sin(3 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = rows()
+    return GaussianProcessRegressor(neighbors=24, random_state=0).fit(X, y)
+
+
+def test_columns_without_influence_have_long_lengthscales(fitted):
+    kernel = fitted.kernel_
+    assert isinstance(kernel, Transformed)
+    lengthscales = np.asarray(kernel.lengthscales)
+    assert lengthscales[2] > 2 * lengthscales[0]
+    X, y = rows(400, 1)
+    assert fitted.score(X, y) > 0.95
+    assert 0.05 < fitted.noise_ < 0.2
+    assert {trial.profile for trial in fitted.tuning_} == {"matern12", "matern32", "matern52"}
+
+
+def test_density_and_intervals_of_new_targets(fitted):
+    X, y = rows(2000, 1)
+    mean, std = fitted.predict(X, return_std=True, with_noise=True)
+    normal = -0.5 * np.square((y - mean) / std) - np.log(std) - 0.5 * np.log(2 * np.pi)
+    density = fitted.predict_log_density(X, y)
+    assert density.mean() > normal.mean() - 0.01
+    for level in (0.5, 0.9):
+        ends = fitted.predict_interval(X, level)
+        inside = float(((ends[:, 0] < y) & (y < ends[:, 1])).mean())
+        # The quantile is that of 600 errors, and the share that of 2000 new ones: four standard deviations.
+        assert abs(inside - level) < 4 * np.sqrt(level * (1 - level) * (1 / 600 + 1 / 2000))
+
+
+@pytest.mark.slow
+def test_shared_lengthscale_and_given_kernels():
+    X, y = rows()
+    shared = GaussianProcessRegressor(neighbors=24, lengthscale_tuning="shared", random_state=0).fit(X, y)
+    assert len(set(np.round(np.asarray(shared.kernel_.lengthscales) / X.std(axis=0), 1))) == 1
+    given = GaussianProcessRegressor(Matern(1.5, 0.7), neighbors=24, lengthscale_tuning=None, random_state=0).fit(X, y)
+    assert given.kernel_ == Matern(1.5, 0.7)
+    assert given.tuning_ == ()
+    smooth = GaussianProcessRegressor(Matern(1.5, 0.7), neighbors=24, random_state=0).fit(X, y)
+    assert {trial.profile for trial in smooth.tuning_} == {"matern32"}
+    other = GaussianProcessRegressor(RationalQuadratic(lengthscale=1.0), neighbors=16, random_state=0).fit(X, y)
+    new, targets = rows(300, 2)
+    for model in (shared, given, smooth, other):
+        assert model.score(new, targets) > 0.9
+
+
+def test_parameters_that_do_not_combine_raise(fitted):
+    X, y = rows(50)
+    with pytest.raises(ParameterError, match="got noise without amplitude"):
+        GaussianProcessRegressor(neighbors=8, noise=0.1).fit(X, y)
+    with pytest.raises(ParameterError, match="variance_method='pathwise'"):
+        GaussianProcessRegressor(neighbors=8, variance_method="pathwise").fit(X, y)
+    with pytest.raises(ParameterError, match="return_cov=True needs the joint"):
+        fitted.predict(X, return_cov=True)
+    with pytest.raises(ParameterError, match="sample_y needs the joint"):
+        fitted.sample_y(X)
+    with pytest.raises(ParameterError, match="eval_gradient"):
+        fitted.log_marginal_likelihood(eval_gradient=True)
+    with pytest.raises(DataError, match="shape"):
+        fitted.predict_log_density(X, y[:10])
+    assert not hasattr(fitted, "partial_fit")
+
+
+def test_model_file_predicts_the_same(fitted, tmp_path):
+    save_model(fitted, tmp_path / "model.mercer")
+    again = load_model(tmp_path / "model.mercer")
+    X, y = rows(50, 3)
+    np.testing.assert_array_equal(again.predict_interval(X), fitted.predict_interval(X))
+    np.testing.assert_array_equal(again.predict_log_density(X, y), fitted.predict_log_density(X, y))
+    assert again.local_.parts == fitted.local_.parts
+
+
+def test_blocks_and_rows_in_their_source_give_the_same_model():
+    X, y = rows(400)
+    blocks = [(X[:150], y[:150]), (X[150:], y[150:])]
+    kernel = Matern(1.5, 1.0)
+    base = GaussianProcessRegressor(kernel, lengthscale_tuning=None, random_state=0)
+    new, _ = rows(40, 1)
+    near = LocalCorrection(24, parts="local")
+    memory = clone(base).set_params(neighbors=near).fit(X, y)
+    stream = clone(base).set_params(neighbors=near).fit(blocks)
+    source = clone(base).set_params(neighbors=LocalCorrection(24, parts="local", rows="source")).fit(blocks)
+    for other in (stream, source):
+        np.testing.assert_allclose(other.predict(new), memory.predict(new), atol=1e-6)
+        one, two = (m.predict(new, return_std=True)[1] for m in (memory, other))
+        np.testing.assert_allclose(two, one, rtol=1e-3)
+    assert np.isnan(source.log_marginal_likelihood_value_)
+
+
+def test_repetitions_equal_weights_and_several_targets():
+    X, y = rows(200)
+    counts = np.arange(200) % 2 + 1
+    targets = np.column_stack([y, 100 * y + 5])
+    base = GaussianProcessRegressor(Matern(1.5, 1.0), lengthscale_tuning=None, neighbors=16, random_state=0)
+    weighted = clone(base).fit(X, targets, sample_weight=counts)
+    repeated = clone(base).fit(np.repeat(X, counts, axis=0), np.repeat(targets, counts, axis=0))
+    new, _ = rows(30, 1)
+    np.testing.assert_allclose(weighted.predict(new), repeated.predict(new), rtol=1e-5)
+    plain = clone(base).fit(X, targets)
+    mean, std = plain.predict(new, return_std=True)
+    np.testing.assert_allclose(mean[:, 1], 100 * mean[:, 0] + 5, rtol=1e-6)
+    np.testing.assert_allclose(std[:, 1], 100 * std[:, 0], rtol=1e-6)
+    assert weighted.predict_interval(new).shape == (30, 2, 2)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_few_rows(n):
+    X, y = rows(n)
+    model = GaussianProcessRegressor(neighbors=8, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X, return_std=True)).all()
+    assert np.isfinite(model.predict_interval(X)).all()
+
+
+def test_exported_predictions_are_those_of_near_rows(fitted, tmp_path):
+    from mercer.errors import ExportError
+    from mercer.export import export_model
+
+    export_model(fitted, tmp_path / "model.py", to="python")  # compares results, and raises if they differ
+    with pytest.raises(ExportError, match="local scales"):
+        export_model(fitted, tmp_path / "other.py", to="python", return_std=True)
