@@ -263,6 +263,8 @@ class Learner(BaseEstimator, ABC):
     _costs: Callable[[int, int], Mapping[str, float | None]] | None = None
     #: Optional method ``_tuning_costs() -> mapping``: the same for stages before the map is fitted.
     _tuning_costs: Callable[[], Mapping[str, float | None]] | None = None
+    #: Optional method ``_scales_columns(prototype) -> bool``: whether the fit scales columns itself, given the map.
+    _scales_columns: Callable[[BaseMap], bool] | None = None
 
     @abstractmethod
     def _coding(self) -> Coding:
@@ -438,6 +440,7 @@ class Learner(BaseEstimator, ABC):
     def _warn_of_scales(self, fit: Fit) -> None:
         """Warn of columns of very different scales, unless each of them gets its own lengthscale."""
         own = self.feature_map is None or getattr(self, "lengthscale_tuning", None) == "ard"
+        own = own or (self._scales_columns is not None and self._scales_columns(fit.feature_map))
         if not own and not fit.feature_map.scales_columns:
             warn_of_scales(self, fit.feature_map._kernel(), fit.engine)
 

@@ -237,9 +237,6 @@ class FewLabelClassifier(Classifier):
     def _costs(self, n: int, D: int) -> dict[str, float | None]:
         return {"solve": 200.0 * n * D}
 
-    def _count_rows(self, engine: Any) -> int | None:  # noqa: ARG002 - the width does not depend on it
-        return None
-
     def _unfitted_map(self, random_state: Any, n_rows: int | None = None) -> BaseMap:  # noqa: ARG002
         if isinstance(self.feature_map, Kernel) or not (
             self.feature_map is None or isinstance(self.feature_map, BaseMap)
@@ -263,9 +260,8 @@ class FewLabelClassifier(Classifier):
             raise ParameterError(msg)
         return SumMap(maps=[basis, self.feature_map], random_state=random_state, n_jobs=self.n_jobs)
 
-    def _warn_of_scales(self, fit: Fit) -> None:
-        if self.scale_columns is False:
-            super()._warn_of_scales(fit)
+    def _scales_columns(self, prototype: BaseMap) -> bool:  # noqa: ARG002 - it is the same for all maps
+        return self.scale_columns is not False
 
     def _fit_map(self, fit: Fit) -> BaseMap:
         block = fit.engine.first() if fit.engine.in_memory is None else fit.engine.in_memory

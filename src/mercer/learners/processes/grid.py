@@ -249,12 +249,7 @@ class GridGaussianProcessRegressor(Regressor):
         parts = feature_map.spectral_parts() if isinstance(feature_map, Kernel) else None
         return parts is not None and sum(bool(part.factors) for part in parts) > 1
 
-    def _warn_of_scales(self, fit: Fit) -> None:
-        if not self._scales_columns(fit.feature_map):
-            super()._warn_of_scales(fit)
-
-    @staticmethod
-    def _scales_columns(prototype: BaseMap) -> bool:
+    def _scales_columns(self, prototype: BaseMap) -> bool:
         return isinstance(prototype, GridFourier) and prototype.kernel is None
 
     def _fit_map(self, fit: Fit) -> BaseMap:
