@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer import DataError, Deformed, MercerWarning, MissingPackageError, NeighborGraph, RandomFourier
 from mercer.graphs import neighbors
-from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors
+from mercer.graphs.neighbors import distances, distinct_rows, nearest_neighbors, search_cost
 from mercer.neighbors import dense
 
 
@@ -213,3 +213,8 @@ def test_rows_that_float32_cannot_distinguish_warn(gap, warned):
     texts = [str(w.message) for w in caught if issubclass(w.category, MercerWarning)]
     assert len(texts) == warned
     assert all("60 of 120 rows are so close" in text and "search='exact'" in text for text in texts)
+
+
+def test_the_cost_of_a_search_is_finite_for_very_wide_rows():
+    """The power of the number of columns overflows from some 3900 columns on."""
+    assert search_cost(1000, 100_000, search="exact") == 1000.0 * 100_020 * 1000

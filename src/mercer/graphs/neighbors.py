@@ -120,7 +120,8 @@ def search_cost(n: int, d: int, *, search: Literal["auto", "exact", "approximate
         compiling = 0.0 if "pynndescent" in sys.modules else COMPILATION
         return compiling + 150.0 * n * MIN_DESCENT_NEIGHBORS**2 * d
     # Cells that are too far from a row are skipped, which is nearly all of them if there are few features.
-    return float(n) * (d + 20) * min(n, 100 * np.sqrt(n) * 1.2**d)
+    # Far fewer columns than overflow the power make all rows candidates.
+    return float(n) * (d + 20) * min(n, 100 * np.sqrt(n) * 1.2 ** min(d, 200))
 
 
 def lengths_over_distances(X: Any, found: Array) -> Array:

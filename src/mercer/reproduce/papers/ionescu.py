@@ -1,4 +1,4 @@
-"""Table 1 of Ionescu, Popa and Sminchisescu (2017): few labels among many rows, with and without a graph of the rows."""
+"""Table 1 of Ionescu, Popa and Sminchisescu (2017): few labels among many rows, with and without a graph of them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ rows of the graph. USPS: 2007 rows drawn from both files, 1607 of them in the gr
 on the 400 other rows. MNIST: 10,000 labels among the 60,000 training rows; errors on the test rows. The rows of the
 paper are not known, nor how it chose parameters: here lengthscale, neighbors, strength, power and penalty are chosen by
 leave-one-out on the labels of each split. RFKRR is ridge on Fourier features, LapRFKRR the same with the deformed map;
-on MNIST both have 3000 landmarks instead of the paper's 10,000 Fourier features. Ours are the smoothest functions of the
-graph, on MNIST beside the same landmarks."""
+on MNIST both have 3000 landmarks instead of the paper's 10,000 Fourier features. Ours are the smoothest functions of
+the graph, on MNIST beside the same landmarks."""
 TEXT_PAIR = ("comp.os.ms-windows.misc", "comp.sys.mac.hardware")
 USPS_DRAWN, USPS_GRAPH, LABELS = 2007, 1607, 50
 LABELED_IMAGES, QUICK_IMAGES = 10_000, 6000
