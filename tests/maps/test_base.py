@@ -73,8 +73,9 @@ def test_contract(feature_map):
 def test_every_public_map_is_in_the_list():
     public = {getattr(mercer.maps, name) for name in mercer.maps.__all__}
     maps = {m for m in public if isinstance(m, type) and issubclass(m, BaseMap) and not inspect.isabstract(m)}
-    # A deformed map takes any of the others, and learns from all rows: test_deformed.py.
-    assert maps - {Deformed} == {type(m) for m in MAPS}
+    # A deformed map takes any of the others, and learns from all rows: test_deformed.py. A grid of frequencies takes
+    # one to three columns: fourier/test_grid_fourier.py.
+    assert maps - {Deformed, mercer.GridFourier} == {type(m) for m in MAPS}
 
 
 @parametrize_with_checks([RandomFourier(n_components=16), Nystroem(n_components=2), TensorSketch(n_components=16)])
@@ -271,11 +272,13 @@ def test_abstract_methods_of_the_bases():
     public = {getattr(mercer.maps, name) for name in mercer.maps.__all__}
     maps = {m for m in public if isinstance(m, type) and issubclass(m, BaseMap)}
     assert {m for m in maps if inspect.isabstract(m)} == {BaseMap, DrawnMap}
-    assert {m for m in maps if not issubclass(m, DrawnMap)} == {BaseMap}
+    assert {m for m in maps if not issubclass(m, DrawnMap)} == {BaseMap, mercer.GridFourier}  # a grid is not drawn
     assert DrawnMap.__abstractmethods__ == {"accepts", "unbiased", "_draw"}
     assert {"unbiased", "fit_engine", "check", "grown"} < BaseMap.__abstractmethods__
     # A drawn map is fitted in one way, and other maps have no draw.
-    assert not [m for m in maps if issubclass(m, DrawnMap) and m.fit_engine is not DrawnMap.fit_engine]
+    # Sums of maps that have kernels of their own fit these to all rows.
+    fitted_otherwise = {m for m in maps if issubclass(m, DrawnMap) and m.fit_engine is not DrawnMap.fit_engine}
+    assert fitted_otherwise == {mercer.SumMap}
     assert not {"_draw", "fit_sample", "rows_wanted", "sample_seed"} & set(dir(Deformed))
 
 

@@ -37,7 +37,8 @@ def test_every_map_is_in_the_table_once_and_landmarks_are_last():
     maps = {m for m in public if isinstance(m, type) and not m.__abstractmethods__}
     listed = [entry.map for entry in table()]
     assert len(listed) == len(set(listed))
-    assert set(listed) == maps
+    # A grid is for processes of few columns, which ask for it.
+    assert set(listed) == maps - {mercer.GridFourier}
     kinds = [entry.kind for entry in table()]
     assert kinds == sorted(kinds, key=["direct", "composed", "any"].index)
     assert listed[-1] is Nystroem

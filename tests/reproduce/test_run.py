@@ -30,6 +30,10 @@ def test_verdicts_compare_with_the_best_of_the_paper():
     assert row("higher", {}, cell(2.5, 0.1)).verdict == "not compared"
 
 
+def test_rows_with_fewer_data_are_not_compared():
+    assert Row("row", {"a": 1.0}, (cell(0.1, 0.1),), "", "lower", smaller=True).verdict == "fewer rows"
+
+
 def test_exact_figures_need_not_be_exceeded():
     published = TABLES["kar-karnick"].published
     assert published.exact == ["K + LIBSVM"]

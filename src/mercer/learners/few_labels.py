@@ -173,7 +173,7 @@ class FewLabelClassifier(Classifier):
     """
 
     parameter_domains: ClassVar[Mapping[str, Domain]] = {
-        "n_components": Integer(2),
+        "n_components": Integer(1),
         "strength": Choice("loo") | Interval(0),
         "power": Choice("loo") | Interval(0, 100, closed="right"),
         "balance": Choice("loo") | Interval(0, 1, closed="both"),

@@ -40,8 +40,15 @@ def _lead(board: Scoreboard) -> str:
         for name, count in table.counts().items():
             total[name] += count
     rows = sum(total.values())
+    smaller = sum(row.smaller for table in board.tables for row in table.rows)
+    more = f" {smaller} further rows had fewer rows of data than in the paper." if smaller else ""
     if not rows:
-        return "No row was run."
+        return f"No row can be compared.{more}" if smaller else "No row was run."
+    return more_of(total, rows) + more
+
+
+def more_of(total: dict[str, int], rows: int) -> str:
+    """Return how many rows are better, equal and worse."""
     return (
         f"In {total['better']} of {rows} rows mercer is better than the best figure of the paper, in {total['equal']} "
         f"it is equal within a standard error, and in {total['worse']} it is worse."

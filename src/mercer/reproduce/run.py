@@ -75,6 +75,10 @@ class Row(Result):
         What was measured.
     remark : str
         What to know about it.
+    better : {"lower", "higher"}
+        Which figures are better.
+    smaller : bool
+        Whether it was run with fewer rows of data than in the paper.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Row(Result):
     cells: tuple[Cell, ...]
     remark: str
     better: str
+    smaller: bool = False
 
     def best(self, *kinds: str) -> Cell | None:
         """Return the best method of some kinds that was measured, or None if there is none."""
@@ -99,7 +104,12 @@ class Row(Result):
 
     @property
     def verdict(self) -> str:
-        """Whether our best is "better" than the best of the paper, "equal" within a standard error, or "worse"."""
+        """Whether our best is "better" than the best of the paper, "equal" within a standard error, or "worse".
+
+        It is "fewer rows" if the row was run with fewer rows of data, and "not compared" without figures.
+        """
+        if self.smaller:
+            return "fewer rows"
         ours, theirs = self.best("ours"), self.best_published
         if ours is None or theirs is None:
             return "not compared"
@@ -235,7 +245,7 @@ def reproduce(
             done[table.name, row] = [
                 _measured(table, row, group, count, quick, folder, target) for group in table.groups()
             ]
-        results = tuple(_result(table, _rows(table, rows, quick), done, skipped[table.name]) for table in chosen)
+        results = tuple(_result(table, _rows(table, rows, quick), done, skipped[table.name], quick) for table in chosen)
     return Scoreboard(results, quick, __version__)
 
 
@@ -300,7 +310,11 @@ def _measured(
 
 
 def _result(
-    table: Table, rows: tuple[str, ...], done: dict[tuple[str, str], list[dict[str, Any]]], skipped: list[str]
+    table: Table,
+    rows: tuple[str, ...],
+    done: dict[tuple[str, str], list[dict[str, Any]]],
+    skipped: list[str],
+    quick: bool,
 ) -> TableResult:
     """Return the figures of a table beside those of the paper."""
     published = table.published
@@ -317,7 +331,8 @@ def _result(
             if splits
         ]
         inexact = {name: value for name, value in figures.items() if name not in published.exact}
-        found.append(Row(row, inexact, tuple(cells), published.remarks.get(row, ""), published.better))
+        smaller = quick and table.smaller is not None and table.smaller(row)
+        found.append(Row(row, inexact, tuple(cells), published.remarks.get(row, ""), published.better, smaller))
     return TableResult(
         table.name,
         published.title,

@@ -112,6 +112,9 @@ class Table:
         Runs the methods of a trial, and returns one figure for each, by name.
     datasets : callable
         Returns the names of the data sets that a row needs.
+    smaller : callable or None, default=None
+        Returns whether the quick run of a row has fewer rows of data, so that its figures cannot be compared. None means
+        that no row has.
     apart : bool, default=False
         Whether each method has a process of its own, so that its peak memory is known.
     """
@@ -123,6 +126,7 @@ class Table:
     splits: Callable[[str, bool], int]
     measure: Callable[[Trial], Mapping[str, Measured]]
     datasets: Callable[[str], tuple[str, ...]]
+    smaller: Callable[[str], bool] | None = None
     apart: bool = False
 
     @cached_property

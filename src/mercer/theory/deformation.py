@@ -453,6 +453,7 @@ def _term_bound(n_rows: int, mass: float, form: FormName) -> float:
 
 
 @checked(next_eigenvalue=EIGENVALUE, strength=AT_LEAST_ZERO, power=POSITIVE)
+@checked(next_eigenvalue=NORM, strength=AT_LEAST_ZERO, power=AT_LEAST_ZERO)
 def graph_truncation_error(next_eigenvalue: float, strength: float, power: float) -> float:
     r"""Return the error of the kernel of a graph if only the smoothest eigenvectors of its Laplacian are used.
 
@@ -488,5 +489,7 @@ def graph_truncation_error(next_eigenvalue: float, strength: float, power: float
     """
     if np.isinf(next_eigenvalue):
         return 0.0
+    if strength == 0:  # whatever overflows below
+        return 1.0
     with np.errstate(over="ignore"):
         return float(1.0 / (1.0 + strength * np.float64(next_eigenvalue) ** power))

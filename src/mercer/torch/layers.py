@@ -347,6 +347,12 @@ def linear_function(model: Any) -> tuple[np.ndarray, np.ndarray, bool]:
         part = local.model.part
         single = len(part.intercept) == 1 if classifier else model._single
         return local.unit * part.coef, local.unit * part.intercept, single
+    if not hasattr(model, "intercept_"):
+        msg = (
+            f"LinearHead: the predictions of {name} are no linear function of the features of its map. Export it by "
+            "mercer.export.export_model."
+        )
+        raise ExportError(msg)
     coef, intercept = np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)
     return coef, intercept, len(intercept) == 1 if classifier else model._single
 

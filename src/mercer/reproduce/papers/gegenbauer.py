@@ -76,5 +76,6 @@ TABLE = Table(
     splits=lambda _row, quick: 1 if quick else 5,
     measure=measure,
     datasets=lambda _row: ("protein",),
+    smaller=lambda _row: True,
     apart=True,
 )

@@ -173,5 +173,6 @@ TABLE = Table(
     splits=lambda row, quick: 1 if quick else 5 if row.startswith("MNIST") else 10,
     measure=measure,
     datasets=lambda row: (FILES[row.split(",")[0]],),
+    smaller=lambda row: row.startswith("MNIST"),
     apart=True,
 )

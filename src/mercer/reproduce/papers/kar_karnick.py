@@ -223,5 +223,6 @@ TABLE = Table(
     splits=lambda _row, quick: 1 if quick else 5,
     measure=measure,
     datasets=lambda row: (DATASETS[row.split(", ")[0]],),
+    smaller=lambda _row: True,
     apart=True,
 )

@@ -55,5 +55,6 @@ TABLE = Table(
     splits=lambda _row, quick: 1 if quick else 3,
     measure=measure,
     datasets=lambda _row: ("protein",),
+    smaller=lambda _row: True,
     apart=True,
 )
