@@ -44,10 +44,10 @@ def _lead(board: Scoreboard) -> str:
     more = f" {smaller} further rows had fewer rows of data than in the paper." if smaller else ""
     if not rows:
         return f"No row can be compared.{more}" if smaller else "No row was run."
-    return more_of(total, rows) + more
+    return _counts(total, rows) + more
 
 
-def more_of(total: dict[str, int], rows: int) -> str:
+def _counts(total: dict[str, int], rows: int) -> str:
     """Return how many rows are better, equal and worse."""
     return (
         f"In {total['better']} of {rows} rows mercer is better than the best figure of the paper, in {total['equal']} "

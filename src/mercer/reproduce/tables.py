@@ -113,8 +113,8 @@ class Table:
     datasets : callable
         Returns the names of the data sets that a row needs.
     smaller : callable or None, default=None
-        Returns whether the quick run of a row has fewer rows of data, so that its figures cannot be compared. None means
-        that no row has.
+        Returns whether the quick run of a row has fewer rows of data, so that its figures cannot be compared. None
+        means that no row has.
     apart : bool, default=False
         Whether each method has a process of its own, so that its peak memory is known.
     """
