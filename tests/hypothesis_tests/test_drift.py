@@ -119,3 +119,17 @@ def test_invalid_input_is_refused():
         DriftMonitor(X, alpha=0)
     with pytest.raises(DataError, match="2 features of the reference, got 3"):
         DriftMonitor(X, n_permutations=9).update(np.zeros((5, 3)))
+
+
+def test_a_column_that_was_constant_may_move():
+    rng = np.random.default_rng(0)
+    reference = rng.normal(size=(400, 3))
+    reference[:, 2] = 1.0
+    monitor, still = (DriftMonitor(reference, random_state=0) for _ in range(2))
+    for _ in range(5):
+        batch = rng.normal(size=(100, 3))
+        batch[:, 2] = 1.0
+        still.update(batch)
+        monitor.update(batch + np.array([0.0, 0.0, 0.01]))
+    assert monitor.state_.alarm
+    assert not still.state_.alarm

@@ -131,3 +131,15 @@ def test_two_samples_agree_with_mmd_test():
     X, _, Z = three(3, shift=1.0)
     pair = k_sample_test(X, Z, random_state=0), mmd_test(X, Z, random_state=0)
     assert pair[0].p_value == pytest.approx(pair[1].p_value, abs=0.02)
+
+
+def test_columns_in_another_order_are_refused():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    A, B = (pd.DataFrame({"age": rng.normal(40, 10, 60), "income": rng.normal(5e4, 1e4, 60)}) for _ in range(2))
+    for test in (mmd_test, k_sample_test, paired_test):
+        test(A, B, n_permutations=19, random_state=0)
+        with pytest.raises(DataError, match="columns in another order"):
+            test(A, B[["income", "age"]], n_permutations=19, random_state=0)
+        with pytest.raises(DataError, match="columns with other names"):
+            test(A, B.rename(columns={"age": "years"}), n_permutations=19, random_state=0)

@@ -208,3 +208,12 @@ def test_errors_name_what_is_needed():
     assert sampled.transduction_ is None
     with pytest.raises(DataError, match="suggest_labels needs a graph of all rows"):
         sampled.suggest_labels()
+
+
+def test_another_map_is_joined_on_scaled_columns():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 6]) * [1.0, 1e4]
+    y = np.repeat([0, 1], 60)
+    some = np.where(np.arange(120) % 12 == 0, y, -1)
+    model = FewLabelClassifier(NeighborGraph(6), 6, feature_map=Nystroem(Gaussian("median"), 12), scale_columns=True)
+    assert (model.fit(X, some).predict(X) == y).mean() > 0.95

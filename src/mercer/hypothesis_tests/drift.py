@@ -13,7 +13,7 @@ from mercer.engines.base import workers
 from mercer.errors import DataError
 from mercer.features import features_of
 from mercer.hypothesis_tests.frequencies import SharedFrequencies, pooled_rows, shared_frequencies
-from mercer.hypothesis_tests.groups import combine_scales, sample_engine
+from mercer.hypothesis_tests.groups import check_same_names, combine_scales, sample_engine
 from mercer.parameters import Integer, Interval, check_parameter
 from mercer.statistics.sample import RowSample, seed_of, stack
 
@@ -160,7 +160,7 @@ class DriftMonitor:
         self.n_permutations = n_permutations
         self._transform = transform
         self._rng = np.random.default_rng(seed_of(random_state, "drift"))
-        engine, _ = sample_engine("DriftMonitor: reference", reference, n_jobs=n_jobs, transform=transform)
+        engine, self._names = sample_engine("DriftMonitor: reference", reference, n_jobs=n_jobs, transform=transform)
         report = stages_of("DriftMonitor", progress)
         with reported(report):
             drawn = engine.sum(
@@ -204,7 +204,8 @@ class DriftMonitor:
         -------
         DriftState
         """
-        engine, _ = sample_engine("DriftMonitor: batch", batch, n_jobs=1, transform=self._transform)
+        engine, names = sample_engine("DriftMonitor: batch", batch, n_jobs=1, transform=self._transform)
+        check_same_names("DriftMonitor", self._names, names)
         X = engine.sum(_rows_of).X
         if X.shape[1] != self.n_features_in_:
             msg = (
@@ -322,4 +323,5 @@ def _rows_of(block: Block) -> _Rows:
 def _frequencies(X: Any, rng: np.random.Generator) -> SharedFrequencies:
     """Return features for ten kernels, from rows."""
     engine, _ = sample_engine("DriftMonitor: reference", X, n_jobs=1)
-    return shared_frequencies(pooled_rows(engine, int(rng.integers(2**62))), rng, n_components=N_COMPONENTS)
+    pool = pooled_rows(engine, int(rng.integers(2**62)))
+    return shared_frequencies(pool, rng, n_components=N_COMPONENTS, keep_constant=True)

@@ -41,6 +41,8 @@ __all__ = [
 Array = np.ndarray
 # Number of distinct rows from which the scales of columns are computed, and of those between which distances are.
 SAMPLE_ROWS, DISTANCE_ROWS = 2000, 500
+# A feature that is constant so far is divided by this share of its value: any change of it is a change.
+CONSTANT_SHARE = 1e-3
 # The lengthscales are a geometric sequence from `SHORTEST` times the 5 % quantile of the distances of rows to `LONGEST`
 # times the 95 % quantile.
 QUANTILES, SHORTEST, LONGEST = (0.05, 0.95), 0.5, 2.0
@@ -124,13 +126,14 @@ class ScaledRows:
         return np.clip(X, -FARTHEST, FARTHEST, out=X)
 
 
-def scaled_rows(pool: PooledRows) -> ScaledRows:
+def scaled_rows(pool: PooledRows, *, keep_constant: bool = False) -> ScaledRows:
     """Return the scaling of the features by their spread over a sample of rows.
 
     The spread is the smaller one of two: that of `column_spreads`, a standard deviation without the outermost two
     percent of the values, and the range between the quantiles 0.1 and 0.9, divided by that of a standard normal
     variable, unless it is zero. The second one matters for heavy tails. A feature that is constant in the sample but
-    not in all rows is divided by its largest distance from this constant. A feature that is constant is dropped.
+    not in all rows is divided by its largest distance from this constant. A feature that is constant is dropped, unless
+    `keep_constant` says that later rows may differ: then it is divided by a thousandth of its value, or of one.
     """
     X, weight = pool.sample.X, pool.sample.weight
     is_sparse = sp.issparse(X)
@@ -144,6 +147,9 @@ def scaled_rows(pool: PooledRows) -> ScaledRows:
     largest = np.maximum(np.abs(pool.low), np.abs(pool.high))
     varies = pool.high - pool.low > 8 * np.finfo(X.dtype).eps * largest
     spread = np.where(spread > 0, spread, np.maximum(pool.high - center, center - pool.low))
+    if keep_constant:
+        small = CONSTANT_SHARE * np.where(center != 0, np.abs(center), 1.0)
+        spread, varies = np.where(varies, spread, small), np.ones_like(varies)
     columns = np.flatnonzero(varies)
     if not len(columns):  # all rows are equal: a test needs at least one feature
         columns, spread = np.arange(1), np.ones_like(spread)
@@ -266,7 +272,12 @@ class SharedFrequencies(Features):
 
 
 def shared_frequencies(
-    pool: PooledRows, rng: np.random.Generator, *, n_components: int = 800, n_kernels: int = 10
+    pool: PooledRows,
+    rng: np.random.Generator,
+    *,
+    n_components: int = 800,
+    n_kernels: int = 10,
+    keep_constant: bool = False,
 ) -> SharedFrequencies:
     """Return features for Gaussian kernels of many lengthscales, from a sample of the pooled rows.
 
@@ -280,12 +291,14 @@ def shared_frequencies(
         Number of components, two per frequency.
     n_kernels : int, default=10
         Number of lengthscales.
+    keep_constant : bool, default=False
+        Whether features that are constant in the pooled rows are kept, because they may differ in later rows.
 
     Returns
     -------
     SharedFrequencies
     """
-    scaling = scaled_rows(pool)
+    scaling = scaled_rows(pool, keep_constant=keep_constant)
     near = np.argsort(pool.sample.key, kind="stable")[:DISTANCE_ROWS]
     collection = gaussian_collection(scaling(pool.sample.X[near]), pool.sample.weight[near], n_kernels)
     frequencies, weights = draw_frequencies(collection, len(scaling.columns), n_components // 2, rng)

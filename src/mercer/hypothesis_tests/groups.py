@@ -45,6 +45,7 @@ __all__ = [
     "GroupPlan",
     "GroupSums",
     "SumByGroup",
+    "check_same_names",
     "combine_scales",
     "exact_statistics",
     "group_matrices",
@@ -73,6 +74,19 @@ PREFERENCE = 0.25
 
 
 # ---- samples as engines ------------------------------------------------------------------------
+
+
+def check_same_names(owner: str, *names: Sequence[str] | None) -> None:
+    """Raise if samples have names of features that differ, such as data frames with columns in another order."""
+    given = [list(one) for one in names if one is not None]
+    for other in given[1:]:
+        if other != given[0]:
+            order = "in another order" if sorted(other) == sorted(given[0]) else "with other names"
+            msg = (
+                f"{owner}: features are compared by position, so samples must have the same columns in one order, "
+                f"got columns {order}: {given[0][:5]} and {other[:5]}. Select them, as in Y[X.columns]."
+            )
+            raise DataError(msg)
 
 
 def sample_engine(

@@ -21,6 +21,7 @@ from mercer.hypothesis_tests.groups import (
     SINGLE_TIE,
     CollectedRows,
     SumByGroup,
+    check_same_names,
     combine_scales,
     exact_statistics,
     mean_differences,
@@ -222,6 +223,7 @@ def _adaptive(
         for name, X, weight in zip("XY", samples, weights, strict=True)
     ]
     engines, names = [engine for engine, _ in opened], opened[0][1]
+    check_same_names("mmd_test", *(one for _, one in opened))
     widths = [engine.first().X.shape[1] for engine in engines]
     check_equal_widths("mmd_test", *widths)
     if report is not None:

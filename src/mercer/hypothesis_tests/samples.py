@@ -14,6 +14,7 @@ from mercer.errors import DataError, ParameterError
 from mercer.hypothesis_tests.frequencies import PooledRows, SharedFrequencies, pooled_rows, shared_frequencies
 from mercer.hypothesis_tests.groups import (
     SumByGroup,
+    check_same_names,
     combine_scales,
     permuted_labels,
     plan_groups,
@@ -325,12 +326,12 @@ def _opened(
     check_parameter(owner, "n_permutations", n_permutations, Integer(1))
     if n_components is not None:
         check_parameter(owner, "n_components", n_components, Integer(2))
-    engines = [
-        sample_engine(f"{owner}: {name}", X, width=n_components or MANY_COMPONENTS, n_jobs=n_jobs, transform=transform)[
-            0
-        ]
+    opened = [
+        sample_engine(f"{owner}: {name}", X, width=n_components or MANY_COMPONENTS, n_jobs=n_jobs, transform=transform)
         for name, X in zip(names, samples, strict=True)
     ]
+    check_same_names(owner, *(columns for _, columns in opened))
+    engines = [engine for engine, _ in opened]
     widths = [engine.first().X.shape[1] for engine in engines]
     if len(set(widths)) > 1:
         msg = f"{owner}: all samples must have equal width, got {', '.join(map(str, widths))} features."

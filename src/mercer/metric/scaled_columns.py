@@ -201,11 +201,13 @@ class ScaledColumns(BaseMap):
         self.check()
         check_replayable(self, engine, instead=", or a map such as RandomFourier with a number as lengthscale")
         inner = self._unfitted_inner_map()
-        wanted = inner.rows_wanted() if isinstance(inner, DrawnMap) else 1
+        # A sum of maps that have kernels of their own, such as GraphBasis, fits these to all rows.
+        drawn = inner if isinstance(inner, DrawnMap) and not getattr(inner, "_joins", False) else None
+        wanted = 1 if drawn is None else drawn.rows_wanted()
         enter_stage(report, "sample rows")
         sample = sample_of_columns(engine, self.random_state, wanted, report)
         inputs = scaled_inputs(sample)
-        if not isinstance(inner, DrawnMap):
+        if drawn is None:
             inner.fit_engine(FilteredEngine(engine, MetricRows(inputs), NO_ROWS), report)
             hashes = row_hashes(sample.X) if inner.built_from_rows else None
         else:  # the rows of the inner map are a part of the sample, which saves reading all rows again
@@ -213,7 +215,7 @@ class ScaledColumns(BaseMap):
             X, weight = sample.X, sample.weight if sample.is_complete else None
             if X.shape[0] > wanted:
                 X, weight = X[:1] if wanted == 1 else X[smallest(sample.key, wanted)], None
-            inner.fit_sample(inputs(X), weight, report)
+            drawn.fit_sample(inputs(X), weight, report)
             hashes = row_hashes(X) if inner.built_from_rows else None
         self._set_fitted(inputs, inner, hashes)
         return self

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import Report, enter_stage
-from mercer.errors import ParameterError
+from mercer.errors import DataError, ParameterError
 from mercer.kernels import Kernel, Matern, Transformed
 from mercer.kernels.base import dense64
 from mercer.learners.base import Fit
@@ -74,6 +74,7 @@ def tune_neighbors(model: Any, kernel: Kernel, fit: Fit, *, roughness: bool) -> 
     d = fit.labeled.first().X.shape[1]
     most = min(TUNED_ROWS, max(LEAST_TUNED_ROWS, TUNED_ENTRIES // d))
     rows = collect(fit.labeled, most, seed, np.asarray, centered=bool(model.normalize_y), report=fit.report)
+    check_targets_differ(model, rows.targets)
     inputs, inner, X = scaled_rows(kernel, dense64(rows.X))
     base = NearKernel.of(inner.resolve(X, rows.weight)).isotropic
     assert base is not None
@@ -135,6 +136,16 @@ def search_shared(
     return trial.profile, 1 / tuned.matrix, tuple(entry[0] for entry in found)
 
 
+def check_targets_differ(model: Any, targets: Array) -> None:
+    """Raise if all targets are equal: the scale of the local part is estimated from their residuals."""
+    if (targets.max(axis=0) == targets.min(axis=0)).any():
+        msg = (
+            f"{type(model).__name__}: neighbors={model.neighbors!r} needs targets that differ, got equal ones. Use "
+            "neighbors=None."
+        )
+        raise DataError(msg)
+
+
 def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> NeighborPosterior:
     """Fit the local part of a process, and choose its parts and its noise by leave-one-out densities.
 
@@ -153,6 +164,7 @@ def fit_neighbors(model: Any, spectrum: Spectrum, scales: Scales, fit: Fit) -> N
     given = [model._given("noise"), model._given("amplitude")]
     alpha: Any = "evidence" if None in given else (given[0] / given[1]) ** 2
     local = local_problem(model, fit, np.asarray, len(scales.noise), centered=centered, with_features=True)
+    check_targets_differ(model, local.problem.rows.targets)
     left_out = seed_of(fit.random_state, "left out")
     ridge = ridge_of(spectrum, scales, centered=centered)
     keys = exponentials(np.arange(len(local.problem.rows), dtype=np.uint64), left_out)

@@ -122,9 +122,14 @@ def grid_mean_error(error: float, n_rows: int, *, noise: float, target_norm: flo
     >>> f"{grid_mean_error(1e-12, 1000, noise=0.3, target_norm=30.0):.0e}"
     '1e-04'
     """
+    if not error or not target_norm:
+        return 0.0
+    # Logarithms, because squares of small and large numbers leave the range of float64.
+    log_square = 2 * math.log(noise)
+    ratio = np.logaddexp(0.0, math.log(n_rows) + math.log(mass) - log_square)
+    logarithm = math.log(error) + 0.5 * math.log(n_rows) + math.log(target_norm) - log_square + ratio
     with np.errstate(over="ignore"):
-        square = np.float64(noise) ** 2
-        return float(error * math.sqrt(n_rows) * target_norm / square * (1 + n_rows * mass / square))
+        return float(np.exp(logarithm))
 
 
 # ---- lattices ---------------------------------------------------------------------------------
