@@ -144,7 +144,7 @@ def test_exported_predictions_are_those_of_near_rows(fitted, tmp_path):
         export_model(fitted, tmp_path / "other.py", to="python", return_std=True)
 
 
-def test_equal_targets_are_refused_in_words():
+def test_equal_targets_are_refused():
     X = np.random.default_rng(0).normal(size=(80, 2))
     with pytest.raises(DataError, match="needs targets that differ"):
         GaussianProcessRegressor(neighbors="auto", random_state=0).fit(X, np.full(80, 3.0))
