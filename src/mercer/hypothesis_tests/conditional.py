@@ -219,8 +219,9 @@ def conditional_independence_test(
     With D components of z and n rows, the test takes time O(n D^2) and memory O(D^2) beside the rows. The attribute
     `explained` of the result shows how much z explains; if x or y depends on z by a function too rough to be resolved,
     p-values are too small. With 200 to 2000 rows this concerns functions of several periods, such as sin(20 z) on
-    [0, 1], and products of columns of z with little noise: independence was rejected in 40 to 100 % of the samples. If z explains at least 99.99 % of x or of y, the p-value is 1: a function of z is
-    independent of everything given z.
+    [0, 1], and products of columns of z with little noise: independence was rejected in 40 to 100 % of the samples.
+
+    If z explains at least 99.99 % of x or of y, the p-value is 1: a function of z is independent of everything given z.
 
     References
     ----------
