@@ -317,3 +317,32 @@ def test_the_number_of_members_is_bounded_where_there_are_many_parts(rows, monke
     curves = [one for one in model.estimators_ if one["columns"].method != "ramps"]
     assert len(curves) <= 3  # a line through scaled columns does not count
     assert model.weights_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_label_that_the_sample_of_the_search_lacks(monkeypatch, seed):
+    # With a third of the rows in the sample, one of three rows of a rare label is expected to be in it.
+    monkeypatch.setattr(models, "SEARCH_ROWS", 200)
+    X, y = table(600, 3)
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.9]))
+    labels[seed] = 9
+    model = KernelClassifier(random_state=seed).fit(X, labels)
+    assert model.classes_.tolist() == [0, 1, 2, 9]
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (600, 4)
+    assert probabilities.sum(axis=1) == pytest.approx(1)
+    assert model.score(X, labels) > 0.6
+
+
+def test_one_label_raises_before_anything_is_learned():
+    X, _ = table(100, 3)
+    with pytest.raises(DataError, match="KernelClassifier needs rows of at least two classes, got one class only: 'a'"):
+        KernelClassifier().fit(X, ["a"] * 100)
+
+
+def test_metrics_of_all_columns_are_not_learned_from_fewer_rows():
+    X = np.random.default_rng(0).normal(size=(60, 300))
+    model = KernelRegressor(random_state=0).fit(X, X[:, :3].sum(axis=1))
+    assert {trial.columns for trial in model.trials_} == {"components"}
+    narrow = KernelRegressor(random_state=0).fit(X[:, :100], X[:, :3].sum(axis=1))
+    assert "spread" in {trial.columns for trial in narrow.trials_}

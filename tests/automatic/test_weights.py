@@ -5,6 +5,7 @@ import pytest
 from scipy import special
 from scipy.optimize import minimize
 
+from mercer.automatic.search import without_negligible
 from mercer.automatic.weights import label_weights, label_weights_and_offsets, number_weights
 
 
@@ -72,3 +73,34 @@ def test_offsets_are_zero_where_they_gain_nothing():
     codes = rng.integers(0, 5, 300)
     predictions = (np.eye(5)[codes] + 0.5 * rng.normal(size=(300, 5)))[None]
     assert (label_weights_and_offsets(predictions, codes, np.ones(300), 8.0)[1] == 0).all()
+
+
+def least_squares_loss(predictions, targets):
+    """Return the loss of some members at their weights, as the search computes it."""
+
+    def loss(some):
+        weights = number_weights(predictions[some], targets, np.ones(len(targets)))
+        return float(np.sqrt(np.mean(np.square(np.tensordot(weights, predictions[some], 1) - targets))))
+
+    return loss
+
+
+def test_members_that_add_next_to_nothing_are_left_out():
+    rng = np.random.default_rng(0)
+    targets = rng.normal(size=(400, 1))
+    one, other = targets + 0.3 * rng.normal(size=(2, 400, 1))
+    copy = one + 0.001 * rng.normal(size=(400, 1))
+    loss = least_squares_loss(np.stack([one, copy, other]), targets)
+    kept = without_negligible([0, 1, 2], [False] * 3, loss)
+    # The mean of two independent members has an error lower by a factor of sqrt(2), but a copy adds nothing.
+    assert 2 in kept
+    assert len(kept) == 2
+    assert loss(kept) <= 1.005 * loss([0, 1, 2])
+    assert loss([0, 1]) > 1.2 * loss(kept)  # the twin: leaving out another one would cost much
+
+
+def test_lines_and_the_last_member_are_not_left_out():
+    targets = np.random.default_rng(0).normal(size=(100, 1))
+    loss = least_squares_loss(np.stack([targets + 0.1, targets + 0.1]), targets)
+    assert without_negligible([0, 1], [False, True], loss) == [0, 1]
+    assert len(without_negligible([0, 1], [False, False], loss)) == 1

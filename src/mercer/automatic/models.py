@@ -285,13 +285,20 @@ class AutomaticModel(BaseEstimator, ABC):
         size = min(SEARCH_ROWS, max(1000, SEARCH_ENTRIES // d))
         sample = labeled.sum(partial(RowSample.of, size=size, seed=seed, by_weight=True), report)
         self._coding_ = reader.coding
+        assert sample.y is not None
+        labels = np.unique(sample.y) if isinstance(self._coding_, Labels) else None
+        if labels is not None and len(labels) < 2 and sample.is_complete:
+            msg = (
+                f"{type(self).__name__} needs rows of at least two classes, got one class only: {labels.tolist()[0]!r}."
+                " Check that y is the column of labels, and that rows of other classes were not dropped."
+            )
+            raise DataError(msg)
         order = np.argsort(sample.key, kind="stable")
         weight = sample.weight[order] if sample.weight is not None and sample.is_complete else None
-        assert sample.y is not None
         X, targets = sample.X[order], self._targets(sample.y[order])
         n = sample.seen
         effort = self._effort(n, X.shape[0], d, start)
-        rows = Rows(X, targets, weight, isinstance(self._coding_, Labels))
+        rows = Rows(X, targets, weight, labels is not None)
         if report is not None:
             width = min(n, MOST_LANDMARKS)
             of_members = effort.members * (SUM_COST * 3 * n * width**2 + 3.0 * width**3)
@@ -303,6 +310,8 @@ class AutomaticModel(BaseEstimator, ABC):
         total = sum(one.weight for one in members)  # less than one if a time limit ended the fits
         members = [replace(one, weight=one.weight / total, factor=one.factor / total) for one in members]
         self._members = tuple(members)
+        if labels is not None and found is not None:
+            self._found = found.for_labels(labels, members[0].learner.classes_)
         self.weights_ = np.array([one.weight for one in members])
         self.estimators_ = [Pipeline([("columns", one.scaler), ("model", one.learner)]) for one in members]
         self.best_estimator_ = self.estimators_[int(np.argmax(self.weights_))]
@@ -448,7 +457,8 @@ class AutomaticModel(BaseEstimator, ABC):
             assert one.member is not None
             kernels[one.member.name] = kernels.get(one.member.name, 0.0) + float(weight)
         shown = ", ".join(f"{name} ({kernels[name]:.0%})" for name in sorted(kernels, key=lambda k: -kernels[k])[:4])
-        lines.append(f"Kernels and metrics, {len(self._members)} members: {shown}.")
+        count = f"{len(self._members)} member{'s'[: len(self._members) - 1]}"
+        lines.append(f"Kernels and metrics, {count}: {shown}.")
         count = max(one.member.n_neighbors for one in self._members if one.member is not None)
         near = f"{count} near rows"
         parts = {"global": "all rows through landmarks", "local": near, "both": f"landmarks and {near}"}

@@ -9,7 +9,7 @@ different rows is better than each of them. The weights of the members minimize 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,7 +54,7 @@ FIRST_ROWS = 4000
 # Widest rows for which ranks are tried, and least width for which principal components are.
 MOST_RANKED = 128
 LEAST_WIDE = 64
-# Widest rows for which metrics are learned.
+# Widest rows for which metrics of all columns are learned, if there are at least as many rows; narrow ones always are.
 MOST_COLUMNS = 4096
 # Up to this number of rows, or from `MANY_COLUMNS` on, rows held out have no part in the search. Then there are at most
 # so many of them; otherwise they are those that the search of a metric compares with.
@@ -64,8 +64,10 @@ HELD_ROWS = 4000
 LEAST_ROWS = 20
 # A scaling is dropped after the first round if its loss is higher by this many standard errors, and by this share.
 CLEARLY, BY_SHARE = 1.0, 0.01
-# Members of less weight are left out.
+# Members of less weight are left out. So are members without which the loss is higher by less than this share, since
+# each costs time in the fit and in every prediction; but not exact ones, which cost little.
 LEAST_WEIGHT = 0.08
+NEGLIGIBLE = 0.005
 # Number of near rows of a prediction; and a larger one that is used for labels of rows with at least so many columns if
 # it lowers the loss by this share. The model then has fewer members, so that predictions are as fast.
 NEAR_ROWS, MORE_NEAR_ROWS = 64, 192
@@ -150,6 +152,14 @@ class Found:
     errors: Array | None = None  # (m, t), errors of the model for rows held out; None for labels
     offsets: Array | None = None  # (K,), of the logits of labels; None for numbers
 
+    def for_labels(self, found: Array, labels: Array) -> Found:
+        """Return the result for all labels, given those of the search: a sample of the rows may lack rare ones."""
+        if self.offsets is None or len(found) == len(labels):
+            return self
+        offsets = np.zeros(len(labels))
+        offsets[np.searchsorted(labels, found)] = self.offsets
+        return replace(self, offsets=offsets)
+
 
 @dataclass(frozen=True, eq=False)
 class Option:
@@ -210,7 +220,8 @@ def scalings_for(rows: Rows) -> tuple[Scaling, ...]:
         return ("spread",)
     wide: tuple[Scaling, ...] = ("components",) if d >= LEAST_WIDE else ()
     if d > MOST_RANKED:
-        return ("spread", *wide) if d <= MOST_COLUMNS else wide
+        # One lengthscale per column would be more parameters than rows, and steps of all of them take long.
+        return ("spread", *wide) if d <= min(MOST_COLUMNS, len(rows)) else wide
     return ("ranks", "spread", *wide)
 
 
@@ -593,6 +604,16 @@ def weighted(attempts: Sequence[Attempt], tried: Sequence[Attempt], rows: Rows, 
     if any(found[parts[0]][1].n_neighbors > NEAR_ROWS for found in candidates):
         most = min(most, FEW_MEMBERS)
     kept = kept_candidates(factors / factors.sum(), is_line, max(1, most))
+
+    def loss_of(some: list[int]) -> float:
+        chosen = predictions[some]
+        if rows.labels:
+            return log_loss(np.tensordot(label_weights(chosen, codes, weight, 1.0), chosen, 1), codes, share)
+        of_each = number_weights((chosen - mean) / scale, (targets - mean) / scale, weight)
+        return relative(np.tensordot(of_each, chosen, 1), targets, share, scale)
+
+    if len(rows) > EXACT_ROWS and effort.deadline is None:
+        kept = without_negligible(kept, is_line, loss_of)
     candidates, all_predictions, predictions = [candidates[i] for i in kept], predictions, predictions[kept]
     if rows.labels:
         factors, offsets = label_weights_and_offsets(predictions, codes, weight, 1.0)
@@ -640,6 +661,18 @@ def kept_candidates(weights: Array, is_line: Sequence[bool], most: int) -> list[
     large = [int(i) for i in np.argsort(-weights, kind="stable") if weights[i] > least]
     curves = [i for i in large if not is_line[i]][:most]
     return sorted([*curves, *(i for i in large if is_line[i])])
+
+
+def without_negligible(kept: list[int], is_line: Sequence[bool], loss_of: Callable[[list[int]], float]) -> list[int]:
+    """Leave out candidates one after the other, as long as the loss of the others is about that of all of them."""
+    least = loss_of(kept)
+    while len(curves := [i for i in kept if not is_line[i]]) > 1:
+        without = {i: loss_of([j for j in kept if j != i]) for i in curves}
+        index = min(without, key=without.__getitem__)
+        if without[index] > (1 + NEGLIGIBLE) * least:
+            break
+        kept = [j for j in kept if j != index]
+    return kept
 
 
 def rows_mean(rows: Rows) -> Array:
